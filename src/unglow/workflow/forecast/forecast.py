@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.machine import busy_processors, processors
 from unglow.core.rounding import number, rounded
-from unglow.workflow.forecast.schedule import TimedJob, makespan
 from unglow.workflow.forecast.throughput import END, LAUNCH, START
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,34 +120,64 @@ def forecast(
     launch = throughput.seconds(*((LAUNCH, 0) if local else (START, 1)), 1)
     kinds = [(job.rule, job.mpx, job.threads_on(capacity.cores)) for job in jobs]
     times = {kind: throughput.seconds(*kind) for kind in set(kinds)}
-    timed = [
-        TimedJob(job, launch[0] + times[kind][0], kind[2])
-        for job, kind in zip(jobs, kinds, strict=True)
-    ]
-    # the errors of all rules add up: what a machine does more slowly it does so in all of them
-    errors = start[1] + end[1] + launch[1] * len(jobs)
-    expected = cpu_s = start[0] + end[0] + launch[0] * len(jobs)
+    timed = [(job, launch + times[kind]) for job, kind in zip(jobs, kinds, strict=True)]
+    cpu_s = start + end + launch * len(jobs)
     rules: dict[str, tuple[int, float]] = {}
     for kind, count in Counter(kinds).items():
-        seconds, error = times[kind]
         jobs_of_rule, of_rule = rules.get(kind[0], (0, 0.0))
-        rules[kind[0]] = jobs_of_rule + count, of_rule + count * seconds
-        expected, errors = expected + count * seconds, errors + count * error
+        rules[kind[0]] = jobs_of_rule + count, of_rule + count * times[kind]
         cpu_s += count * throughput.cpu_s(*kind[:2])
-    relative = math.hypot(errors / expected, throughput.spread)
     wall = makespan(timed, capacity, budget_mb)
     wall = max(wall, cpu_s / processors(), len(jobs) * _DISPATCHING_S)
     return Forecast(
-        seconds=start[0] + wall + end[0] if local else None,
-        core_s=sum(t.core_s for t in timed),
+        seconds=start + wall + end if local else None,
+        core_s=sum(kind[2] * s for (_, s), kind in zip(timed, kinds, strict=True)),
         cpu_s=cpu_s,
-        factor=math.exp(_Z90 * relative),
-        longest_s=max(t.seconds for t in timed),
+        factor=math.exp(_Z90 * throughput.error),
+        longest_s=max(seconds for _, seconds in timed),
         rules=rules,
         cores=capacity.cores,
         runs=throughput.runs,
         busy=busy_processors() if local else 0.0,
     )
+
+
+def makespan(
+    jobs: Sequence[tuple[PendingJob, float]], capacity: Capacity, budget_mb: float
+) -> float:
+    """Return how long jobs take together, s, from each with its own time.
+
+    They fill what as many of their kind as can run at once leave nothing free of, but never take
+    less than the longest chain of those of a pair that wait for one another.
+    """
+    filled = 0.0
+    longest: dict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    for job, seconds in jobs:
+        needs = (
+            (job.threads_on(capacity.cores), capacity.cores),
+            (job.asks_mb(capacity.cores, budget_mb), capacity.limit_mb),
+            (job.disk_streams, capacity.disk_streams),
+        )
+        at_once = [limit // need for need, limit in needs if limit is not None and need]
+        filled += seconds / max(1, min(at_once)) if at_once else 0.0
+        of_pair = longest[job.variant[:2]]
+        of_pair[job.rule] = max(seconds, of_pair.get(job.rule, 0.0))
+    in_the_end = sum(s for times in longest.values() for rule, s in times.items() if _is_last(rule))
+    return max(filled, in_the_end + max(map(_chain, longest.values()), default=0.0))
+
+
+def _is_last(rule: str) -> bool:
+    """Whether the job of a rule waits for those of all pairs."""
+    return STAGES[rule].level == "run"
+
+
+def _chain(times: Mapping[str, float]) -> float:
+    """Return how long the jobs of a pair take that wait for one another, from the time by rule."""
+    until: dict[str, float] = {}
+    for rule, stage in STAGES.items():  # each stands behind those that it waits for
+        own = 0.0 if _is_last(rule) else times.get(rule, 0.0)
+        until[rule] = own + max((until[before] for before in stage.after), default=0.0)
+    return max(until.values())
 
 
 def _in_words(seconds: float, kind: str = "") -> str:

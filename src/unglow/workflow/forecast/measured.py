@@ -18,8 +18,15 @@ from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 from unglow.telemetry.reading.rule_totals import Split, split
-from unglow.workflow.forecast.earlier_runs import EarlierRun, Times, add_run, file_of_machine
-from unglow.workflow.forecast.throughput import END, LAUNCH, START
+from unglow.workflow.forecast.throughput import (
+    END,
+    LAUNCH,
+    START,
+    EarlierRun,
+    Times,
+    add_run,
+    file_of_machine,
+)
 from unglow.workflow.job_resources import work_mpx
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None = None) -> None:
-    """At the end of a run, in its process: keep what its jobs took (see `earlier_runs`)."""
+    """At the end of a run, in its process: keep what its jobs took (see `throughput`)."""
     read = Follower(results)
     read.poll()
     for own in (h for h in History.of(read).runs if h.run.id == run_id):

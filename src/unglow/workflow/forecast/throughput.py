@@ -1,25 +1,36 @@
-"""Throughput: what jobs take on this machine, fitted to the times of earlier runs.
+"""Throughput: what jobs take on this machine, by the times of earlier runs.
 
-A job takes a fixed time and one that grows with its px. The table of stages has a first guess of
-both; a machine is so many times slower in each, and each rule once more. These factors are fitted
-by least squares of relative errors, for all rules together first, which is where those of each
-rule begin: a rule that has never run is as much slower as all others.
+A small file in the user's cache directory, one for each machine and version of unglow, holds what
+the jobs of the last runs took. One that is not there, or cannot be read or written, is no error.
+
+The table of stages has a first guess of every job. The jobs of a rule take as many times longer as
+those of most similar size have taken before; a rule that has never run, as all others.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+from unglow.core.errors import UnglowError
+from unglow.core.files import read_json, write_text
+from unglow.core.machine import cache_directory
+from unglow.core.process import host
+from unglow.core.version import __version__
 from unglow.workflow.stage_table import STAGES, Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from unglow.workflow.forecast.earlier_runs import EarlierRun, Times
-
+MOST_RUNS = 16
+"""This many runs are kept, the last ones."""
+# Raised when what the file holds changes, so that old ones are ignored.
+_FORMAT = 1
 LAUNCH, START, END = "launch", "start", "end"
 SNAKEMAKE = {
     LAUNCH: Time(0.25),  # of a job: a new Python that imports Snakemake
@@ -27,150 +38,145 @@ SNAKEMAKE = {
     END: Time(1.0, 0.02),  # after the last one: summary and report, pairs as well
 }
 """What Snakemake itself takes."""
-# Relative standard deviations: of a machine from the one that the table was measured on, of a rule
-# from the others, of a run from the next one, and of a job from the next one.
-_OF_MACHINE, _OF_RULE, _OF_RUN, _OF_JOB = 0.35, 0.25, 0.2, 0.2
-# So many runs is the first guess of the spread of runs worth.
-_GUESS_RUNS = 4
-# No factor is smaller than such a part of where it began.
-_LEAST = 0.1
+# Jobs of a rule follow this many sizes that have run, the nearest ones.
+_NEAREST = 5
+# The first guess counts as this many runs that were wrong by this factor, as a logarithm.
+_GUESS_RUNS, _GUESS_ERROR = 2, 0.4
 
 
 @dataclass(frozen=True, slots=True)
-class Factors:
-    """How many times slower than the table a rule is, and how well that is known.
+class Times:
+    """What jobs of one rule took that had as much to do, with as many threads.
 
     Attributes
     ----------
-    fixed, growing
-        Of the fixed time, and of what grows with the px.
-    covariance
-        Variance of the first, covariance, variance of the second.
+    rule
+        Its name, or one of `SNAKEMAKE`.
+    mpx
+        What one of them had to do, million px (`job_resources.work_mpx`).
+    threads, jobs
+        Threads of each job, and how many jobs there were.
+    seconds, cpu_s
+        What one of them took, s: the median.
     """
 
-    fixed: float
-    growing: float
-    covariance: tuple[float, float, float]
-
-    def error_of(self, fixed: float, growing: float) -> float:
-        """Return the standard deviation of a time with such parts by the table, s."""
-        aa, ab, bb = self.covariance
-        return math.sqrt(max(0.0, aa * fixed**2 + 2 * ab * fixed * growing + bb * growing**2))
-
-    def looser(self) -> Factors:
-        """Return where a rule begins if these are the factors of all."""
-        aa, ab, bb = self.covariance
-        spread = aa + (_OF_RULE * self.fixed) ** 2, ab, bb + (_OF_RULE * self.growing) ** 2
-        return Factors(self.fixed, self.growing, spread)
+    rule: str
+    mpx: float
+    threads: int
+    jobs: int
+    seconds: float
+    cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A measured time, s, and its parts by the table; ``weight`` is 1 / its relative variance."""
+class EarlierRun:
+    """The times of a run; ``id`` is the name of its file in telemetry."""
 
-    fixed: float
-    growing: float
-    seconds: float
-    weight: float
+    id: str
+    times: tuple[Times, ...]
 
 
-_GUESS = Factors(1.0, 1.0, (_OF_MACHINE**2, 0.0, _OF_MACHINE**2))
+def file_of_machine(executor: str | None = None) -> Path:
+    """Return the file for this machine, or for a batch system that jobs are handed to from it."""
+    where = host().replace("/", "_") + (f"-{executor}" if executor else "")
+    return cache_directory() / "unglow" / f"times-{where}-{__version__}.json"
 
 
-def fitted(points: Iterable[Point], begin: Factors) -> Factors:
-    """Return factors from where they begin and what was measured."""
-    aa, ab, bb = begin.covariance
-    determinant = aa * bb - ab * ab
-    # the inverse of the covariance, and what it weighs
-    p, q, r = bb / determinant, -ab / determinant, aa / determinant
-    u = p * begin.fixed + q * begin.growing
-    v = q * begin.fixed + r * begin.growing
-    for point in points:
-        expected = begin.fixed * point.fixed + begin.growing * point.growing
-        weight = point.weight / expected**2
-        p += weight * point.fixed**2
-        q += weight * point.fixed * point.growing
-        r += weight * point.growing**2
-        u += weight * point.fixed * point.seconds
-        v += weight * point.growing * point.seconds
-    determinant = p * r - q * q
-    aa, ab, bb = r / determinant, -q / determinant, p / determinant
-    return Factors(
-        max(_LEAST * begin.fixed, aa * u + ab * v),
-        max(_LEAST * begin.growing, ab * u + bb * v),
-        (aa, ab, bb),
-    )
+def read_runs(path: Path) -> tuple[EarlierRun, ...]:
+    """Return the runs that a file holds, the oldest first; none if it cannot be read."""
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        stored = read_json(path)
+        if stored["format"] == _FORMAT:
+            return tuple(
+                EarlierRun(str(run["id"]), tuple(_times(row) for row in run["times"]))
+                for run in stored["runs"]
+            )
+    return ()
+
+
+def add_run(path: Path, run: EarlierRun) -> None:
+    """Add a run to a file, in one step."""
+    runs = [one for one in read_runs(path) if one.id != run.id][1 - MOST_RUNS :]
+    content = {"format": _FORMAT, "runs": [asdict(one) for one in (*runs, run)]}
+    with suppress(UnglowError):  # a home that cannot be written
+        write_text(path, json.dumps(content))
+
+
+def _times(row: dict[str, object]) -> Times:
+    """Return a row of a file; raises `ValueError` for numbers that no job can have."""
+    times = Times(**row)  # type: ignore[arg-type]
+    numbers = (times.mpx, times.threads, times.jobs, times.seconds, times.cpu_s)
+    if not isinstance(times.rule, str) or not all(0 <= n < 1e9 for n in numbers):
+        raise ValueError(row)
+    return times
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """What jobs take on this machine.
-
-    Attributes
-    ----------
-    runs
-        How many runs it was learnt from; with 0 it is a first guess.
-    spread
-        Relative standard deviation of a whole run.
-    """
+    """What jobs take on this machine; learnt from so many ``runs``, with 0 it is a first guess."""
 
     runs: int
-    spread: float
-    _others: Factors
-    _rules: Mapping[str, Factors]
-    _cpu_others: Factors
-    _cpu_rules: Mapping[str, Factors]
+    error: float
+    """Standard deviation of the logarithm of the time of a run."""
+    _slower: _Slower
+    _cpu_slower: _Slower
 
     @classmethod
     def of(cls, runs: Sequence[EarlierRun]) -> Throughput:
         """Learn from earlier runs: from the jobs of rules that this version has."""
-        runs = [replace(run, times=tuple(filter(_is_of_a_rule, run.times))) for run in runs]
-        others, rules = _learnt([times for run in runs for times in run.times], cpu=False)
-        cpu_others, cpu_rules = _learnt([t for run in runs for t in run.times], cpu=True)
-        guess = cls(len(runs), _OF_RUN, others, rules, cpu_others, cpu_rules)
-        ratios = [guess._ratio(run) for run in runs]
-        squares = _GUESS_RUNS * _OF_RUN**2 + sum(math.log(ratio) ** 2 for ratio in ratios)
-        spread = math.sqrt(squares / (_GUESS_RUNS + len(runs)))
-        return cls(len(runs), spread, others, rules, cpu_others, cpu_rules)
+        times = [[t for t in run.times if t.rule in SNAKEMAKE or t.rule in STAGES] for run in runs]
+        squares = _GUESS_RUNS * _GUESS_ERROR**2
+        for own in times:  # each is forecast from the others
+            others = _Slower.of((t for run in times if run is not own for t in run), cpu=False)
+            took = sum(t.jobs * t.seconds for t in own)
+            expected = sum(t.jobs * others.seconds(t.rule, t.mpx, t.threads) for t in own)
+            squares += math.log(took / expected) ** 2 if took and expected else 0.0
+        error = math.sqrt(squares / (_GUESS_RUNS + len(runs)))
+        known = [t for run in times for t in run]
+        return cls(len(runs), error, _Slower.of(known, cpu=False), _Slower.of(known, cpu=True))
 
-    def seconds(self, rule: str, mpx: float, threads: int) -> tuple[float, float]:
-        """Return the time of a job, s, and its standard deviation."""
-        fixed, growing = _by_table(rule, mpx, threads)
-        factors = self._rules.get(rule) or self._others
-        time = factors.fixed * fixed + factors.growing * growing
-        return time, factors.error_of(fixed, growing)
+    def seconds(self, rule: str, mpx: float, threads: int) -> float:
+        """Return the time of a job, s."""
+        return self._slower.seconds(rule, mpx, threads)
 
     def cpu_s(self, rule: str, mpx: float) -> float:
         """Return what a job takes of processors, s."""
-        fixed, growing = _by_table(rule, mpx, 1)
-        factors = self._cpu_rules.get(rule) or self._cpu_others
-        return factors.fixed * fixed + factors.growing * growing
-
-    def _ratio(self, run: EarlierRun) -> float:
-        """Return what the jobs of a run took over what they would be expected to."""
-        took = sum(t.jobs * t.seconds for t in run.times)
-        expected = sum(t.jobs * self.seconds(t.rule, t.mpx, t.threads)[0] for t in run.times)
-        return took / expected if took and expected else 1.0
+        return self._cpu_slower.seconds(rule, mpx, 1)
 
 
-def _is_of_a_rule(times: Times) -> bool:
-    """Whether there is such a rule: another checkout of this version may have left the file."""
-    return times.rule in SNAKEMAKE or times.rule in STAGES
+@dataclass(frozen=True, slots=True)
+class _Slower:
+    """How many times longer than the table jobs have taken: of all, and by rule with its size.
+
+    Numbers are logarithms.
+    """
+
+    common: float
+    rules: Mapping[str, Sequence[tuple[float, float]]]
+
+    @classmethod
+    def of(cls, times: Iterable[Times], *, cpu: bool) -> _Slower:
+        rules: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for t in times:
+            took = t.cpu_s if cpu else t.seconds
+            table = _by_table(t.rule, t.mpx, 1 if cpu else t.threads)
+            if took and table:
+                rules[t.rule].append((math.log(t.mpx + 1), math.log(took / table)))
+        known = [ratio for of_rule in rules.values() for _, ratio in of_rule]
+        return cls(sum(known) / max(1, len(known)), rules)
+
+    def seconds(self, rule: str, mpx: float, threads: int) -> float:
+        """Return the time of a job, s: as much longer than the table as those nearest in size.
+
+        Their geometric mean, with what is common to all rules counted as one more.
+        """
+        size = math.log(mpx + 1)
+        by_distance = sorted((abs(one - size), ratio) for one, ratio in self.rules.get(rule, ()))
+        nearest = [self.common, *(ratio for _, ratio in by_distance[:_NEAREST])]
+        return _by_table(rule, mpx, threads) * math.exp(sum(nearest) / len(nearest))
 
 
-def _by_table(rule: str, mpx: float, threads: int) -> tuple[float, float]:
-    """Return the fixed time of a job by the table, and the one that grows with the px, s."""
+def _by_table(rule: str, mpx: float, threads: int) -> float:
+    """Return the first guess of a job, s."""
     time = SNAKEMAKE.get(rule) or STAGES[rule].time
-    return time.fixed, time.per_mpx_with(threads) * mpx
-
-
-def _learnt(times: Iterable[Times], *, cpu: bool) -> tuple[Factors, dict[str, Factors]]:
-    """Return the factors of rules that have not run, and those of each that has."""
-    points: dict[str, list[Point]] = defaultdict(list)
-    for t in times:
-        fixed, growing = _by_table(t.rule, t.mpx, 1 if cpu else t.threads)
-        weight = 1 / (_OF_RUN**2 + _OF_JOB**2 / t.jobs)
-        points[t.rule].append(Point(fixed, growing, t.cpu_s if cpu else t.seconds, weight))
-    of_all = fitted([point for group in points.values() for point in group], _GUESS)
-    begin = of_all.looser()
-    return begin, {rule: fitted(group, begin) for rule, group in points.items()}
+    return time.fixed + time.per_mpx_with(threads) * mpx
