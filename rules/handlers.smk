@@ -18,10 +18,10 @@ def refuse_obstacles():
 
 def remove_stumps():
     """After a run: slides that were refused have no corrected image, not even an empty one."""
-    from unglow.workflow import refused_slides
+    from unglow.workflow.slides import remove_stumps as remove_placeholders
 
     place = Path(workflow.pathvars.apply("<results>"))
-    refused_slides.remove_stumps(place, batch.slides)
+    remove_placeholders(place, batch.slides)
 
 
 def refresh_summary():

@@ -22,7 +22,7 @@ with Job.of(snakemake) as job:
         job.limit_memory()
         write_tiff(store, target, workers=job.threads)
     else:
-        from unglow.export.fits import write_fits
+        from unglow.export.tiff import write_fits
 
         job.limit_memory()
         write_fits(store, target)

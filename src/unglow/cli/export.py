@@ -141,7 +141,7 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
 
         write_tiff(store, target, workers=min(processors(), _MOST_WORKERS))
     else:
-        from unglow.export.fits import write_fits  # noqa: PLC0415
+        from unglow.export.tiff import write_fits  # noqa: PLC0415
 
         write_fits(store, target)
     rows, cols = store.shape

@@ -11,8 +11,7 @@ import tifffile
 from unglow.cli import main
 from unglow.core.windows import Window
 from unglow.export import fits
-from unglow.export.fits import write_fits
-from unglow.export.tiff import write_tiff
+from unglow.export.tiff import write_fits, write_tiff
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale

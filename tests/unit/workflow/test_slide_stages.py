@@ -14,7 +14,7 @@ from unglow.core.errors import ChangedError
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow.batch import Batch
-from unglow.workflow.refused_slides import remove_stumps
+from unglow.workflow.slides import remove_stumps
 from unglow.workflow.stages.slide_register import register_move
 from unglow.workflow.stages.slide_scale import measure
 from unglow.workflow.stages.slide_subtract import Choice, subtract

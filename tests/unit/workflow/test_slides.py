@@ -24,9 +24,8 @@ from unglow.workflow.job_resources import demand_of
 from unglow.workflow.paths import CORRECTED
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
-from unglow.workflow.refused_slides import remove_stumps
 from unglow.workflow.samples import discover
-from unglow.workflow.slides import KnownSlide, known_slides
+from unglow.workflow.slides import KnownSlide, known_slides, remove_stumps
 
 
 def problem_of(base, config=None):
