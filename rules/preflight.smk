@@ -8,7 +8,7 @@ from unglow.workflow.preflight.check import (
     check,
     too_many_jobs,
 )
-from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.check import messages
 from unglow.workflow.preflight.pending_jobs import (
     RuleSettings,
     capacity_for,

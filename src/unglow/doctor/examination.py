@@ -15,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.doctor import machine, software, storage
+from unglow.doctor import installation, storage
 from unglow.doctor.finding import Finding, Level
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         A disk that has not answered by then, s, is a fault.
     """
     until = time.monotonic() + patience_s
-    found = [machine.seen_processors()]  # before anything else uses them
+    found = [installation.seen_processors()]  # before anything else uses them
     uses = {
         "working directory": directory,
         "results": results,
@@ -115,12 +115,12 @@ def _look(path: Path) -> tuple[Finding, ...]:
 
 
 def _software() -> Iterator[Finding]:
-    yield software.versions(metadata.requires("unglow") or [], software.installed())
-    yield software.loops()
-    yield software.opencv()
+    yield installation.versions(metadata.requires("unglow") or [], installation.installed())
+    yield installation.loops()
+    yield installation.opencv()
 
 
 def _machine() -> Iterator[Finding]:
-    yield machine.granted_memory()
-    yield machine.limits()
-    yield machine.semaphores()
+    yield installation.granted_memory()
+    yield installation.limits()
+    yield installation.semaphores()

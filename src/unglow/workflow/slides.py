@@ -72,7 +72,7 @@ class KnownSlide:
 
     def resolved(self, cycles: Iterable[int]) -> KnownSlide:
         """Return the slide with a channel to register each of some cycles on; may read pixels."""
-        from unglow.multiplexed.richest import with_richest  # noqa: PLC0415 (jobs alone need it)
+        from unglow.multiplexed.channels import with_richest  # noqa: PLC0415 (jobs alone need it)
 
         return replace(self, slide=with_richest(self.slide, self.headers, cycles))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from unglow.core.mounts import Mount
-from unglow.doctor import machine, software, storage
+from unglow.doctor import installation, storage
 from unglow.doctor.finding import Level
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
@@ -27,7 +27,7 @@ LOCAL = storage.Place("work", Path("/w"), Mount("/", "ext4", "/dev/sda1", frozen
 )
 def test_versions_are_compared_with_what_is_asked_for(present, level, words):
     asked = ["numpy>=2.2", "snakemake<10,>=9.17", "tomli; python_version < '3'", "x; extra == 'y'"]
-    found = software.versions(asked, present)
+    found = installation.versions(asked, present)
     assert (found.level, words in found.found) == (level, True)
     assert ("pip install" in found.remedy) is (level is FAULT)
 
@@ -44,7 +44,7 @@ def test_versions_are_compared_with_what_is_asked_for(present, level, words):
     ],
 )
 def test_processors_that_are_not_got(count, remedy):
-    assert machine.usable(*count).remedy == remedy
+    assert installation.usable(*count).remedy == remedy
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_processors_that_are_not_got(count, remedy):
     ],
 )
 def test_memory_that_is_short(available, level, remedy):
-    found = machine.memory(16000.0, 8000.0, available)
+    found = installation.memory(16000.0, 8000.0, available)
     assert (found.level, found.remedy) == (level, remedy)
     assert found.found.startswith("16000 MB in the machine, 8000 granted")
 
@@ -88,10 +88,10 @@ def test_clocks_that_differ():
 
 def test_an_opencv_that_another_package_has_overwritten():
     build = "  GUI:      QT5\n    Baseline:    SSE SSE2\n"
-    found = software.judge_opencv("4.12.0", build, ["opencv-python"], "pip uninstall")
+    found = installation.judge_opencv("4.12.0", build, ["opencv-python"], "pip uninstall")
     assert found.level is WARNING
     assert found.found.startswith("4.12.0, with windows (QT5); opencv-python overwrites")
-    plain = software.judge_opencv("5", build.replace("QT5", "NONE"), [], "x")
+    plain = installation.judge_opencv("5", build.replace("QT5", "NONE"), [], "x")
     assert (plain.level, plain.found) == (OK, "5, headless")
 
 
@@ -106,5 +106,5 @@ def test_an_opencv_that_another_package_has_overwritten():
     ],
 )
 def test_limits_that_are_too_low(given, level, words):
-    found = machine.judge_limits(*given)
+    found = installation.judge_limits(*given)
     assert (found.level, words in found.found) == (level, True)

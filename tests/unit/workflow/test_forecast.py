@@ -24,7 +24,7 @@ from unglow.workflow.forecast.throughput import (
 )
 from unglow.workflow.job_resources import runtime_min, work_mpx
 from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.preflight.concurrency import Capacity, PendingJob
+from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
 from unglow.workflow.stage_table import STAGES, Time
 
 CHAIN = ("ingest", "register", "align", "scale", "difference", "detect", "figures")

@@ -15,7 +15,7 @@ from snakemake.rules import Wildcards
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader
-from unglow.multiplexed.richest import with_richest
+from unglow.multiplexed.channels import with_richest
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load

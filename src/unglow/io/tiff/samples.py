@@ -9,8 +9,7 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.compression import COMMON, JPEG, OLD_JPEG
-from unglow.io.tiff.header import ChannelInfo
+from unglow.io.tiff.header import COMMON, JPEG, OLD_JPEG, ChannelInfo
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -9,7 +9,7 @@ import imagecodecs
 import numpy as np
 import tifffile
 
-from unglow.io.tiff.compression import BYTES, JPEG, JPEG_2000, NONE
+from unglow.io.tiff.header import BYTES, JPEG, JPEG_2000, NONE
 from unglow.io.tiff.opening import quiet
 from unglow.io.tiff.segments import row_bytes, whole_bytes
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import imagecodecs
 
-from unglow.io.tiff.compression import DEFLATE, LZMA, LZW, PACKBITS, ZSTD
+from unglow.io.tiff.header import DEFLATE, LZMA, LZW, PACKBITS, ZSTD
 from unglow.io.tiff.lzw import LzwStream
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.segments import row_bytes, whole_bytes

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unglow.workflow.forecast.throughput import Throughput
-    from unglow.workflow.preflight.concurrency import Capacity, PendingJob
+    from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
 
 _Z90 = 1.645  # standard deviations on either side that hold 90 %
 # Snakemake takes so long for each job that ends, one after the other, s.

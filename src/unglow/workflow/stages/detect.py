@@ -16,7 +16,7 @@ from unglow.detection.completeness import completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.io.search_counts import SearchCounts
-from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.zarr.reader import ChunkCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

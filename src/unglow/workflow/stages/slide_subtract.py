@@ -20,11 +20,11 @@ from unglow.multiplexed.results import (
     MarkerSubtraction,
     SlideRecord,
     Subtraction,
+    load_records,
     load_scales,
     save_overviews,
     save_residues,
 )
-from unglow.multiplexed.saved_markers import load_records
 from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
 from unglow.multiplexed.subtract import subtract_slide, write_order
 from unglow.photometry.gain_map import GainMap
