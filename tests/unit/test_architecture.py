@@ -110,16 +110,15 @@ OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap"
 #: Modules that may call them, since what they open is never a file of a user or of results.
 OPENS = {
     "unglow.core.archive": "opens entries of an archive that is open",
-    "unglow.core.files": "has the only function that opens such files",
+    "unglow.core.files": "has the only function that opens such files, and makes lock files",
     "unglow.core.cgroups": "reads what the kernel tells",
     "unglow.core.process": "reads /proc",
-    "unglow.core.file_lock": "makes lock files, which nobody reads",
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
     "unglow.doctor.examination": "opens /dev/null",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
     "unglow.io.zarr.writer": "synchronizes directories that it has made",
-    "unglow.jobs.resume.locks": "makes lock files, which nobody reads",
+    "unglow.jobs.resume.unfinished": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.tiff": "works on what it has written just now",
     "unglow.reporting.html.serving": "makes the file for the browser",

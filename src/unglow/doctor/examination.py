@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import select
 import signal
@@ -54,11 +53,11 @@ class _Checks:
             failed = Finding(self._name, Level.WARNING, what, "please report it")
             os.write(answer, f"{json.dumps(failed)}\n".encode())
 
-    def found(self, until: float = math.inf) -> Iterator[Finding]:
+    def found(self, until: float) -> Iterator[Finding]:
         """Yield what is found until then (monotonic, s), and a fault for what is not."""
         said, ended = b"", False
         while not ended:
-            left = None if until == math.inf else max(0.0, until - time.monotonic())
+            left = max(0.0, until - time.monotonic())
             if not select.select([self._answers], [], [], left)[0]:
                 break
             heard = os.read(self._answers, 1 << 16)
@@ -85,14 +84,12 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         A disk that has not answered by then, s, is a fault.
     """
     until = time.monotonic() + patience_s
-    found = [installation.seen_processors()]  # before anything else uses them
     uses = {
         "working directory": directory,
         "results": results,
         "cache": Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"),
         "temporary files": Path(tempfile.gettempdir()),
     }
-    here = [_Checks("installation", _software), _Checks("machine", _machine)]
     looks = {use: _Checks(f"disk of {use}", partial(_look, path)) for use, path in uses.items()}
     soon = time.monotonic() + patience_s / 4
     silent = {use: [*look.found(soon)] for use, look in looks.items()}
@@ -101,8 +98,14 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         _Checks(f"disk of {place.use}", partial(storage.check, place))
         for place in storage.places(answering)
     ]
-    for checks in here:
-        found += checks.found()
+    found = [
+        installation.seen_processors(),
+        installation.granted_memory(),
+        installation.limits(),
+        installation.versions(metadata.requires("unglow") or [], installation.installed()),
+        installation.loops(),
+        installation.opencv(),
+    ]
     for checks in away:
         found += checks.found(until)
     return [*found, *(finding for use in uses for finding in silent[use])]
@@ -112,15 +115,3 @@ def _look(path: Path) -> tuple[Finding, ...]:
     """See if a path answers at all."""
     path.exists()
     return ()
-
-
-def _software() -> Iterator[Finding]:
-    yield installation.versions(metadata.requires("unglow") or [], installation.installed())
-    yield installation.loops()
-    yield installation.opencv()
-
-
-def _machine() -> Iterator[Finding]:
-    yield installation.granted_memory()
-    yield installation.limits()
-    yield installation.semaphores()

@@ -15,7 +15,7 @@ from unglow.io.zarr import plan_layout
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.pyramid import halve_stored
 from unglow.io.zarr.reader import ChunkCache
-from unglow.multiplexed.sizes import ALIGNED_ROWS
+from unglow.multiplexed.sample import ALIGNED_ROWS
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map
 from unglow.multiplexed.images import Background, SlideReader
 from unglow.multiplexed.ranges import Look, look_at
-from unglow.multiplexed.sample import Sample, SampledCells
-from unglow.multiplexed.sizes import BLOCK
+from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
 from unglow.multiplexed.slide import by_background, expected_gain
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate

@@ -19,8 +19,7 @@ import numpy as np
 from unglow.core.delimited import bounded_lines
 from unglow.core.digests import of_file
 from unglow.core.errors import InputError
-from unglow.core.file_lock import locked
-from unglow.core.files import open_text, write_text
+from unglow.core.files import locked, open_text, write_text
 from unglow.core.printable import escape_formula, unescape_formula
 from unglow.io.candidates_csv import read_candidates
 from unglow.review import REVIEW

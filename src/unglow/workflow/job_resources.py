@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.demand import Demand
-from unglow.jobs.base_memory import BASE, BY_HEADER, SLACK, small
+from unglow.jobs.memory_limit import BASE, BY_HEADER, SLACK, small
 from unglow.multiplexed.sample import Sample
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import memory_model, slide_memory

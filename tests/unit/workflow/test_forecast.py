@@ -12,14 +12,16 @@ import tifffile
 
 from unglow.core.demand import Demand
 from unglow.workflow.batch import Batch
-from unglow.workflow.forecast.forecast import Forecast, forecast, makespan
-from unglow.workflow.forecast.throughput import (
+from unglow.workflow.forecast.forecast import (
     MOST_RUNS,
     EarlierRun,
+    Forecast,
     Throughput,
     Times,
     add_run,
     file_of_machine,
+    forecast,
+    makespan,
     read_runs,
 )
 from unglow.workflow.job_resources import runtime_min, work_mpx

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.resume import locks
+from unglow.jobs.resume.unfinished import locks_left_behind
 from unglow.jobs.snakemake_command import RUN, changed, split_command, with_options
 
 if TYPE_CHECKING:
@@ -182,5 +182,5 @@ def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     else:
         words = changed(words, {"--config": ("results", str(here))})
     unlocked = shlex.join(with_options(words, "--unlock"))
-    unlock = f"{unlocked} && " if locks.left_behind(start) else ""
+    unlock = f"{unlocked} && " if locks_left_behind(start) else ""
     return f"cd {shlex.quote(str(start))} && {unlock}{shlex.join(words)}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from unglow.core.errors import InputError
 from unglow.core.process import host, working_in
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.jobs.resume import identity, locks, queued_jobs, unfinished
+from unglow.jobs.resume import identity, queued_jobs, unfinished
 from unglow.jobs.snakemake_command import with_options
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ def make_sure(
     Raises `InputError` if something still runs, or may still run.
     """
     directory = identity.directory_of(run)
-    stale = locks.left_behind(directory)
+    stale = unfinished.locks_left_behind(directory)
     refuse_if_running(run)
     refuse_if_another(directory)
     queued_jobs.cancel_all(directory, say, local=run.fields.get("executor") == "local")
@@ -223,8 +223,8 @@ def resume(
     words, place = words_of(run, more), identity.started_in(run)
     refuse_what_snakemake_stumbles_over()
     say(f"cd {shlex.quote(str(place))} && {shlex.join(words[2:])}")
-    locks.hold(directory)
-    locks.remove(make_sure(run, results, lost, say))
+    unfinished.hold_lock(directory)
+    unfinished.remove_locks(make_sure(run, results, lost, say))
     os.chdir(place)
     sys.stdout.flush()
     os.execv(words[0], words)  # noqa: S606 (no shell is wanted)

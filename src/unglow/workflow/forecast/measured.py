@@ -18,7 +18,7 @@ from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 from unglow.telemetry.reading.rule_totals import Split, split
-from unglow.workflow.forecast.throughput import (
+from unglow.workflow.forecast.forecast import (
     END,
     LAUNCH,
     START,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, Window, bounded_map
-from unglow.io.zarr.stage_store import StageStore
+from unglow.io.zarr.writer import StageStore
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform.resample import warp_window
