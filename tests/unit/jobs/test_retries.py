@@ -19,7 +19,8 @@ from unglow.jobs.retries import (
     note_loss,
     one_at_a_time,
 )
-from unglow.telemetry.attempt_files import VARIABLE, attempt_file, inherited_run_id, take_number
+from unglow.telemetry.attempt_files import attempt_file, take_number
+from unglow.telemetry.run_id import VARIABLE, inherited_run_id
 
 SCRIPT = """
 from types import SimpleNamespace
