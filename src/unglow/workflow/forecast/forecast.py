@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 MOST_RUNS = 16
 """This many runs are kept, the last ones."""
 # Raised when what the file holds changes, so that old ones are ignored.
-_FORMAT = 1
+_FORMAT = 2
 LAUNCH, START, END = "launch", "start", "end"
 SNAKEMAKE = {
     LAUNCH: Time(0.25),  # of a job: a new Python that imports Snakemake
     START: Time(2.3, 0.07),  # until the first job: libraries, then pairs instead of million px
     END: Time(1.0, 0.02),  # after the last one: summary and report, pairs as well
 }
-"""What Snakemake itself takes."""
+"""What Snakemake itself takes, on a machine that is as fast as that of the table."""
 # Jobs of a rule follow this many sizes that have run, the nearest ones.
 _NEAREST = 5
 # The first guess counts as this many runs that were wrong by this factor, as a logarithm.
@@ -48,7 +48,7 @@ class Times:
     Attributes
     ----------
     rule
-        Its name, or one of `SNAKEMAKE`.
+        Its name.
     mpx
         What one of them had to do, million px (`job_resources.work_mpx`).
     threads, jobs
@@ -121,7 +121,7 @@ class Throughput:
     @classmethod
     def of(cls, runs: Sequence[EarlierRun]) -> Throughput:
         """Learn from earlier runs: from the jobs of rules that this version has."""
-        times = [[t for t in run.times if t.rule in SNAKEMAKE or t.rule in STAGES] for run in runs]
+        times = [[t for t in run.times if t.rule in STAGES] for run in runs]
         squares = _GUESS_RUNS * _GUESS_ERROR**2
         for own in times:  # each is forecast from the others
             others = _Slower.of((t for run in times if run is not own for t in run), cpu=False)

@@ -1,4 +1,4 @@
-"""Stores as OME-TIFF: tiled BigTIFF with the pyramid in SubIFDs, written tile by tile."""
+"""Stores as images of other formats: OME-TIFF with the pyramid, and FITS."""
 
 from __future__ import annotations
 
