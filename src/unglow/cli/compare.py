@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import results_of
-from unglow.cli.text_table import table
 from unglow.comparison.finding import WORDS
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
-from unglow.core.printable import cell
+from unglow.core.printable import cell, table
 from unglow.core.rounding import amount
 from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, named, results_of
-from unglow.cli.text_table import table
+from unglow.core.printable import table
 from unglow.core.terminal import say
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.html.pair_rows import rows_of

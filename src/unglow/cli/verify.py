@@ -11,8 +11,7 @@ from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.terminal import say, show_progress, warn
 from unglow.io.image_paths import is_ome_zarr
-from unglow.jobs.resume.identity import same_place
-from unglow.jobs.resume.unfinished import last_run
+from unglow.jobs.resume.identity import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config

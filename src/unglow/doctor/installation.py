@@ -8,8 +8,9 @@ import os
 import platform
 import re
 import resource
+from enum import StrEnum
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -25,10 +26,53 @@ from unglow.core.machine import (
 )
 from unglow.core.process import meminfo_mb
 from unglow.core.version import __version__
-from unglow.doctor.finding import Finding, fault, judged, warning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+
+class Level(StrEnum):
+    """How bad something is: a fault stops runs or spoils them, a warning may slow or surprise."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+class Complaint(NamedTuple):
+    """Something that is not well: how bad, what, and what helps."""
+
+    level: Level
+    what: str
+    remedy: str
+
+
+class Finding(NamedTuple):
+    """What one check has found, on a line; the remedy is empty where all is well."""
+
+    name: str
+    level: Level
+    found: str
+    remedy: str = ""
+
+
+def judged(name: str, found: str, complaints: Iterable[Complaint | None] = ()) -> Finding:
+    """Return what was found with all complaints, as bad as the worst of them."""
+    real = [one for one in complaints if one is not None]
+    order = list(Level)
+    level = max((one.level for one in real), key=order.index, default=Level.OK)
+    words = "; ".join([*([found] if found else []), *(one.what for one in real)])
+    return Finding(name, level, words, "; ".join(dict.fromkeys(one.remedy for one in real)))
+
+
+def fault(true: bool, what: str, remedy: str) -> Complaint | None:  # noqa: FBT001 (a condition)
+    """Return a complaint about a fault if it is true."""
+    return Complaint(Level.FAULT, what, remedy) if true else None
+
+
+def warning(true: bool, what: str, remedy: str) -> Complaint | None:  # noqa: FBT001 (a condition)
+    """Return a complaint that is a warning if it is true."""
+    return Complaint(Level.WARNING, what, remedy) if true else None
 
 
 # What a job needs at the least, MB, and what it has by default (memory_per_job).

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unglow.multiplexed.markers import Marker
     from unglow.multiplexed.slide import Maps
     from unglow.workflow.header_cache import HeaderCache
-    from unglow.workflow.samples.slides import SlideFiles
+    from unglow.workflow.samples.pair import SlideFiles
     from unglow.workflow.schema import Settings
 
 

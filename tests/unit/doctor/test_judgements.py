@@ -8,7 +8,7 @@ import pytest
 
 from unglow.core.machine import Mount
 from unglow.doctor import installation, storage
-from unglow.doctor.finding import Level
+from unglow.doctor.installation import Level
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 NFS = Mount("/data", "nfs4", "server:/export", frozenset({"rw", "local_lock=all"}))

@@ -13,10 +13,10 @@ from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, started_ticks
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.resume import identity, queued_jobs, unfinished
+from unglow.jobs.resume import identity, queued_jobs
 from unglow.jobs.resume import resume as command
+from unglow.jobs.resume.identity import Trace, last_run, open_attempts
 from unglow.jobs.resume.resume import resume, words_of
-from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts
 from unglow.telemetry.jsonl import LineFile
 
 
@@ -336,7 +336,7 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 
     monkeypatch.chdir(work.parent)
     monkeypatch.setattr(os, "execv", execv)
-    monkeypatch.setattr(unfinished, "hold_lock", held.append)
+    monkeypatch.setattr(identity, "hold_lock", held.append)
     stumbling = "unglow.jobs.resume.resume.refuse_what_snakemake_stumbles_over"
     monkeypatch.setattr(stumbling, lambda: held.append(0))
     with pytest.raises(InterruptedError):
@@ -351,7 +351,7 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatch):
     record(work, host="node9")
     monkeypatch.setattr(command, "_SILENCE_S", 0.0)
-    monkeypatch.setattr(unfinished, "hold_lock", lambda directory: None)
+    monkeypatch.setattr(identity, "hold_lock", lambda directory: None)
     monkeypatch.setattr(os, "execv", lambda program, words: None)
     monkeypatch.chdir(work)
     said = []

@@ -19,10 +19,10 @@ from unglow.cli import main
 from unglow.core import process
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, started_ticks
-from unglow.jobs.resume import queued_jobs, unfinished
+from unglow.jobs.resume import identity, queued_jobs
 from unglow.jobs.resume import resume as command
+from unglow.jobs.resume.identity import Trace, last_run, open_attempts, trace_of
 from unglow.jobs.resume.resume import make_sure, refuse_if_at_work, words_of
-from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts, trace_of
 from unglow.jobs.schedulers.choice import run
 
 
@@ -100,7 +100,7 @@ def test_a_dead_run_leaves_locks_that_are_removed_and_newer_ones_stay(written):
     (place / "0.output.lock").write_text("x")
     stale = written.make_sure()
     (place / "1.output.lock").write_text("of another Snakemake")
-    unfinished.remove_locks(stale)
+    identity.remove_locks(stale)
     assert [p.name for p in place.iterdir()] == ["1.output.lock"]
 
 
@@ -562,7 +562,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
 def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     before = os.umask(0)
     try:
-        descriptor = unfinished.hold_lock(tmp_path)
+        descriptor = identity.hold_lock(tmp_path)
     finally:
         os.umask(before)
     try:
@@ -575,7 +575,7 @@ def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        unfinished.hold_lock(tmp_path)
+        identity.hold_lock(tmp_path)
 
 
 def test_a_lock_that_is_gone_is_not_missed(tmp_path):
@@ -583,19 +583,19 @@ def test_a_lock_that_is_gone_is_not_missed(tmp_path):
     place.mkdir(parents=True)
     for name in ("2.input.lock", "1.output.lock", "other"):
         (place / name).touch()
-    found = unfinished.locks_left_behind(tmp_path)
+    found = identity.locks_left_behind(tmp_path)
     assert found == [place / "1.output.lock", place / "2.input.lock"]
     found[0].unlink()
-    unfinished.remove_locks(found)
+    identity.remove_locks(found)
     assert [path.name for path in place.iterdir()] == ["other"]
 
 
 def test_two_at_once_is_one_sentence(tmp_path):
-    descriptor = unfinished.hold_lock(tmp_path)
+    descriptor = identity.hold_lock(tmp_path)
     with pytest.raises(InputError, match="another `unglow resume`"):
-        unfinished.hold_lock(tmp_path)
+        identity.hold_lock(tmp_path)
     os.close(descriptor)
-    os.close(unfinished.hold_lock(tmp_path))
+    os.close(identity.hold_lock(tmp_path))
 
 
 # ------------------------------------------------------------------------ queues

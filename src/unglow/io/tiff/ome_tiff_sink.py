@@ -18,8 +18,7 @@ from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
 from unglow.io.tiff.ome_xml import ome_xml
 from unglow.io.tiff.tiles import TILE, BigTiffFile, TileTable, decode_tile, encode_tile
-from unglow.io.zarr.layout import plan_layout
-from unglow.io.zarr.pyramid import halve_stored
+from unglow.io.zarr.layout import halve_stored, plan_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,6 +14,7 @@ from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.zarr.chunks import read_window
+from unglow.io.zarr.layout import STRIP, halve_stored
 from unglow.io.zarr.metadata import (
     DOCUMENT,
     display_window,
@@ -21,7 +22,6 @@ from unglow.io.zarr.metadata import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.pyramid import STRIP, halve_stored
 from unglow.io.zarr.shard_writer import ShardWriter
 
 if TYPE_CHECKING:

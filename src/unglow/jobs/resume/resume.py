@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, NoReturn
 from unglow.core.errors import InputError
 from unglow.core.process import host, working_in
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.jobs.resume import identity, queued_jobs, unfinished
+from unglow.jobs.resume import identity, queued_jobs
 from unglow.jobs.snakemake_command import with_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from unglow.core.process import Process
-    from unglow.jobs.resume.unfinished import Trace
+    from unglow.jobs.resume.identity import Trace
 
 
 PATIENCE_S = 15.0
@@ -175,12 +175,12 @@ def make_sure(
     Raises `InputError` if something still runs, or may still run.
     """
     directory = identity.directory_of(run)
-    stale = unfinished.locks_left_behind(directory)
+    stale = identity.locks_left_behind(directory)
     refuse_if_running(run)
     refuse_if_another(directory)
     queued_jobs.cancel_all(directory, say, local=run.fields.get("executor") == "local")
     end_cluster_snakemakes(directory)
-    attempts = unfinished.open_attempts(results)
+    attempts = identity.open_attempts(results)
     end_orphans(attempts, say)
     refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
     return stale
@@ -188,8 +188,8 @@ def make_sure(
 
 def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str], None]) -> None:
     """See that nothing works on a results directory, as `make_sure`, but end nothing."""
-    run = unfinished.last_run(results)
-    attempts = unfinished.open_attempts(results)
+    run = identity.last_run(results)
+    attempts = identity.open_attempts(results)
     if run is not None:
         refuse_if_running(run)
         if Path(str(run.fields.get("directory"))).is_dir():
@@ -216,15 +216,15 @@ def resume(
     Its command is given again with ``more`` words. Raises `InputError` if there was no run, if it
     was not in the ``named`` directory or not the caller's, or if something still runs.
     """
-    run = unfinished.last_run(results)
+    run = identity.last_run(results)
     if run is None:
         raise InputError(f"{results} has no record of a run: start one with `unglow run`.")
     directory = identity.check(run, named, results)
     words, place = words_of(run, more), identity.started_in(run)
     refuse_what_snakemake_stumbles_over()
     say(f"cd {shlex.quote(str(place))} && {shlex.join(words[2:])}")
-    unfinished.hold_lock(directory)
-    unfinished.remove_locks(make_sure(run, results, lost, say))
+    identity.hold_lock(directory)
+    identity.remove_locks(make_sure(run, results, lost, say))
     os.chdir(place)
     sys.stdout.flush()
     os.execv(words[0], words)  # noqa: S606 (no shell is wanted)

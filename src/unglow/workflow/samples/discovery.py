@@ -22,7 +22,7 @@ from unglow.workflow.samples.naming import (
     unsafe,
     without_marker,
 )
-from unglow.workflow.samples.pair import Discovery, Pair, Problem
+from unglow.workflow.samples.pair import Discovery, Pair, Problem, SlideFiles, slide_files
 from unglow.workflow.samples.raw_directory import (
     check_raw,
     dangling_sentence,
@@ -36,7 +36,6 @@ from unglow.workflow.samples.raw_directory import (
     too_deep,
     unreadable,
 )
-from unglow.workflow.samples.slides import SlideFiles, slide_files
 
 if TYPE_CHECKING:
     from unglow.workflow.samples.naming import FileName
