@@ -1,4 +1,7 @@
-"""``unglow doctor``: what is wrong with this machine, each with what helps."""
+"""``unglow doctor``: what is wrong with this machine, each with what helps.
+
+All checks run within a few seconds, whatever does not answer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``unglow verify``: check results for damage and changes."""
+"""``unglow verify``: check results for damage and changes, and raw images against their results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,14 @@
 """Writing small files whole: a file exists under its final name only when it is complete.
 
 A process may set a guard that is asked just before a finished file, or store, gets that name.
+
+A lock around a file that several programs read, change and write.
+
+It is the kernel's (`flock`) on a hidden file beside it, so it ends with the process that holds it,
+however that ends. The hidden file stays: to remove it would let two in. On network disks: NFS
+(Linux 2.6.12 and newer), SMB, Lustre mounted with ``flock`` and GPFS keep it between machines;
+Lustre with ``localflock`` and NFS with ``local_lock`` only within one. Where a file system has no
+locks at all, what holds is a lock within this process, and writers in others may lose a change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the machine offers: memory within container limits, processors, disks; and giving way."""
+"""What the machine offers: memory within container limits, processors, disks; and giving way.
+
+File systems that are mounted are looked up by path alone: one that does not answer is not asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where an export goes: nothing is overwritten, and a directory appears only when it is whole."""
+"""Where an export goes, and its provenance: parameters and fingerprints, never a time or a path.
+
+Nothing is overwritten, and a directory appears only when it is whole.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Without it a job that takes more than was declared for it makes the machine swap, or the kernel
 kills some process without a word. What is limited is the private writable memory of the process
 (``RLIMIT_DATA``), so files that are mapped for reading stay free.
+
+`BASE` is the memory of jobs before they read a pixel; of those that read small files only, all.
 """
 
 from __future__ import annotations

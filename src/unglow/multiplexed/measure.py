@@ -1,6 +1,9 @@
 """Measuring a slide: gain and offset of every marker against its background, on a sample of it.
 
 The images are not blurred to match each other's focus, as those of pairs are.
+
+The residual shift of a marker is what its own pixels say against the map of its cycle: blocks are
+matched against the background as the map brings it, as registration matches them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What a review tells: counts, purity with its interval, and density of each region."""
+"""What a review tells: counts, purity with its interval, and density of each region.
+
+Exact intervals are in numpy: scipy takes long to import.
+"""
 
 from __future__ import annotations
 

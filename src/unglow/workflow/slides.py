@@ -1,4 +1,10 @@
-"""The slides of a run: their headers and channels, and a sentence for each that cannot be used."""
+"""The slides of a run: their headers and channels, and a sentence for each that cannot be used.
+
+Slides whose subtraction was refused: they have no corrected image, and no run asks for one.
+
+Snakemake wants each output of a job to be there when the job has ended, so that of such a slide has
+left an empty file in the place of each image. They go when the run ends.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 The rules call these functions with their ``workflow``. tests/unit/workflow/test_snakemake_internals
 looks whether the names are there in the versions that are installed; `make oldest` does so with the
 oldest ones.
+
+`SlurmWatch` does what the executor of Slurm does not: it waits for a controller that is away, and
+gives up lost jobs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Header of a TIFF image: all that is known before a pixel is read."""
+"""Header of a TIFF image: all that is known before a pixel is read; values of Compression."""
 
 from __future__ import annotations
 

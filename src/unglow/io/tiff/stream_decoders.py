@@ -1,4 +1,8 @@
-"""Decoders of strips that are too large to be decoded whole: their rows one after the other."""
+"""Decoders of strips that are too large to be decoded whole: their rows one after the other.
+
+The writer of Zstandard and LZMA chose the window of its decoder, up to 2 GB, and says it in the
+header of the stream.
+"""
 
 from __future__ import annotations
 

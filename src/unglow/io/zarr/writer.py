@@ -1,4 +1,7 @@
-"""Writer of a store, which is built in a hidden sibling directory and published whole."""
+"""Writer of a store, which is built in a hidden sibling directory and published whole.
+
+`StageStore` is a store that a stage makes, with what is counted while its pixels are written.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the last run that a results directory tells of is the caller's own, and was here.
+"""Runs and attempts that results tell of: whether they are the caller's own, and have ended.
 
 Whoever may write to a directory may write telemetry into it. A record is therefore taken at its
 word only if nobody but the caller can have written it, and only about the directory that was named.

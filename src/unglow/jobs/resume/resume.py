@@ -1,4 +1,7 @@
-"""`unglow resume`: one command after anything was killed."""
+"""`unglow resume`: one command after anything was killed.
+
+Nothing of the earlier run may write any more; orphans on this machine are ended.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Which scheduler there is."""
+"""The schedulers: Slurm and Grid Engine, which of them there is, and submitting to it.
+
+The commands of the profile `cluster-generic` start Python anew for each job and each question, so
+the clients import little, and of Python's own library alone.
+
+Of Slurm, `squeue` knows the jobs of the last minutes, `sacct` those before.
+"""
 
 from __future__ import annotations
 

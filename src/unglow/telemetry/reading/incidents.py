@@ -1,4 +1,10 @@
-"""Incidents of a results directory, newest first; later runs forget nothing of them."""
+"""Incidents of a results directory, newest first; later runs forget nothing of them.
+
+Logs of a results directory: telemetry names them, and is not trusted with more.
+
+Whoever may write to a results directory may write records. A record must not make a reader, or the
+report that is passed on, show files of the reader's own.
+"""
 
 from __future__ import annotations
 

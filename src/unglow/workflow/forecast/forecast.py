@@ -1,4 +1,11 @@
-"""Forecast: how long what is left to do will take, in numbers and in words."""
+"""Forecast: how long what is left to do will take, in numbers and in words.
+
+A small file for each machine and version of unglow holds what the jobs of the last runs took. One
+that is not there, or cannot be read or written, is no error: forecasts are then a first guess.
+
+The table of stages has a first guess of every job. The jobs of a rule take as many times longer as
+those of most similar size have taken before; a rule that has never run, as all others.
+"""
 
 from __future__ import annotations
 

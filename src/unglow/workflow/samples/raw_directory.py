@@ -1,4 +1,4 @@
-"""The raw directory as such: whether it is there and laid out as one folder per sample."""
+"""The raw directory: whether it has one folder for each sample, and images that are not read."""
 
 from __future__ import annotations
 

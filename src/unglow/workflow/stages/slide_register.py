@@ -1,4 +1,4 @@
-"""Registration of two cycles of a slide."""
+"""Registration of two cycles of a slide, on the channels that cycles are registered on."""
 
 from __future__ import annotations
 
