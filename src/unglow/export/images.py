@@ -1,8 +1,8 @@
 """Stores as images of other formats: OME-TIFF with the pyramid, and FITS.
 
 FITS is one image in the primary HDU, written band by band. Source: FITS standard 4.0,
-https://fits.gsfc.nasa.gov/fits_standard.html. A header of plain cards and rows of big-endian numbers
-need no library.
+https://fits.gsfc.nasa.gov/fits_standard.html. A header of plain cards and rows of big-endian
+numbers need no library.
 """
 
 from __future__ import annotations
