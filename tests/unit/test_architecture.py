@@ -126,7 +126,7 @@ OPENS = {
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
     "unglow.viewer.page_files": "reads files of the package",
-    "unglow.workflow.config": "reads files of the package",
+    "unglow.workflow.schema": "reads files of the package",
 }
 
 

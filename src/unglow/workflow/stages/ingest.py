@@ -16,8 +16,7 @@ from unglow.io.raw_images import band_parts, open_reader, reads_in_order
 from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stages.plan import without_directories
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.plan import RawFile, without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -29,8 +29,7 @@ from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
 from unglow.multiplexed.subtract import subtract_slide, write_order
 from unglow.photometry.gain_map import GainMap
 from unglow.workflow.paths import CORRECTED, ROOT
-from unglow.workflow.stages.plan import without_directories
-from unglow.workflow.stages.raw_file import files_of_slide
+from unglow.workflow.stages.plan import files_of_slide, without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
