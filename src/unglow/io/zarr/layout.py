@@ -102,12 +102,6 @@ class StoreLayout:
         return 0 if np.dtype(self.dtype).kind in "iu" else math.nan
 
     @property
-    def shard_bytes(self) -> int:
-        """Uncompressed bytes of the largest level-0 shard (one cut by the image is smaller)."""
-        rows, cols = (min(n, s) for n, s in zip(self.shape, self.shards, strict=True))
-        return rows * cols * self.itemsize
-
-    @property
     def fine_levels(self) -> int:
         """Number of the last level that is written shard by shard along with level 0."""
         level = 0
