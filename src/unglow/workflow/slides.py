@@ -48,7 +48,7 @@ def _is_refused(subtraction: Path) -> bool:
         return False
 
 
-def remove_stumps(results: Path, names: Iterable[str]) -> None:
+def remove_placeholders(results: Path, names: Iterable[str]) -> None:
     """Remove the empty files of those of some slides that were refused."""
     for name in refused_slides(results, names):
         for image in (results / name / corrected for corrected in CORRECTED.values()):

@@ -72,7 +72,7 @@ def subtract(
     """Write the corrected slide and what is told of it.
 
     Of a slide that was refused, or whose images cannot be read any more, only small files are
-    written, with the reason, and an empty file in the place of each image (`remove_stumps`).
+    written, with the reason, and an empty file in the place of each image (`remove_placeholders`).
 
     Raises
     ------
