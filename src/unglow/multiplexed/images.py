@@ -12,11 +12,10 @@ import numpy as np
 from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
-from unglow.io.zarr.chunk_cache import ChunkCache
-from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.pyramid import halve_stored
+from unglow.io.zarr.layout import CHUNK, halve_stored
+from unglow.io.zarr.reader import ChunkCache
 from unglow.multiplexed.gaps import Gaps
-from unglow.multiplexed.sizes import ALIGNED_ROWS
+from unglow.multiplexed.sample import ALIGNED_ROWS
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map
-from unglow.multiplexed.sizes import BLOCK
+from unglow.multiplexed.sample import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.multiplexed.images import Background, SlideReader
-from unglow.multiplexed.sizes import OVERVIEW, OVERVIEWS_PX
+from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
 from unglow.multiplexed.slide import by_background
 from unglow.photometry.difference import subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram

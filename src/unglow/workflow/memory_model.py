@@ -25,7 +25,7 @@ from unglow.detection.sizes import (
 from unglow.export.targets import EXPORT_BAND
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
-from unglow.jobs.base_memory import BASE, SLACK
+from unglow.jobs.memory_limit import BASE, SLACK
 from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
 from unglow.spoilt.sizes import block_side, blocks_of
@@ -98,7 +98,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     The plan of the pair, which is made first, comes on top.
     """
     # Importing the reader of TIFF files takes memory that other stages do not have.
-    from unglow.io.tiff.windows import part_rows, reads_in_order  # noqa: PLC0415
+    from unglow.io.raw_images import part_rows, reads_in_order  # noqa: PLC0415
 
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.compression import NONE
 from unglow.io.tiff.decode_memory import rows_at_once
+from unglow.io.tiff.header import NONE
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import StoredImage, resolve
-from unglow.io.tiff.segment_decoder import decode_rows, decode_segment
+from unglow.io.tiff.samples import decode_rows, decode_segment
 from unglow.io.tiff.segments import row_bytes
 from unglow.io.tiff.stream_decoders import RowStream
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.compression import DEFLATE, LZW, NONE, PACKBITS
+from unglow.io.tiff.header import DEFLATE, LZW, NONE, PACKBITS
 
 if TYPE_CHECKING:
     import tifffile

@@ -10,7 +10,7 @@ from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, Window, bounded_map, strips
 from unglow.io.not_stored import NotStored, stored_pixels
-from unglow.io.zarr.stage_store import StageStore
+from unglow.io.zarr.writer import StageStore
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import TILE, JointStatistics
 from unglow.photometry.sizes import BLUR_REACH

@@ -17,7 +17,7 @@ from unglow.detection.doubts import doubts
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.io.search_counts import SearchCounts
-from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places

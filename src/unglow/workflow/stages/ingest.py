@@ -13,13 +13,11 @@ from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
 from unglow.io.not_stored import ATTRIBUTE
-from unglow.io.raw_images import not_stored, open_reader
-from unglow.io.tiff.windows import band_parts, reads_in_order
-from unglow.io.zarr.stage_store import StageStore
+from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_order
+from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stages.plan import without_directories
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.plan import RawFile, without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.io.not_stored import NotStored, stored_pixels
-from unglow.io.zarr.chunk_cache import ChunkCache
 from unglow.io.zarr.layout import CHUNK
+from unglow.io.zarr.reader import ChunkCache
 from unglow.registration.register import UserHints, register
 from unglow.registration.shared_map import SharedMap, of_cycles, take_over
 from unglow.registration.user_hints import check_hints
