@@ -22,9 +22,14 @@ from tables import table
 
 from unglow.core.machine import cache_directory, memory_limit_mb, processors
 from unglow.workflow.batch import Batch
-from unglow.workflow.forecast.earlier_runs import EarlierRun, file_of_machine, read_runs
-from unglow.workflow.forecast.forecast import Forecast, forecast
-from unglow.workflow.forecast.throughput import Throughput
+from unglow.workflow.forecast.forecast import (
+    EarlierRun,
+    Forecast,
+    Throughput,
+    file_of_machine,
+    forecast,
+    read_runs,
+)
 from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
 
 RIGHT = 1.5

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from running import BIN, PROJECT, WORK, command, say, with_places
 from tables import table
 
-from unglow.jobs.resume.unfinished import last_run, trace_of
+from unglow.jobs.resume.identity import last_run, trace_of
 from unglow.telemetry.attempt_files import attempt_files
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ def refuse_obstacles():
         end_run(message_of(found))
 
 
-def remove_stumps():
+def remove_slide_placeholders():
     """After a run: slides that were refused have no corrected image, not even an empty one."""
-    from unglow.workflow import refused_slides
+    from unglow.workflow.slides import remove_placeholders
 
     place = Path(workflow.pathvars.apply("<results>"))
-    refused_slides.remove_stumps(place, batch.slides)
+    remove_placeholders(place, batch.slides)
 
 
 def refresh_summary():
@@ -79,7 +79,7 @@ def remember_times():
 def finish_run(outcome):
     """Update summary and report; end with exit status 1 and a sentence if something is missing."""
     conclude_run(outcome)
-    remove_stumps()
+    remove_slide_placeholders()
     rows, text = refresh_summary()
     verdict = workflow.modifier.modify_rulename("verdict")
     judged = outcome == "ok" and has_done(workflow, verdict)

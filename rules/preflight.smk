@@ -8,7 +8,7 @@ from unglow.workflow.preflight.check import (
     check,
     too_many_jobs,
 )
-from unglow.workflow.preflight.messages import messages
+from unglow.workflow.preflight.check import messages
 from unglow.workflow.preflight.pending_jobs import (
     RuleSettings,
     capacity_for,
@@ -63,9 +63,8 @@ def rules_as_set():
 
 def forecast_of(jobs, capacity, executor):
     """How long the jobs will take, here or where an ``executor`` has them; None if there are none."""
-    from unglow.workflow.forecast.earlier_runs import file_of_machine, read_runs
     from unglow.workflow.forecast.forecast import forecast
-    from unglow.workflow.forecast.throughput import Throughput
+    from unglow.workflow.forecast.forecast import Throughput, file_of_machine, read_runs
 
     throughput = Throughput.of(read_runs(file_of_machine(executor)))
     budget = batch.settings["memory_per_job"]

@@ -17,12 +17,12 @@ with Job.of(snakemake) as job:
         store = open_difference(Path(snakemake.input.scale).parent, method)
     target = Path(snakemake.output.image)
     if snakemake.wildcards.form == FORMS["tiff"]:
-        from unglow.export.tiff import write_tiff
+        from unglow.export.images import write_tiff
 
         job.limit_memory()
         write_tiff(store, target, workers=job.threads)
     else:
-        from unglow.export.fits import write_fits
+        from unglow.export.images import write_fits
 
         job.limit_memory()
         write_fits(store, target)

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unglow.jobs.resume.unfinished import trace_of
+from unglow.jobs.resume.identity import trace_of
 from unglow.telemetry.attempt_files import attempt_files
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import results_of
-from unglow.cli.text_table import table
+from unglow.comparison.finding import WORDS
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
+from unglow.core.printable import cell, table
 from unglow.core.rounding import amount
 from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG
@@ -19,9 +22,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from unglow.comparison.directories import Place
-    from unglow.comparison.results import Comparison
+    from unglow.comparison.results import Comparison, PairComparison
     from unglow.reporting.html.run_comparison import Named
     from unglow.telemetry.reading.history import RunHistory
+
+
+def full_table(comparisons: Iterable[Comparison]) -> str:
+    """Return the table; ``lost_at`` and ``new_at`` list x, y (px of post) of all candidates."""
+    rows = [
+        {"a": one.a, "b": one.b, "pair": pair.name, **_row(pair)}
+        for one in comparisons
+        for pair in one.pairs
+    ]
+    ends = ("lost_at", "new_at", "sentence")
+    columns = [*dict.fromkeys(name for row in rows for name in row if name not in ends), *ends]
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, columns, delimiter="\t", lineterminator="\n", restval="")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: cell(text) for key, text in row.items()})
+    return stream.getvalue()
+
+
+def _row(pair: PairComparison) -> dict[str, str]:
+    row = {"verdict": WORDS[pair.verdict]}
+    row |= {finding.what: WORDS[finding.verdict] for finding in pair.findings}
+    points: dict[str, list[str]] = {"lost_at": [], "new_at": []}
+    for finding in pair.findings:
+        row |= {name: f"{value:.6g}" for name, value in finding.numbers.items()}
+        for word, x, y, _ in finding.points:
+            points[f"{word}_at"].append(f"{x:.2f},{y:.2f}")
+    row |= {key: " ".join(places) for key, places in points.items()}
+    return row | {"sentence": "; ".join(pair.sentences)}
+
 
 # So many pairs that differ, or are equal within errors, are told one by one.
 _SHOWN = 20
@@ -81,8 +114,6 @@ def run(arguments: argparse.Namespace) -> int:
     write_text(arguments.output, page(build(named, comparisons), title="unglow compare"))
     say(f"\n{arguments.output}")
     if arguments.table is not None:
-        from unglow.comparison.table import table as full_table  # noqa: PLC0415
-
         write_text(arguments.table, full_table(comparisons))
         say(arguments.table)
     if published is None:

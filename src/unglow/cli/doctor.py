@@ -1,22 +1,128 @@
-"""``unglow doctor``: what is wrong with this machine, each with what helps."""
+"""``unglow doctor``: what is wrong with this machine, each with what helps.
+
+All checks run within a few seconds, whatever does not answer.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import select
+import signal
+import tempfile
+import time
+from functools import partial
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_working_directory, configured_results
 from unglow.core.errors import InputError
 from unglow.core.terminal import say
-from unglow.doctor.examination import PATIENCE_S, examine
-from unglow.doctor.finding import Level
+from unglow.doctor import installation, storage
+from unglow.doctor.installation import Finding, Level
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from unglow.doctor.finding import Finding
+
+PATIENCE_S = 4.0
+"""How long checks of disks may take by default, s."""
+_HELPS = (
+    "see if its disk or server answers (`df`, `dmesg`), or give it more time: "
+    "unglow doctor --patience 60"
+)
+
+
+class _Checks:
+    """Checks in a process of their own: one that a disk does not let go can be left behind."""
+
+    def __init__(self, name: str, checks: Callable[[], Iterable[Finding]]) -> None:
+        self._name = name
+        self._answers, answer = os.pipe()
+        self._pid = os.fork()
+        if self._pid == 0:
+            with contextlib.suppress(BaseException):
+                self._work(checks, answer)
+            os._exit(0)
+        os.close(answer)
+
+    def _work(self, checks: Callable[[], Iterable[Finding]], answer: int) -> None:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in range(3):  # whoever reads what is printed does not wait for this process
+            os.dup2(nothing, stream)
+        try:
+            for finding in checks():
+                os.write(answer, f"{json.dumps(finding)}\n".encode())
+        except Exception as error:  # noqa: BLE001 (a check that fails is a finding, too)
+            what = f"a check failed ({error!r})"
+            failed = Finding(self._name, Level.WARNING, what, "please report it")
+            os.write(answer, f"{json.dumps(failed)}\n".encode())
+
+    def found(self, until: float) -> Iterator[Finding]:
+        """Yield what is found until then (monotonic, s), and a fault for what is not."""
+        said, ended = b"", False
+        while not ended:
+            left = max(0.0, until - time.monotonic())
+            if not select.select([self._answers], [], [], left)[0]:
+                break
+            heard = os.read(self._answers, 1 << 16)
+            said, ended = said + heard, not heard
+        os.close(self._answers)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._pid, signal.SIGKILL)
+        os.waitpid(self._pid, 0 if ended else os.WNOHANG)
+        for line in said.splitlines():
+            name, level, *words = json.loads(line)
+            yield Finding(name, Level(level), *words)
+        if not ended:
+            yield Finding(self._name, Level.FAULT, "has not answered in time", _HELPS)
+
+
+def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> list[Finding]:
+    """Return what all checks have found, in their order.
+
+    Parameters
+    ----------
+    directory, results
+        A working directory, and the results of its runs, which need not exist.
+    patience_s
+        A disk that has not answered by then, s, is a fault.
+    """
+    until = time.monotonic() + patience_s
+    uses = {
+        "working directory": directory,
+        "results": results,
+        "cache": Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"),
+        "temporary files": Path(tempfile.gettempdir()),
+    }
+    looks = {use: _Checks(f"disk of {use}", partial(_look, path)) for use, path in uses.items()}
+    soon = time.monotonic() + patience_s / 4
+    silent = {use: [*look.found(soon)] for use, look in looks.items()}
+    answering = {use: path for use, path in uses.items() if not silent[use]}
+    away = [
+        _Checks(f"disk of {place.use}", partial(storage.check, place))
+        for place in storage.places(answering)
+    ]
+    found = [
+        installation.seen_processors(),
+        installation.granted_memory(),
+        installation.limits(),
+        installation.versions(metadata.requires("unglow") or [], installation.installed()),
+        installation.loops(),
+        installation.opencv(),
+    ]
+    for checks in away:
+        found += checks.found(until)
+    return [*found, *(finding for use in uses for finding in silent[use])]
+
+
+def _look(path: Path) -> tuple[Finding, ...]:
+    """See if a path answers at all."""
+    path.exists()
+    return ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -137,11 +137,11 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
     if store.empty is not None:
         raise StoreError(f"{store.path} holds no pixels to export: {store.empty}")
     if tiff:
-        from unglow.export.tiff import write_tiff  # noqa: PLC0415 - heavy
+        from unglow.export.images import write_tiff  # noqa: PLC0415 - heavy
 
         write_tiff(store, target, workers=min(processors(), _MOST_WORKERS))
     else:
-        from unglow.export.fits import write_fits  # noqa: PLC0415
+        from unglow.export.images import write_fits  # noqa: PLC0415
 
         write_fits(store, target)
     rows, cols = store.shape

@@ -17,8 +17,8 @@ from unglow.io.tiff import remedy
 from unglow.photometry.gain.bright_field import doubts
 from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
-from unglow.workflow.channels.bright_field import is_bright_field
 from unglow.workflow.channels.choice import BLOCKS, SIDE
+from unglow.workflow.channels.measure import is_bright_field
 from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of, pixel_size_note
 from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.samples import map_sources, repeated_images

@@ -13,11 +13,8 @@ from unglow.core.machine import memory_available_mb, memory_limit_mb, processors
 from unglow.core.terminal import say
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
-from unglow.workflow.forecast.earlier_runs import file_of_machine, read_runs
-from unglow.workflow.forecast.forecast import forecast
-from unglow.workflow.forecast.throughput import Throughput
-from unglow.workflow.preflight.check import Level, check
-from unglow.workflow.preflight.messages import messages
+from unglow.workflow.forecast.forecast import Throughput, file_of_machine, forecast, read_runs
+from unglow.workflow.preflight.check import Level, check, messages
 from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
 

@@ -3,15 +3,142 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, named, results_of
-from unglow.cli.text_table import table
+from unglow.core.printable import table
 from unglow.core.terminal import say
+from unglow.jobs.outcomes import WORTH_ANOTHER
+from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.summary import SKIPPED
+from unglow.reporting.terminal.formatting import OUTCOMES
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
+from unglow.telemetry.reading.work import WAITING, Work, sentence_of
+from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Container, Iterable, Mapping
+
+    from unglow.telemetry.reading.history import History
+    from unglow.workflow.batch import Batch
+
+
+# The job that repeats which pairs failed.
+_VERDICT = "verdict"
+# So many failed jobs are named.
+_NAMED = 3
+_WORST = ("failed", "suspect", "ok")
+
+
+@dataclass(frozen=True, slots=True)
+class PairStatus:
+    """How far one pair is, or one slide, whose dye is ''.
+
+    Attributes
+    ----------
+    status
+        ``waiting``, ``running``, ``ok``, ``suspect``, ``failed`` (as soon as a result says so) or
+        ``incomplete`` (a fault of machine or program has stopped a job); or
+        ``skipped`` (not started because of its input).
+    done, of
+        Jobs whose results are there, and all jobs of the pair.
+    note
+        What runs and how far it is, what went wrong, or what is still to do.
+    """
+
+    sample: str
+    dye: str
+    status: str
+    done: int
+    of: int
+    note: str = ""
+
+
+def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairStatus]:
+    """Return how far each pair of a batch is, then the skipped ones."""
+    counts = Counter(job.variant[:2] for job in pending_jobs(batch, results, again=True))
+    missing: dict[tuple[str, ...], list[str]] = {}
+    for job in pending_jobs(batch, results):
+        missing.setdefault(job.variant[:2], []).append(job.rule)
+    work = Work(history)
+    verdicts = _verdicts(rows_of(results, history), batch.slides)
+    statuses = []
+    for key in batch.keys:
+        left = missing.get(key, [])
+        status, note = verdicts.get(key, ("", ""))
+        if not status or (left and status != _WORST[0]):
+            status, note = WAITING, ""
+            if history.last is not None:
+                dye = {"dye": key[1]} if key[1] else {}
+                status, note = work.state_of({"sample": key[0], **dye})
+            note = note or f"{', '.join(dict.fromkeys(left))} to do"
+        statuses.append(PairStatus(*key, status, counts[key] - len(left), counts[key], note))
+    for problem in batch.problems:
+        names = problem.sample or "", problem.dye or ""
+        statuses.append(PairStatus(*names, SKIPPED, 0, 0, problem.message))
+    return statuses
+
+
+def what_next(history: History, directory: str = "", results: str = "") -> list[str]:
+    """Return what to do after the last run, in lines; none if it goes on or ended well.
+
+    A failure that would repeat itself is no reason to give the same command again.
+
+    Parameters
+    ----------
+    history
+        The runs.
+    directory, results
+        Words of commands that name the two, a blank before each; empty for those of this directory.
+    """
+    last = history.last
+    if last is None or last.outcome in (ENDED_WELL, RUNNING):
+        return []
+    ending = f"The last run {OUTCOMES.get(last.outcome, last.outcome)}"
+    latest = {a.attempt.job: a for a in last.attempts}.values()
+    again = [a for a in latest if a.outcome not in (RUNNING, *WORTH_ANOTHER)]
+    if not again:
+        return [f"{ending}: `unglow resume{directory}` goes on."]
+    jobs = [a for a in again if a.attempt.stage != _VERDICT]
+    if not jobs:
+        because = (
+            "because of failed or skipped pairs: the same command would end in the same way. Fix "
+            "the problems listed above, or exclude these pairs; with `allow_failed: true` in the "
+            "configuration such a run counts as done."
+        )
+        return [f"{ending}, {because}"]
+    again_fails = (
+        f"the same command (or `unglow resume{directory}`) would fail again until this is mended:"
+    )
+    lines = [f"{ending}, and {again_fails}"]
+    for a in jobs[:_NAMED]:
+        end = a.attempt.end
+        lines.append(f"  {a.attempt.title}: {sentence_of(a).partition(': ')[2]}")
+        if end is not None and end.remedy:
+            lines.append(f"    {end.remedy}")
+    if len(jobs) > _NAMED:
+        lines.append(
+            f"  and {len(jobs) - _NAMED} more; `unglow report{results}` shows all of them."
+        )
+    return lines
+
+
+def _verdicts(
+    rows: Iterable[Mapping[str, Any]], slides: Container[str]
+) -> dict[tuple[str, ...], tuple[str, str]]:
+    """Return status and reasons of each pair, of its worst variant or marker."""
+    verdicts: dict[tuple[str, ...], tuple[str, str]] = {}
+    rated = [row for row in rows if row.get("status") in _WORST]
+    for row in sorted(rated, key=lambda row: _WORST.index(row["status"]), reverse=True):
+        sample = str(row.get("sample") or "")
+        key = sample, "" if sample in slides else str(row.get("dye") or "")
+        verdicts[key] = row["status"], str(row.get("reasons") or "")
+    return verdicts
+
 
 # Statuses with which a pair is as it should be, or on its way there.
 _WELL = ("ok", "suspect", "running", "waiting")
@@ -34,7 +161,6 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
-    from unglow.workflow.pair_status import pair_statuses, what_next  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     history = Watched(results).history()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.inventory import inventory
-from unglow.cli.text_table import table
+from unglow.core.printable import table
 from unglow.core.rounding import number, percent
 from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG, read_config

@@ -1,20 +1,94 @@
-"""``unglow verify``: check results for damage and changes."""
+"""``unglow verify``: check results for damage and changes, and raw images against their results."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_results, existing, named
-from unglow.core.errors import UnglowError
+from unglow.core.digests import FOLDER, SUFFIX, Published
+from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.terminal import say, show_progress, warn
+from unglow.io.image_paths import is_ome_zarr
+from unglow.jobs.resume.identity import last_run, same_place
+from unglow.multiplexed.results import SlideRecord
+from unglow.workflow.batch import Batch
+from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.samples import ROLES
+from unglow.workflow.stages.plan import Plan, fingerprint
+from unglow.workflow.verify import Defect
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from unglow.workflow.verify import Defect
+    from unglow.io.tiff import TiffHeader
+    from unglow.workflow.samples import Pair
+    from unglow.workflow.slides import KnownSlide
+
+
+def batch_of(results: Path) -> Batch:
+    """Return the pairs and slides that a results directory is of, as its last run found them.
+
+    Raises
+    ------
+    UnglowError
+        There is nothing to find them by, or nothing is left of them.
+    """
+    run = last_run(results)
+    fields = {} if run is None else run.fields
+    work = Path(str(fields.get("directory", "")))
+    settings: dict[str, Any] = fields.get("config") or {}
+    if not settings or not same_place(work / str(fields.get("results", "")), results):
+        work = results.absolute().parent  # copied or moved, or never run here
+        settings = read_config(work / CONFIG)
+    return Batch.load(settings, work)
+
+
+def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
+    """Yield each raw image of a pair that is not the one that its plan was made from.
+
+    What is not there, or cannot be read, is no other image.
+    """
+    raw = dict(zip(ROLES, (pair.post, pair.pre), strict=True))
+    try:
+        plan = Plan.load(plan_file, raw)
+    except (StoreError, OSError):
+        return
+    published = Published.of((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
+    for role, path in raw.items():
+        if _is_other(plan.headers[role], plan.fingerprints[role], path):
+            yield _of_another(path, plan_file, published)
+
+
+def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
+    """Yield each image of a slide that is not the one that its ``slide.json`` was made from."""
+    try:
+        prints = SlideRecord.load(record).fingerprints
+    except (StoreError, OSError):
+        return
+    published = Published.of((record.parent / FOLDER).glob(f"*{SUFFIX}"))
+    for header, fingerprint_ in zip(known.headers, prints, strict=False):
+        if _is_other(header, fingerprint_, Path(header.path)):
+            yield _of_another(Path(header.path), record, published)
+
+
+def _of_another(image: Path, record: Path, published: Published) -> Defect:
+    return Defect(
+        f"{image} is not the image that {record.parent} was made from; delete {record} and rerun "
+        "the workflow to make all of it again",
+        published.with_others(record),
+    )
+
+
+def _is_other(header: TiffHeader, told: str, path: Path) -> bool:
+    try:
+        if not is_ome_zarr(path) and path.stat().st_size != header.file_bytes:
+            return True
+        return fingerprint(header) != told
+    except OSError:
+        return False
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,11 +172,6 @@ def _problems(results: Path) -> Iterator[Defect]:
 
 def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterator[Defect]:
     """Yield a problem for each raw image that is another one now."""
-    from unglow.workflow.originals import (  # noqa: PLC0415 (imports numpy)
-        batch_of,
-        check_images,
-        check_slide_images,
-    )
     from unglow.workflow.verify import is_slide  # noqa: PLC0415
 
     try:
@@ -141,7 +210,7 @@ def _all_is_well(results: Path) -> list[str]:
 
 def _leftovers(results: Path) -> bool:
     """Tell what was left behind; return whether there was anything."""
-    from unglow.jobs.leftovers import leftovers  # noqa: PLC0415 (only here)
+    from unglow.jobs.attempt_lock import leftovers  # noqa: PLC0415 (only here)
 
     left = leftovers(results)
     if left:

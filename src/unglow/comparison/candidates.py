@@ -11,7 +11,7 @@ import numpy as np
 from unglow.comparison.finding import Finding, lacking, read_json
 from unglow.core.rounding import number, percent, uncertainty
 from unglow.io.candidates_csv import read_candidates
-from unglow.review.nearest import REACH_PX, nearest
+from unglow.review.decisions import REACH_PX, nearest
 
 if TYPE_CHECKING:
     from pathlib import Path

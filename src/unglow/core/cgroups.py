@@ -1,6 +1,6 @@
 """Control groups (cgroups, version 2 or 1) that bind a process.
 
-Memory: limits, use, kills. Processors: quota, time held back. Pressure, where it is counted.
+Memory: limits, use, kills. Processors: quota.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path("/sys/fs/cgroup")
-PRESSURES = ("memory", "io", "cpu")
-"""What the kernel counts the time that is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,26 +90,6 @@ def quota(root: Path = ROOT) -> float | None:
         if allowed.isdigit() and period.isdigit():  # neither "max" nor -1
             shares.append(int(allowed) / int(period))
     return min(shares, default=None)
-
-
-def throttled_s(process: int, root: Path = ROOT) -> float:
-    """Return how long quotas of its groups have held back a process' processors, s."""
-    held = [0.0]
-    for group in _of_processors(process, root):
-        stat = group / "cpu.stat"
-        held += [number / 1e6 for number in _keyed(stat, ("throttled_usec",))]
-        held += [number / 1e9 for number in _keyed(stat, ("throttled_time",))]
-    return max(held)
-
-
-def pressure(process: int, root: Path = ROOT) -> dict[str, str]:
-    """Return by name what the own group of a process tells of its pressures (version 2 only)."""
-    for line in read(process, "cgroup").splitlines():
-        if line.startswith("0::"):
-            own = _unified(root) / line[3:].lstrip("/")
-            told = {name: _text(own / f"{name}.pressure") for name in PRESSURES}
-            return {name: text for name, text in told.items() if text}
-    return {}
 
 
 def _of_processors(process: int | str, root: Path) -> Iterator[Path]:

@@ -89,11 +89,11 @@ def estimate(value: float | None, interval: Sequence[float] | None, unit: str = 
     return _with(unit, f"{text} ({around[0]} to {around[1]})" if around else text)
 
 
-def plus_minus(value: float, error: float, unit: str = "") -> str:
+def plus_minus(value: float, error: float) -> str:
     """Return a value with its standard error, as in ``12.34 ± 0.15``."""
     if not _known(error) or error < 10**-_FINEST:
-        return number(value, unit)
-    return _with(unit, " ± ".join(_grouped(plain(v, decimals(error))) for v in (value, error)))
+        return number(value)
+    return " ± ".join(_grouped(plain(v, decimals(error))) for v in (value, error))
 
 
 def ends(value: float | None, interval: Sequence[float] | None) -> list[str]:

@@ -45,6 +45,7 @@ _CANDIDATES = {
     "by_threshold?": [{...: (float, [float, float])}, ...],  # with intervals by controls
     "brightest_negatives?": [[float, float, float], ...],
     "completeness?": (None, {}),
+    "reasons?": [str, ...],
     "spoilt?": {
         "share": float,
         "places": int,

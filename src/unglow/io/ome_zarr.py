@@ -341,6 +341,27 @@ class OmeZarrReader:
             out /= out.dtype.type(len(image.planes))
         return out
 
+    def missing_units(self, channels: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which chunks are not stored; see `unglow.io.tiff.TiffReader.missing_units`.
+
+        Raises
+        ------
+        InputError
+            The image cannot be listed, or the index of a shard is damaged.
+        """
+        image, array = self._image, self._image.array
+        numbers = [{"t": t, "c": c, "z": z} for c in channels for t, z in image.planes]
+        leading = [tuple(at[a] // image.chunk(a) for a in image.axes[:-2]) for at in numbers]
+        try:
+            missing = array.missing_chunks(leading, _files(str(array.directory)))
+        except (OSError, ValueError) as exc:
+            raise InputError(
+                f"'{self.header.path}' is damaged ({_short(exc)}): copy it again from its source "
+                "or export it anew."
+            ) from exc
+        by_channel = missing.reshape(len(channels), len(image.planes), *missing.shape[1:])
+        return np.asarray(by_channel.any(axis=1))
+
     def _part(self, t: int, c: slice, z: int, y: slice, x: slice) -> NDArray[Any]:
         try:
             if not self._keeps:

@@ -2,7 +2,7 @@
 
 Metadata are checked before anything is decoded: pixels are plain numbers, and codecs are those of a
 list. Files are opened by `unglow.core.files`, and nothing is decoded to more bytes than its chunk
-has. Missing chunks are fill value.
+has. Chunks that are not stored read as the fill value; `ZarrArray.missing_chunks` finds them.
 
 Sources: https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html and
 https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
@@ -25,7 +25,7 @@ from unglow.io.zarr_codecs import CLASSES, CRC_BYTES, DECODERS, FILTERS, Codecs,
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -87,6 +87,60 @@ class ZarrArray:
         part: NDArray[Any] = whole[within]
         return part
 
+    def missing_chunks(
+        self, leading: Iterable[tuple[int, ...]], files: Iterable[str]
+    ) -> NDArray[np.bool_]:
+        """Return which chunks along the last two axes are not stored.
+
+        Parameters
+        ----------
+        leading
+            Numbers of chunks along the other axes, N times.
+        files
+            Paths of the files of the array, from its directory on.
+
+        Returns
+        -------
+        (N, down, across) bool.
+
+        Raises
+        ------
+        ValueError, OSError
+            The index of a shard is damaged, or cannot be read.
+        """
+        inner = [1] * len(self.shape) if self.shards is None else self._inner
+        places: dict[tuple[int, ...], list[tuple[int, tuple[int, ...]]]] = {}
+        for i, one in enumerate(leading):
+            both = [divmod(n, k) for n, k in zip(one, inner[:-2], strict=True)]
+            places.setdefault(tuple(n for n, _ in both), []).append((i, tuple(n for _, n in both)))
+        grid = [-(-n // c) for n, c in zip(self.shape[-2:], self.chunks[-2:], strict=True)]
+        stored = np.zeros((sum(map(len, places.values())), *grid), np.bool_)
+        for name in files:
+            at = self._numbers(name)
+            here = places.get(at[:-2]) if at is not None else None
+            if at is None or here is None:
+                continue
+            flags = self._stored_in_shard(name) if self.shards is not None else np.ones(inner, "?")
+            y, x = (n * k for n, k in zip(at[-2:], inner[-2:], strict=True))
+            for i, within in here:
+                part = stored[i, y : y + inner[-2], x : x + inner[-1]]
+                part |= flags[within][: part.shape[0], : part.shape[1]]
+        return ~stored
+
+    def _numbers(self, name: str) -> tuple[int, ...] | None:
+        """Return the numbers of the chunk or shard in a file; None if the file has no such name."""
+        start, separator = self._key
+        parts = name.removeprefix(start).split(separator)
+        if not name.startswith(start) or len(parts) != len(self.shape):
+            return None
+        return tuple(int(n) for n in parts) if all(n.isdecimal() for n in parts) else None
+
+    def _stored_in_shard(self, name: str) -> NDArray[np.bool_]:
+        """Return which inner chunks a shard stores, one flag each along all axes."""
+        with open_file(self.directory / name) as stream:
+            index = self._read_index(stream)
+        return np.asarray((index != _NOT_STORED).any(axis=1).reshape(self._inner))
+
     @property
     def _most_stored(self) -> int:
         """Return how many bytes a chunk may have as it is stored: some codecs add a little."""
@@ -114,16 +168,20 @@ class ZarrArray:
         return [s // c for s, c in zip(self.shards or self.chunks, self.chunks, strict=True)]
 
     def _in_shard(self, stream: io.BufferedReader, place: int) -> bytes | None:
+        offset, length = self._read_index(stream)[place].tolist()
+        if offset == length == _NOT_STORED:
+            return None
+        return _read(stream, offset, length, self._most_stored)
+
+    def _read_index(self, stream: io.BufferedReader) -> NDArray[np.uint64]:
+        """Return offset and length of each inner chunk of a shard, (chunks, 2)."""
         size, checked = math.prod(self._inner) * 16, self._index["has_checksum"]
         end = stream.seek(0, os.SEEK_END)
         length = size + CRC_BYTES * checked
         index = _read(stream, 0 if self._index["is_first"] else end - length, length, length)
         if checked:
             index = bytes(without_checksum(index, size))
-        offset, length = np.frombuffer(index, "<u8").reshape(-1, 2)[place].tolist()
-        if offset == length == _NOT_STORED:
-            return None
-        return _read(stream, offset, length, self._most_stored)
+        return np.frombuffer(index, "<u8").reshape(-1, 2)
 
 
 def read_attributes(directory: Path) -> dict[str, Any]:

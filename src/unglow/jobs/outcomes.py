@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import tail
 from unglow.jobs import memory_limit
-from unglow.jobs.base_memory import BASE, BY_HEADER, small
+from unglow.jobs.memory_limit import BASE, BY_HEADER, small
 from unglow.jobs.snakemake_command import changed
 
 if TYPE_CHECKING:

@@ -26,8 +26,7 @@ from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unglow.core.waiting import Look
-    from unglow.jobs.stall_reason import Reason
+    from unglow.jobs.stall_reason import Look, Reason
     from unglow.telemetry.recording.process_sampler import Sample
 
 STALL_S = 60.0
@@ -102,8 +101,7 @@ class _Idleness:
 
     def __init__(self, pid: int, on_stall: Callable[[float, Reason, bool], None]) -> None:
         # only here: the job does without them, and during a stall they may not be readable
-        from unglow.core.waiting import Look, look  # noqa: PLC0415
-        from unglow.jobs.stall_reason import reason  # noqa: PLC0415
+        from unglow.jobs.stall_reason import Look, look, reason  # noqa: PLC0415
 
         self._pid, self._on_stall = pid, on_stall
         self._look, self._reason = look, reason

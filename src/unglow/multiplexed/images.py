@@ -12,10 +12,10 @@ import numpy as np
 from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
-from unglow.io.zarr.chunk_cache import ChunkCache
-from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.pyramid import halve_stored
-from unglow.multiplexed.sizes import ALIGNED_ROWS
+from unglow.io.zarr.layout import CHUNK, halve_stored
+from unglow.io.zarr.reader import ChunkCache
+from unglow.multiplexed.gaps import Gaps
+from unglow.multiplexed.sample import ALIGNED_ROWS
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class SlideReader:
     ----------
     headers
         Of the images of the slide, in its order; all have one shape.
+
+    Attributes
+    ----------
+    gaps
+        What its channels do not store; `read` gives the fill value there.
     """
 
     def __init__(self, headers: Sequence[TiffHeader]) -> None:
@@ -58,6 +63,7 @@ class SlideReader:
                 reader = open_reader(header)
                 stack.enter_context(reader)
                 self._readers.append(reader)
+            self.gaps = Gaps(self._readers)
             self._stack = stack.pop_all()
         return self
 
@@ -232,8 +238,12 @@ class Background:
     def read(self, window: Window) -> NDArray[Any]:
         """Return a window of the background in its own frame, for interpolation by the map.
 
-        Px that get no weight may be 0.
+        Px that get no weight may be 0; what is not stored is NaN.
         """
+        return self._reader.gaps.hidden(self._channel, window, self._stored(window))
+
+    def _stored(self, window: Window) -> NDArray[Any]:
+        """Return a window with fill values where nothing is stored."""
         inside = self._part.common(window)
         if inside != window and not self._whole:
             return self._reader.read(window, [self._channel])[0]
@@ -247,7 +257,8 @@ class Background:
     def aligned(self) -> NDArray[np.float32]:
         """Return it in the marker's frame over the window; NaN where it has no data."""
         if self._transform is None:
-            return self._pixels.astype(np.float32, copy=False)
+            found = self._pixels.astype(np.float32, copy=False)
+            return self._reader.gaps.hidden(self._channel, self._window, found)
         out = np.empty(self._window.shape, np.float32)
         for strip in strips(self._window, ALIGNED_ROWS):
             rows = slice(strip.y0 - self._window.y0, strip.y1 - self._window.y0)

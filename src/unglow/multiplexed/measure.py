@@ -1,41 +1,187 @@
 """Measuring a slide: gain and offset of every marker against its background, on a sample of it.
 
 The images are not blurred to match each other's focus, as those of pairs are.
+
+The residual shift of a marker is what its own pixels say against the map of its cycle: blocks are
+matched against the background as the map brings it, as registration matches them.
 """
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map
-from unglow.multiplexed.expectation import disagreement
 from unglow.multiplexed.images import Background, SlideReader
 from unglow.multiplexed.ranges import Look, look_at
-from unglow.multiplexed.residual_shift import BlockMatcher, chosen_blocks, shift_doubt
-from unglow.multiplexed.sample import Sample, SampledCells
-from unglow.multiplexed.sizes import BLOCK
+from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
 from unglow.multiplexed.slide import by_background, expected_gain
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.gain.scale import Scale
+from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
+from unglow.photometry.gain.scale import METHODS, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.transform import ResidualShift, Transform
+from unglow.registration.blocks.phase_correlation import (
+    MIN_PEAK_RATIO,
+    Matches,
+    block_shifts,
+    matches_of,
+)
+from unglow.registration.planes import Plane, PlanePair
+from unglow.registration.quality import agreement
+from unglow.transform import ResidualShift, Transform, apply_matrix
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from unglow.io.tiff import TiffHeader
+    from unglow.multiplexed.gaps import Gaps
     from unglow.multiplexed.slide import Channel, Maps, Slide
-    from unglow.photometry.gain.scale import ScaleSettings
-    from unglow.registration.blocks.phase_correlation import Matches
+    from unglow.photometry.gain.scale import MethodResult
+
+    Read = Callable[[Window], NDArray[Any]]
+
+
+_ACROSS = 7
+"""So many blocks across and down the image, at most."""
+_LEAST = 6
+"""Fewer blocks that agree tell nothing."""
+
+
+def chosen_blocks(sample: Sample, texture: NDArray[np.float32]) -> NDArray[np.int64]:
+    """Choose blocks: of each cell of a grid the one where the background has most texture.
+
+    ``texture`` is that of `unglow.multiplexed.ranges.Look`. Cycles lie so near to each other that
+    it hardly matters in whose frame.
+
+    Returns
+    -------
+    (N, 2) corners (x, y) in the slide, multiples of `BLOCK` px, in row order.
+    """
+    rows, cols = texture.shape
+    y, x = (v.ravel() for v in np.indices(texture.shape))
+    cell = (y * _ACROSS // max(rows, 1)) * _ACROSS + x * _ACROSS // max(cols, 1)
+    merit = texture.ravel()
+    order = np.lexsort((-merit, cell))
+    best = np.sort(order[np.flatnonzero(np.diff(cell[order], prepend=-1))])
+    best = best[merit[best] > 0]
+    corners = np.asarray(np.column_stack([x[best], y[best]]) * BLOCK, np.float64)
+    return np.asarray(sample.in_slide(corners), np.int64)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BlockMatcher:
+    """Matches blocks of a marker against its background.
+
+    Attributes
+    ----------
+    shape
+        (rows, columns) of both.
+    transform
+        Map from marker to background.
+    floors
+        Grey levels just below the background, of the marker and of its background.
+    """
+
+    shape: tuple[int, int]
+    transform: Transform
+    floors: tuple[float, float]
+
+    def match(self, corners: NDArray[np.int64], marker: Read, background: Read) -> Matches:
+        """Return where blocks lie in the background; both are read window by window."""
+        planes = PlanePair(
+            Plane(marker, self.shape, self.floors[0]),
+            Plane(background, self.shape, self.floors[1]),
+            self.transform.matrix,
+            displacement=self.transform.displacement,
+        )
+        return matches_of(planes, corners, BLOCK, block_shifts(planes, corners, BLOCK))
+
+    def shift(self, parts: Sequence[Matches]) -> ResidualShift:
+        """Return what the blocks that agree have in common; NaN if too few do."""
+        found = Matches(
+            np.concatenate([np.zeros((0, 2)), *(one.post for one in parts)]),
+            np.concatenate([np.zeros((0, 2)), *(one.pre for one in parts)]),
+            np.concatenate([np.zeros(0), *(one.peak_ratio for one in parts)]),
+        )
+        found = found.keep(found.peak_ratio >= MIN_PEAK_RATIO)
+        left = found.pre - self.transform.map(found.post)
+        plain = apply_matrix(self.transform.matrix, found.post)
+        good = agreement(Matches(found.post, plain + left, found.peak_ratio), self.transform.matrix)
+        if np.count_nonzero(good) < _LEAST:
+            return ResidualShift(np.nan, np.nan, np.nan, int(np.count_nonzero(good)))
+        return ResidualShift.of(left[good])
+
+
+def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
+    """Return a sentence if a shift is beyond what is accepted, and not zero within its error."""
+    if not (shift.length_px > suspect_px and shift.is_certain):
+        return None
+    return (
+        f"The background lies {shift.length_px:.2f} px (x {shift.x_px:+.2f}, y {shift.y_px:+.2f}, "
+        f"error {shift.error_px:.2f}, {shift.blocks} blocks) beside this marker (setting "
+        "suspect_px: "
+        f"{suspect_px:g}): its channel is shifted against the one that its cycle was registered "
+        "on, or something moved; look at what is left of edges."
+    )
+
+
+TOLERANCE = 0.05
+"""Exposure times are believed to such a part of the gain: shutters, lamps and bleaching."""
+
+
+def disagreement(scale: Scale, evidence: Evidence) -> str | None:
+    """Return a sentence if a measured gain does not agree with the exposure times; else None.
+
+    None also where no gain was found, so that nothing is subtracted.
+    The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
+    linear method is tried for this alone.
+    """
+    if not scale.chosen.ok:
+        return None
+    expected, measured = evidence.expected_gain, _measured_gain(scale, evidence)
+    if expected is None or measured is None or measured.gain_ci95 is None:
+        return None
+    low, high = measured.gain_ci95
+    if low - TOLERANCE * expected <= expected <= high + TOLERANCE * expected:
+        return None
+    return (
+        f"The exposure times promise a gain of {expected:.3g}, but {measured.gain:.3g} "
+        f"({low:.3g} to {high:.3g}) was measured: lamp, filters or bleaching differ between the "
+        f"two images, or an exposure time is wrong; {_what_to_do(scale)}."
+    )
+
+
+def _what_to_do(scale: Scale) -> str:
+    """Return what is subtracted, and what follows from that, as the end of a sentence."""
+    if METHODS[scale.default].is_given:
+        return (
+            f"{scale.chosen.gain:.3g} is subtracted (method {scale.default}), but the measured "
+            "gain is the one to believe: to subtract that, put linear first in scale.methods"
+        )
+    return (
+        f"the measured gain is subtracted (method {scale.default}), and the one to believe unless "
+        "the marker's figure shows otherwise; if an exposure time is wrong, correct it"
+    )
+
+
+def _measured_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
+    """Return the default method if it measures a gain, or another one that does."""
+    names = (scale.default, *scale.methods, None)
+    for name in names:
+        if name is None:
+            alone = replace(ScaleSettings(), methods=("linear",), gain_map="never")
+            return ESTIMATORS["linear"](evidence, alone)
+        if not METHODS[name].is_given and scale.methods[name].ok:
+            return scale.methods[name]
+    return None
+
 
 _UNKNOWN = ResidualShift(np.nan, np.nan, np.nan, 0)
 
@@ -96,9 +242,16 @@ def measure_slide(
             scale = Scale.failed(" ".join(maps[move].reasons), settings)
             gain = expected_gain(slide, one)
             found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
-    usable = [one for one in slide.markers if one.name not in found]
-    needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
     with SlideReader(headers) as reader:
+        doubts = {one.name: _lost(reader.gaps, slide, one) for one in slide.markers}
+        for one in slide.markers:
+            sentences, too_much = doubts[one.name]
+            if too_much and one.name not in found:
+                scale = Scale.failed(" ".join(sentences), settings)
+                gain = expected_gain(slide, one)
+                found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
+        usable = [one for one in slide.markers if one.name not in found]
+        needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
         looks = look_at(
             reader,
             Sample.of(reader.shape),
@@ -108,8 +261,22 @@ def measure_slide(
         )
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
-            found |= _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
+            measured = _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
+            for name, known in measured.items():
+                found[name] = _doubted(known, doubts[name][0])
     return {one.name: found[one.name] for one in slide.markers}
+
+
+def _lost(gaps: Gaps, slide: Slide, marker: Channel) -> tuple[list[str], bool]:
+    """Return sentences about what a marker or its background lost; whether that is too much."""
+    both = [gaps.doubt(one) for one in (marker, slide.background_of(marker))]
+    return [told for told, _ in both if told is not None], any(much for _, much in both)
+
+
+def _doubted(measured: Measured, doubts: Sequence[str]) -> Measured:
+    """Return what was measured with more doubts."""
+    scale = measured.scale
+    return replace(measured, scale=replace(scale, reasons=(*scale.reasons, *doubts)))
 
 
 def _measured(
@@ -137,8 +304,8 @@ def _measured(
             aligned = background.aligned()
             for batch in reader.batches(of_background, len(markers)):
                 for one, signal in zip(batch, reader.read(window, batch), strict=True):
-                    tally = tallies[one.name]
-                    matches[one.name] = tally.add(signal, aligned, background, *item)
+                    tally, shown = tallies[one.name], reader.gaps.hidden(one, window, signal)
+                    matches[one.name] = tally.add(shown, aligned, background, *item)
         return matches
 
     windows = sample.windows

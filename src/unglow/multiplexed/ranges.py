@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map
-from unglow.multiplexed.sizes import BLOCK
+from unglow.multiplexed.sample import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,7 +91,8 @@ def _looks(
         rows, cols = (slice(n // every, None) for n in corner)
         top, left = (n // BLOCK for n in corner)
         limits = []
-        for i, block in enumerate(reader.read(window, channels)):
+        for i, stored in enumerate(reader.read(window, channels)):
+            block = reader.gaps.hidden(channels[i], window, stored)
             part = block[::every, ::every]
             samples[i, rows, cols][: part.shape[0], : part.shape[1]] = part
             found = _texture(block)

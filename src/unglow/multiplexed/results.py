@@ -9,11 +9,18 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from unglow.core.archive import check_sizes, damaged, open_archive, save_arrays
+from unglow.core.archive import (
+    check_sizes,
+    damaged,
+    load_arrays,
+    of_name,
+    open_archive,
+    save_arrays,
+)
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.multiplexed.slide import Channel, Slide
@@ -24,6 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from unglow.photometry.saved import Saved
+
+    Record = TypeVar("Record", bound=Saved)
+
 
 _VERSION = 1
 _CHANNEL = {
@@ -355,3 +367,16 @@ def _read(path: Path) -> dict[str, Any]:
     if content["version"] != _VERSION:
         raise ValueError(f"version {content['version']}")
     return content
+
+
+def save_records(path: Path, records: Sequence[Saved | None]) -> None:
+    """Write an ``.npz`` of a record for each marker; of those that have none, nothing."""
+    sets = {f"m{n}": one.content() for n, one in enumerate(records) if one is not None}
+    save_arrays(path, {}, sets)
+
+
+def load_records(path: Path, kind: type[Record], count: int) -> list[Record | None]:
+    """Read what `save_records` wrote for so many markers; StoreError if it is damaged."""
+    arrays = load_arrays(path)
+    each = (of_name(arrays, f"m{n}") for n in range(count))
+    return [kind.read(own, path) if own else None for own in each]

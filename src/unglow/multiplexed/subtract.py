@@ -13,7 +13,7 @@ from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, bounded_map, grid, strips
 from unglow.multiplexed.images import Background, SlideReader
-from unglow.multiplexed.sizes import OVERVIEW, OVERVIEWS_PX
+from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
 from unglow.multiplexed.slide import by_background
 from unglow.photometry.difference import subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -269,6 +269,7 @@ class _Subtraction:
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             before, background = signal[rows].astype(np.float32, copy=False), aligned[rows]
             left = subtracted(result, (before, background), strip, integer=False)
+            left = self._reader.gaps.hidden(marker, strip, left)
             counted.add(left)
             cut = self._output.cut(left)
             below, above = below + cut[0], above + cut[1]

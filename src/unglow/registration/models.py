@@ -203,12 +203,37 @@ def fit_robust(
         previous, matrix = matrix, fit(model, post, pre, weights)
         lengths = np.minimum(np.hypot(*residuals(matrix, post, pre).T), 1e9) * unit
         inside = lengths[(weights > 0) & usable]
-        sigma = max(float(np.median(inside)) / _MEDIAN_OF_LENGTHS, _FINEST_SIGMA)
+        sigma = _sigma(inside)
         biweight = np.where(usable, np.clip(1 - (lengths / (TUKEY * sigma)) ** 2, 0, None) ** 2, 0)
         weights = prior * biweight
         if np.abs(apply_matrix(matrix, post) - apply_matrix(previous, post)).max() < _SETTLED_PX:
             break
     return matrix, biweight
+
+
+def final_weights(
+    matrix: Matrix, post: Points, pre: Points, prior: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return the weights (N,) of matches in the fit that has led to a map, for `fit_error`.
+
+    Returns
+    -------
+    What residuals were weighted with; by how much a residual's weighted value grows with it, on
+    average over directions (the derivative of Tukey's function); and the standard deviation of the
+    weighted noise, up to a factor.
+    """
+    usable = prior > 0
+    unit = np.where(usable, prior / (np.median(prior[usable]) if usable.any() else 1.0), 0.0)
+    lengths = np.minimum(np.hypot(*residuals(matrix, post, pre).T), 1e9) * np.sqrt(unit)
+    sigma = _sigma(lengths[usable]) if usable.any() else _FINEST_SIGMA
+    inside = np.clip(1 - (lengths / (TUKEY * sigma)) ** 2, 0, None)
+    weights = unit * inside**2
+    return weights, unit * inside * (3 * inside - 2), np.sqrt(unit) * inside**2
+
+
+def _sigma(lengths: NDArray[np.float64]) -> float:
+    """Return the standard deviation per axis of residuals of these lengths."""
+    return max(float(np.median(lengths)) / _MEDIAN_OF_LENGTHS, _FINEST_SIGMA)
 
 
 def choose_model(

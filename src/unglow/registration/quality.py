@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.models import MEDIAN_OF_SQUARES, fit_robust, residuals
+from unglow.registration.fit_error import fit_spread, typical_quantiles
+from unglow.registration.models import MEDIAN_OF_SQUARES, residuals
+from unglow.transform import Quantiles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,8 +24,10 @@ AGREE_PX = 2.0
 unrelated images does so by chance in less than one case of a hundred."""
 NEIGHBOURS = 6
 """Blocks around one that share its error: those of a hexagon."""
-_GROUPS = 10
-"""Of the jackknife."""
+_OVERLAPPING = 24
+"""Nearer blocks that may share pixels with one."""
+_SURE = 2.5
+"""Standard errors from which residuals that neighbours share are no chance."""
 _WILD = 25.0
 """Weighted squared residuals count up to so many times their median (5 standard deviations)."""
 _DISTANCES = 1 << 18
@@ -67,14 +71,56 @@ def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
 
 
 def map_error(
-    model: str, matches: Matches, fitted: Mask, agreeing: Mask, matrix: Matrix, points: Points
+    model: str,
+    matches: Matches,
+    fitted: Mask,
+    agreeing: Mask,
+    matrix: Matrix,
+    points: Points,
+    size: float = 0.0,
 ) -> NDArray[np.float64]:
     """Estimate the error of the map at points (P, 2) (x, y) of the section, block noise removed.
 
-    Two parts are added in squares: the *uncertainty of the fit*, by the delete-a-group jackknife
-    (Efron & Tibshirani 1993, chapter 11) over ten groups of neighbouring blocks, evaluated at the
-    points themselves; and *what the model cannot follow*, the `residual_variance` of the six
-    nearest other blocks.
+    Parameters are those of `map_error_parts`, whose two parts are added in squares.
+
+    Returns
+    -------
+    (P,) float64, root mean square of the error's length, px; infinite for too few blocks.
+    """
+    parts = map_error_parts(model, matches, fitted, agreeing, matrix, points, size)
+    if parts is None:
+        return np.full(len(points), np.inf)
+    spread, misfit = parts
+    return np.asarray(np.sqrt((spread**2).sum(axis=(1, 2)) + misfit), dtype=np.float64)
+
+
+def map_error_quantiles(
+    model: str,
+    matches: Matches,
+    fitted: Mask,
+    agreeing: Mask,
+    matrix: Matrix,
+    points: Points,
+    size: float = 0.0,
+) -> Quantiles:
+    """Median and 95th percentile, over points of the section, of the error of a typical map, px.
+
+    Parameters are those of `map_error_parts`; see `fit_error.typical_quantiles`.
+    """
+    parts = map_error_parts(model, matches, fitted, agreeing, matrix, points, size)
+    return Quantiles(np.inf, np.inf) if parts is None else typical_quantiles(*parts)
+
+
+def map_error_parts(
+    model: str,
+    matches: Matches,
+    fitted: Mask,
+    agreeing: Mask,
+    matrix: Matrix,
+    points: Points,
+    size: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the two parts of the error of a global map at points (P, 2) (x, y) of the section.
 
     Parameters
     ----------
@@ -84,20 +130,28 @@ def map_error(
         All N measured blocks.
     fitted, agreeing
         (N,) the blocks of the fit, and all that agree.
+    size
+        Side of the blocks, px; 0 if it is not known: then they count as not overlapping.
 
     Returns
     -------
-    (P,) float64, px; infinite if the fit hangs on a single group.
+    The uncertainty of the fit, (P, 2, K), see `fit_error.fit_spread`; and the square of what the
+    model cannot follow, (P,) px squared: the `residual_variance` of the six nearest other blocks
+    that share no pixel with one, if it is beyond chance. None for too few blocks.
     """
+    spread = fit_spread(model, matches.keep(fitted), matrix, points, size)
+    if spread is None:
+        return None
     used = matches.keep(agreeing)
-    variance = _jackknife(model, matches.keep(fitted), matrix, points)
     if len(used) <= NEIGHBOURS:
-        return np.sqrt(variance)
+        return spread, np.zeros(len(points))
     left = residuals(matrix, used.post, used.pre)
-    around = nearest(used.post, used.post, NEIGHBOURS + 1)[:, 1:]
-    shared = residual_variance(left, used.weights, left[around], used.weights[around])
-    at = nearest(points, used.post, 1)[:, 0]
-    return np.asarray(np.sqrt(variance + shared[at]), dtype=np.float64)
+    around = nearest(used.post, used.post, 1 + _OVERLAPPING + NEIGHBOURS)[:, 1:]
+    apart = np.abs(used.post[around] - used.post[:, None]).max(axis=2) >= size
+    chosen = apart & (np.cumsum(apart, axis=1) <= NEIGHBOURS)
+    weights = np.where(chosen, used.weights[around], 0.0)
+    shared = residual_variance(left, used.weights, left[around], weights, sure=_SURE)
+    return spread, shared[nearest(points, used.post, 1)[:, 0]]
 
 
 def residual_variance(
@@ -105,6 +159,7 @@ def residual_variance(
     weights: NDArray[np.float64],
     around: NDArray[np.float64],
     weights_around: NDArray[np.float64],
+    sure: float = 0.0,
 ) -> NDArray[np.float64]:
     """Estimate the squared error of a map around each block from what neighbours share, (N,) px^2.
 
@@ -115,7 +170,7 @@ def residual_variance(
 
     ``left`` (N, 2) are residuals, px, and ``weights`` (N,) inverse variances up to a factor;
     ``around`` (N, K, 2) and ``weights_around`` (N, K) those of the K blocks around each, 0 for
-    none.
+    none. What is shared counts if it is so many standard errors above zero (``sure``).
     """
     total = weights_around.sum(axis=1)
     good = (total > 0) & (weights > 0)
@@ -133,30 +188,11 @@ def residual_variance(
     pair_weights = np.where(good, own * total, 0.0)
     products = bounded * (np.nan_to_num(left) * shared).sum(axis=1)
     # the mean product of a residual with its neighbours' has no contribution from noise
-    common = max(float((pair_weights * products).sum() / pair_weights.sum()), 0.0)
+    common = float((pair_weights * products).sum() / pair_weights.sum())
+    error = float(np.sqrt(((pair_weights * (products - common)) ** 2).sum()) / pair_weights.sum())
+    common = common if common > sure * error else 0.0
     share = common / (common + noise / total) if common > 0 else np.zeros(len(left))
     return np.where(good, share * (shared**2).sum(axis=1), common)
-
-
-def _jackknife(model: str, fitted: Matches, matrix: Matrix, points: Points) -> NDArray[np.float64]:
-    """Variance (px squared, both axes) of the mapped points from leaving out groups of blocks."""
-    count = len(fitted)
-    groups = min(_GROUPS, count)
-    group = np.arange(count) * groups // max(count, 1)
-    moved = []
-    for left_out in range(groups):
-        keep = group != left_out
-        part = fitted.keep(keep)
-        try:
-            start = np.ones(len(part), dtype=bool)
-            other, _ = fit_robust(model, part.post, part.pre, start, part.weights)
-        except np.linalg.LinAlgError:
-            return np.full(len(points), np.inf)
-        moved.append(residuals(other, points, points) - residuals(matrix, points, points))
-    spread = np.array(moved)
-    spread -= spread.mean(axis=0)
-    variance: NDArray[np.float64] = (groups - 1) / groups * (spread**2).sum(axis=(0, 2))
-    return variance
 
 
 def inside_frame(points: Points, shape: tuple[int, int]) -> Mask:

@@ -40,7 +40,7 @@ from unglow.registration.quality import (
     agreement,
     confirmed_reach,
     inside_frame,
-    map_error,
+    map_error_quantiles,
     uncovered_share,
 )
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
@@ -329,8 +329,10 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
     if reasons:
         return _rejected(pair, reasons, start, blocks)
     fitted = agreeing & ~held_out
-    errors = map_error(model, matches, fitted, agreeing, pair.matrix, points[seen])
-    error = Quantiles.of(np.hypot(errors, pair.unseen_px))
+    error = map_error_quantiles(
+        model, matches, fitted, agreeing, pair.matrix, points[seen], samples.size
+    )
+    error = Quantiles(*(float(np.hypot(v, pair.unseen_px)) for v in (error.median, error.p95)))
     jacobian = jacobians(pair.matrix, centre[None])[0]
     up_post, up_pre = map(to_level0, pair.coarser)
     shift = apply_matrix(up_pre @ pair.matrix, centre[None]) - apply_matrix(up_post, centre[None])

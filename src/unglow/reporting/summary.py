@@ -314,13 +314,13 @@ def _warnings(detection: Mapping[str, Any]) -> list[str]:
     """Return what makes the search doubtful."""
     if detection["reason"] is not None:
         return [f"Candidates were not looked for: {detection['reason']}"]
+    sentences = list(detection.get("reasons", ()))
     if detection["used"] and not any(detection["used"]):
-        reason = (
+        sentences.append(
             "No unstained control of this dye could be searched, so what share of the candidates "
             "is false rests on the negated difference alone."
         )
-        return [reason]
-    return []
+    return sentences
 
 
 def status_of(

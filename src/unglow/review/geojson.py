@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.file_lock import locked
-from unglow.core.files import open_file, write_text
+from unglow.core.files import locked, open_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.file_lock import locked
-from unglow.core.files import read_file, replacing
+from unglow.core.files import locked, read_file, replacing
 from unglow.core.windows import Window
 from unglow.review import REGIONS
 from unglow.review.geojson import (

@@ -7,15 +7,17 @@ and spots of stain:
 - *level*: median of the cells, *rise*: their 20 % quantile, which spots on a crowded block do not
   lift; over the error of either, with 0.5 % of the level for a gain that is a little wrong;
 - *texture*: logarithm of the median square of the cells about that median, over their variance;
-- *slope*, *shift_x*, *shift_y*, *focus*: how the difference goes with the structures that both images
-  show, with their gradients, and with their Laplacian, as light, movement and focus make it. The
-  structures are taken from the mean of both images with the least noise, s = w post + (1 - w) t,
-  whose noise is not correlated with that of the difference; t is the expected post. Parts of
+- *slope*, *shift_x*, *shift_y*, *focus*: how the difference goes with the structures that both
+  images show, with their gradients, and with their Laplacian, as light, movement and focus make it.
+  The structures are taken from the mean of both images with the least noise,
+  s = w post + (1 - w) t, whose noise is not correlated with that of the difference; t is the
+  expected post. Parts of
   8 x 8 px are bounded at 2 standard deviations (Huber 1964, Annals of Mathematical Statistics 35,
   73), so that stain does not bend them.
 
-And three shares of px: *lost*, where post is as dark as glass and should not be; *floor*, where it is
-at the lowest value of the image and should not be; *below*, where it is expected to lie below that.
+And three shares of px: *lost*, where post is as dark as glass and should not be; *floor*, where it
+is at the lowest value of the image and should not be; *below*, where it is expected to lie below
+that.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import numpy as np
 
 from unglow.core.kernels import kernel
 from unglow.photometry.saved import Saved
+from unglow.spoilt.sizes import BLOCK, block_side, blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,16 +44,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-BLOCK = 32
-"""Side of the blocks that the loops judge, px."""
 SCORES = (
     "level", "rise", "texture", "slope", "shift_x", "shift_y", "focus", "lost", "floor", "below",
 )  # fmt: skip
 """The scores of a block, in their order; the last three are shares of its px, 0 to 1."""
 SHARES = 3
 """So many of them, at the end, are shares."""
-MOST_BLOCKS = 1 << 20
-"""At most so many blocks are kept; those of larger images are put together by 2 x 2."""
 _RETAINED = 0.6
 """Of the variance of pre in means of 2 x 2 px, resampling leaves about this part of four times."""
 _GLASS = 0.001
@@ -99,12 +98,13 @@ class Expectation:
         return cls(np.array([
             noise.post_read, noise.post_shot, pre_read, pre_shot,
             noise.least, left * gain**2 * noise.least,
-            brightest_expected(result, statistics), lowest, dark, of_pre / max(of_post + of_pre, 1e-30),
+            brightest_expected(result, statistics), lowest, dark,
+            of_pre / max(of_post + of_pre, 1e-30),
         ], np.float32))  # fmt: skip
 
 
 def brightest_expected(result: MethodResult, statistics: JointStatistics) -> float:
-    """Return the expected level of post from which on one of the images is saturated, or as good as.
+    """Return the expected level of post from which on an image is saturated, or as good as.
 
     A little less than that of the brightest px of pre, and at most the largest value of post.
     """
@@ -155,16 +155,14 @@ class BlockScores(Saved):
 
     def __post_init__(self) -> None:
         """Refuse blocks that do not cover the image, which a damaged file may hold."""
-        if self.side < BLOCK or self.scores.shape[:2] != _blocks(self.shape, self.side):
+        if self.side < BLOCK or self.scores.shape[:2] != blocks_of(self.shape, self.side):
             raise ValueError(f"blocks of {self.side} px in an image of {self.shape}")
 
     @classmethod
     def create(cls, shape: tuple[int, int]) -> Self:
         """Return blocks without data for an image of (rows, columns)."""
-        side = BLOCK
-        while math.prod(_blocks(shape, side)) > MOST_BLOCKS:
-            side *= 2
-        grid = (*_blocks(shape, side), len(SCORES))
+        side = block_side(shape)
+        grid = (*blocks_of(shape, side), len(SCORES))
         return cls(shape, side, np.full(grid, np.nan, np.float16))
 
     def put(self, strips: Sequence[Floats], origin: tuple[int, int]) -> None:
@@ -206,15 +204,10 @@ def judged(post: Floats, left: Floats, expected: Expectation) -> Floats:
         What noise makes of it.
     """
     rows, cols = post.shape
-    scores = np.empty((*_blocks((rows, cols), BLOCK), len(SCORES)), np.float32)
+    scores = np.empty((*blocks_of((rows, cols), BLOCK), len(SCORES)), np.float32)
     stride = post.strides[0] // post.itemsize, left.strides[0] // left.itemsize
     kernel("block_scores")(post, stride[0], left, stride[1], rows, cols, expected.numbers, scores)
     return scores
-
-
-def _blocks(shape: tuple[int, int], side: int) -> tuple[int, int]:
-    """Return how many blocks there are, down and across."""
-    return -(-shape[0] // side), -(-shape[1] // side)
 
 
 def _joined(fine: Floats, count: int) -> Floats:

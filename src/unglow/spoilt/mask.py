@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 NEAR_PX = 12
-"""What lies this close to a spoilt place is listed and not counted, px: the edge of a place may go on
-a little beyond its blocks."""
+"""What lies this close to a spoilt place is listed and not counted, px: the edge of a place may go
+on a little beyond its blocks."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ _TURNS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 
 
 def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
-    """Write places as a collection of features (RFC 7946, with px for degrees), whole or not at all.
+    """Write places as a collection of features (RFC 7946, with px for degrees), whole or not.
 
     Coordinates count from the corner of the first px of post, as QuPath's do.
 
@@ -50,10 +50,10 @@ def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
 
 def features(places: Places, shape: tuple[int, int]) -> list[dict[str, Any]]:
     """Return the GeoJSON feature of each place, the largest first."""
-    found = []
+    found: list[dict[str, Any]] = []
     boxes = _boxes(places.labels, len(places.reasons))
     areas = areas_px(places, shape)
-    for number in np.argsort(-areas, kind="stable"):
+    for number in np.argsort(-areas, kind="stable").tolist():
         y0, y1, x0, x1 = boxes[number]
         mask = places.labels[y0:y1, x0:x1] == number + 1
         reason = REASONS[places.reasons[number]]
@@ -90,7 +90,6 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     Shares are of the blocks on the section; ``shape`` is that of post, (rows, columns) px.
     """
     areas, blocks = areas_px(places, shape), np.bincount(places.labels.ravel())[1:]
-    judged = max(places.judged, 1)
     by_reason = {}
     for number, reason in enumerate(REASONS):
         those = places.reasons == number
@@ -98,17 +97,17 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
             by_reason[reason] = {
                 "places": int(those.sum()),
                 "area_px": int(areas[those].sum()),
-                "share": round(float(blocks[those].sum()) / judged, 6),
+                "share": round(places.shares[reason], 6),
             }
     rows, cols = np.nonzero(places.labels)
-    number = places.labels[rows, cols] - 1
+    owner = places.labels[rows, cols] - 1
     centres = [
-        (np.bincount(number, weights=at, minlength=len(areas)) / np.maximum(blocks, 1) + 0.5)
+        (np.bincount(owner, weights=at, minlength=len(areas)) / np.maximum(blocks, 1) + 0.5)
         * places.side
         for at in (cols, rows)
     ]
     return {
-        "share": round(float(blocks.sum()) / judged, 6),
+        "share": round(places.share, 6),
         "places": len(areas),
         "by_reason": by_reason,
         "largest": [
@@ -168,7 +167,8 @@ def _rings(mask: Bools) -> list[list[tuple[int, int]]]:
     while leaving:
         start = min(leaving)
         turn = leaving[start][0]
-        ring, at = [], start
+        ring: list[tuple[tuple[int, int], int]] = []
+        at = start
         while True:
             ways = leaving[at]
             # at a corner where two px touch, the way round the same px goes on

@@ -1,9 +1,9 @@
 """Spoilt places: which blocks, why, and how strongly.
 
 Scores (`unglow.spoilt.block_scores`) are put in units of their own scatter over the section, which
-an imperfect map or noise that is not white widens. A place is a set of blocks that touch: far beyond
-that scatter in one of them and beyond it in all (hysteresis; Canny 1986, IEEE TPAMI 8, 679), by
-single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide stands out.
+an imperfect map or noise that is not white widens. A place is a set of blocks that touch: far
+beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986, IEEE TPAMI 8,
+679), by single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide stands out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.shapes import filled
-from unglow.spoilt.block_scores import BLOCK, SCORES, SHARES
+from unglow.spoilt.block_scores import SCORES, SHARES
+from unglow.spoilt.sizes import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,15 +32,19 @@ REASONS = ("not stored", "lost", "moved", "debris", "gain off", "out of focus", 
 ON_SECTION = 0.6
 """A block is judged if this share of it lies on the section."""
 FAR, BEYOND = 6.0, 3.0
-"""A place has a block whose score is beyond the first, and no block whose score is below the second:
-on 8 undamaged phantoms of 2048 px, 21 000 blocks, no score but one of texture was beyond 5."""
+"""A place has a block whose score is beyond the first, and none whose score is below the second: on
+8 undamaged phantoms of 2048 px, 21 000 blocks, no score but one of texture was beyond 5."""
 _TEXTURE_MORE = 2.0
 """The texture of a block has a longer tail: its first limit is so much higher."""
 _SQUARE_MORE = 2.0
 """So are those of squares: neighbours share what the gain is off by."""
+_MOST = 5.0
+"""A block adds at most this to a square: a few strong ones do not carry those around them."""
 _OWN = 1.5
 """In a square that stands out, blocks count that do so by this."""
 _SQUARES = (2, 4)
+_SIDES = {"level": (-1,), "rise": (1,), "texture": (1,)}
+"""Scores that depart to one side: stain lifts the level, and noise may be less than thought."""
 _LEAST_BLOCKS = 20
 """Fewer blocks on the section have no scatter to speak of."""
 _LEAST_WIDTH = {"level": 1.0, "rise": 1.0}
@@ -66,7 +71,7 @@ class Places:
     reasons
         (places,) uint8: index in `REASONS` of each place.
     strengths
-        (places,) float32: the largest score in each place, in units of the scatter over the section.
+        (places,) float32: the largest score in each place, in units of its scatter.
     widths
         Scatter of each score over the section, before anything is left out: 1 for noise alone.
     below
@@ -93,6 +98,19 @@ class Places:
     def mask(self) -> Bools:
         """Which blocks are spoilt, (ny, nx)."""
         return self.labels > 0
+
+    @property
+    def share(self) -> float:
+        """Share of the blocks on the section that are spoilt, 0 to 1."""
+        return float(np.count_nonzero(self.labels)) / max(self.judged, 1)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of the blocks on the section that are spoilt for each reason, the largest first."""
+        blocks = np.bincount(self.labels.ravel(), minlength=len(self.reasons) + 1)[1:]
+        found = np.bincount(self.reasons, weights=blocks, minlength=len(REASONS))
+        order = np.argsort(-found, kind="stable")
+        return {REASONS[k]: float(found[k]) / max(self.judged, 1) for k in order if found[k]}
 
     def without(self, kept: Bools) -> Self:
         """Return the places but for blocks (ny, nx) that are kept whatever they are."""
@@ -139,16 +157,13 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
         mask.astype(np.float32), -1, (3, 3), normalize=False, borderType=cv2.BORDER_CONSTANT
     )
     mask = filled(mask | (on & (around >= 5))) & on
-    count, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    count, connected = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    labels = np.asarray(connected, np.int32)
     strengths = np.zeros(count, np.float32)
     np.maximum.at(strengths, labels, strength)
     below = float(scores.of("below")[on].mean()) if judged else 0.0
     reasons = _reasons(found, labels, count)
     return Places(scores.side, labels, reasons[1:], strengths[1:], widths, below, judged)
-
-
-_SIDES = {"level": (-1,), "rise": (1,), "texture": (1,)}
-"""Scores that depart to one side only; stain lifts the level, and noise may be less than modelled."""
 
 
 def _normed(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
@@ -169,7 +184,8 @@ def _beyond(score: Floats, on: Bools, far: float, squares: tuple[int, ...]) -> t
     for side in squares:
         held = _sums(on.astype(np.float32), side)
         whole = held >= 0.75 * side * side
-        sums = _sums(np.where(on, score, 0), side) / np.sqrt(np.maximum(held, 1))
+        total = _sums(np.where(on, np.clip(score, -_MOST, _MOST), 0), side)
+        sums = (total / np.sqrt(np.maximum(held, 1))).astype(np.float32)
         normed, _ = _normed(sums, whole, _NARROW)
         if not (normed > far + _SQUARE_MORE).any():
             continue

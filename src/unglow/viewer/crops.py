@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
-from unglow.export.tiff import write_tiff
+from unglow.export.images import write_tiff
 from unglow.reporting.html.live_answers import Answer, FileBody
 from unglow.viewer.chunk_memory import UnwantedError
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.jobs.resume.identity import command_of, same_place, started_in
-from unglow.jobs.resume.unfinished import is_own, last_run
+from unglow.jobs.resume.identity import command_of, is_own, last_run, same_place, started_in
 from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
@@ -23,7 +22,7 @@ from unglow.workflow.samples.naming import take_apart
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from unglow.jobs.resume.unfinished import Trace
+    from unglow.jobs.resume.identity import Trace
     from unglow.workflow.samples import Pair as RawPair
 
 LANDMARKS, REGIONS = ".landmarks.csv", ".regions.geojson"

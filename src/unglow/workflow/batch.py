@@ -31,7 +31,6 @@ from unglow.workflow.header_cache import (
 )
 from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.paths import Outputs
-from unglow.workflow.refused_slides import refused_slides
 from unglow.workflow.samples import (
     ROLES,
     Discovery,
@@ -43,7 +42,7 @@ from unglow.workflow.samples import (
     repeated_images,
 )
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.slides import known_slides
+from unglow.workflow.slides import known_slides, refused_slides
 from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
 if TYPE_CHECKING:

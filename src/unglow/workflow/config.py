@@ -22,13 +22,16 @@ from jsonschema.exceptions import best_match
 
 from unglow.core.errors import ConfigError
 from unglow.core.files import read_file
-from unglow.workflow.schema import Settings, schema
+from unglow.workflow.schema import schema
 from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from jsonschema.exceptions import ValidationError
+
+    from unglow.workflow.schema import Settings
+
 
 CONFIG = Path("config") / "config.yaml"
 """Where the workflow looks for it, in the directory in which it runs."""

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from unglow.jobs.base_memory import BY_HEADER, small
-from unglow.workflow import memory_model, slide_resources
+import numpy as np
+
+from unglow.core.demand import Demand
+from unglow.jobs.memory_limit import BASE, BY_HEADER, SLACK, small
+from unglow.multiplexed.sample import Sample
+from unglow.registration.settings import RegisterSettings
+from unglow.workflow import memory_model, slide_memory
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, STAGES
@@ -14,10 +19,66 @@ from unglow.workflow.stage_table import SMALL_MB, STAGES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unglow.core.demand import AnyDemand, Demand
+    from unglow.core.demand import AnyDemand
     from unglow.workflow.batch import Batch
+    from unglow.workflow.slides import KnownSlide
 
     Wildcards = Mapping[str, str]
+
+
+# A pyramid adds a third, and what compresses worst is a little larger than its px.
+_PYRAMID, _WORST = 4 / 3, 1.02
+# Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
+_SMALL_MB, _MARKER_MB = 2, 3
+# What drawing holds of each marker, MB.
+_DRAWN_MB = 3.0
+
+
+def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
+    """Return the memory _demand_of_slide of a job."""
+    known, settings = batch.slides[wildcards["sample"]], batch.settings
+    budget = settings["memory_per_job"]
+    if rule == "slide_register":
+        chosen = {k: v for k, v in settings["register"].items() if k not in ("on", "from")}
+        return slide_memory.register(known, RegisterSettings(**chosen))
+    if rule == "slide_scale":
+        return slide_memory.measure(known, slide_memory.markers_at_a_time(known, budget))
+    if rule == "slide_subtract":
+        dtype = settings["multiplexed"]["dtype"]
+        stores = settings["multiplexed"]["output"] != "tiff"
+        at_a_time = slide_memory.channels_at_a_time(known, budget, dtype, stores=stores)
+        return slide_memory.subtract(known, at_a_time, dtype, stores=stores)
+    each_marker = _DRAWN_MB * len(known.slide.markers)
+    return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
+
+
+def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
+    """Return an upper bound of what a job leaves on disk, MB."""
+    known = batch.slides[wildcards["sample"]]
+    small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
+    if rule != "slide_subtract":
+        return small
+    settings = batch.settings["multiplexed"]
+    copies = 2 if settings["output"] == "both" else 1
+    return math.ceil(small + copies * _image_mb(known, settings["dtype"]))
+
+
+def _image_mb(known: KnownSlide, dtype: str) -> float:
+    name = known.headers[0].dtype if dtype == "input" else dtype
+    samples = known.shape[0] * known.shape[1] * len(known.slide.kept)
+    return samples * np.dtype(name).itemsize * _PYRAMID * _WORST / 1e6
+
+
+def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
+    """Return what the time of a job grows with, million px: those of all channels at work."""
+    known = batch.slides[wildcards["sample"]]
+    mpx = known.shape[0] * known.shape[1] / 1e6
+    if rule == "slide_register":
+        return mpx
+    if rule == "slide_scale":
+        return math.prod(Sample.of(known.shape).extent) / 1e6 * len(known.slide.markers)
+    return mpx * len(known.slide.kept)
+
 
 # Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
@@ -42,7 +103,7 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if isinstance(kind, int):
         return kind
     if kind.startswith("slide"):
-        return slide_resources.disk_mb(batch, rule, wildcards)
+        return _disk_mb_of_slide(batch, rule, wildcards)
     same = {"difference": same_difference_as, "snr": same_ratio_as}.get(rule)
     if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
@@ -61,7 +122,7 @@ def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if not time.per_mpx:
         return _SHORT_MIN
     if rule.startswith("slide_"):
-        mpx = slide_resources.work_mpx(batch, rule, wildcards)
+        mpx = _mpx_of_slide(batch, rule, wildcards)
     else:
         mpx = batch.pixels(wildcards) / 1e6
     if rule == "ingest":  # both images
@@ -78,7 +139,7 @@ def work_mpx(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     if not STAGES[rule].time.per_mpx:
         return 0.0
     if rule.startswith("slide_"):
-        return slide_resources.work_mpx(batch, rule, wildcards)
+        return _mpx_of_slide(batch, rule, wildcards)
     if rule == "ingest":
         return sum(_mpx_of_image(batch, {**wildcards, "role": role}) for role in ROLES)
     rows, cols = batch.headers[wildcards["sample"], wildcards["dye"]][0].shape
@@ -100,7 +161,7 @@ def _mpx_of_image(batch: Batch, wildcards: Wildcards) -> float:
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
     """Return the memory demand of a job."""
     if rule.startswith("slide_"):
-        return slide_resources.demand(batch, rule, wildcards)
+        return _demand_of_slide(batch, rule, wildcards)
     if rule.startswith("export"):
         return _of_export(batch, wildcards)
     if rule not in BY_HEADER:

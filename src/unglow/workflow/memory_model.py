@@ -25,9 +25,10 @@ from unglow.detection.sizes import (
 from unglow.export.targets import EXPORT_BAND
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
-from unglow.jobs.base_memory import BASE, SLACK
+from unglow.jobs.memory_limit import BASE, SLACK
 from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
+from unglow.spoilt.sizes import block_side, blocks_of
 
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
@@ -63,6 +64,9 @@ _PER_POINT = 900.0
 # many bytes for each px of a coarse image, and its outline keeps so many.
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
 _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
+# Bytes per block: of the scores as they are put together, saved and read, of finding places in
+# them, and of the places; and per px of a shard, of the scores of its blocks.
+_SCORES, _FINDING, _PLACES, _JUDGED = 45.0, 75.0, 6.0, 0.1
 
 # For each byte of a file of regions: as it is read, its sides, and to find out which px of a tile
 # lie inside. No more than so many MB each are sides: their number is limited.
@@ -94,7 +98,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     The plan of the pair, which is made first, comes on top.
     """
     # Importing the reader of TIFF files takes memory that other stages do not have.
-    from unglow.io.tiff.windows import part_rows, reads_in_order  # noqa: PLC0415
+    from unglow.io.raw_images import part_rows, reads_in_order  # noqa: PLC0415
 
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
@@ -160,8 +164,9 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
 def difference(layout: StoreLayout) -> Demand:
     """Demand of the subtraction: post, and aligned pre as it becomes the difference, of a shard."""
     shard_px, shards = _shards(layout)
-    each = shard_px * (np.dtype("float32").itemsize + _writing(4))
-    return Demand(BASE["difference"], each / MB, fixed=SLACK, most=shards)
+    each = shard_px * (np.dtype("float32").itemsize + _writing(4) + _JUDGED)
+    fixed = SLACK + _SCORES * _blocks(layout) / MB
+    return Demand(BASE["difference"], each / MB, fixed=fixed, most=shards)
 
 
 def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
@@ -174,6 +179,9 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
     kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
     outlining, outline = _section(layout)
+    blocks = _blocks(layout) / MB
+    outlining = max(outlining, BASE["detect"] + SLACK + outline + _FINDING * blocks)
+    outline += _PLACES * blocks
     fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept) / MB + outline
     each = rows * cols * _SEARCHING / MB
     # three images as float32, and a row of chunks of one of them as it comes
@@ -211,6 +219,11 @@ def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
 def candidates_disk_mb(layout: StoreLayout) -> int:
     """Return an upper bound, MB, for the list of candidates as CSV and GeoJSON."""
     return math.ceil(_most_listed(layout) * _LINES / MB + 1)
+
+
+def _blocks(layout: StoreLayout) -> int:
+    """Return how many blocks a difference is judged by."""
+    return math.prod(blocks_of(layout.shape, block_side(layout.shape)))
 
 
 def _section(layout: StoreLayout) -> tuple[float, float]:

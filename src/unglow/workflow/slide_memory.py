@@ -15,9 +15,8 @@ import numpy as np
 from unglow.core.demand import Demand
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import SHARD
-from unglow.jobs.base_memory import BASE, SLACK
-from unglow.multiplexed.sample import Sample
-from unglow.multiplexed.sizes import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW
+from unglow.jobs.memory_limit import BASE, SLACK
+from unglow.multiplexed.sample import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW, Sample
 from unglow.multiplexed.slide import by_background
 from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.settings import DECLARED

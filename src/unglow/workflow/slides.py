@@ -1,12 +1,20 @@
-"""The slides of a run: their headers and channels, and a sentence for each that cannot be used."""
+"""The slides of a run: their headers and channels, and a sentence for each that cannot be used.
+
+Slides whose subtraction was refused: they have no corrected image, and no run asks for one.
+
+Snakemake wants each output of a job to be there when the job has ended, so that of such a slide has
+left an empty file in the place of each image. They go when the run ends.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.core.files import read_json
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS
@@ -15,6 +23,7 @@ from unglow.multiplexed.channels import named_markers, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.workflow.header_cache import check_name, not_storable
+from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.samples import Problem
 
 if TYPE_CHECKING:
@@ -23,8 +32,32 @@ if TYPE_CHECKING:
     from unglow.multiplexed.markers import Marker
     from unglow.multiplexed.slide import Maps
     from unglow.workflow.header_cache import HeaderCache
-    from unglow.workflow.samples.slides import SlideFiles
+    from unglow.workflow.samples.pair import SlideFiles
     from unglow.workflow.schema import Settings
+
+
+def refused_slides(results: Path, names: Iterable[str]) -> frozenset[str]:
+    """Return those of some slides whose subtraction was refused the last time."""
+    return frozenset(name for name in names if _is_refused(results / name / "subtraction.json"))
+
+
+def _is_refused(subtraction: Path) -> bool:
+    try:
+        return bool(read_json(subtraction)["status"] == "failed")
+    except (OSError, ValueError, KeyError, TypeError):  # not there yet, or made again anyway
+        return False
+
+
+def remove_placeholders(results: Path, names: Iterable[str]) -> None:
+    """Remove the empty files of those of some slides that were refused."""
+    for name in refused_slides(results, names):
+        for image in (results / name / corrected for corrected in CORRECTED.values()):
+            # what cannot be removed, or is no stump, is left
+            with contextlib.suppress(OSError):
+                if not image.stat().st_size:
+                    image.unlink()
+                    if image.name == ROOT:
+                        image.parent.rmdir()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +78,7 @@ class KnownSlide:
 
     def resolved(self, cycles: Iterable[int]) -> KnownSlide:
         """Return the slide with a channel to register each of some cycles on; may read pixels."""
-        from unglow.multiplexed.richest import with_richest  # noqa: PLC0415 (jobs alone need it)
+        from unglow.multiplexed.channels import with_richest  # noqa: PLC0415 (jobs alone need it)
 
         return replace(self, slide=with_richest(self.slide, self.headers, cycles))
 

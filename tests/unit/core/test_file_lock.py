@@ -11,12 +11,12 @@ import threading
 import pytest
 
 from unglow.core.errors import UnglowError
-from unglow.core.file_lock import lock_of, locked
+from unglow.core.files import lock_of, locked
 
 HOLD = """
 import sys
 from pathlib import Path
-from unglow.core.file_lock import locked
+from unglow.core.files import locked
 
 with locked(Path(sys.argv[1])):
     print("held", flush=True)

@@ -24,8 +24,7 @@ from unglow.io.tiff.reader import TiffReader
 from unglow.io.tiff.stream_decoders import _heads
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
-from unglow.workflow.stages.plan import fingerprint
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.plan import RawFile, fingerprint
 from unglow.workflow.verify import check_file
 
 FRAME = SimpleNamespace(shape=(40, 50))

@@ -39,7 +39,7 @@ def test_a_value_with_its_error():
     assert rounding.measured(84.1304, 0.0059, "px") == "84.130 px"
     assert rounding.measured(84.1304, math.nan, "px") == "84.13 px"
     assert rounding.measured(math.nan, 0.1) == "–"
-    assert rounding.plus_minus(12.3456, 0.152, "grey levels") == "12.35 ± 0.15 grey levels"
+    assert rounding.plus_minus(12.3456, 0.152) == "12.35 ± 0.15"
 
 
 def test_next_to_no_error_leaves_no_digits_of_the_arithmetic():

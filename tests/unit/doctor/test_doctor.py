@@ -14,12 +14,12 @@ import pytest
 from hanging_disk import hanging
 
 from unglow import cli
+from unglow.cli.doctor import examine
 from unglow.core.cgroups import quota
 from unglow.core.kernels import library_path
 from unglow.core.version import __version__
 from unglow.doctor import storage
-from unglow.doctor.examination import examine
-from unglow.doctor.finding import Level
+from unglow.doctor.installation import Level
 from unglow.doctor.storage import check, places
 
 CODE = "import sys; from unglow.cli import main; sys.exit(main(sys.argv[1:]))"

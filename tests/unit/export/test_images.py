@@ -10,9 +10,8 @@ import tifffile
 
 from unglow.cli import main
 from unglow.core.windows import Window
-from unglow.export import fits
-from unglow.export.fits import write_fits
-from unglow.export.tiff import write_tiff
+from unglow.export import images
+from unglow.export.images import write_fits, write_tiff
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -150,7 +149,7 @@ def test_wide_images_are_written_in_bands(store, tmp_path, monkeypatch):
     write_fits(store, tmp_path / "whole.fits")
     sizes = []
     read = type(store).read
-    monkeypatch.setattr(fits, "EXPORT_BAND", 1)
+    monkeypatch.setattr(images, "EXPORT_BAND", 1)
     monkeypatch.setattr(
         type(store), "read", lambda s, w, level=0: sizes.append(w.shape) or read(s, w, level)
     )

@@ -21,7 +21,7 @@ from made_maps import (
 )
 
 from unglow.cli import main
-from unglow.export.map_sampling import ERROR_PX
+from unglow.export.itk import ERROR_PX
 
 pytestmark = pytest.mark.slow
 

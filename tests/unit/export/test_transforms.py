@@ -24,7 +24,7 @@ from made_maps import (
 )
 
 from unglow.cli import main
-from unglow.export.map_sampling import ERROR_PX, SampleGrid, error_px, precision, widest_step
+from unglow.export.itk import ERROR_PX, SampleGrid, error_px, precision, widest_step
 from unglow.transform import Transform
 from unglow.transform.scanner_strips import Strips
 

@@ -16,8 +16,8 @@ from unglow.core.windows import Window, grid
 from unglow.io.tiff import read_header
 from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
 from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
-from unglow.io.zarr.pyramid import halve_stored
 
 SINKS = {"tiff": OmeTiffSink, "zarr": OmeZarrSink}
 SIZES = [

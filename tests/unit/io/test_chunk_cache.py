@@ -9,7 +9,7 @@ import pytest
 
 from unglow.core.windows import ArrayPixels, Window
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store
-from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.zarr.reader import ChunkCache
 
 
 class Counted(ArrayPixels):

@@ -64,11 +64,6 @@ def test_levels_fit_together(shape, by_rows):
     assert longest <= 512 or min(layout.level_shape(layout.levels - 1)) == 1
 
 
-def test_shard_bytes_never_count_more_than_the_image():
-    assert plan_layout((8192, 8192), "uint16").shard_bytes == 2048 * 2048 * 2
-    assert plan_layout((1531, 2777), "float32").shard_bytes == 1531 * 2048 * 4
-
-
 def test_dict_round_trip():
     layout = plan_layout((1531, 2777), "float32")
     assert StoreLayout.from_dict(layout.to_dict()) == layout

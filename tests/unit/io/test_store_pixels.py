@@ -11,7 +11,7 @@ import pytest
 
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout, verify
-from unglow.io.zarr.pyramid import halve_stored
+from unglow.io.zarr.layout import halve_stored
 
 
 def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None, **extra):

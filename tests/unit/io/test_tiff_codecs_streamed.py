@@ -12,7 +12,7 @@ import tifffile
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.io.tiff import open_reader, read_header, stream_decoders
-from unglow.io.tiff.decoder_windows import WINDOW_LIMIT, lzma_window, zstd_window
+from unglow.io.tiff.stream_decoders import WINDOW_LIMIT, lzma_window, zstd_window
 
 if sys.version_info >= (3, 14):
     from compression import zstd

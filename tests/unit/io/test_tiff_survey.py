@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import tifffile
 
-from unglow.io.raw_images import survey_blocks
+from unglow.io.raw_images import survey_blocks, survey_windows
 from unglow.io.tiff import read_header
-from unglow.io.tiff.windows import survey_windows
 
 
 def header_of(tmp_path, shape, **options):

@@ -201,7 +201,7 @@ def test_sparse_tiles_read_as_zero(tmp_path):
             tag = tif.pages.first.tags[name]
             tag.overwrite((0, 0, *tag.value[2:]))
     header = assert_same(path, data[None])
-    assert header.problems == ("2 of 6 tiles are not stored (sparse) and read as 0",)
+    assert header.problems == ("2 of 6 tiles are not stored: there are no data there",)
 
 
 def test_header_survives_json(tmp_path):

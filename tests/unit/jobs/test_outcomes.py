@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from unglow.jobs import outcomes
-from unglow.jobs.base_memory import small
+from unglow.jobs.memory_limit import small
 from unglow.jobs.stall_reason import Reason
 from unglow.workflow import memory_model
 

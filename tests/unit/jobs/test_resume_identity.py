@@ -13,9 +13,10 @@ from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, started_ticks
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.resume import identity, locks, queued_jobs, running_writers
+from unglow.jobs.resume import identity, queued_jobs
+from unglow.jobs.resume import resume as command
+from unglow.jobs.resume.identity import Trace, last_run, open_attempts
 from unglow.jobs.resume.resume import resume, words_of
-from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts
 from unglow.telemetry.jsonl import LineFile
 
 
@@ -140,8 +141,8 @@ def test_for_a_copy_the_command_to_give_there_is_told(work, told, locked, comman
 
 def test_only_the_recorded_workflow_is_run(work):
     (work / "Snakefile").write_text("raise SystemExit('ran')")
-    for command in (["snakemake", "-c", "2"], ["snakemake", "-sSnakefile"], ["bash", "-c", "2"]):
-        record(work, command=command).rename(work / "results/telemetry/runs/z.jsonl")
+    for words in (["snakemake", "-c", "2"], ["snakemake", "-sSnakefile"], ["bash", "-c", "2"]):
+        record(work, command=words).rename(work / "results/telemetry/runs/z.jsonl")
         with pytest.raises(InputError, match=r"start it again (by hand|the way it was)"):
             check(work)
 
@@ -335,7 +336,7 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 
     monkeypatch.chdir(work.parent)
     monkeypatch.setattr(os, "execv", execv)
-    monkeypatch.setattr(locks, "hold", held.append)
+    monkeypatch.setattr(identity, "hold_lock", held.append)
     stumbling = "unglow.jobs.resume.resume.refuse_what_snakemake_stumbles_over"
     monkeypatch.setattr(stumbling, lambda: held.append(0))
     with pytest.raises(InterruptedError):
@@ -349,8 +350,8 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 
 def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatch):
     record(work, host="node9")
-    monkeypatch.setattr(running_writers, "_SILENCE_S", 0.0)
-    monkeypatch.setattr(locks, "hold", lambda directory: None)
+    monkeypatch.setattr(command, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(identity, "hold_lock", lambda directory: None)
     monkeypatch.setattr(os, "execv", lambda program, words: None)
     monkeypatch.chdir(work)
     said = []
@@ -366,7 +367,7 @@ def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
         path = record(work, "attempt", pid=process.pid, started=started_ticks(process.pid))
         path.chmod(0o666)
         with pytest.raises(InputError, match=f"process {process.pid} is at work according to"):
-            running_writers.end_orphans(open_attempts(work / "results"), pytest.fail)
+            command.end_orphans(open_attempts(work / "results"), pytest.fail)
         assert process.poll() is None
     finally:
         process.kill()

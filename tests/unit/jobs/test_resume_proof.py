@@ -19,12 +19,11 @@ from unglow.cli import main
 from unglow.core import process
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, started_ticks
-from unglow.jobs.resume import locks, queued_jobs
+from unglow.jobs.resume import identity, queued_jobs
 from unglow.jobs.resume import resume as command
-from unglow.jobs.resume import running_writers as writers
+from unglow.jobs.resume.identity import Trace, last_run, open_attempts, trace_of
 from unglow.jobs.resume.resume import make_sure, refuse_if_at_work, words_of
-from unglow.jobs.resume.unfinished import Trace, last_run, open_attempts, trace_of
-from unglow.jobs.schedulers.scheduler import run
+from unglow.jobs.schedulers.choice import run
 
 
 class Written:
@@ -57,9 +56,9 @@ class Written:
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers, "_SILENCE_S", 2.0)
-    monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.1)
-    monkeypatch.setattr(writers, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(command, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(command, "_GROWING_LOOK_S", 0.1)
+    monkeypatch.setattr(command, "PATIENCE_S", 1.0)
     return Written(tmp_path)
 
 
@@ -101,7 +100,7 @@ def test_a_dead_run_leaves_locks_that_are_removed_and_newer_ones_stay(written):
     (place / "0.output.lock").write_text("x")
     stale = written.make_sure()
     (place / "1.output.lock").write_text("of another Snakemake")
-    locks.remove(stale)
+    identity.remove_locks(stale)
     assert [p.name for p in place.iterdir()] == ["1.output.lock"]
 
 
@@ -343,7 +342,7 @@ def test_results_that_somebody_works_on_are_not_free(written, sleeper, who):
 
 def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written, monkeypatch):
     written.run()
-    monkeypatch.setattr(writers, "_snakemakes", lambda place: iter([(7, True), (8, False)]))
+    monkeypatch.setattr(command, "_snakemakes", lambda place: iter([(7, True), (8, False)]))
     with pytest.raises(InputError) as error:
         quiet(written)
     told = f"Snakemake (process 8) is at work in {written.work}; wait for it or end it."
@@ -351,7 +350,7 @@ def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written,
 
 
 def test_results_are_listened_to_where_other_machines_have_not_ended(written, monkeypatch):
-    monkeypatch.setattr(writers, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(command, "_SILENCE_S", 0.0)
     written.run(where="node9")
     written.attempt(where="node8")
     quiet(written)
@@ -369,12 +368,12 @@ def test_what_is_done_is_done_in_this_order(written, monkeypatch):
     attempt = written.attempt()
     done = []
     for module, name in (
-        (writers, "refuse_if_running"),
-        (writers, "refuse_if_another"),
+        (command, "refuse_if_running"),
+        (command, "refuse_if_another"),
         (queued_jobs, "cancel_all"),
-        (writers, "end_cluster_snakemakes"),
-        (writers, "end_orphans"),
-        (writers, "refuse_if_growing"),
+        (command, "end_cluster_snakemakes"),
+        (command, "end_orphans"),
+        (command, "refuse_if_growing"),
     ):
         monkeypatch.setattr(module, name, lambda *a, name=name, **k: done.append((name, a, k)))
     run, say = last_run(written.results), written.said.append
@@ -405,10 +404,10 @@ def test_what_is_done_is_done_in_this_order(written, monkeypatch):
 
 
 def test_a_snakemake_of_a_cluster_job_is_told_by_its_words():
-    assert writers._in_job(["snakemake", "--mode", "remote", ""])
-    assert writers._in_job(["snakemake", "--mode", "subprocess", ""])
-    assert not writers._in_job(["snakemake", "--mode", "default", ""])
-    assert not writers._in_job(["snakemake", "remote", ""])
+    assert command._in_job(["snakemake", "--mode", "remote", ""])
+    assert command._in_job(["snakemake", "--mode", "subprocess", ""])
+    assert not command._in_job(["snakemake", "--mode", "default", ""])
+    assert not command._in_job(["snakemake", "remote", ""])
 
 
 @pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
@@ -420,10 +419,10 @@ def test_a_launcher_that_has_ended_or_is_of_somebody_else_is_left(written, monke
         raise error
 
     monkeypatch.setattr(
-        writers, "_snakemakes", lambda place: iter([(7, True), (8, False), (9, True)])
+        command, "_snakemakes", lambda place: iter([(7, True), (8, False), (9, True)])
     )
     monkeypatch.setattr(os, "kill", kill)
-    writers.end_cluster_snakemakes(written.work)
+    command.end_cluster_snakemakes(written.work)
     assert killed == [(7, signal.SIGKILL), (9, signal.SIGKILL)]
 
 
@@ -442,7 +441,7 @@ def test_processes_that_cannot_be_looked_at_are_passed_over(tmp_path, monkeypatc
             (proc / str(pid) / "cwd").symlink_to(there)
     (proc / "self").symlink_to("11")
     monkeypatch.setattr(process, "PROC", proc)
-    assert sorted(writers._snakemakes(work)) == [(11, False), (13, True)]
+    assert sorted(command._snakemakes(work)) == [(11, False), (13, True)]
 
 
 def trace_on(path, *processes, own=True):
@@ -456,8 +455,8 @@ class Living:
         self.pids, self.sent, self.stays = {7, 8}, [], stays
         monkeypatch.setattr(Process, "lives", lambda process: process.pid in self.pids)
         monkeypatch.setattr(os, "kill", self.kill)
-        monkeypatch.setattr(writers, "PATIENCE_S", 0.01)
-        monkeypatch.setattr(writers, "_LOOK_S", 0.001)
+        monkeypatch.setattr(command, "PATIENCE_S", 0.01)
+        monkeypatch.setattr(command, "_LOOK_S", 0.001)
 
     def kill(self, pid, number):
         self.sent.append((pid, number))
@@ -471,11 +470,11 @@ ORPHANS = [Process("a", "b", pid, 1) for pid in (7, 8, 9)]
 def test_orphans_are_asked_to_end_and_then_killed(tmp_path, monkeypatch):
     living, said = Living(monkeypatch, stays=(signal.SIGTERM,)), []
     both = trace_on(tmp_path, *ORPHANS[:1]), trace_on(tmp_path, *ORPHANS[1:])
-    writers.end_orphans(both, said.append)
+    command.end_orphans(both, said.append)
     term, kill = signal.SIGTERM, signal.SIGKILL
     assert living.sent == [(7, term), (8, term), (7, kill), (8, kill)]
     assert said == ["ending jobs of the killed run: process 7, 8"]
-    writers.end_orphans([trace_on(tmp_path, *ORPHANS)], said.append)
+    command.end_orphans([trace_on(tmp_path, *ORPHANS)], said.append)
     assert len(said) == 1
 
 
@@ -495,16 +494,16 @@ def sleeping(monkeypatch, seconds):
 def test_an_orphan_has_its_time_to_end_by_itself(monkeypatch):
     slept = sleeping(monkeypatch, 5.0)
     monkeypatch.setattr(Process, "lives", lambda process: process.pid == 8 or len(slept) < 2)
-    assert writers._wait(ORPHANS[:1], 15.0) == []
+    assert command._wait(ORPHANS[:1], 15.0) == []
     assert slept == [0.1] * 2
-    assert writers._wait(ORPHANS[:2], 15.0) == ORPHANS[1:2]
+    assert command._wait(ORPHANS[:2], 15.0) == ORPHANS[1:2]
     assert slept == [0.1] * 6  # after 20 s; at 15 s it may still go
 
 
 def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch):
     Living(monkeypatch, stays=(signal.SIGTERM, signal.SIGKILL))
     with pytest.raises(InputError) as error:
-        writers.end_orphans([trace_on(tmp_path, *ORPHANS)], lambda text: None)
+        command.end_orphans([trace_on(tmp_path, *ORPHANS)], lambda text: None)
     assert str(error.value) == (
         "process 7 of the killed run cannot be ended: is a disk or a network drive not answering?"
     )
@@ -513,12 +512,12 @@ def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch):
 def test_an_orphan_of_a_shared_record_or_of_somebody_else_is_not_ended(tmp_path, monkeypatch):
     living = Living(monkeypatch)
     with pytest.raises(InputError) as error:
-        writers.end_orphans([trace_on(tmp_path, *ORPHANS[1:], own=False)], pytest.fail)
+        command.end_orphans([trace_on(tmp_path, *ORPHANS[1:], own=False)], pytest.fail)
     assert str(error.value) == (
         f"process 8 is at work according to {tmp_path}, which is not yours, or which others may "
         "write to, so it is not ended: wait for it, or see to it."
     )
-    writers.end_orphans([trace_on(tmp_path, ORPHANS[2], own=False)], pytest.fail)
+    command.end_orphans([trace_on(tmp_path, ORPHANS[2], own=False)], pytest.fail)
     assert living.sent == []
 
     def refuse(pid, number):
@@ -526,22 +525,22 @@ def test_an_orphan_of_a_shared_record_or_of_somebody_else_is_not_ended(tmp_path,
 
     monkeypatch.setattr(os, "kill", refuse)
     with pytest.raises(InputError) as error:
-        writers._send(ORPHANS[0], signal.SIGTERM)
+        command._send(ORPHANS[0], signal.SIGTERM)
     told = "process 7 of the killed run belongs to somebody else, who has to end it."
     assert str(error.value) == told
-    writers._send(ORPHANS[2], signal.SIGTERM)
+    command._send(ORPHANS[2], signal.SIGTERM)
 
     def vanish(pid, number):
         raise ProcessLookupError
 
     monkeypatch.setattr(os, "kill", vanish)
-    writers._send(ORPHANS[0], signal.SIGTERM)
+    command._send(ORPHANS[0], signal.SIGTERM)
 
 
 @pytest.mark.parametrize(("kind", "what"), [("run", "Snakemake"), ("attempt", "a job")])
 def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what):
     monkeypatch.setattr(time, "localtime", time.gmtime)
-    monkeypatch.setattr(writers, "_GROWING_LOOK_S", 0.0)
+    monkeypatch.setattr(command, "_GROWING_LOOK_S", 0.0)
     path = getattr(written, kind)(where="node9", pid=77, wall=86400.0)
     trace, other = trace_of(path), trace_of(written.attempt(where="node8", stage="detect"))
     said = []
@@ -552,7 +551,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
         monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(longer))
 
     with pytest.raises(InputError) as error:
-        writers.refuse_if_growing([other, trace], (), grow)
+        command.refuse_if_growing([other, trace], (), grow)
     assert str(error.value) == (
         f"{what} of the last run (process 77 on node9, since 1970-01-02 00:00:00) is still at "
         "work; end it there first."
@@ -563,7 +562,7 @@ def test_what_grows_is_told_with_who_writes_it(written, monkeypatch, kind, what)
 def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     before = os.umask(0)
     try:
-        descriptor = locks.hold(tmp_path)
+        descriptor = identity.hold_lock(tmp_path)
     finally:
         os.umask(before)
     try:
@@ -576,7 +575,7 @@ def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        locks.hold(tmp_path)
+        identity.hold_lock(tmp_path)
 
 
 def test_a_lock_that_is_gone_is_not_missed(tmp_path):
@@ -584,19 +583,19 @@ def test_a_lock_that_is_gone_is_not_missed(tmp_path):
     place.mkdir(parents=True)
     for name in ("2.input.lock", "1.output.lock", "other"):
         (place / name).touch()
-    found = locks.left_behind(tmp_path)
+    found = identity.locks_left_behind(tmp_path)
     assert found == [place / "1.output.lock", place / "2.input.lock"]
     found[0].unlink()
-    locks.remove(found)
+    identity.remove_locks(found)
     assert [path.name for path in place.iterdir()] == ["other"]
 
 
 def test_two_at_once_is_one_sentence(tmp_path):
-    descriptor = locks.hold(tmp_path)
+    descriptor = identity.hold_lock(tmp_path)
     with pytest.raises(InputError, match="another `unglow resume`"):
-        locks.hold(tmp_path)
+        identity.hold_lock(tmp_path)
     os.close(descriptor)
-    os.close(locks.hold(tmp_path))
+    os.close(identity.hold_lock(tmp_path))
 
 
 # ------------------------------------------------------------------------ queues

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from unglow.jobs.schedulers import choice, submission
-from unglow.jobs.schedulers.scheduler import JobRequest
+from unglow.jobs.schedulers import choice
+from unglow.jobs.schedulers.choice import JobRequest
 
 PROFILE = Path(__file__).resolve().parents[3] / "profiles" / "cluster-generic"
 
@@ -57,7 +57,7 @@ def script(path, properties):
 def test_the_request_is_read_from_the_job_script(schedulers, tmp_path):
     properties = {"type": "single", "rule": "align", "wildcards": {"sample": "R 7", "dye": "a/b"}}
     properties |= {"threads": 2, "resources": {"mem_mb": 417, "runtime": 3, "tmpdir": "<TBD>"}}
-    found = submission.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
+    found = choice.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
     assert found.name == "unglow-align-R_7-a_b"
     assert (found.threads, found.mem_mb, found.minutes) == (2, 417.0, 3)
     assert found.logs == "/w/.snakemake/unglow/cluster"
@@ -65,7 +65,7 @@ def test_the_request_is_read_from_the_job_script(schedulers, tmp_path):
 
 def test_a_group_of_jobs_is_named_by_its_group(schedulers, tmp_path):
     properties = {"type": "group", "groupid": "R7.DAPI", "threads": 1, "resources": {}}
-    found = submission.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
+    found = choice.request_of(script(tmp_path / "job.sh", properties), Path("/w"))
     assert (found.name, found.mem_mb, found.minutes) == ("unglow-R7.DAPI", 2000.0, 60)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from unglow.jobs.schedulers import slurm, slurm_watch
-from unglow.jobs.schedulers.scheduler import NoAnswerError
+from unglow.jobs.schedulers.choice import NoAnswerError, slurm_queue
+from unglow.workflow import snakemake_internals as slurm_watch
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def answers(tmp_path, monkeypatch):
 
 
 def ended(job_ids):
-    return slurm_watch.ended(job_ids, slurm.queue(), seen=job_ids)
+    return slurm_watch.ended(job_ids, slurm_queue(), seen=job_ids)
 
 
 def test_jobs_that_wait_or_run_have_not_ended(answers):
@@ -54,7 +54,7 @@ def test_without_accounts_a_job_that_is_no_longer_listed_is_unknown(answers):
 def test_nothing_is_said_of_jobs_while_slurm_does_not_answer(answers):
     answers("squeue", "slurm_load_jobs error", 1)
     with pytest.raises(NoAnswerError, match="slurm_load_jobs error"):
-        slurm.queue()
+        slurm_queue()
 
 
 def test_jobs_that_are_not_of_slurm_are_left_alone(answers):
@@ -65,12 +65,12 @@ def test_jobs_that_are_not_of_slurm_are_left_alone(answers):
 def test_a_job_that_was_never_listed_may_be_in_another_queue(answers):
     answers("squeue", "3|RUNNING|None|x")
     answers("sacct", "5|COMPLETED")
-    assert slurm_watch.ended(["3", "4", "5"], slurm.queue(), seen=["3"]) == {"5": "COMPLETED"}
+    assert slurm_watch.ended(["3", "4", "5"], slurm_queue(), seen=["3"]) == {"5": "COMPLETED"}
 
 
 def test_a_job_that_will_not_start_is_told_with_a_remedy(answers):
     answers("squeue", "3|PENDING|Resources|x\n4|PENDING|PartitionTimeLimit|x\n5|RUNNING|None|x")
-    (sentence,) = slurm_watch.hopeless(["3", "4", "5"], slurm.queue()).values()
+    (sentence,) = slurm_watch.hopeless(["3", "4", "5"], slurm_queue()).values()
     assert sentence.startswith("Job 4 will not start: Slurm says PartitionTimeLimit. It asks for")
     assert "timeout_per_job" in sentence
 

@@ -1,5 +1,5 @@
 """Why a job does nothing: real jobs that are stopped, locked out, starved, or wait for the kernel;
-and what a machine would tell that lacks memory, or whose server does not answer."""
+and what a machine would tell whose server does not answer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from pathlib import Path
 import pytest
 from hanging_disk import hanging
 
-from unglow.core import cgroups, process, waiting
-from unglow.core.mounts import mount_of, mounts
-from unglow.core.waiting import Look, look
+from unglow.core import process
+from unglow.core.machine import mount_of, mounts
 from unglow.jobs import stall_reason as why
-from unglow.jobs.stall_reason import reason
+from unglow.jobs.stall_reason import Look, look, reason
 
 LOCKED = "file = open({path!r}, 'w'); fcntl.{kind}(file, fcntl.LOCK_EX); "
 # While a child is made that waits for somebody to write into a pipe, its parent cannot be woken.
@@ -95,43 +94,6 @@ def test_a_process_that_nothing_can_wake(started, tmp_path):
     Path(path).write_bytes(b"")
 
 
-@pytest.fixture
-def small_group(tmp_path):
-    """A control group of version 1 with 30 MB of memory."""
-    place = Path("/sys/fs/cgroup/memory", tmp_path.name)
-    try:
-        place.mkdir()
-        (place / "memory.limit_in_bytes").write_text("30000000")
-    except OSError as error:
-        pytest.skip(f"no control groups of version 1 here: {error.strerror}")
-    if not process.read("pressure", "memory"):
-        pytest.skip("no control groups of version 1 here: nor pressure")
-    yield place
-    deadline = time.monotonic() + 300
-    while (place / "cgroup.procs").read_text():
-        assert time.monotonic() < deadline
-    place.rmdir()
-
-
-def test_a_process_whose_memory_does_not_hold_what_it_reads(small_group, started, tmp_path):
-    (tmp_path / "large").write_bytes(bytes(50_000_000))
-    pid = started(
-        f"open('{small_group}/cgroup.procs', 'w').write(str(os.getpid()))\n"
-        f"import mmap; file = open('{tmp_path}/large', 'rb')\n"
-        "os.fsync(file.fileno()); os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)\n"
-        "held = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
-        "while True: sum(held[::4096])"
-    )
-    before, deadline = look([pid]), time.monotonic() + 300
-    while (said := reason(before, now := look([pid]), pid)).reason != why.MEMORY:
-        assert time.monotonic() < deadline, (said, now)
-        before = now if now.t > before.t + 1 else before
-        time.sleep(0.05)
-    assert "--resources mem_mb" in said.helps
-    started.running[-1].kill()
-    started.running[-1].wait()
-
-
 def test_a_server_that_is_gone(started, tmp_path):
     with hanging(tmp_path):
         pid = started(f"os.stat('{tmp_path}/x')")
@@ -155,7 +117,7 @@ def test_a_process_that_is_gone_has_no_state():
 
 # ------------------------------------------------------------------- what other machines would tell
 
-BEFORE = Look(t=100.0, state="D", pressure_s={"memory": 5.0, "io": 1.0, "cpu": 2.0})
+BEFORE = Look(t=100.0, state="D")
 
 
 def after(**changes):
@@ -170,26 +132,14 @@ def after(**changes):
         (after(within=frozenset({"request_wait_answer"}), state="S"), why.NETWORK),
         (after(within=frozenset({"folio_wait_bit_common"})), why.DISK),
         (after(file="/mnt/x.tif", remote=True), why.NETWORK),
-        (after(pressure_s={"memory": 7.9}), why.DISK),
-        (after(pressure_s={"memory": 8.1}), why.MEMORY),
-        (after(pressure_s={"memory": 25.0}, faults=9, swapped=4, state="R"), why.SWAP),
-        (after(pressure_s={"memory": 25.0}, state="R"), why.PROCESSOR),
-        (after(pressure_s={"memory": 25.0}, state="S"), ""),
-        (after(pressure_s={}, faults=9, swapped=4), why.SWAP),
-        (after(pressure_s={}, within=frozenset({"reclaim_throttle"}), swapped=4), why.SWAP),
-        (after(pressure_s={}, faults=9), why.DISK),
         (after(state="R", delay_s=9.1), why.PROCESSOR),
-        (after(state="R", delay_s=10.0, throttled_s=9.1), why.LIMIT),
         (after(state="T", holder=(7, "/x")), why.STOPPED),
         (after(holder=(7, "")), why.LOCK),
         (after(state=""), ""),
     ],
 )
 def test_what_is_waited_for_is_judged_by_what_the_kernel_counts(now, word):
-    before = replace(BEFORE, state="S", pressure_s=BEFORE.pressure_s if now.pressure_s else {})
-    if word == why.PROCESSOR and not now.delay_s:
-        before = replace(before, state="R")
-    assert reason(before, now, 17).reason == word
+    assert reason(replace(BEFORE, state="S"), now, 17).reason == word
 
 
 def test_one_moment_in_which_a_sleeper_is_awake_does_not_make_it_starve():
@@ -198,14 +148,9 @@ def test_one_moment_in_which_a_sleeper_is_awake_does_not_make_it_starve():
     assert reason(before, after(state="R", delay_s=11.0), 17).reason == why.PROCESSOR
 
 
-def test_pressure_and_file_are_part_of_what_is_told():
-    pressure = {"memory": 20.0, "io": 10.0, "cpu": 2.3}
-    said = reason(BEFORE, after(pressure_s=pressure, file="/d/x.tif"), 17)
-    assert said.message.endswith(
-        "so much of the time something here waited for memory 50%, disks 30%"
-    )
+def test_the_file_is_part_of_what_is_told():
     said = reason(BEFORE, after(file="/d/x.tif"), 17)
-    assert said.message == "it waits for a disk (/d/x.tif)"
+    assert said.message == "it waits for a disk (/d/x.tif), or for memory"
 
 
 MOUNTINFO = """\
@@ -246,12 +191,7 @@ TREE = {
     "7/task/7/schedstat": "5000000 2000000000 9",
     "7/task/8/stat": "8 (python) S 1 2 3 4 5 6 7 8 0 0 0 0 0 0 20 0 2 0 77 0",
     "7/task/8/wchan": "futex_do_wait",
-    "7/stat": "7 (python) D 1 2 3 4 5 6 7 8 30 10 0 0 0 0 20 0 2 0 77 0",
-    "7/cgroup": "0::/jobs",
     "self/mountinfo": MOUNTINFO.replace("8:2 / /data", "8:2 / /else"),
-    "vmstat": "pgpgin 5\npswpin 44\npswpout 1\n",
-    "pressure/memory": "some avg10=0.00 avg60=0.00 avg300=0.00 total=2500000\nfull ...\n",
-    "pressure/cpu": "",
 }
 
 
@@ -265,7 +205,7 @@ def told(tmp_path, monkeypatch):
     (tmp_path / "7/fd").mkdir()
     (tmp_path / "7/fd/5").symlink_to("/data/raw/x.tif")
     (tmp_path / "7/fd/6").symlink_to("socket:[7]")
-    for module in (process, waiting):
+    for module in (process, why):
         monkeypatch.setattr(module, "PROC", tmp_path)
     return tmp_path
 
@@ -274,8 +214,7 @@ def test_all_that_the_kernel_tells_is_read(told):
     now = look([7])
     assert (now.state, now.file, now.remote) == ("D", "/data/raw/x.tif", True)
     assert now.within == {"folio_wait_bit_common"}
-    assert (now.faults, now.swapped, now.delay_s) == (40, 44, 2.0)
-    assert now.pressure_s == {"memory": 2.5}
+    assert now.delay_s == 2.0
 
 
 def test_where_a_call_cannot_be_seen_an_open_remote_file_is_named(told):
@@ -286,17 +225,7 @@ def test_where_a_call_cannot_be_seen_an_open_remote_file_is_named(told):
 
 
 def test_where_nothing_is_told_nothing_is_known(tmp_path, monkeypatch):
-    for module in (process, waiting):
+    for module in (process, why):
         monkeypatch.setattr(module, "PROC", tmp_path)
     now = look([7])
     assert replace(now, t=0.0) == Look(t=0.0)
-
-
-def test_a_group_tells_its_own_pressure_and_how_long_it_was_held_back(told, tmp_path):
-    own = tmp_path / "groups" / "jobs"
-    own.mkdir(parents=True)
-    (own / "memory.pressure").write_text("some avg10=0.00 total=1\n")
-    (own / "cpu.stat").write_text("nr_throttled 3\nthrottled_usec 1500000\n")
-    (own / "cpu.max").write_text("150000 100000\n")
-    assert cgroups.pressure(7, own.parent) == {"memory": "some avg10=0.00 total=1\n"}
-    assert cgroups.throttled_s(7, own.parent) == 1.5

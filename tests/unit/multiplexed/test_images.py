@@ -9,11 +9,11 @@ from made_slide import SHAPE, channels, moved, pixels, slide, write
 from unglow.core.windows import Window, coarse_level
 from unglow.io.raw_images import read_header
 from unglow.io.tiff.reader import TiffReader
-from unglow.io.zarr.pyramid import halve_stored
-from unglow.multiplexed.cycles import register_cycle
+from unglow.io.zarr.layout import halve_stored
 from unglow.multiplexed.images import Background, InPlaceImage, SlideReader
 from unglow.registration.settings import RegisterSettings
 from unglow.transform.resample import warp_matrix, warp_window
+from unglow.workflow.stages.slide_register import register_cycle
 
 LAYOUTS = {
     "tiles": {},

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
-from unglow.registration.blocks.dense import DenseMatches
-from unglow.registration.bspline import choose_stiffness
+from unglow.core.windows import ArrayPixels
+from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches
+from unglow.registration.bspline import choose_stiffness, fit_field
 from unglow.registration.field.fit import Deformation, minus
+from unglow.registration.field.follow import inner_points, textured_points
 from unglow.registration.field.inverse_consistency import InverseConsistency
 from unglow.registration.field.uncertainty import (
     at_points,
@@ -18,7 +22,11 @@ from unglow.registration.field.uncertainty import (
     raised,
     unseen,
 )
+from unglow.registration.images import thumbnail
+from unglow.registration.strips.jump_error import jump_variance
+from unglow.registration.strips.offsets import ramp
 from unglow.transform.displacement import Displacement
+from unglow.transform.scanner_strips import Strips
 
 SHAPE = (1600, 1600)
 SIZE, STEP = 128, 64
@@ -99,17 +107,70 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
         assert 1 / 1.5 < ratio < 1.5
 
 
+# ------------------------------------------------------------------------------------------ jumps
+
+
+def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
+    """Jumps of a seam that is none, fitted to what a field leaves of blocks and steps alike."""
+    first = blocks_of(0.05, 0)
+    field, stiffness = fitted(first).field, fitted(first).stiffness
+    strips = Strips("post", "columns", np.eye(3), np.array([800.0]), np.zeros((2, 2)))
+    use, post = np.where(first.held_out, 0.0, first.weights), first.post
+    step = ramp((post[:, :1] - 800.0) / (TAPER_SIGMA * SIZE)) * np.ones((1, 2))
+    followed = fit_field(post, step, use, Displacement.zeros(SHAPE, STEP), stiffness)
+    seen = step - followed.at(post)
+    jumps = []
+    for seed in range(40):
+        off = blocks_of(0.05, seed).displacement
+        left = off - fit_field(post, off, use, field, stiffness).at(post)
+        jumps.append((use[:, None] * seen * left).sum(axis=0) / (use @ seen[:, 0] ** 2))
+    residuals = first.beside(field)
+    split = replace(field, strips=strips)
+    variance = jump_variance(first, split, residuals, use, stiffness).ravel()
+    moved = (field.knots[:, 0] >= 800.0) - followed.at(field.knots)[:, 0]
+    expected = moved**2 * (np.array(jumps) ** 2).sum(axis=1).mean()
+    beside = np.abs(field.knots[:, 0] - 800) < 70
+    assert np.sqrt(variance[beside].mean()) == pytest.approx(
+        np.sqrt(expected[beside].mean()), rel=0.25
+    )
+    far = np.abs(field.knots[:, 0] - 800) > 400
+    assert variance[far].max() < 0.01 * variance[beside].mean()
+    np.testing.assert_array_equal(
+        jump_variance(first, field, residuals, use, stiffness), np.zeros((28, 28))
+    )
+
+
 # ---------------------------------------------------------------------------------------- closure
 
 
-def test_a_way_back_that_misses_by_both_errors_raises_nothing():
+def test_a_way_back_raises_the_error_to_what_it_misses_by():
     rng = np.random.default_rng(2)
     field = replace(Displacement.zeros(SHAPE, STEP), error_px=np.full((28, 28), 0.1, np.float32))
     post = rng.uniform(0, 1599, (500, 2))
-    miss = 0.1 * np.hypot(*rng.normal(size=(2, 500)))  # sqrt(2) times the error's length
+    miss = 0.1 / np.sqrt(2) * np.hypot(*rng.normal(size=(2, 500)))  # as long as the error
     np.testing.assert_array_equal(
         raised(field, InverseConsistency(post, 0.8 * miss)), field.error_px
     )
     np.testing.assert_allclose(raised(field, InverseConsistency(post, 3 * miss)), 0.3, rtol=0.1)
     few = InverseConsistency(post[:29], 3 * miss[:29])
     np.testing.assert_array_equal(raised(field, few), field.error_px)
+
+
+# ----------------------------------------------------------------------------------------- domain
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_an_error_is_told_of_the_section_and_not_of_what_lies_beside_it(dark):
+    rng = np.random.default_rng(4)
+    y, x = np.mgrid[:400, :400]
+    away = np.hypot(x - 200, y - 200)
+    texture = ndimage.gaussian_filter(rng.normal(size=(400, 400)), 2.0)
+    image = np.where(away < 120, 100 + 25 * texture / texture.std(), 10.0)
+    image += rng.normal(0, 1, image.shape)
+    image = (255 - image if dark else image).astype(np.float32)
+    pair = SimpleNamespace(post_thumb=thumbnail(ArrayPixels(image), 0))
+    off = [np.hypot(*(points(pair) - 200).T) for points in (textured_points, inner_points)]
+    beside = [float((away > 125).mean()) for away in off]
+    assert beside[0] > 0.04
+    assert beside[1] < 0.4 * beside[0]
+    assert len(off[1]) > 0.3 * len(off[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from unglow.reporting.core_scaling import Trial, advice, advised, profile_text, table
+from unglow.cli.tune import Trial, advice, advised, profile_text, table
 
 
 def trials(*seconds, declared=500.0):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unglow.core.binomial import binomial_interval
-from unglow.review.counts import ReviewCounts, density, of_region
+from unglow.review.counts import ReviewCounts, binomial_interval, density, of_region
 from unglow.review.decisions import Decision, Listed, Review
 from unglow.review.polygons import Polygon
 from unglow.review.regions import Region

@@ -16,7 +16,7 @@ from made_telemetry import Made
 from seeing import Seen
 
 from unglow.core.windows import Window
-from unglow.export.provenance import provenance
+from unglow.export.targets import provenance
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_image
 from unglow.transform.landmarks import read_landmarks

@@ -30,7 +30,7 @@ def layout(shape, dtype, shard=64):
     return StoreLayout(shape, dtype, (32, 32), (shard, shard), 2)
 
 
-def raw_store(path, image, pixel_size_um=(0.5, 0.25)):
+def raw_store(path, image, pixel_size_um=(0.5, 0.25), **attributes):
     """Write a store as ingest does."""
     integer = image.dtype.kind in "iu"
     valid = image[np.isfinite(image)]
@@ -45,7 +45,7 @@ def raw_store(path, image, pixel_size_um=(0.5, 0.25)):
         for window in writer.windows():
             writer.write(window, np.ascontiguousarray(image[window.slices]))
         statistics = {"min": float(valid.min()), "max": float(valid.max())}
-        writer.publish({"statistics": statistics})
+        writer.publish({"statistics": statistics, **attributes})
     return open_store(path)
 
 
@@ -133,6 +133,45 @@ def test_a_shift_by_whole_pixels_moves_pixels_without_changing_them(images, stor
     expected = np.full(SHAPE, np.nan, np.float32)
     expected[7:147, :] = images[1][:, 12:182]
     np.testing.assert_array_equal(whole(store), expected)
+
+
+def gaps(image, *rectangles):
+    """The attribute of a store whose image lacks rectangles (y0, x0, y1, x1); they hold 0."""
+    for y0, x0, y1, x1 in rectangles:
+        image[y0:y1, x0:x1] = 0
+    return {
+        "file": "a.tif", "unit": "tiles", "count": len(rectangles), "of": 30, "share": 0.1,
+        "rectangles_px": [list(one) for one in rectangles],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32])
+def test_what_either_image_does_not_store_is_no_data_and_in_no_statistic(tmp_path, dtype):
+    post, pre = (noise(shape, n, dtype) + 1 for n, shape in enumerate((SHAPE, PRE_SHAPE)))
+    lacking = {"post": (post, (40, 50, 70, 90)), "pre": (pre, (100, 30, 130, 60))}
+    stores = [
+        raw_store(tmp_path / f"{name}.ome.zarr", image, not_stored=gaps(image, rectangle))
+        for name, (image, rectangle) in lacking.items()
+    ]
+    store, statistics, bins = align_with_bins(stores, moved(np.eye(3)), tmp_path / "a.ome.zarr")
+    expected = np.full(SHAPE, np.nan, np.float32)
+    expected[:140, :] = pre[:, :170]
+    expected[33:77, 43:97] = np.nan  # what a blur of post reaches as well
+    expected[100 - 2 : 130 + 1, 30 - 2 : 60 + 1] = np.nan  # 4 x 4 px are interpolated
+    np.testing.assert_array_equal(whole(store), expected)
+    valid = np.isfinite(expected)
+    assert statistics.n["pixels"] == post.size
+    assert statistics.n["overlap"] == statistics.joint.sum() == valid.sum()
+    assert statistics.n["no_post"] == 30 * 40
+    assert statistics.n["post_only"] == statistics.post_only.sum() == (~valid).sum() - 30 * 40
+    assert np.nanmin(bins.post) >= 1
+    assert np.nanmin(bins.pre) >= 1
+    other, again, _ = align_with_bins(
+        stores, moved(np.eye(3)), tmp_path / "b.ome.zarr", workers=2, shard=96
+    )
+    assert np.array_equal(whole(other), expected, equal_nan=True)
+    assert np.array_equal(again.joint, statistics.joint)
+    assert np.array_equal(again.post_only, statistics.post_only)
 
 
 def test_integers_are_rounded_to_a_32nd_of_a_level_and_real_values_are_not(images, tmp_path):

@@ -14,7 +14,7 @@ from snakemake.rules import Wildcards
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import VARIANT
 from unglow.io.tiff import read_header
-from unglow.jobs.base_memory import BASE
+from unglow.jobs.memory_limit import BASE
 from unglow.reporting.summary import entries_from
 from unglow.workflow import job_params, memory_model
 from unglow.workflow.batch import Batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tifffile
+from partial_images import drop
 
 from unglow.core.errors import ChangedError, UnglowError
 from unglow.core.windows import Window
@@ -120,6 +121,40 @@ def test_values_that_are_not_finite_become_nan_and_are_counted(tmp_path):
     assert store.statistics.to_dict()["missing"] == 201
     read = open_store(tmp_path / "post.ome.zarr").read(Window.of(SHAPE))
     np.testing.assert_array_equal(read, np.where(np.isfinite(image), image, np.nan))
+
+
+@pytest.mark.parametrize(
+    ("layout", "units", "rectangles"),
+    [
+        ("tiles", (6, 7, 12), [[256, 256, 512, 768], [512, 512, 768, 768]]),
+        ("strips", (2, 3), [[100, 0, 200, 1270]]),
+    ],
+)
+def test_what_is_not_stored_is_told_and_counts_as_no_pixel(tmp_path, layout, units, rectangles):
+    image = picture(channels=1)
+    whole = planned(tmp_path, image, image, **LAYOUTS[layout])
+    SignalStore(whole, "post", tmp_path / "whole.ome.zarr").make(workers=1)
+    assert "not_stored" not in open_store(tmp_path / "whole.ome.zarr").attributes
+    drop(tmp_path / "post.tif", units)
+    headers = [read_header(tmp_path / f"{role}.tif") for role in ("post", "pre")]
+    stores = []
+    for workers in (1, 2):
+        target = tmp_path / f"{workers}.ome.zarr"
+        made = SignalStore(make_plan(*headers, channel="auto"), "post", target)
+        assert made.make(workers=workers) is None
+        stores.append((target / "zarr.json").read_bytes())
+    assert stores[0] == stores[1]
+    attributes = open_store(target).attributes
+    told, figures = attributes["not_stored"], attributes["statistics"]
+    kept = np.ones(SHAPE, bool)
+    for y0, x0, y1, x1 in rectangles:
+        kept[y0:y1, x0:x1] = False
+    assert told["rectangles_px"] == rectangles
+    assert (told["file"], told["count"]) == ("post.tif", len(units))
+    assert told["share"] == pytest.approx(1 - kept.mean())
+    assert (figures["pixels"], figures["missing"]) == (kept.sum(), 0)
+    assert figures["min"] == image[kept].min() > 0
+    assert figures["mean"] == pytest.approx(image[kept].mean(), rel=1e-12)
 
 
 def test_damage_in_the_middle_gives_a_store_marked_with_the_reason(tmp_path):

@@ -9,9 +9,9 @@ import pytest
 import tifffile
 
 from unglow.core.windows import Window
+from unglow.io.raw_images import PART_ROWS, band_parts, part_rows, reads_in_order
 from unglow.io.tiff import read_header
 from unglow.io.tiff.reader import TiffReader
-from unglow.io.tiff.windows import PART_ROWS, band_parts, part_rows, reads_in_order
 from unglow.io.zarr import open_store
 from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.plan import make_plan

@@ -14,7 +14,7 @@ from made_headers import header
 from unglow.core.demand import Demand, PairDemand
 from unglow.io.tiff import read_header
 from unglow.io.zarr import plan_layout
-from unglow.jobs.base_memory import BASE, small
+from unglow.jobs.memory_limit import BASE, small
 from unglow.workflow import memory_model
 from unglow.workflow.header_cache import layouts
 

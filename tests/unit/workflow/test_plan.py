@@ -15,8 +15,14 @@ from unglow.io import raw_images
 from unglow.io.image_paths import standing_for
 from unglow.io.tiff import read_header
 from unglow.io.zarr import StoreLayout
-from unglow.workflow.stages.plan import Plan, check_two_files, fingerprint, make_plan, plan_pair
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.plan import (
+    Plan,
+    RawFile,
+    check_two_files,
+    fingerprint,
+    make_plan,
+    plan_pair,
+)
 
 SHAPE = (192, 160)
 

@@ -14,10 +14,22 @@ from unglow.core.machine import disk_free_mb, existing, memory_available_mb, mem
 from unglow.jobs.snakemake_command import changed, snakemake_words
 from unglow.workflow import memory_model
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.check import Finding, Level, PreflightResult, Suggestion, check
-from unglow.workflow.preflight.concurrency import Capacity, PendingJob, heaviest_at_once
-from unglow.workflow.preflight.messages import messages
-from unglow.workflow.preflight.pending_jobs import RuleSettings, capacity_for, pending_jobs
+from unglow.workflow.preflight.check import (
+    Finding,
+    Level,
+    PreflightResult,
+    Suggestion,
+    check,
+    messages,
+)
+from unglow.workflow.preflight.pending_jobs import (
+    Capacity,
+    PendingJob,
+    RuleSettings,
+    capacity_for,
+    heaviest_at_once,
+    pending_jobs,
+)
 
 # 100 MB, and 200 more for each of at most two blocks in flight.
 PAIRWISE = Demand(100.0, 200.0)

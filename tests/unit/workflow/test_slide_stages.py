@@ -14,7 +14,7 @@ from unglow.core.errors import ChangedError
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow.batch import Batch
-from unglow.workflow.refused_slides import remove_stumps
+from unglow.workflow.slides import remove_placeholders
 from unglow.workflow.stages.slide_register import register_move
 from unglow.workflow.stages.slide_scale import measure
 from unglow.workflow.stages.slide_subtract import Choice, subtract
@@ -136,7 +136,7 @@ def test_what_cannot_be_read_any_more_leaves_no_image_and_says_why(tmp_path, ima
     assert told["reason"].startswith("'s1.ome.tif' ")
     assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
     assert (place / "corrected.ome.tif").stat().st_size == 0  # as long as the run goes on
-    remove_stumps(tmp_path / "results", ["s1"])
+    remove_placeholders(tmp_path / "results", ["s1"])
     assert {path.name for path in place.iterdir()} == {
         *MEASURED.values(),
         *(name for key, name in WRITTEN.items() if key not in CORRECTED),

@@ -15,7 +15,7 @@ from snakemake.rules import Wildcards
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader
-from unglow.multiplexed.richest import with_richest
+from unglow.multiplexed.channels import with_richest
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
@@ -24,9 +24,8 @@ from unglow.workflow.job_resources import demand_of
 from unglow.workflow.paths import CORRECTED
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
-from unglow.workflow.refused_slides import remove_stumps
 from unglow.workflow.samples import discover
-from unglow.workflow.slides import KnownSlide, known_slides
+from unglow.workflow.slides import KnownSlide, known_slides, remove_placeholders
 
 
 def problem_of(base, config=None):
@@ -226,13 +225,13 @@ def test_a_slide_that_was_refused_has_no_image_that_a_run_would_miss(tmp_path):
         assert [f"<results>/s1/{image}" in made for image in CORRECTED.values()] == [asked] * 2
     for stump in stumps:
         stump.touch()
-    remove_stumps(tmp_path / "results", ["s1", "s2"])
+    remove_placeholders(tmp_path / "results", ["s1", "s2"])
     assert all(stump.is_file() for stump in stumps)  # it was not refused
     told.write_text('{"status": "failed"}')
-    remove_stumps(tmp_path / "results", ["s1", "s2"])
+    remove_placeholders(tmp_path / "results", ["s1", "s2"])
     assert [*place.iterdir()] == [told]
     stumps[0].write_text("an image")
-    remove_stumps(tmp_path / "results", ["s1"])
+    remove_placeholders(tmp_path / "results", ["s1"])
     assert stumps[0].read_text() == "an image"
 
 

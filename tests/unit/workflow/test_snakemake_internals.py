@@ -14,8 +14,8 @@ from snakemake import cli
 from snakemake.scheduling import job_scheduler
 from snakemake.workflow import Workflow
 
-from unglow.jobs.schedulers.slurm_watch import LOOK_S
 from unglow.workflow.snakemake_internals import (
+    LOOK_S,
     NEXT_MAJOR,
     bear_with_slurm,
     command_line,

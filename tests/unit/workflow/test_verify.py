@@ -13,7 +13,7 @@ from unglow.cli import main
 from unglow.core import digests
 from unglow.core.files import write_json
 from unglow.io.zarr import StoreWriter, plan_layout
-from unglow.jobs.leftovers import leftovers, size_mb
+from unglow.jobs.attempt_lock import leftovers, size_mb
 from unglow.transform.displacement import save as save_field
 from unglow.workflow.verify import check_file, check_pair, check_store, contents, pair_directories
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.io.image_paths import is_ome_zarr
-from unglow.io.tiff.compression import (
+from unglow.io.tiff.header import (
     JPEG_2000,
     JPEG_XL,
     JPEG_XR,

@@ -18,13 +18,11 @@ from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
 from unglow.io.tiff.ome_xml import ome_xml
 from unglow.io.tiff.tiles import TILE, BigTiffFile, TileTable, decode_tile, encode_tile
-from unglow.io.zarr.layout import plan_layout
-from unglow.io.zarr.pyramid import halve_stored
+from unglow.io.zarr.layout import halve_stored, plan_layout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -106,14 +104,9 @@ class OmeTiffSink:
         self._tiff = BigTiffFile(self._file, self._dtype)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> bool | None:
-        if error is not None:
-            return self._open.__exit__(kind, error, trace)
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> bool | None:
+        if kind is not None:
+            return self._open.__exit__(kind, *rest)  # type: ignore[arg-type]
         with self._open:
             self._finish()
         return None

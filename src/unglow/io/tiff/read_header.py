@@ -212,7 +212,7 @@ def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -
     if not sparse:
         return []
     unit = "tiles" if geometry.tiled else "strips"
-    return [f"{sparse} of {total} {unit} are not stored (sparse) and read as 0"]
+    return [f"{sparse} of {total} {unit} are not stored: there are no data there"]
 
 
 def _ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.compression import NONE
 from unglow.io.tiff.decode_memory import rows_at_once
+from unglow.io.tiff.header import NONE
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import StoredImage, resolve
-from unglow.io.tiff.segment_decoder import decode_rows, decode_segment
+from unglow.io.tiff.samples import decode_rows, decode_segment
 from unglow.io.tiff.segments import row_bytes
 from unglow.io.tiff.stream_decoders import RowStream
 
@@ -131,6 +131,19 @@ class TiffReader:
         if image.projection == "mean":
             out /= out.dtype.type(len(image.planes))
         return out
+
+    def missing_units(self, channels: Sequence[int]) -> NDArray[np.bool_]:
+        """Return which tiles or strips are not stored, (channels, down, across) bool.
+
+        That is so if any plane that is read lacks one for the channel.
+        """
+        geometry = self._image.geometry
+        missing = np.zeros((len(channels), geometry.down, geometry.across), np.bool_)
+        for plane in self._image.planes:
+            for (stored, apart), targets in self._parts(plane, channels):
+                counts = stored.counts.reshape(geometry.apart, *missing.shape[1:])
+                missing[[i for i, _ in targets]] |= counts[apart] == 0
+        return missing
 
     def _parts(
         self, plane: tuple[StoredPage, ...], wanted: Sequence[int]

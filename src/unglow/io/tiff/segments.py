@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.compression import DEFLATE, LZW, NONE, PACKBITS
+from unglow.io.tiff.header import DEFLATE, LZW, NONE, PACKBITS
 
 if TYPE_CHECKING:
     import tifffile
@@ -144,7 +144,7 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> i
 
     Returns
     -------
-    Number of sparse segments: neither offset nor bytes, to be read as 0.
+    Number of segments that are not stored: neither offset nor bytes.
 
     Raises
     ------

@@ -22,7 +22,6 @@ from unglow.io.zarr.writer import StoreWriter, replace_directory
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-    from types import TracebackType
 
     from numpy.typing import NDArray
 
@@ -93,14 +92,9 @@ class OmeZarrSink:
             self._open = stack.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._open:
-            if error is None:
+            if kind is None:
                 self._publish()
 
     def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +12,18 @@ import numpy as np
 from unglow.core.digests import of_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
-from unglow.core.windows import Window
+from unglow.core.windows import Window, cells
+from unglow.io.not_stored import NotStored
 from unglow.io.zarr.chunks import read_window
-from unglow.io.zarr.layout import StoreLayout
-from unglow.io.zarr.metadata import (
-    DOCUMENT,
-    broken,
-    check_level,
-    remedy,
-    shard_key,
-    store_digest,
-)
+from unglow.io.zarr.layout import CHUNK, StoreLayout
+from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, remedy, shard_key, store_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from unglow.core.windows import Pixels
 
 
 class Store:
@@ -40,6 +37,7 @@ class Store:
         self.attributes: dict[str, Any] = document["attributes"]["unglow"]
         """What was written along: parameters, fingerprints, ``layout``, ``digest``."""
         self.layout = StoreLayout.from_dict(self.attributes["layout"])
+        NotStored.in_attributes(self.attributes)  # refused here if it is damaged
         self.digest: str = self.attributes["digest"]
         """SHA-256 over all shards."""
         self.empty: str | None = self.attributes.get("empty")
@@ -218,3 +216,59 @@ def _digest(path: Path, keys: list[str]) -> str | None:
     except OSError:
         return None
     return store_digest(digests)
+
+
+_LARGE = 4
+"""Windows of more px than this many chunks have are of no use to the windows after them."""
+
+
+class ChunkCache:
+    """An image, as `unglow.core.windows.Pixels`, that keeps the chunks that were read last.
+
+    Windows that are smaller than chunks and overlap several of them, as blocks of registration do,
+    would have each chunk decoded about five times. Thread-safe.
+
+    Parameters
+    ----------
+    image
+        The image.
+    kept
+        Chunks that are kept.
+    side
+        Of a chunk, px.
+    """
+
+    def __init__(self, image: Pixels, kept: int, side: int = CHUNK) -> None:
+        self._image = image
+        self._side = side
+        self._chunk = lru_cache(kept)(image.read)  # two threads may read the same one: no harm
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self._image.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels."""
+        return self._image.levels
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self._image.level_shape(level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window inside the level; large ones are read directly, and not kept."""
+        side = self._side
+        if window.size > _LARGE * side * side:
+            return self._image.read(window, level)
+        out: NDArray[Any] | None = None
+        for (row, col), part in cells(window, (side, side)):
+            top, left = row * side, col * side
+            extent = Window(top, top + side, left, left + side).clip(self.level_shape(level))
+            chunk = self._chunk(extent, level)
+            if out is None:
+                out = np.empty(window.shape, chunk.dtype)
+            target = part.shift(-window.y0, -window.x0).slices
+            out[target] = chunk[part.shift(-top, -left).slices]
+        return self._image.read(window, level) if out is None else out

@@ -18,8 +18,8 @@ from unglow.core.errors import StoreError
 from unglow.core.files import remedy
 from unglow.core.progress import progress, step
 from unglow.io.zarr.chunks import encode_shard
+from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr.metadata import level_document, shard_key, write_document
-from unglow.io.zarr.pyramid import halve_stored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

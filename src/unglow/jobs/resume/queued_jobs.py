@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_text, read_file
-from unglow.jobs.schedulers.choice import SCHEDULERS
-from unglow.jobs.schedulers.scheduler import NoAnswerError, run
-from unglow.jobs.schedulers.slurm import Slurm
-from unglow.jobs.schedulers.submission import SUBMITTED
+from unglow.jobs.schedulers.choice import SCHEDULERS, SUBMITTED, NoAnswerError, Slurm, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.files import tail
 from unglow.jobs import retries
 from unglow.jobs.outcomes import LACKED_MEMORY
-from unglow.jobs.schedulers.slurm import state_of
+from unglow.jobs.schedulers.choice import state_of
 from unglow.telemetry.attempt_files import Ends, attempt_file, last_number, read_ends
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import grid
-from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.zarr.reader import ChunkCache
 from unglow.photometry.blur import blurred
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.focus import sharpness, spectra

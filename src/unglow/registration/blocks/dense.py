@@ -68,6 +68,8 @@ class DenseMatches:
         (N, 2) int (x, y) of the first pixel, level-0 px.
     size, step
         Side and distance of the blocks, level-0 px; along rims there may be smaller ones.
+    level
+        Pyramid level that they were measured on.
     """
 
     post: Floats
@@ -78,6 +80,7 @@ class DenseMatches:
     corner: NDArray[np.int64]
     size: int
     step: int
+    level: int = 0
 
     def __len__(self) -> int:
         return len(self.peak_ratio)
@@ -215,7 +218,7 @@ def measure(
     joined: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
-    return DenseMatches(**joined, size=size, step=step)
+    return DenseMatches(**joined, size=size, step=step, level=level)
 
 
 def _matched(

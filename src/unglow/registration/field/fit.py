@@ -170,7 +170,8 @@ def _first_pass(
 def _next_pass(pair: Pair, last: Deformation, side: int, step: int) -> Deformation | None:
     """Measure blocks against the current map and fit the field to them; the last if all is well."""
     field = last.field
-    if last.blocks.step == step and last.blocks.size == side:
+    same = last.blocks.step == step and last.blocks.size == side
+    if same and last.blocks.level == 0:  # strips are looked for on a coarser one
         again = _measured_again(pair, last)
         if again is None:
             return last

@@ -8,9 +8,11 @@ import cv2
 import numpy as np
 
 from unglow.registration.blocks.placement import HELD_OUT, fifths
+from unglow.registration.blocks.taper import overlap_correlation
 from unglow.registration.bspline import fit_field
 from unglow.registration.field.fit import curvature_bias, minus
 from unglow.registration.quality import residual_variance
+from unglow.registration.strips.jump_error import jump_variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,7 +40,6 @@ _STIFF = 1.1
 """What leaving out blocks makes fits too stiff by (tests: noise of blocks that share none)."""
 _MOST_SHARED = 2.5
 """Variance of a mean of blocks over that of independent ones, beyond which it is not estimated."""
-_TAPER_SAMPLES = 128
 _PART = 1 << 13
 """Blocks whose neighbours are held at a time, which bounds the memory."""
 
@@ -48,18 +49,22 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
 
     Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
     chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
-    `unseen`. *Smoothing*: what a second fit, to the field itself, takes off it. *Residuals*: what
-    neighbouring ones share, see `unglow.registration.quality.residual_variance`. *Curvature inside
-    blocks*: how the field has changed since the blocks were measured, see
-    `unglow.registration.field.fit.curvature_bias`. *Continuation*: at a distance r from the nearest
-    block the section's typical second derivative leaves a line by half of it times r squared;
-    there the field soon goes on in one.
+    `unseen`. *Jumps* of strips, which the jackknife leaves alone: see
+    `unglow.registration.strips.jump_error`. *Smoothing*: what a second fit, to the field itself,
+    takes off it. *Residuals*: what neighbouring ones share, see
+    `unglow.registration.quality.residual_variance`. *Curvature inside blocks*: how the field has
+    changed since the blocks were measured, see `unglow.registration.field.fit.curvature_bias`.
+    *Continuation*: at a distance r from the nearest block the section's typical second derivative
+    leaves a line by half of it times r squared; there the field soon goes on in one.
+
+    Where a seam lies is known to a few px; points between it and its true place are off by the
+    whole jump. They are far too few for the error around a control point to tell of them.
 
     Returns
     -------
     (ny, nx) float32, root mean square of the error's length, px.
     """
-    squares = _noise(found) + _shared_residuals(found) + _continued(found)
+    squares = _noise(found) + _jumps(found) + _shared_residuals(found) + _continued(found)
     points = found.field.knots
     for bias in (curvature_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
         squares += (bias**2).sum(axis=1).reshape(squares.shape)
@@ -69,15 +74,18 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
 def raised(field: Displacement, way_back: InverseConsistency) -> NDArray[np.float32]:
     """Return the error map, raised where going to post and back misses by more than it says.
 
-    The way back has an error like the way there, so that both together miss by sqrt(2) times as
-    much. Only medians are compared: the way back rests on patches, at whose rims it is worse.
+    Both ways rest on the same pixels, so that they share noise. If the errors there and back are f
+    and b, and their correlation is c, the mean square of the miss is f^2 + b^2 - 2 c f b: not more
+    than f^2 if b is not larger than f and c at least b / 2f. So the miss tells of what blocks do
+    not, such as what all of them share, and is the least that the error can be. Only medians are
+    compared: the way back rests on patches, at whose rims it is worse.
     """
     errors = at_points(field, field.error_px, way_back.post)
     valid = np.isfinite(errors) & np.isfinite(way_back.miss)
     if np.count_nonzero(valid) < _LEAST_POINTS:
         return field.error_px
     usual = max(length_quantile(errors[valid], 0.5), 1e-6)
-    factor = max(1.0, float(np.median(way_back.miss[valid])) / (np.sqrt(2) * usual))
+    factor = max(1.0, float(np.median(way_back.miss[valid])) / usual)
     return np.asarray(field.error_px * np.float32(factor), dtype=np.float32)
 
 
@@ -168,6 +176,15 @@ def _noise(found: Deformation) -> Floats:
     return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
 
 
+def _jumps(found: Deformation) -> Floats:
+    """Variance of the map from that of its jumps, both components together, px squared."""
+    field, use = found.field, found.weights > 0
+    if field.strips is None:
+        return np.zeros(field.coefficients.shape[1:])
+    variance = jump_variance(found.blocks, field, found.residuals, found.weights, found.stiffness)
+    return variance * float(np.median(shared_noise(found.blocks, use)[use]))
+
+
 def unseen(blocks: DenseMatches, use: Mask) -> Floats:
     """How many times larger than the jackknife says the variance is that noise of blocks makes.
 
@@ -181,18 +198,21 @@ def unseen(blocks: DenseMatches, use: Mask) -> Floats:
     -------
     (N,) at least 1.
     """
-    at = np.arange(_TAPER_SAMPLES) / _TAPER_SAMPLES
-    taper = np.sin(np.pi * (at + 0.5 / _TAPER_SAMPLES)) ** 4
-    shared = np.array(
-        [(taper[k:] * taper[: _TAPER_SAMPLES - k]).sum() for k in range(_TAPER_SAMPLES)]
-    )
+    total = shared_noise(blocks, use)
+    return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
+
+
+def shared_noise(blocks: DenseMatches, use: Mask) -> Floats:
+    """Variance of a mean of blocks over that of independent ones, around each block, (N,).
+
+    ``use`` (N,) marks the blocks that count.
+    """
     centres, total = np.where(use[:, None], blocks.post, np.nan), np.ones(len(blocks))
     for begin in range(0, len(blocks), _PART):  # in parts, so that memory stays put
         part = slice(begin, begin + _PART)
-        apart = np.abs(blocks.neighbours(centres, part) - blocks.post[part]) / blocks.size
-        both = np.interp(np.nan_to_num(apart, nan=1.0), at, shared / shared[0], right=0.0)
-        total[part] += both.prod(axis=2).sum(axis=0)
-    return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
+        apart = (blocks.neighbours(centres, part) - blocks.post[part]) / blocks.size
+        total[part] += overlap_correlation(apart).sum(axis=0)
+    return total
 
 
 def _smoothed(found: Deformation, points: Floats) -> Floats:

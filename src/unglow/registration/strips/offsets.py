@@ -138,25 +138,23 @@ def _jumps(
     steps = np.empty((len(blocks), count), np.float32)
     for k in range(0, count, 2):  # a field has two components: two steps are fitted at a time
         two = strips.seams[[k, min(k + 1, count - 1)]]
-        ramps = beside_smooth(_ramp((across[:, None] - two) / width))
+        ramps = beside_smooth(ramp((across[:, None] - two) / width))
         steps[:, k : k + 2] = ramps[:, : count - k]
     displacement = blocks.displacement
     if field is not None:
         displacement = displacement - strips.at(blocks.post, displaced)
     displacement = beside_smooth(displacement)
     for _ in range(_ROUNDS):
-        normal, right = _normal_equations(steps, displacement, weights)
+        normal, right = normal_equations(steps, displacement, weights)
         jumps = np.asarray(np.linalg.solve(normal, right))
-        squares = ((displacement - _product(steps, jumps)) ** 2).sum(axis=1) * prior
+        squares = ((displacement - product(steps, jumps)) ** 2).sum(axis=1) * prior
         scale = max(float(np.median(squares[weights > 0])) / MEDIAN_OF_SQUARES, 1e-12)
         weights = prior * np.clip(1 - squares / (TUKEY**2 * scale), 0, None) ** 2
     errors = np.sqrt(np.diag(np.linalg.inv(normal)) * scale)
     return jumps + (0 if field is None else strips.jumps), errors
 
 
-def _normal_equations(
-    steps: _Steps, displacement: Floats, weights: Floats
-) -> tuple[Floats, Floats]:
+def normal_equations(steps: _Steps, displacement: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Weighted normal matrix (K, K) and right side (K, 2), in parts: N x K numbers are many."""
     count = steps.shape[1]
     normal, right = 1e-9 * np.eye(count), np.zeros((count, 2))
@@ -168,7 +166,7 @@ def _normal_equations(
     return normal, right
 
 
-def _product(steps: _Steps, jumps: Floats) -> Floats:
+def product(steps: _Steps, jumps: Floats) -> Floats:
     """Displacements (N, 2) that jumps (K, 2) at steps (N, K) give."""
     return np.concatenate([steps[part].astype(np.float64) @ jumps for part in _parts(steps)])
 
@@ -177,7 +175,7 @@ def _parts(steps: _Steps) -> list[slice]:
     return [slice(k, k + _PART) for k in range(0, len(steps), _PART)]
 
 
-def _ramp(t: Floats) -> Floats:
+def ramp(t: Floats) -> Floats:
     """Share of a normal distribution below ``t`` (Page 1977's approximation by tanh)."""
     return np.asarray(0.5 * (1 + np.tanh(0.7978846 * (t + 0.044715 * np.clip(t, -50, 50) ** 3))))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unglow.core.files import tail
-from unglow.telemetry.reading.logs import log_files
+from unglow.telemetry.reading.incidents import log_files
 
 if TYPE_CHECKING:
     from pathlib import Path

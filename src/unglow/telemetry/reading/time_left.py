@@ -17,16 +17,15 @@ from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from unglow.telemetry.reading.history import Placed, RunHistory
 
 # Expected times count as much as so many jobs that were measured.
 _PRIOR_JOBS = 2.0
 # Relative standard errors: of expected times, where the record says nothing of theirs; of a single
-# job of a rule; of how many run at a time; and of all together at most. As the last jobs do not end
-# at one time, there is one of this part of the longest job to come. In 40 finished runs on a busy
-# machine, cut off at five points each, the bounds of 90 % held in 85 % of cases.
+# job; of how many run at a time; and of all together at most. As the last jobs do not end at one
+# time, there is one of this part of the longest job to come.
 _OF_EXPECTED, _OF_JOB, _AT_A_TIME, _MOST_ERROR = 0.5, 0.5, 0.2, 1.0
 _OF_LAST = 0.7
 # The forecast of how many jobs run at a time counts as much as this share of its time.
@@ -91,13 +90,27 @@ def time_left(
     if forecast is None:
         return None
     known = plan.states(history) if of_jobs is None else of_jobs
-    jobs = _Jobs(history, forecast, known)
-    at_a_time = _at_a_time(history, forecast)
-    seconds = max(jobs.work / at_a_time, jobs.chain())
-    last = _OF_LAST * jobs.longest / seconds if seconds > 0 else 0.0
-    spread = math.exp(_Z * min(math.hypot(jobs.error, last), _MOST_ERROR))
-    if not seconds * spread < _LONGEST_S:
+    measured = _times(history.attempts)
+    of_job = forecast.corrected(measured, {rule.rule for rule in plan.by_rule(history, known)})
+    running = _running(history, of_job, known)
+    to_come = [
+        of_job[rule.rule]
+        for rule in plan.by_rule(history, known)
+        for _ in range(rule.ready + rule.submitted + rule.waiting)
+    ]
+    times = [*to_come, *running.values()]
+    seconds = sum(times) / _at_a_time(history, forecast)
+    seconds = max(seconds, _longest_chain(history, of_job, running, known))
+    if not 0 <= seconds < _LONGEST_S:
         return None
+    ended = sum(map(len, measured.values()))
+    errors = (
+        forecast.error / math.sqrt(1 + ended / _PRIOR_JOBS),
+        _OF_JOB / math.sqrt(max(1, len(times))),
+        _AT_A_TIME,
+        _OF_LAST * max(times, default=0.0) / seconds if seconds else 0.0,
+    )
+    spread = math.exp(_Z * min(math.hypot(*errors), _MOST_ERROR))
     return Left(seconds, seconds / spread, seconds * spread)
 
 
@@ -140,82 +153,52 @@ class _Forecast:
         mean = sum(work.values()) / max(1.0, sum(jobs.values()))
         return cls(of_job, mean, error, max(1.0, sum(work.values()) / seconds), seconds)
 
+    def corrected(
+        self, measured: Mapping[str, Sequence[float]], rules: Iterable[str]
+    ) -> dict[str, float]:
+        """Return what a job of each rule takes, s, by what was expected and has been measured."""
+        prior = _PRIOR_JOBS * self.mean
+        took = prior + sum(map(sum, measured.values()))
+        expected = prior + sum(
+            len(times) * self.of_job.get(rule, self.mean) for rule, times in measured.items()
+        )
+        ratio = took / expected if prior else 1.0
+        of_job = {}
+        for rule in rules:
+            own = measured.get(rule, ())
+            prior = _PRIOR_JOBS * ratio * self.of_job.get(rule, self.mean)
+            of_job[rule] = (sum(own) + prior) / (len(own) + _PRIOR_JOBS)
+        return of_job
 
-class _Jobs:
-    """What each job of a run still takes, s, and how well that is known."""
 
-    def __init__(self, h: RunHistory, forecast: _Forecast, known: Mapping[int, str]) -> None:
-        self._h, self._known, self._forecast = h, known, forecast
-        self._measured = _times(h.attempts)
-        ended = sum(len(times) for times in self._measured.values())
-        expected = sum(len(t) * self._expected(rule) for rule, t in self._measured.items())
-        measured = sum(sum(times) for times in self._measured.values())
-        prior = _PRIOR_JOBS * forecast.mean
-        self._ratio = (measured + prior) / (expected + prior) if prior else 1.0
-        self._ratio_error = forecast.error / math.sqrt(1 + ended / _PRIOR_JOBS)
-        self._of_job = {rule.rule: self._time(rule.rule) for rule in plan.by_rule(h, known)}
-        self._left = self._running()
-        self._rest = {
-            rule.rule: rule.ready + rule.submitted + rule.waiting for rule in plan.by_rule(h, known)
-        }
-        to_come = sum(n * self._of_job[rule] for rule, n in self._rest.items())
-        self.work = to_come + sum(self._left.values())
+def _running(
+    history: RunHistory, of_job: Mapping[str, float], known: Mapping[int, str]
+) -> dict[int, float]:
+    """Return what running jobs still take, s, by their number."""
+    left = {}
+    for job in history.run.jobs:
+        if known[job.jobid] == RUNNING:
+            had = history.seconds - max(job.when("started"), default=history.seconds)
+            own = (a for a in history.attempts if a.job is job and a.outcome == RUNNING)
+            had = max([had, *(a.attempt.seconds for a in own)])
+            left[job.jobid] = max(of_job[job.rule] - had, _OVERDUE * had)
+    return left
 
-    def _expected(self, rule: str) -> float:
-        return self._forecast.of_job.get(rule, self._forecast.mean)
 
-    def _time(self, rule: str) -> float:
-        times = self._measured.get(rule, [])
-        prior = _PRIOR_JOBS * self._expected(rule) * self._ratio
-        return (sum(times) + prior) / (len(times) + _PRIOR_JOBS)
-
-    def _running(self) -> dict[int, float]:
-        """Return what running jobs still take, by their number."""
-        had = {
-            job.jobid: self._h.seconds - max(job.when("started"), default=self._h.seconds)
-            for job in self._h.run.jobs
-            if self._known[job.jobid] == RUNNING
-        }
-        for a in self._h.attempts:
-            if a.outcome == RUNNING and a.job is not None and a.job.jobid in had:
-                had[a.job.jobid] = max(a.attempt.seconds, had[a.job.jobid])
-        rules = {job.jobid: job.rule for job in self._h.run.jobs}
-        return {
-            jobid: max(self._of_job[rules[jobid]] - s, _OVERDUE * s) for jobid, s in had.items()
-        }
-
-    def chain(self) -> float:
-        """Return the longest time that jobs take which wait for one another."""
-        until: dict[int, float] = {}
-        for job in self._h.run.plan:
-            begin = max((until.get(n, 0.0) for n in job.after), default=0.0)
-            until[job.jobid] = begin + self._own(job.jobid, job.rule)
-        return max(until.values(), default=0.0)
-
-    def _own(self, jobid: int, rule: str) -> float:
-        if jobid in self._left:
-            return self._left[jobid]
-        open_states = (plan.READY, plan.SUBMITTED, plan.WAITING)
-        return self._of_job[rule] if self._known[jobid] in open_states else 0.0
-
-    @property
-    def longest(self) -> float:
-        """Time of the longest job that is to come or runs."""
-        to_come = [self._of_job[rule] for rule, n in self._rest.items() if n]
-        return max([*to_come, *self._left.values()], default=0.0)
-
-    @property
-    def error(self) -> float:
-        """Relative standard error of the work that is left."""
-        by_rule, alone = 0.0, 0.0
-        for rule, n in self._rest.items():
-            weight = _PRIOR_JOBS / (len(self._measured.get(rule, [])) + _PRIOR_JOBS)
-            of_mean = math.hypot(weight * self._ratio_error, _OF_JOB * weight)
-            by_rule += n * self._of_job[rule] * of_mean
-            alone += n * (self._of_job[rule] * _OF_JOB) ** 2
-        alone += sum((s * _OF_JOB) ** 2 for s in self._left.values())
-        shared = math.hypot(by_rule, math.sqrt(alone)) / self.work if self.work > 0 else 0.0
-        return math.hypot(shared, _AT_A_TIME)
+def _longest_chain(
+    history: RunHistory,
+    of_job: Mapping[str, float],
+    running: Mapping[int, float],
+    known: Mapping[int, str],
+) -> float:
+    """Return the longest time that jobs take which wait for one another, s."""
+    until: dict[int, float] = {}
+    for job in history.run.plan:
+        begin = max((until.get(n, 0.0) for n in job.after), default=0.0)
+        is_open = known[job.jobid] in (plan.READY, plan.SUBMITTED, plan.WAITING)
+        own = of_job[job.rule] if is_open else 0.0
+        until[job.jobid] = begin + running.get(job.jobid, own)
+    return max(until.values(), default=0.0)
 
 
 def _times(placed: Iterable[Placed]) -> dict[str, list[float]]:

@@ -6,39 +6,39 @@ about the next run.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
-
-import psutil
 
 from unglow.core.rounding import rounded
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
-from unglow.telemetry.reading.rule_totals import Split, split
-from unglow.workflow.forecast.earlier_runs import EarlierRun, Times, add_run, file_of_machine
-from unglow.workflow.forecast.throughput import END, LAUNCH, START
+from unglow.telemetry.reading.rule_totals import split
+from unglow.workflow.forecast.forecast import (
+    EarlierRun,
+    Times,
+    add_run,
+    file_of_machine,
+)
 from unglow.workflow.job_resources import work_mpx
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import Placed, RunHistory
+    from unglow.telemetry.reading.history import Placed
     from unglow.workflow.batch import Batch
 
 
 def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None = None) -> None:
-    """At the end of a run, in its process: keep what its jobs took (see `earlier_runs`)."""
+    """At the end of a run, in its process: keep what its jobs took (see `throughput`)."""
     read = Follower(results)
     read.poll()
     for own in (h for h in History.of(read).runs if h.run.id == run_id):
         well = [a for a in own.attempts if a.outcome == ENDED_WELL]
         if well:
-            times = [*_of_jobs(well, batch), *_of_snakemake(own, len(batch.keys))]
-            add_run(file_of_machine(executor), EarlierRun(run_id, tuple(times)))
+            add_run(file_of_machine(executor), EarlierRun(run_id, tuple(_of_jobs(well, batch))))
 
 
 def _of_jobs(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
@@ -55,30 +55,3 @@ def _of_jobs(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
         mpx, seconds, cpu_s = (rounded(median(n), 4) for n in zip(*jobs, strict=True))
         found.append(Times(rule, mpx, threads, len(jobs), seconds, cpu_s))
     return found
-
-
-def _of_snakemake(run: RunHistory, pairs: int) -> list[Times]:
-    """Return what Snakemake itself took: to start, for each job, and from the last one until now.
-
-    It is taken to have waited for processors for as large a part of it as the jobs.
-    """
-    placed = run.attempts
-    before = run.run.wall - psutil.Process().create_time()
-    starting = before + min((a.start if a.launched is None else a.launched) for a in placed)
-    ending = time.time() - run.run.wall - max(a.end for a in placed)
-    launching = [
-        a.start - a.launched + a.closed - a.end
-        for a in placed
-        if a.launched is not None and a.closed is not None
-    ]
-    waited = sum((split(a.attempt) for a in placed), Split())
-    share = (waited.computing + waited.moving) / max(1e-3, sum(a.attempt.seconds for a in placed))
-    return [
-        Times(name, mpx, 1, jobs, rounded(share * seconds, 4), rounded(share * seconds, 4))
-        for name, mpx, jobs, seconds in (
-            (START, pairs, 1, starting),
-            (LAUNCH, 0.0, len(launching), median(launching) if launching else 0.0),
-            (END, pairs, 1, ending),
-        )
-        if seconds > 0
-    ]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.batch import Batch
-    from unglow.workflow.preflight.concurrency import PendingJob
+    from unglow.workflow.preflight.pending_jobs import PendingJob
 
 # No job of an image takes more than the libraries, what a tile or strip takes and so many bytes for
 # each px of a channel; and no output of a pair has more for each of its jobs.

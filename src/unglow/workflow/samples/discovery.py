@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.io.image_paths import is_ome_zarr
-from unglow.workflow.samples import foreign
 from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     MARKERS,
@@ -23,19 +22,20 @@ from unglow.workflow.samples.naming import (
     unsafe,
     without_marker,
 )
-from unglow.workflow.samples.pair import Discovery, Pair, Problem
+from unglow.workflow.samples.pair import Discovery, Pair, Problem, SlideFiles, slide_files
 from unglow.workflow.samples.raw_directory import (
     check_raw,
     dangling_sentence,
+    foreign_images,
     layout_note,
     listing,
     listing_if_any,
     loose_files,
     no_tiffs,
+    problems_of_foreign,
     too_deep,
     unreadable,
 )
-from unglow.workflow.samples.slides import SlideFiles, slide_files
 
 if TYPE_CHECKING:
     from unglow.workflow.samples.naming import FileName
@@ -78,7 +78,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
     pairs: list[Pair] = []
     slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
-    problems += foreign.problems(foreign.foreign_images(entries, ""), None)
+    problems += problems_of_foreign(foreign_images(entries, ""), None)
     broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
     problems += [
         Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
@@ -117,9 +117,9 @@ def _scan(path: Path, *, mapped: bool) -> _Folder:
     folder.slide = slide_files(folder.sample, entries, tiffs, mapped=mapped)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
-    others = foreign.foreign_images(entries, path.name)
+    others = foreign_images(entries, path.name)
     folder.foreign = {other.partner for other in others}
-    folder.problems += foreign.problems(others, folder.sample)
+    folder.problems += problems_of_foreign(others, folder.sample)
     _lonely(folder)
     _nested(folder, [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)])
     if not tiffs:

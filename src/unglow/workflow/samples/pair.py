@@ -2,17 +2,49 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unglow.core.printable import printable
+from unglow.multiplexed.markers import NAME
+from unglow.workflow.samples.naming import take_apart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from unglow.workflow.channels.setting import ChannelSetting
-    from unglow.workflow.samples.slides import SlideFiles
+
+
+@dataclass(frozen=True, slots=True)
+class SlideFiles:
+    """The files of one slide: its table of markers, if there is one, and images in their order."""
+
+    name: str
+    table: Path | None
+    images: tuple[Path, ...]
+
+
+def slide_files(
+    name: str, entries: Sequence[Path], images: Sequence[Path], *, mapped: bool
+) -> SlideFiles | None:
+    """Return the slide that a folder holds; None if it holds pairs.
+
+    It holds a slide if a table of markers is there; or, where the configuration has backgrounds
+    (``mapped``), if no image says pre or post.
+    """
+    table = next((entry for entry in entries if entry.name.lower() == NAME), None)
+    unpaired = not any(take_apart(image.name, name).markers for image in images)
+    if table is None and not (mapped and images and unpaired):
+        return None
+    return SlideFiles(name, table, tuple(sorted(images, key=_in_order)))
+
+
+def _in_order(path: Path) -> list[tuple[int, str]]:
+    """Sort names as people count: cycle2 before cycle10."""
+    return [(int(n or 0), text) for text, n in re.findall(r"(\D*)(\d*)", path.name)]
+
 
 ROLES = ("post", "pre")
 """What the images of a pair are called where both are meant, in this order."""
@@ -93,3 +125,30 @@ class Discovery:
     slides: tuple[SlideFiles, ...] = ()
     problems: tuple[Problem, ...] = ()
     layout: str = ""
+
+
+_SHOWN = 5
+
+
+def repeated_images(pairs: Iterable[Pair]) -> list[str]:
+    """Return a sentence for each two files that several pairs read in the same way.
+
+    Links to a file are that file; copies are known by their content, when they have been read.
+    """
+    names: dict[tuple[object, ...], list[str]] = {}
+    for pair in pairs:
+        files = [path.stat() for path in (pair.post, pair.pre)]
+        same = tuple((file.st_dev, file.st_ino) for file in files)
+        key = (same, str(pair.channel), pair.series)
+        names.setdefault(key, []).append(f"{pair.sample} {pair.dye}")
+    return [
+        f"{_listed(same)} read the same two images, so they are not replicates: groups.tsv "
+        "counts them once. Correct the files, or keep one of these pairs."
+        for same in names.values()
+        if len(same) > 1
+    ]
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
-from unglow.core.windows import Coarser, Window, bounded_map
-from unglow.io.zarr.stage_store import StageStore
+from unglow.core.windows import Coarser, Window, bounded_map, strips
+from unglow.io.not_stored import NotStored, stored_pixels
+from unglow.io.zarr.writer import StageStore
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.joint_histogram import JointStatistics
+from unglow.photometry.joint_histogram import TILE, JointStatistics
+from unglow.photometry.sizes import BLUR_REACH
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from numpy.typing import NDArray
 
     from unglow.io.zarr import Store, StoreLayout
     from unglow.io.zarr.shard_writer import ShardWriter
@@ -21,7 +27,10 @@ if TYPE_CHECKING:
 
 
 class AlignedStore(StageStore):
-    """Pre in the post frame: float32, NaN where pre has no data.
+    """Pre in the post frame: float32, NaN where pre or post have no data.
+
+    Of post that is what its image does not store, and `BLUR_REACH` px around it: a blur of post
+    would carry its zeros so far. So no later stage needs to know of it.
 
     Parameters
     ----------
@@ -56,7 +65,9 @@ class AlignedStore(StageStore):
             },
         )
         self._post, self._transform = post, transform.resampled
-        self._pre = Coarser(pre, max(0, transform.octaves)) if transform.octaves > 0 else pre
+        self._not_stored = NotStored.in_attributes(post.attributes)
+        stored = stored_pixels(pre, pre.attributes)
+        self._pre = Coarser(stored, transform.octaves) if transform.octaves > 0 else stored
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.failed:
             self.statistics = JointStatistics.empty()
@@ -87,9 +98,29 @@ class AlignedStore(StageStore):
         block = warp_window(self._pre.read, self._pre.shape, self._transform, window)
         if self._integer:
             block = quantise(block)
+        if self._not_stored is not None:
+            for part in self._not_stored.within(window, grown=BLUR_REACH):
+                block[part.slices] = np.nan
         writer.write(window, block)
-        origin = window.y0, window.x0
         statistics, signal = self.statistics.fresh(), self._post.read(window)
-        statistics.add(signal, block, origin=origin)
-        self.bins.add(signal, block, origin=origin)
+        self._count(statistics, signal, block, window)
+        self.bins.add(signal, block, origin=(window.y0, window.x0))
         return statistics
+
+    def _count(
+        self,
+        statistics: JointStatistics,
+        signal: NDArray[Any],
+        block: NDArray[np.float32],
+        window: Window,
+    ) -> None:
+        """Count the px of a window of post and aligned pre; what post does not store is no post."""
+        lacking = self._not_stored
+        if lacking is None or not any(lacking.within(window)):
+            statistics.add(signal, block, origin=(window.y0, window.x0))
+            return
+        for strip in strips(window, TILE):  # little is held as floats
+            rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
+            values = signal[rows].astype(np.result_type(signal.dtype, np.float32))
+            values[lacking.mask(strip)] = np.nan
+            statistics.add(values, block[rows], origin=(strip.y0, strip.x0))

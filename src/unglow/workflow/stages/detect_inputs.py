@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.archive import damaged
 from unglow.core.errors import InputError
-from unglow.core.grey_levels import value_range
+from unglow.core.grey_levels import has_grey_levels, value_range
+from unglow.core.windows import Window
 from unglow.detection.background import background_of
 from unglow.detection.map_error import error_of
 from unglow.detection.snr import Scene
@@ -49,7 +51,8 @@ class DetectInputs:
     regions
         What was drawn on post: to leave out, and to count in; None for nothing.
     blocks
-        How far the difference departs from noise; None if spoilt places are not looked for.
+        File of how far the difference departs from noise (`unglow.spoilt.block_scores`); None if
+        spoilt places are not looked for.
     """
 
     post: Image
@@ -59,7 +62,7 @@ class DetectInputs:
     scale: Scale
     transform: Transform
     regions: Regions | None = None
-    blocks: BlockScores | None = None
+    blocks: Path | None = None
 
     @classmethod
     def open(cls, files: Mapping[str, Any]) -> Self:
@@ -76,7 +79,7 @@ class DetectInputs:
         difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
         transform = load(Path(files["transform"]))
         regions = _read_regions([Path(path) for path in files.get("regions", ())])
-        blocks = BlockScores.load(files["blocks"]) if "blocks" in files.keys() else None  # noqa: SIM118
+        blocks = Path(files["blocks"]) if "blocks" in files.keys() else None  # noqa: SIM118
         return cls(post, pre, aligned, difference, scale, transform, regions, blocks)
 
     def scene(self, settings: DetectSettings) -> Scene:
@@ -124,17 +127,30 @@ class DetectInputs:
         """Find the spoilt places; those that were drawn as regions to count in are none."""
         if self.blocks is None or settings.spoilt == "never":
             return Places.none()
-        share = section.over_blocks(self.blocks.shape, self.blocks.side)
-        places = find_places(self.blocks, share >= ON_SECTION)
+        scores = BlockScores.load(self.blocks)
+        if scores.shape != self.post.shape:
+            raise damaged(self.blocks)
+        side = scores.side
+        places = find_places(scores, section.over_blocks(scores.shape, side) >= ON_SECTION)
         if self.regions is None or not places.mask.any():
             return places
         rows, cols = np.nonzero(places.mask)
         kept = np.zeros_like(places.mask)
         for region in self.regions.analyse:
-            middle = self.blocks.side // 2
-            held = region.holds(*(at * self.blocks.side + middle for at in (cols, rows)))
+            held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
         return places.without(kept)
+
+    def grey_levels(self, section: Section) -> dict[str, float]:
+        """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
+
+        The latter is the median of post on the section.
+        """
+        level = section.level
+        image = self.post.read(Window.of(self.post.level_shape(level)), level)
+        on = section.mask[: image.shape[0], : image.shape[1]]
+        middle = float(np.median(image[on])) if on.any() else 0.0
+        return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""

@@ -10,7 +10,7 @@ import numpy as np
 from unglow.core.grey_levels import has_grey_levels
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, strips
-from unglow.io.zarr.stage_store import StageStore
+from unglow.io.zarr.writer import StageStore
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
 from unglow.photometry.difference import Matched, attributes_of, reason_of, subtracted
 from unglow.photometry.difference_histogram import DifferenceHistogram

@@ -12,13 +12,12 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map
-from unglow.io.raw_images import open_reader
-from unglow.io.tiff.windows import band_parts, reads_in_order
-from unglow.io.zarr.stage_store import StageStore
+from unglow.io.not_stored import ATTRIBUTE
+from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_order
+from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stages.plan import without_directories
-from unglow.workflow.stages.raw_file import RawFile
+from unglow.workflow.stages.plan import RawFile, without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -26,13 +25,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.io.not_stored import NotStored
     from unglow.io.zarr.shard_writer import ShardWriter
     from unglow.workflow.stages.plan import Plan
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PixelStatistics:
     """Exact figures of an image, gathered block by block; order and thread count do not matter.
 
@@ -40,19 +40,28 @@ class PixelStatistics:
     ----------
     saturation
         A pixel of this value or a larger one is saturated.
+    not_stored
+        Px that the image does not store are neither valid nor missing; None if there are none.
     blocks
         Of each block: valid, missing and saturated px; minimum, maximum and sum of the valid ones.
     """
 
     saturation: float
+    not_stored: NotStored | None = None
     blocks: dict[Window, tuple[float, ...]] = field(default_factory=dict)
 
     def add(self, window: Window, block: NDArray[Any]) -> None:
         """Count the pixels of one block (rows, cols); NaN counts as missing."""
-        valid = block[np.isfinite(block)] if block.dtype.kind == "f" else block
+        known = np.isfinite(block) if block.dtype.kind == "f" else None
+        stored = block.size
+        if self.not_stored is not None and any(self.not_stored.within(window)):
+            kept = ~self.not_stored.mask(window)
+            stored = int(np.count_nonzero(kept))
+            known = kept if known is None else known & kept
+        valid = block if known is None else block[known]
         low, high = (valid.min(), valid.max()) if valid.size else (math.inf, -math.inf)
         saturated = int(np.count_nonzero(valid >= self.saturation))
-        numbers = valid.size, block.size - valid.size, saturated
+        numbers = valid.size, stored - valid.size, saturated
         self.blocks[window] = (*numbers, float(low), float(high), float(valid.sum(dtype="f8")))
 
     def to_dict(self) -> dict[str, Any]:
@@ -135,6 +144,7 @@ class SignalStore(StageStore):
     def _copy(self, writer: ShardWriter, workers: int) -> None:
         """Read, reduce to one channel and write every shard, at most ``workers`` at a time."""
         with open_reader(self._header) as reader:
+            self.statistics.not_stored = not_stored(reader, self._channels)
 
             def fetch(window: Window) -> NDArray[Any]:
                 return signal(reader.read(window, self._channels), self._dtype)
@@ -184,8 +194,10 @@ class SignalStore(StageStore):
             yield from bounded_map(write, windows, workers)
 
     def final_attributes(self) -> dict[str, Any]:
-        """Return the statistics."""
-        return {"statistics": self.statistics.to_dict()}
+        """Return the statistics, and what the image does not store if there is such."""
+        told = {"statistics": self.statistics.to_dict()}
+        lacking = self.statistics.not_stored
+        return told if lacking is None else {**told, ATTRIBUTE: lacking.to_json()}
 
 
 def ingest_both(plan: Plan, paths: Mapping[str, Path], *, workers: int) -> int:

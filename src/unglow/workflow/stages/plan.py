@@ -12,24 +12,86 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.errors import InputError, StoreError
+from unglow.core.errors import ChangedError, InputError, StoreError
 from unglow.core.files import open_file, read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.core.progress import step
-from unglow.io.image_paths import image_of, is_ome_zarr
+from unglow.io.image_paths import image_of, is_ome_zarr, standing_for
+from unglow.io.not_stored import stored_pixels
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import StoreLayout, open_store
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.channels import choose_channels
-from unglow.workflow.channels.bright_field import is_bright_field, sampled
+from unglow.workflow.channels.measure import is_bright_field, sampled
 from unglow.workflow.header_cache import layouts
 from unglow.workflow.samples import ROLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from unglow.workflow.channels import ChannelSetting
+
+
+class RawFile:
+    """A raw file that is about to be read.
+
+    Parameters
+    ----------
+    header, fingerprint
+        Of the file, as the plan has them.
+    plan
+        The file that has the fingerprint, in words.
+    """
+
+    def __init__(
+        self, header: TiffHeader, fingerprint: str, plan: str = "plan.json of the pair"
+    ) -> None:
+        self._header, self._plan = header, plan
+        self._fingerprint = fingerprint
+        self._stamp = _stamp_of(Path(header.path))
+
+    def check(self) -> None:
+        """Check that the file is still the one that was there, and that the plan was made of.
+
+        Raises
+        ------
+        ChangedError
+            It is not.
+        """
+        path = Path(self._header.path)
+        same = self._stamp is not None and _stamp_of(path) == self._stamp
+        try:
+            same = same and fingerprint(self._header) == self._fingerprint
+        except OSError:
+            same = False
+        if not same:
+            raise ChangedError(
+                f"{path} was changed, replaced or cut while it was worked on, so nothing was "
+                f"published; once the file is complete, run again (and delete {self._plan} if this "
+                "comes again)."
+            )
+
+
+def files_of_slide(headers: Sequence[TiffHeader], fingerprints: Sequence[str]) -> list[RawFile]:
+    """Return the images of a slide, of which ``slide.json`` has the fingerprints."""
+    images = zip(headers, fingerprints, strict=True)
+    return [RawFile(*one, "slide.json of the slide") for one in images]
+
+
+def _stamp_of(path: Path) -> tuple[object, ...] | None:
+    """Return what changes with an image: size, time and inode; None if it cannot be seen.
+
+    A chunk of an OME-Zarr image that is put in its place changes the time of its folder.
+    """
+    try:
+        status = standing_for(path).stat()
+        folders = os.walk(path) if is_ome_zarr(path) else ()
+        times = sorted((folder, Path(folder).stat().st_mtime_ns) for folder, _, _ in folders)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns, status.st_ino, times
+
 
 log = logging.getLogger(__name__)
 VERSION = 1
@@ -184,7 +246,11 @@ def make_plan(
 def with_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
     """Return a plan that says which images are bright-field, from their stores by role."""
     opened = {role: open_store(path) for role, path in stores.items()}
-    bright = (r for r, s in opened.items() if s.empty is None and is_bright_field(sampled(s)))
+    bright = (
+        role
+        for role, store in opened.items()
+        if store.empty is None and is_bright_field(sampled(stored_pixels(store, store.attributes)))
+    )
     return replace(plan, bright_field=tuple(bright))
 
 

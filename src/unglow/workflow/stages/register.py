@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.io.zarr.chunk_cache import ChunkCache
+from unglow.io.not_stored import NotStored, stored_pixels
 from unglow.io.zarr.layout import CHUNK
+from unglow.io.zarr.reader import ChunkCache
 from unglow.registration.register import UserHints, register
 from unglow.registration.shared_map import SharedMap, of_cycles, take_over
 from unglow.registration.user_hints import check_hints
@@ -100,7 +101,10 @@ def register_stores(
     reasons = reasons or [text for name, store in stores.items() for text in _unusable(name, store)]
     if reasons:
         return rejected(post.shape, pre.shape, reasons)
-    images = _cached(post), _cached(pre)
+    images = (
+        stored_pixels(_cached(post), post.attributes),
+        stored_pixels(_cached(pre), pre.attributes),
+    )
     sizes = post.pixel_size_um, pre.pixel_size_um
     if shared is None:
         expected = scale_of_sizes(*sizes)
@@ -114,11 +118,25 @@ def register_stores(
         transform = replace(found.transform, reasons=(*found.transform.reasons, *more))
         return replace(found, transform=transform)
     told = against_headers(sizes, found.transform, settings)
+    if any(NotStored.in_attributes(store.attributes) for store in stores.values()):
+        from unglow.workflow.stages import spoilt_section  # noqa: PLC0415 - most pairs have all
+
+        lacking, too_much = spoilt_section.judge(post, pre, found.transform)
+        if too_much:
+            return rejected(post.shape, pre.shape, lacking, found.blocks)
+        told += lacking
     return replace(found, transform=judged(found.transform, told))
 
 
 def _unusable(name: str, store: Store) -> Iterator[str]:
-    """Yield a sentence if the values of an image do not fit 32-bit floating point."""
+    """Yield a sentence if nothing is stored, or the values do not fit 32-bit floating point."""
+    lacking = NotStored.in_attributes(store.attributes)
+    if lacking is not None and lacking.count == lacking.units:
+        yield (
+            f"{lacking.file} holds no pixels: none of its {lacking.units} {lacking.unit} is "
+            "stored. Copy it again from its source, or write it again."
+        )
+        return
     figures = store.attributes.get("statistics", {"pixels": None})
     if figures["pixels"] is None:
         return
@@ -147,7 +165,10 @@ def _unusable(name: str, store: Store) -> Iterator[str]:
 
 
 def _missing(name: str, store: Store) -> Iterator[str]:
-    """Yield a sentence if many px of an image have no value."""
+    """Yield a sentence if many px of an image have no value, and one if many are not stored."""
+    lacking = NotStored.in_attributes(store.attributes)
+    if lacking is not None and lacking.share > _MISSING:
+        yield (f"{lacking.in_words}: copy the file again from its source if it was cut off.")
     figures = store.attributes.get("statistics", {"missing": 0})
     share = figures["missing"] / math.prod(store.shape)
     if share > _MISSING:

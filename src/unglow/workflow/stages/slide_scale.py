@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 from unglow.core.errors import InputError
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.multiplexed.measure import measure_slide
-from unglow.multiplexed.results import MarkerScale, SlideRecord, save_scales
-from unglow.multiplexed.saved_markers import save_records
-from unglow.workflow.stages.plan import fingerprint, without_directories
-from unglow.workflow.stages.raw_file import files_of_slide
+from unglow.multiplexed.results import MarkerScale, SlideRecord, save_records, save_scales
+from unglow.workflow.stages.plan import files_of_slide, fingerprint, without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -20,17 +20,16 @@ from unglow.multiplexed.results import (
     MarkerSubtraction,
     SlideRecord,
     Subtraction,
+    load_records,
     load_scales,
     save_overviews,
     save_residues,
 )
-from unglow.multiplexed.saved_markers import load_records
 from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
 from unglow.multiplexed.subtract import subtract_slide, write_order
 from unglow.photometry.gain_map import GainMap
 from unglow.workflow.paths import CORRECTED, ROOT
-from unglow.workflow.stages.plan import without_directories
-from unglow.workflow.stages.raw_file import files_of_slide
+from unglow.workflow.stages.plan import files_of_slide, without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +72,7 @@ def subtract(
     """Write the corrected slide and what is told of it.
 
     Of a slide that was refused, or whose images cannot be read any more, only small files are
-    written, with the reason, and an empty file in the place of each image (`remove_stumps`).
+    written, with the reason, and an empty file in the place of each image (`remove_placeholders`).
 
     Raises
     ------

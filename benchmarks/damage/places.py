@@ -1,0 +1,205 @@
+"""Lists of pairs with one spoilt place each, against those of the undamaged pairs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from registration.pool import save_json
+from running import say
+from tables import table
+
+from damage import chance
+from damage.cases import SIZES, UNDAMAGED, Batch, Case
+from damage.judging import judge_pair
+from damage.pools import Pool, Promise, as_text, at_least, at_most, print_promises, reasons_text
+from damage.runs import FOUND, run_batch
+from unglow.core.errors import ConfigError
+from unglow.phantom.render import Renderer
+from unglow.phantom.spec import PhantomSpec
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    from damage.judging import Outcome
+
+SIZE_NAMES = ("small", "middle", "large")
+LEVEL = 0.01
+"""A pair whose figures are less likely than this, if nothing were spoilt, is rejected."""
+CLAIMED = 0.05
+"""Share of false ones that a list may have in any case: `detect.fdr` as shipped."""
+RECALL, FALSE, FALSE_CHANGE, GAIN, STAY_OK, SMALL_DAMAGE = 0.95, 0.06, 0.01, 0.001, 0.8, 0.05
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A pair that chance does not explain, and how likely it is."""
+
+    outcome: Outcome
+    what: str
+    probability: float
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("--draws", type=int, default=5, help="scenes (default: 5)")
+    parser.add_argument("--kinds", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=SIZE_NAMES, default=list(SIZE_NAMES))
+    parser.add_argument(
+        "--quick", action="store_true", help="one scene, the middle size (a minute or two per core)"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run all scenes, print the tables; return 1 where a promise is missed."""
+    if args.quick:
+        args.draws, args.sizes = 1, ["middle"]
+    outcomes: list[Outcome] = []
+    for seed in range(args.first, args.first + args.draws):
+        batch = scene_batch(seed, args.side, args.kinds, args.sizes)
+        found = run_batch(batch, args.directory, args.jobs) / FOUND
+        undamaged = found / UNDAMAGED
+        for case in batch.cases:
+            reference = None if case.kind == UNDAMAGED else undamaged
+            outcomes.append(judge_pair(case, found, reference))
+        say(f"scene {seed}: {len(batch.cases)} pairs")
+    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
+    return report(outcomes)
+
+
+def scene_batch(seed: int, side: int, kinds: Iterable[str], sizes: Iterable[str]) -> Batch:
+    """Return a scene without damage, and with one place of each kind and size that fits."""
+    cases = [Case(UNDAMAGED, _spec(seed, side))]
+    for row, kind in enumerate(SIZES):
+        for column, name in enumerate(SIZE_NAMES):
+            if kind in kinds and name in sizes:
+                size = SIZES[kind][column]
+                spec = _spec(seed, side, f"{kind}:{size}", 10 * row + column)
+                if _fits(spec):
+                    cases.append(Case(f"{kind}-{size}", spec, kind, size))
+                else:
+                    say(f"scene {seed}: {kind}:{size} does not fit and is left out")
+    return Batch(f"scene-{seed}", tuple(cases))
+
+
+def _spec(seed: int, side: int, damage: str = "", damage_seed: int = 0) -> PhantomSpec:
+    shape = (side, side)
+    return PhantomSpec(shape=shape, rgb=False, seed=seed, damage=damage, damage_seed=damage_seed)
+
+
+def _fits(spec: PhantomSpec) -> bool:
+    try:
+        Renderer(spec)
+    except ConfigError:
+        return False
+    return True
+
+
+def report(outcomes: Sequence[Outcome]) -> int:
+    """Print the tables; return 1 where a promise is missed."""
+    undamaged = Pool.of(o for o in outcomes if o.kind == UNDAMAGED)
+    damaged = Pool.of(o for o in outcomes if o.kind != UNDAMAGED)
+    rows = {
+        (kind, size): Pool.of(o for o in damaged.outcomes if (o.kind, o.size) == (kind, size))
+        for kind, size in dict.fromkeys((o.kind, o.size) for o in damaged.outcomes)
+    }
+    refused = rejected(damaged.outcomes, undamaged.false_share)
+    print(_table(undamaged, rows, refused))
+    print(LEGEND)
+    if refused:
+        print(f"\nrejected at {LEVEL:.0%} (of {2 * len(damaged.outcomes)} tests):")
+        for one in refused:
+            o = one.outcome
+            print(f"  {o.name}, {o.status}: {one.what}, probability {one.probability:.1e}")
+    reasons = reasons_text(outcomes)
+    print(f"\n{reasons}" if reasons else "\nall pairs are ok")
+    return print_promises(promises(undamaged, damaged, rows, refused))
+
+
+def rejected(outcomes: Iterable[Outcome], undamaged_rate: float) -> list[Rejected]:
+    """Return the pairs that have too many false ones or too few microbes for chance.
+
+    False ones are compared with the pooled rate of undamaged pairs or, if it is higher, with what
+    lists claim; microbes with the same ones of the undamaged pair of the scene. Of these nearly the
+    same are found, so that the binomial distribution is wider than chance: a rejection is sure.
+    """
+    rate = max(CLAIMED, 0.0 if math.isnan(undamaged_rate) else undamaged_rate)
+    found = []
+    for o in outcomes:
+        judged = o.true + o.false
+        if (p := chance.at_least(o.false, judged, rate)) < LEVEL:
+            found.append(Rejected(o, f"{o.false} false of {judged}, {rate:.1%} expected", p))
+        recall = (o.found_undamaged + 0.5) / (o.outside + 1.0)
+        if (p := chance.at_most(o.found, o.outside, recall)) < LEVEL:
+            text = f"{o.found} of {o.outside} microbes, {o.found_undamaged} undamaged"
+            found.append(Rejected(o, text, p))
+    return found
+
+
+def promises(
+    undamaged: Pool,
+    damaged: Pool,
+    rows: dict[tuple[str, int], Pool],
+    refused: Sequence[Rejected],
+) -> list[Promise]:
+    """Return what is promised of all pairs, of each kind and size, and of each pair."""
+    ratios = [pool.ok.recall_ratio for pool in rows.values()]
+    lowest = min((r for r in ratios if not math.isnan(r)), default=math.nan)
+    trusted = [one for one in refused if one.outcome.is_ok]
+    small = [o for o in damaged.outcomes if o.place_share < SMALL_DAMAGE]
+    ok = len(Pool.of(small).ok.outcomes) / len(small) if small else math.nan
+    change = abs(damaged.false_share - undamaged.false_share)
+    text = f"damage below {SMALL_DAMAGE:.0%} of the section: share of ok pairs"
+    return [
+        at_least("recall over undamaged, all pairs", damaged.recall_ratio, RECALL),
+        at_least("recall over undamaged, ok pairs of the worst row", lowest, RECALL),
+        at_most("share of false ones, all pairs", damaged.false_share, FALSE),
+        at_most("share of false ones, all pairs: change", change, FALSE_CHANGE),
+        at_most("ok pairs that are rejected", float(len(trusted)), 0.0, "{:.0f}"),
+        at_least(text, ok, STAY_OK, "{:.0%}"),
+        at_most("gain error of the worst ok pair", abs(damaged.ok.worst_gain), GAIN, "{:.2%}"),
+    ]
+
+
+LEGEND = f"""\
+ok/suspect/other  pairs of each status.
+damage       area of the place, % of the section (mean); the section is where both images show it.
+recall       microbes outside of the place that are found, over those found in the undamaged pair.
+counted      candidates that are counted. false, undamaged: share of false ones, of the same
+             scenes without damage. rejected: pairs that chance does not explain at {LEVEL:.0%}.
+covered      part of the place that was found; wrong: called spoilt and is not, % of the section.
+gain         error of the gain of the worst pair, %."""
+
+
+def _table(undamaged: Pool, rows: dict[tuple[str, int], Pool], refused: Sequence[Rejected]) -> str:
+    header = ["kind", "size px", "pairs", "ok/suspect/other", "damage", "recall", "counted"]
+    header += ["false", "undamaged", "rejected", "covered", "wrong", "gain"]
+    names = [(one.outcome.kind, one.outcome.size) for one in refused]
+    lines = [_line((UNDAMAGED, 0), undamaged, undamaged, 0)]
+    lines += [_line(key, pool, undamaged, names.count(key)) for key, pool in rows.items()]
+    everything = Pool.of(o for pool in rows.values() for o in pool.outcomes)
+    lines.append(_line(("all damaged", 0), everything, undamaged, len(refused)))
+    return table(header, lines)
+
+
+def _line(key: tuple[str, int], pool: Pool, undamaged: Pool, refused: int) -> list[str]:
+    kind, size = key
+    count = len(pool.outcomes)
+    share = sum(o.place_share for o in pool.outcomes) / max(count, 1)
+    return [
+        kind,
+        str(size or ""),
+        str(count),
+        pool.statuses,
+        f"{100 * share:.2f}",
+        as_text(pool.recall_ratio, "{:.3f}"),
+        str(sum(o.counted for o in pool.outcomes)),
+        as_text(100 * pool.false_share, "{:.1f}"),
+        as_text(100 * undamaged.false_share, "{:.1f}"),
+        str(refused),
+        as_text(100 * pool.covered, "{:.0f}"),
+        f"{100 * pool.wrong_share:.2f}",
+        as_text(100 * pool.worst_gain, "{:+.2f}"),
+    ]

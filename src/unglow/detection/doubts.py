@@ -1,0 +1,140 @@
+"""What makes a search doubtful: sentences that name the cause, and where to look."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from unglow.detection.search import SearchResult
+    from unglow.detection.snr import Scene
+    from unglow.spoilt.places import Places
+
+_NOISE_ENDS = 7.0
+"""Of 20 undamaged pairs none had more than one source on the negated difference above this
+signal-to-noise ratio, but for one whose planes differ."""
+_MANY = 10
+"""So many sources, and `_SWAPPED` times as many dark as bright ones, are not chance."""
+_SWAPPED = 3
+_BEYOND = 3
+"""So many dark sources beyond the noise are more than chance makes."""
+_NEAR_PX, _CLUSTER, _OF_ALL = 256.0, 5, 0.5
+"""Dark sources are clustered if so many, and this part of those beyond the threshold, are near."""
+_BELOW = 1e-3
+"""Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
+_UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
+"""Two exposures of a section do not lie on each other to this, px, as bright to this part."""
+_COARSE = 0.5
+"""Noise of post, in steps between grey levels, below which rounding is not noise any more."""
+_COPY = (
+    "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of "
+    "the other, saved again, so that the difference shows nothing. Look which files were exported."
+)
+
+
+def doubts(
+    result: SearchResult, places: Places, scene: Scene, *, step: float, middle: float
+) -> list[str]:
+    """Return a sentence for each thing that makes the list of candidates doubtful.
+
+    Parameters
+    ----------
+    result
+        Of the search.
+    places
+        Spoilt places, which the search left out.
+    scene
+        What was searched.
+    step
+        Between grey levels of post; 0 where it has none.
+    middle
+        Typical expected level of post on the section.
+    """
+    if looks_copied(scene):
+        return [_COPY]
+    return [*_of_sources(result), *_of_post(places, scene, step, middle)]
+
+
+def looks_copied(scene: Scene) -> bool:
+    """Whether pre and post lie on each other and are equally bright, as a file and its copy."""
+    rows, cols = scene.post.shape
+    points = np.array([(x, y) for x in (0, cols / 2, cols) for y in (0, rows / 2, rows)])
+    moved = np.abs(scene.transform.map(points) - points).max()
+    return bool(moved < _UNMOVED_PX and abs(scene.gain - 1) < _SAME_GAIN)
+
+
+def _of_sources(result: SearchResult) -> Iterator[str]:
+    bright, dark = (int(above[result.sides.bins(_NOISE_ENDS)]) for above in result.sides.above)
+    if dark >= _MANY and dark >= _SWAPPED * bright:
+        yield (
+            f"Far more is darker in post than brighter ({dark} against {bright} sources above a "
+            f"signal-to-noise ratio of {_NOISE_ENDS:g}): pre and post look swapped. Look which "
+            "file was imaged first."
+        )
+        return
+    place = cluster(result.negatives, result.threshold)
+    if result.threshold is None and dark >= _BEYOND:
+        x, y, ratio = result.negatives[0]
+        yield (
+            f"No candidates can be told from chance: the negated difference, which holds no stain, "
+            f"has {dark} sources above a signal-to-noise ratio of {_NOISE_ENDS:g}, the strongest "
+            f"of {ratio:.3g} near x {x:.0f}, y {y:.0f}. Look there what one image shows and the "
+            "other does not, and leave it out as a region, or image the section again."
+        )
+    elif place is not None:
+        number, x, y = place
+        yield (
+            f"{number} of the strongest sources on the negated difference lie within "
+            f"{_NEAR_PX:g} px of x {x:.0f}, y {y:.0f}: something there differs between the images "
+            "that is not stain, and its bright part may be on the list. Look there."
+        )
+
+
+def cluster(
+    negatives: NDArray[np.float64], threshold: float | None
+) -> tuple[int, float, float] | None:
+    """Return how many dark sources above a threshold lie around one place, and where; or None.
+
+    ``negatives`` (n, 3) are x, y and signal-to-noise ratio of the most significant ones.
+    """
+    if threshold is None:
+        return None
+    strong = negatives[negatives[:, 2] >= threshold]
+    if len(strong) < _CLUSTER:
+        return None
+    apart = np.hypot(*(strong[:, None, k] - strong[None, :, k] for k in (0, 1)))
+    near = (apart <= _NEAR_PX).sum(axis=1)
+    most = int(near.argmax())
+    if near[most] < max(_CLUSTER, _OF_ALL * len(strong)):
+        return None
+    return int(near[most]), float(strong[most, 0]), float(strong[most, 1])
+
+
+def _of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
+    share = places.share
+    if share > scene.settings.max_spoilt:
+        reasons = ", ".join(f"{name} {100 * part:.1f} %" for name, part in places.shares.items())
+        yield (
+            f"{100 * share:.0f} % of the section is spoilt and left out ({reasons}), more than "
+            f"detect.max_spoilt allows ({100 * scene.settings.max_spoilt:g} %): look at it, and "
+            "image the section again if you can."
+        )
+    if places.below > _BELOW:
+        yield (
+            f"Post is cut off at its dark end: {100 * places.below:.2g} % of the section should be "
+            "darker than its darkest pixels, so faint candidates there may be false. Export it "
+            "again without changing its black level."
+        )
+    noise = math.sqrt(max(scene.noise.post_read + scene.noise.post_shot * middle, 0.0))
+    if step and noise < _COARSE * step:
+        yield (
+            f"The noise of post is {noise / step:.2g} grey levels, so that rounding decides which "
+            "faint sources are found, and the share of false ones is not known. Expose it longer, "
+            "or export more bits."
+        )

@@ -1,0 +1,218 @@
+"""Checks of the machine (processors, memory, limits) and of what is installed on it."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import platform
+import re
+import resource
+from enum import StrEnum
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from unglow.core import cgroups, kernels
+from unglow.core.errors import InstallationError
+from unglow.core.kernels import building
+from unglow.core.machine import (
+    allowed_processors,
+    busy_processors,
+    memory_available_mb,
+    memory_total_mb,
+)
+from unglow.core.process import meminfo_mb
+from unglow.core.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class Level(StrEnum):
+    """How bad something is: a fault stops runs or spoils them, a warning may slow or surprise."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAULT = "fault"
+
+
+class Complaint(NamedTuple):
+    """Something that is not well: how bad, what, and what helps."""
+
+    level: Level
+    what: str
+    remedy: str
+
+
+class Finding(NamedTuple):
+    """What one check has found, on a line; the remedy is empty where all is well."""
+
+    name: str
+    level: Level
+    found: str
+    remedy: str = ""
+
+
+def judged(name: str, found: str, complaints: Iterable[Complaint | None] = ()) -> Finding:
+    """Return what was found with all complaints, as bad as the worst of them."""
+    real = [one for one in complaints if one is not None]
+    order = list(Level)
+    level = max((one.level for one in real), key=order.index, default=Level.OK)
+    words = "; ".join([*([found] if found else []), *(one.what for one in real)])
+    return Finding(name, level, words, "; ".join(dict.fromkeys(one.remedy for one in real)))
+
+
+def fault(true: bool, what: str, remedy: str) -> Complaint | None:  # noqa: FBT001 (a condition)
+    """Return a complaint about a fault if it is true."""
+    return Complaint(Level.FAULT, what, remedy) if true else None
+
+
+def warning(true: bool, what: str, remedy: str) -> Complaint | None:  # noqa: FBT001 (a condition)
+    """Return a complaint that is a warning if it is true."""
+    return Complaint(Level.WARNING, what, remedy) if true else None
+
+
+# What a job needs at the least, MB, and what it has by default (memory_per_job).
+_LEAST_MB, _USUAL_MB = 300.0, 2000.0
+
+
+def seen_processors() -> Finding:
+    """Report how many processors there are, may be used, and are wanted by other programs."""
+    return usable(
+        os.cpu_count() or 1, allowed_processors(), cgroups.quota(), round(busy_processors())
+    )
+
+
+def usable(cores: int, allowed: int, quota: float | None, busy: int) -> Finding:
+    """Judge counts of processors; ``busy`` are those that programs have wanted of late."""
+    limit = allowed if quota is None else min(allowed, quota)
+    return judged("processors", f"{cores} in the machine, {allowed} allowed, {busy} busy", [
+        warning(
+            limit < allowed,
+            f"a limit of the container allows {limit:g} at a time, which --cores all does not see",
+            f"snakemake --cores {max(1, math.floor(limit))}",
+        ),
+        warning(
+            busy > 0.3 * cores,
+            "other programs use them",
+            f"see which (`top`), or use --cores {max(1, min(allowed, cores - busy))}",
+        ),
+    ])  # fmt: skip
+
+
+def granted_memory() -> Finding:
+    """Report the memory that machine and container grant, and how much of it is free."""
+    machine = meminfo_mb().get("MemTotal", memory_total_mb())
+    return memory(machine, memory_total_mb(), memory_available_mb())
+
+
+def memory(machine_mb: float, total_mb: float, available_mb: float) -> Finding:
+    """Judge memory, MB: of the machine, granted to this process, and available of that."""
+    words = f"{machine_mb:.0f} MB in the machine, {total_mb:.0f} granted, {available_mb:.0f} free"
+    less = math.floor(0.8 * available_mb / 50) * 50
+    short = available_mb < _LEAST_MB
+    return judged("memory", words, [
+        fault(short, f"a job needs {_LEAST_MB:.0f}", "end other programs, or ask for more memory"),
+        warning(
+            not short and available_mb < _USUAL_MB,
+            f"less than the {_USUAL_MB:.0f} that one job may take by default",
+            f"end other programs, or --config memory_per_job={max(less, int(_LEAST_MB))}",
+        ),
+    ])  # fmt: skip
+
+
+def limits() -> Finding:
+    """Report the limits of the shell."""
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    hard = {
+        option: resource.getrlimit(which)[1] / 1e6
+        for option, which in (("-d", resource.RLIMIT_DATA), ("-v", resource.RLIMIT_AS))
+        if resource.getrlimit(which)[1] != resource.RLIM_INFINITY
+    }
+    return judge_limits(math.inf if files == resource.RLIM_INFINITY else files, hard)
+
+
+def judge_limits(files: float, limits_mb: Mapping[str, float]) -> Finding:
+    """Judge the number of open files, and limits of ``ulimit`` by option, MB."""
+    option, least = min(limits_mb.items(), key=lambda one: one[1], default=("", math.inf))
+    limited, lift = f"ulimit {option} is {least:.0f} MB", f"ulimit {option} unlimited"
+    return judged("limits", f"{files:g} open files", [
+        warning(files < 1024, "Snakemake and the live page may run out of files", "ulimit -n 4096"),
+        fault(least < _LEAST_MB, limited, lift),
+        warning(_LEAST_MB <= least < _USUAL_MB, limited, lift),
+    ])  # fmt: skip
+
+
+_SHOWN = ("snakemake", "numpy", "opencv-python-headless", "zarr", "tifffile", "imagecodecs")
+_OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
+
+
+def installed() -> dict[str, str]:
+    """Return the version of every package that is installed, by its normalised name."""
+    found: dict[str, str] = {}
+    for one in metadata.distributions():
+        # of a name that is there twice, the first counts for imports
+        found.setdefault(canonicalize_name(one.name), one.version)
+    return found
+
+
+def versions(required: Iterable[str], present: Mapping[str, str]) -> Finding:
+    """Compare packages with what unglow asks for; ``required`` as in its metadata."""
+    wrong = {}
+    for text in required:
+        one = Requirement(text)
+        if one.marker is not None and not one.marker.evaluate({"extra": ""}):
+            continue
+        version = present.get(canonicalize_name(one.name))
+        if version is None or not one.specifier.contains(version, prereleases=True):
+            wrong[f"{one.name}{one.specifier}"] = f"{one.name} is {version or 'missing'}"
+    shown = [f"{name} {present[name]}" for name in _SHOWN if name in present]
+    words = ", ".join((f"unglow {__version__}", f"Python {platform.python_version()}", *shown))
+    asked = " ".join(f"'{name}'" for name in wrong)
+    told = ", ".join(wrong.values())
+    remedy = f"pip install {asked}"
+    return judged("versions", words, [fault(bool(wrong), f"not as asked for: {told}", remedy)])
+
+
+def opencv() -> Finding:
+    """Report which OpenCV is loaded, and whether another package has overwritten it."""
+    others = [name for name in _OPENCV if name in installed()]
+    remedy = (
+        f"pip uninstall --yes {' '.join((*others, 'opencv-python-headless'))} && "
+        "pip install opencv-python-headless"
+    )
+    try:
+        cv2: Any = importlib.import_module("cv2")
+    except ImportError as error:
+        broken = f"it cannot be loaded ({error})"
+        return judged("OpenCV", "", [fault(True, broken, remedy)])  # noqa: FBT003
+    return judge_opencv(cv2.__version__, cv2.getBuildInformation(), others, remedy)
+
+
+def judge_opencv(version: str, build: str, others: Sequence[str], remedy: str) -> Finding:
+    """Judge a build by what it says of its windows, and by packages in the same place."""
+    found = re.search(r"^\s*GUI:[ \t]*(.*)$", build, re.MULTILINE)
+    gui = found[1].strip() if found else "NONE"
+    words = f"{version}, {'headless' if gui == 'NONE' else f'with windows ({gui})'}"
+    twice = f"{' and '.join(others)} overwrites opencv-python-headless"
+    return judged("OpenCV", words, [warning(bool(others), twice, remedy)])
+
+
+def loops() -> Finding:
+    """Tell which build of the loops in C is loaded; there are no others in their place."""
+    path = kernels.library_path()
+    try:
+        for name in kernels.prototypes():
+            kernels.kernel(name)
+    except InstallationError as error:
+        what, _, remedy = str(error).rpartition("; ")
+        return judged("loops in C", "", [fault(True, what, remedy)])  # noqa: FBT003
+    flags = building.levels(platform.machine()).get(kernels.level(), ())
+    words = f"{len(kernels.prototypes())} loaded from {path.name}, {' '.join(flags)}"
+    chosen = warning(
+        kernels.CHOICE in os.environ, f"{kernels.CHOICE} names them", f"unset {kernels.CHOICE}"
+    )
+    return judged("loops in C", words, [chosen])

@@ -1,0 +1,249 @@
+"""Stores as images of other formats: OME-TIFF with the pyramid, and FITS.
+
+FITS is one image in the primary HDU, written band by band. Source: FITS standard 4.0,
+https://fits.gsfc.nasa.gov/fits_standard.html. A header of plain cards and rows of big-endian
+numbers need no library.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tifffile
+
+from unglow.core.files import replacing
+from unglow.core.progress import step
+from unglow.core.windows import Window, bounded_map, grid
+from unglow.export.targets import EXPORT_BAND, about, provenance
+from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.ome_xml import ome_xml as image_xml
+from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.photometry.difference import Image
+
+
+BLOCK = 2880
+"""Header and data are whole numbers of blocks of so many bytes."""
+_CARD, _TEXT, _STRING = 80, 72, 68
+"""Characters of a card, of text in one, and of a string that is a value."""
+# BITPIX, and BZERO for the types that FITS does not have: they are stored with another sign.
+_BITPIX = {
+    "uint8": (8, 0),
+    "int8": (8, -(2**7)),
+    "int16": (16, 0),
+    "uint16": (16, 2**15),
+    "int32": (32, 0),
+    "uint32": (32, 2**31),
+    "float32": (-32, 0),
+    "float64": (-64, 0),
+}
+# GAIN itself means electrons per grey level to programs for telescopes.
+_KEYWORDS = {
+    "role": ("ROLE", "which image of the pair"),
+    "method": ("METHOD", "scale method"),
+    "gain": ("BGGAIN", "post - (BGGAIN * pre + BGOFFSET)"),
+    "offset": ("BGOFFSET", "grey levels"),
+    "digest": ("DIGEST", ""),
+    "fingerprint": ("RAWPRINT", ""),
+    "inputs.post": ("IN_POST", ""),
+    "inputs.pre": ("IN_PRE", ""),
+    "inputs.aligned_pre": ("IN_ALIGN", ""),
+}
+_ROW_ORDER = (
+    "The first row of the data is the TOP of the image, so that arrays are [y, x] and positions "
+    "are those of unglow plus 1; viewers that put the first row at the bottom show it upside down. "
+    "There are no world coordinates (WCS)."
+)
+
+
+@step("write")
+def write_fits(store: Image, target: Path) -> None:
+    """Write level 0 of a store as a FITS image, the first row of the image first.
+
+    At most `EXPORT_BAND` of the image are in memory, twice. Bytes depend on the store alone. Of a
+    store that is marked empty, only a header with the reason is written.
+
+    Parameters
+    ----------
+    store
+        Any store of unglow; NaN stays NaN.
+    target
+        File to write or replace.
+
+    Raises
+    ------
+    StoreError
+        A shard is missing or damaged.
+    UnglowError
+        The file could not be written.
+    """
+    header = fits_header(store)
+    rows, cols = (0, 0) if store.empty is not None else store.shape
+    size = rows * cols * store.dtype.itemsize
+    height, width = store.layout.chunks
+    width *= max(1, EXPORT_BAND // (height * width * store.dtype.itemsize))
+    with replacing(target) as partial, partial.open("wb") as stream:
+        stream.write(header)
+        for window in grid((rows, cols), (height, width)):
+            block = _big_endian(store.read(window))
+            for row, line in enumerate(block, start=window.y0):
+                stream.seek(len(header) + (row * cols + window.x0) * store.dtype.itemsize)
+                stream.write(line.data)
+        stream.truncate(len(header) + -(-size // BLOCK) * BLOCK)
+
+
+def fits_header(store: Image) -> bytes:
+    """Return the header of a store: whole blocks of cards of 80 characters, ASCII."""
+    bitpix, zero = _BITPIX[store.dtype.name]
+    cards = [_card("SIMPLE", value=True), _card("BITPIX", bitpix)]
+    if store.empty is not None:
+        cards += [_card("NAXIS", 0)]
+    else:
+        rows, cols = store.shape
+        cards += [_card("NAXIS", 2), _card("NAXIS1", cols), _card("NAXIS2", rows)]
+    if zero:
+        cards += [_card("BSCALE", 1), _card("BZERO", zero, "unsigned" if zero > 0 else "signed")]
+    cards += [
+        _card("BUNIT", "adu", "grey levels"),
+        _card("ROWORDER", "TOP-DOWN", "first row of the data is the top"),
+        _card("CREATOR", "unglow"),
+    ]
+    for axis, size in enumerate(store.pixel_size_um or (), start=1):
+        cards += [_card(f"PIXSIZE{axis}", size, "size of a pixel, micrometres")]
+    texts = provenance(store)
+    for name, (keyword, comment) in _KEYWORDS.items():
+        if name in texts:
+            value = store.attributes.get(name, texts[name])
+            if isinstance(value, str):  # the hexadecimal digits of a digest just fit a card
+                value = value.removeprefix("sha256:")
+            cards += [_card(keyword, value, comment)]
+    cards += [card for text in (about(store), _ROW_ORDER) for card in _lines("COMMENT", text)]
+    others = (f"{name} = {text}" for name, text in texts.items() if name not in _KEYWORDS)
+    cards += [card for line in others for card in _lines("HISTORY", line)]
+    joined = "".join([*cards, "END".ljust(_CARD)])
+    return joined.ljust(-(-len(joined) // BLOCK) * BLOCK).encode("ascii")
+
+
+def _card(keyword: str, value: Any = None, comment: str = "") -> str:
+    """Return a card of 80 characters in the fixed format of FITS."""
+    if isinstance(value, bool):
+        text = ("T" if value else "F").rjust(20)
+    elif isinstance(value, str):
+        plain = _ascii(value).replace("'", " ")[:_STRING]
+        text = f"'{plain:8}'".ljust(20)
+    elif value is None:
+        text = " " * 20  # a value that is not defined
+    else:
+        text = (repr(value).upper()).rjust(20)
+    card = f"{keyword:8}= {text}"
+    return (f"{card} / {comment}" if comment else card)[:_CARD].ljust(_CARD)
+
+
+def _lines(keyword: str, text: str) -> list[str]:
+    """Return as many cards of text as it takes."""
+    parts = textwrap.wrap(_ascii(text), _TEXT) or [""]
+    return [f"{keyword:8}{part}".ljust(_CARD) for part in parts]
+
+
+def _ascii(text: str) -> str:
+    """Return text with everything that FITS does not allow written out."""
+    plain = text.encode("ascii", "backslashreplace").decode("ascii")
+    return "".join(c if " " <= c <= "~" else " " for c in plain)
+
+
+def _big_endian(block: NDArray[Any]) -> NDArray[Any]:
+    """Return the numbers as FITS stores them."""
+    _, zero = _BITPIX[block.dtype.name]
+    if zero:  # the other sign: the highest bit turned round
+        bits = block.view(f"u{block.itemsize}")
+        block = bits ^ bits.dtype.type(1 << (8 * block.itemsize - 1))
+    return block.astype(block.dtype.newbyteorder(">"))
+
+
+@step("write")
+def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
+    """Write a store with its pyramid as a tiled OME-TIFF (BigTIFF, Deflate).
+
+    One tile for each worker is in memory. Bytes depend on the store alone. Of a store that is
+    marked empty, a single px without a value is written, and the reason.
+
+    Parameters
+    ----------
+    store
+        Any store of unglow; NaN stays NaN.
+    target
+        File to write or replace.
+    workers
+        Tiles that are read and compressed at a time.
+
+    Raises
+    ------
+    StoreError
+        A shard is missing or damaged.
+    UnglowError
+        The file could not be written.
+    """
+    levels = 1 if store.empty is not None else store.levels
+    integer = store.dtype.kind in "iu"
+    with replacing(target) as partial, tifffile.TiffWriter(partial, bigtiff=True) as tiff:
+        for level in range(levels):
+            tags: dict[str, Any] = {"subfiletype": 1}
+            if level == 0:
+                tags = {"description": ome_xml(store), "software": "unglow", **_resolution(store)}
+                tags["subifds"] = levels - 1
+            tiff.write(
+                _tiles(store, level, workers),
+                shape=_shape(store, level),
+                dtype=store.dtype,
+                tile=(TILE, TILE),
+                photometric="minisblack",
+                compression="adobe_deflate",
+                predictor=HORIZONTAL if integer else None,
+                metadata=None,
+                **tags,
+            )
+
+
+def ome_xml(store: Image) -> bytes:
+    """Return the OME-XML (2016-06) of a store: size, physical size, parameters; UTF-8."""
+    return image_xml(
+        store.name,
+        _shape(store, 0),
+        store.dtype,
+        [OmeChannel(store.name)],
+        pixel_size_um=store.pixel_size_um,
+        description=about(store),
+        annotations=provenance(store),
+    )
+
+
+def _shape(store: Image, level: int) -> tuple[int, int]:
+    return store.level_shape(level) if store.empty is None else (1, 1)
+
+
+def _resolution(store: Image) -> dict[str, Any]:
+    """Return the resolution tags, px per cm, if the pixel size is known."""
+    if store.pixel_size_um is None:
+        return {}
+    x, y = store.pixel_size_um
+    return {"resolution": (1e4 / x, 1e4 / y), "resolutionunit": "CENTIMETER"}
+
+
+def _tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:
+    """Compressed tiles of a level, row by row."""
+
+    def encoded(window: Window) -> bytes:
+        if store.empty is None:
+            return encode_tile(store.read(window, level))
+        missing = np.nan if store.dtype.kind == "f" else 0
+        return encode_tile(np.full((1, 1), missing, store.dtype))
+
+    return bounded_map(encoded, grid(_shape(store, level), (TILE, TILE)), workers)

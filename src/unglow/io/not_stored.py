@@ -1,0 +1,225 @@
+"""Parts of level 0 that an image does not store: there are no data there, and never 0.
+
+Writers leave out tiles and chunks without a section on purpose; a copy that was cut off lacks them
+as well. `ingest` finds them, and keeps them as rectangles in the attributes of the store.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from unglow.core.json_shape import check_shape
+from unglow.core.windows import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Pixels
+
+    Bools = NDArray[np.bool_]
+
+ATTRIBUTE = "not_stored"
+"""Of the root of a store; absent where everything is stored."""
+MOST_RECTANGLES = 4096
+"""Where merged neighbours are still more rectangles than this, fewer and larger ones cover them,
+and what they cover beside counts as not stored too."""
+
+MOST_SHARE, LEAST_SHARE = 0.2, 0.001
+"""What is lost of a section is too much above the former share, and no reason for a warning below
+the latter."""
+
+_SHAPE = {
+    **dict.fromkeys(("file", "unit"), str),
+    **dict.fromkeys(("count", "of"), int),
+    "share": float,
+    "rectangles_px": [[int, int, int, int], ...],
+}
+"""Of the attribute; see `unglow.core.json_shape`."""
+
+
+@dataclass(frozen=True)
+class NotStored:
+    """What an image does not store.
+
+    Attributes
+    ----------
+    file
+        Name of the image, without directory.
+    unit
+        ``tiles``, ``strips`` or ``chunks``.
+    count, units
+        How many of them are not stored, of how many.
+    share
+        Share (0 to 1) of the px of level 0 that the rectangles cover.
+    rectangles
+        Level-0 px; no two share a px.
+    """
+
+    file: str
+    unit: str
+    count: int
+    units: int
+    share: float
+    rectangles: tuple[Window, ...]
+
+    @classmethod
+    def of(
+        cls, missing: Bools, unit: tuple[int, int], shape: tuple[int, int], file: str, kind: str
+    ) -> Self | None:
+        """Return what is missing by a grid, or None if that is nothing.
+
+        Parameters
+        ----------
+        missing
+            (down, across) bool: which tiles, strips or chunks are not stored.
+        unit
+            (rows, columns) of one of them, px.
+        shape
+            (rows, columns) of level 0, px.
+        file, kind
+            Name of the image; ``tiles``, ``strips`` or ``chunks``.
+        """
+        count = int(np.count_nonzero(missing))
+        if not count:
+            return None
+        grid, side = missing, unit
+        found = list(_merged(grid))
+        while len(found) > MOST_RECTANGLES:
+            grid, side = _coarser(grid), (2 * side[0], 2 * side[1])
+            found = list(_merged(grid))
+        rows, cols = side
+        rectangles = tuple(
+            Window(w.y0 * rows, w.y1 * rows, w.x0 * cols, w.x1 * cols).clip(shape) for w in found
+        )
+        share = sum(w.size for w in rectangles) / math.prod(shape)
+        return cls(file, kind, count, missing.size, share, rectangles)
+
+    @classmethod
+    def in_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
+        """Return what the attributes of a store say; None if everything is stored.
+
+        ValueError if they cannot be what `to_json` gave.
+        """
+        told = attributes.get(ATTRIBUTE)
+        if told is None:
+            return None
+        check_shape(told, _SHAPE)
+        rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in told["rectangles_px"])
+        return cls(told["file"], told["unit"], told["count"], told["of"], told["share"], rectangles)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attribute; rectangles are [y0, x0, y1, x1]."""
+        return {
+            "file": self.file,
+            "unit": self.unit,
+            "count": self.count,
+            "of": self.units,
+            "share": self.share,
+            "rectangles_px": [[w.y0, w.x0, w.y1, w.x1] for w in self.rectangles],
+        }
+
+    @property
+    def in_words(self) -> str:
+        """How many parts are not stored, without a full stop."""
+        are = "is" if self.count == 1 else "are"
+        return f"{self.count} of {self.units} {self.unit} of {self.file} {are} not stored"
+
+    def within(self, window: Window, level: int = 0, grown: int = 0) -> Iterator[Window]:
+        """Yield the parts of the rectangles in a window of a level, in px from its corner.
+
+        A px of a coarse level is one of them if any of its level-0 px is. ``grown`` px of level 0
+        around each rectangle are taken with it.
+        """
+        side = 2**level
+        y0, y1, x0, x1 = self._edges
+        y0, y1 = (y0 - grown) // side, -(-(y1 + grown) // side)
+        x0, x1 = (x0 - grown) // side, -(-(x1 + grown) // side)
+        near = (y0 < window.y1) & (y1 > window.y0) & (x0 < window.x1) & (x1 > window.x0)
+        for edges in zip(*(edge[near].tolist() for edge in (y0, y1, x0, x1)), strict=True):
+            yield Window(*edges).common(window).shift(-window.y0, -window.x0)
+
+    @cached_property
+    def _edges(self) -> NDArray[np.int64]:
+        """Edges of all rectangles: (4, count), rows and columns y0, y1, x0, x1."""
+        edges = [(w.y0, w.y1, w.x0, w.x1) for w in self.rectangles]
+        return np.array(edges, np.int64).reshape(-1, 4).T
+
+    def mask(self, window: Window, level: int = 0) -> Bools:
+        """Return which px of a window of a level have no data, ``window.shape`` bool."""
+        out = np.zeros(window.shape, np.bool_)
+        for part in self.within(window, level):
+            out[part.slices] = True
+        return out
+
+
+class StoredPixels:
+    """An image whose px that are not stored are NaN, as `unglow.core.windows.Pixels`.
+
+    Parameters
+    ----------
+    image
+        The image with its pyramid, any real dtype.
+    not_stored
+        What it does not store.
+    """
+
+    def __init__(self, image: Pixels, not_stored: NotStored) -> None:
+        self._image, self._not_stored = image, not_stored
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self._image.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels."""
+        return self._image.levels
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self._image.level_shape(level)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Return px of a window inside the level, as floats that hold the stored values."""
+        block = self._image.read(window, level)
+        out = block.astype(np.result_type(block.dtype, np.float32))
+        for part in self._not_stored.within(window, level):
+            out[part.slices] = np.nan
+        return out
+
+
+def stored_pixels(image: Pixels, attributes: Mapping[str, Any]) -> Pixels:
+    """Return an image without data where the attributes of its store say that nothing is stored."""
+    not_stored = NotStored.in_attributes(attributes)
+    return image if not_stored is None else StoredPixels(image, not_stored)
+
+
+def _merged(grid: Bools) -> Iterator[Window]:
+    """Yield rectangles, in cells, that cover what is true in a grid: runs of equal rows in one."""
+    open_runs: dict[tuple[int, int], int] = {}
+    for y in range(grid.shape[0] + 1):
+        runs = _runs(grid[y]) if y < grid.shape[0] else set()
+        for run in sorted(open_runs.keys() - runs):
+            yield Window(open_runs.pop(run), y, *run)
+        for run in runs - open_runs.keys():
+            open_runs[run] = y
+
+
+def _runs(row: Bools) -> set[tuple[int, int]]:
+    """Return first and end of each run of true in a row."""
+    edges = np.flatnonzero(np.diff(row.astype(np.int8), prepend=0, append=0)).tolist()
+    return set(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _coarser(grid: Bools) -> Bools:
+    """Return a grid of half the cells along each axis: true where any of four is."""
+    even = np.pad(grid, [(0, n % 2) for n in grid.shape])
+    return np.asarray(even[::2, ::2] | even[1::2, ::2] | even[::2, 1::2] | even[1::2, 1::2])

@@ -1,0 +1,103 @@
+"""What makes a list doubtful is said, with its cause and place; a good search has no doubt."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from unglow.detection.doubts import cluster, doubts
+from unglow.detection.false_discovery import Sides
+from unglow.detection.settings import DetectSettings
+from unglow.photometry.noise.model import NoiseModel
+from unglow.spoilt.places import REASONS, Places
+
+
+def result(bright=(), dark=(), negatives=None):
+    sides = Sides.create(3.5)
+    sides.add(np.array(bright, float), np.array(dark, float))
+    if negatives is None:
+        negatives = [(100.0 * k, 50.0, snr) for k, snr in enumerate(sorted(dark)[::-1][:20])]
+    threshold = sides.choose(0.05)
+    found = np.array(negatives, float).reshape(-1, 3)
+    return SimpleNamespace(sides=sides, negatives=found, threshold=threshold)
+
+
+def scene(moved=5.0, gain=1.3, post_read=4.0, **settings):
+    return SimpleNamespace(
+        post=SimpleNamespace(shape=(1000, 1200)),
+        transform=SimpleNamespace(map=lambda points: points + moved),
+        gain=gain,
+        noise=NoiseModel(post_read, 0.0, 1.0, 0.1),
+        settings=DetectSettings(**settings),
+    )
+
+
+def places(spoilt=0, below=0.0):
+    labels = np.zeros((10, 10), np.int32)
+    labels.ravel()[:spoilt] = 1
+    reasons = np.full(1 if spoilt else 0, REASONS.index("lost"), np.uint8)
+    return Places(32, labels, reasons, reasons.astype("f4"), {}, below, 100)
+
+
+GOOD = result(bright=np.linspace(4, 30, 100), dark=[3.7, 3.9, 4.2])
+
+
+def said(found=GOOD, spoilt=None, of=None, step=1.0):
+    return doubts(found, spoilt or places(), of or scene(), step=step, middle=50.0)
+
+
+def test_a_good_search_has_no_doubt():
+    assert said() == []
+
+
+def test_images_that_look_swapped():
+    [sentence] = said(result(bright=[8] * 3, dark=np.linspace(7.5, 40, 30)))
+    assert "pre and post look swapped" in sentence
+    assert "30 against 3" in sentence
+
+
+def test_no_threshold_though_both_signs_reach_beyond_the_noise():
+    bright, dark = np.linspace(4, 30, 40), np.linspace(4, 90, 40)
+    [sentence] = said(result(bright, dark, [(812.0, 576.0, 90.0)]))
+    assert "strongest of 90 near x 812, y 576" in sentence
+    # without stain there is nothing to find, which casts no doubt
+    assert said(result(bright=[3.6, 3.8], dark=[3.7, 4.1])) == []
+
+
+def test_dark_sources_around_one_place():
+    dark = [9.0, 8.0, 7.0, 6.5, 6.1, 6.0]
+    around = [(500.0 + 30 * k, 400.0, snr) for k, snr in enumerate(dark)]
+    crowd = result(np.linspace(5, 60, 400), dark, around)
+    [sentence] = said(crowd)
+    assert "6 of the strongest" in sentence
+    assert "within 256 px of x 500, y 400" in sentence
+    apart = [(1000.0 * k, 400.0, snr) for k, snr in enumerate(dark)]
+    assert said(result(np.linspace(5, 60, 400), dark, apart)) == []
+    assert cluster(crowd.negatives, None) is None
+
+
+@pytest.mark.parametrize(("most", "doubtful"), [(0.2, True), (0.3, False)])
+def test_more_of_the_section_is_spoilt_than_a_setting_allows(most, doubtful):
+    found = said(spoilt=places(25), of=scene(max_spoilt=most))
+    assert bool(found) == doubtful
+    if doubtful:
+        assert "25 % of the section is spoilt and left out (lost 25.0 %)" in found[0]
+
+
+def test_post_that_is_cut_off_at_its_dark_end():
+    [sentence] = said(spoilt=places(below=0.004))
+    assert "0.4 % of the section" in sentence
+    assert said(spoilt=places(below=0.0005)) == []
+
+
+def test_noise_below_half_a_grey_level():
+    [sentence] = said(of=scene(post_read=0.16))
+    assert "noise of post is 0.4 grey levels" in sentence
+    assert said(of=scene(post_read=0.16), step=0.0) == []  # of floats there are none
+
+
+def test_copies_lie_on_each_other_and_are_equally_bright():
+    [sentence] = said(of=scene(moved=0.002, gain=1.0001))
+    assert "copy" in sentence
+    # channels of one acquisition are not moved either
+    assert said(of=scene(moved=0.0, gain=0.92)) == []

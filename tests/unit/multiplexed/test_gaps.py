@@ -1,0 +1,110 @@
+"""Slides of which some tiles are not stored: no data there, told where other channels have them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_slide import GAINS, SHAPE, Kept, moved, pixels, slide, write
+from partial_images import drop
+
+from unglow.core.windows import Window
+from unglow.io.raw_images import read_header
+from unglow.multiplexed.gaps import Gaps
+from unglow.multiplexed.images import SlideReader
+from unglow.multiplexed.measure import measure_slide
+from unglow.multiplexed.subtract import subtract_slide
+from unglow.photometry.gain.scale import ScaleSettings
+
+LINEAR = ScaleSettings(("linear",), gain_map="never")
+LOST = Window(256, 512, 256, 512)
+"""Tile 5 of the 3 x 4 that each channel has."""
+SHARE = 256**2 / (SHAPE[0] * SHAPE[1])
+
+
+def made(tmp_path, lost):
+    """Return a slide and its header; ``lost`` has the tiles that pages do not store."""
+    path = tmp_path / "s.ome.tif"
+    write(path, pixels(), compression="zlib")  # else pages share a table
+    for page, tiles in lost.items():
+        drop(path, tiles, page)
+    return slide(path), [read_header(path)]
+
+
+def test_gaps_are_known_by_channel_and_lost_where_others_are_stored(tmp_path):
+    one, headers = made(tmp_path, {0: [11], 1: [5, 11], 2: [11], 3: [11]})
+    with SlideReader(headers) as reader:
+        gaps = reader.gaps
+        assert isinstance(gaps, Gaps)
+        assert gaps.of(one.channel("AF")).rectangles == (Window(512, 700, 768, 900),)
+        assert gaps.of(one.channel("A")).rectangles[0] == LOST
+        assert gaps.lost(one.channel("A")) == pytest.approx(SHARE)
+        assert gaps.lost(one.channel("AF")) == 0
+        assert gaps.doubt(one.channel("AF")) == (None, False)
+        told, too_much = gaps.doubt(one.channel("A"))
+        assert told == (
+            "2 of 12 tiles of A in s.ome.tif are not stored where other channels are: 10 % of the "
+            "slide, which is left out. Copy the file again if it was cut off."
+        )
+        assert not too_much
+        part = Window(500, 520, 500, 520)
+        block = reader.read(part, [one.channel("A")])[0]
+        hidden = gaps.hidden(one.channel("A"), part, block)
+        assert np.isnan(hidden[:12, :12]).all()
+        assert np.isfinite(hidden[12:]).all()
+        assert gaps.hidden(one.channel("AF"), part, block) is block
+
+
+@pytest.mark.parametrize("page", [0, 1])
+def test_gain_and_difference_are_those_of_the_rest(tmp_path, page):
+    one, headers = made(tmp_path, {page: [5]})
+    found = measure_slide(one, headers, moved(), LINEAR)
+    told = found["A"].scale
+    assert told.chosen.gain == pytest.approx(GAINS["A"], rel=0.02)
+    assert "1 of 12 tiles of " in told.reasons[-1]
+    # the background of all markers, or one marker alone
+    assert bool(found["B"].scale.reasons) == (page == 0)
+    assert found["A"].statistics.n["overlap"] == SHAPE[0] * SHAPE[1] - 256**2
+    sink = Kept(3, "float32")
+    left = subtract_slide(
+        one, headers, moved(), {k: v.scale for k, v in found.items()}, sink, dtype="float32"
+    )
+    marker = [c.name for c in one.kept].index("A")
+    inside = np.zeros(SHAPE, bool)
+    inside[LOST.slices] = True
+    assert np.array_equal(np.isnan(sink.image[marker]), inside)
+    assert left["A"].histogram.total == inside.size - 256**2
+    whole = Kept(3)
+    subtract_slide(
+        one, headers, moved(), {k: v.scale for k, v in found.items()}, whole, dtype="uint16"
+    )
+    assert (whole.image[marker][inside] == 0).all()
+
+
+def test_a_resampled_background_has_no_data_around_a_lost_tile(tmp_path):
+    one, headers = made(tmp_path, {0: [5]})
+    found = measure_slide(one, headers, moved(), LINEAR)
+    sink = Kept(3, "float32")
+    subtract_slide(
+        one, headers, moved(), {k: v.scale for k, v in found.items()}, sink, dtype="float32"
+    )
+    image = sink.image[[channel.name for channel in one.kept].index("C")]
+    rows, cols = np.nonzero(np.isnan(image[10:-10, 10:-10]))  # the rim lies beyond the background
+    # content moves by (1.3, -0.6) px, and 4 x 4 px are interpolated
+    assert (rows.min() + 10, rows.max() + 10) == (255, 513)
+    assert (cols.min() + 10, cols.max() + 10) == (253, 511)
+
+
+def test_what_every_channel_leaves_out_is_on_purpose(tmp_path):
+    one, headers = made(tmp_path, {page: [0, 3, 8] for page in range(4)})
+    found = measure_slide(one, headers, moved(), LINEAR)
+    assert [found[name].scale.reasons for name in GAINS] == [(), (), ()]
+    assert found["A"].scale.chosen.gain == pytest.approx(GAINS["A"], rel=0.02)
+
+
+def test_a_marker_that_lost_too_much_fails_and_the_others_do_not(tmp_path):
+    one, headers = made(tmp_path, {1: range(4, 12)})
+    found = measure_slide(one, headers, moved(), LINEAR)
+    assert (found["A"].scale.status, found["B"].scale.status) == ("failed", "ok")
+    (reason,) = found["A"].scale.reasons
+    assert reason.startswith("8 of 12 tiles of A in s.ome.tif are not stored")
+    assert reason.endswith("Copy the file again from its source, or write it again.")

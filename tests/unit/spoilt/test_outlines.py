@@ -1,0 +1,85 @@
+"""Outlines of places: rings that hold their blocks and nothing else, as GeoJSON."""
+
+import json
+
+import numpy as np
+
+from unglow.spoilt.outlines import areas_px, features, outlines, report, write_places
+from unglow.spoilt.places import REASONS, Places
+
+
+def places(mask, reasons=(1,), side=32):
+    labels = np.zeros(np.shape(mask), np.int32)
+    labels[:] = mask
+    count = int(labels.max())
+    given = np.resize(np.array(reasons, np.uint8), count)
+    return Places(side, labels, given, np.arange(7, 7 + count, dtype=np.float32), {}, 0.0, 50)
+
+
+def area(ring):
+    x, y = np.array(ring, float)[:, ::-1].T
+    return 0.5 * np.sum(x[:-1] * y[1:] - x[1:] * y[:-1])
+
+
+def test_an_outline_runs_clockwise_and_holes_the_other_way():
+    mask = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1]], np.bool_)
+    [[outer, hole]] = outlines(mask)
+    assert outer == [(0, 0), (0, 3), (3, 3), (3, 0), (0, 0)]
+    assert hole == [(1, 1), (2, 1), (2, 2), (1, 2), (1, 1)]
+
+
+def test_px_that_touch_at_a_corner_are_polygons_of_their_own():
+    assert len(outlines(np.eye(3, dtype=np.bool_))) == 3
+
+
+def test_rings_hold_as_much_as_the_mask():
+    random = np.random.default_rng(4)
+    for _ in range(100):
+        mask = random.random((9, 11)) < 0.6
+        rings = [ring for polygon in outlines(mask) for ring in polygon]
+        assert all(ring[0] == ring[-1] for ring in rings)
+        assert sum(area(ring) for ring in rings) == mask.sum()
+
+
+def test_places_are_annotations_in_px_from_the_corner_of_post(tmp_path):
+    found = places([[0, 1, 1], [2, 0, 0], [2, 0, 0]], reasons=(1, 3))
+    path = tmp_path / "artefacts.geojson"
+    write_places(path, found, (80, 96))
+    collection = json.loads(path.read_text())
+    first, second = collection["features"]
+    assert first["geometry"] == {
+        "type": "Polygon",
+        "coordinates": [[[32, 0], [96, 0], [96, 32], [32, 32], [32, 0]]],
+    }
+    # the last blocks end with the image
+    assert second["geometry"]["coordinates"] == [[[0, 32], [32, 32], [32, 80], [0, 80], [0, 32]]]
+    assert areas_px(found, (80, 96)).tolist() == [2048, 48 * 32]
+    for feature, number in ((first, 0), (second, 1)):
+        properties = feature["properties"]
+        assert properties["reason"] == REASONS[found.reasons[number]]
+        assert properties["classification"]["name"] == f"Spoilt: {properties['reason']}"
+        assert properties["measurements"]["Strength"] == found.strengths[number]
+
+
+def test_places_that_hang_together_at_a_corner_are_one_feature():
+    [feature] = features(places([[1, 0], [0, 1]]), (64, 64))
+    assert feature["geometry"]["type"] == "MultiPolygon"
+    assert len(feature["geometry"]["coordinates"]) == 2
+
+
+def test_no_places_are_an_empty_collection(tmp_path):
+    write_places(tmp_path / "none.geojson", Places.none(), (64, 64))
+    assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
+
+
+def test_the_report_tells_shares_and_the_largest_places():
+    found = report(places([[0, 1, 1], [2, 0, 0], [3, 0, 0]], reasons=(1, 3, 3)), (96, 96))
+    assert found["places"] == 3
+    assert found["share"] == 4 / 50
+    assert found["by_reason"] == {
+        REASONS[1]: {"places": 1, "area_px": 2048, "share": 0.04},
+        REASONS[3]: {"places": 2, "area_px": 2048, "share": 0.04},
+    }
+    assert found["largest"][0] == {
+        "reason": REASONS[1], "x": 64.0, "y": 16.0, "area_px": 2048, "strength": 7.0,
+    }  # fmt: skip

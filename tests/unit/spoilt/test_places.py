@@ -1,0 +1,116 @@
+"""Spoilt places: found where they are, for the right reason, and nowhere else."""
+
+import cv2
+import numpy as np
+import pytest
+
+from unglow.spoilt.block_scores import SCORES, BlockScores, Expectation, judged
+from unglow.spoilt.places import REASONS, Places, find_places
+
+from .scenes import EXPECTED, SIDE, disc, noise, scene
+
+ALL = np.ones((SIDE // 32, SIDE // 32), np.bool_)
+
+
+@pytest.fixture(scope="module")
+def good():
+    return scene(3)
+
+
+def blurred(post):
+    return cv2.GaussianBlur(post, (0, 0), 1.6)
+
+
+def moved(expected):
+    return np.roll(expected, 7, axis=1)
+
+
+CASES = {
+    "lost": lambda s: noise(np.full_like(s.expected, 10), 1),
+    "not stored": lambda s: np.zeros_like(s.expected),
+    "debris": lambda s: noise(2.5 * s.expected, 2),
+    "gain off": lambda s: noise(0.7 * s.expected, 4),
+    "out of focus": lambda s: noise(blurred(s.expected), 5),
+    "moved": lambda s: noise(moved(s.expected), 6),
+}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_good_pair_nothing_is_spoilt(seed):
+    found = find_places(scene(10 + seed, spots_per_mpx=(0, 100, 500, 1500)[seed]).scores(), ALL)
+    assert not found.mask.any()
+    assert found.judged == ALL.size
+    assert found.share == 0
+    assert max(found.widths.values()) < 1.6
+
+
+@pytest.mark.parametrize("radius", [60, 120, 220])
+@pytest.mark.parametrize("reason", CASES)
+def test_a_place_is_found_with_its_reason(good, reason, radius):
+    inside = disc(radius)
+    spoilt = good.with_post(np.where(inside, CASES[reason](good), good.post).astype(np.float32))
+    found = find_places(spoilt.scores(), ALL)
+    px = np.kron(found.mask, np.ones((32, 32), np.bool_))
+    assert (px & inside).sum() > 0.95 * inside.sum()
+    # three blocks around it at most
+    around = cv2.dilate(inside.view(np.uint8), np.ones((193, 193), np.uint8)).view(np.bool_)
+    assert not (px & ~around).any()
+    largest = np.bincount(found.labels[found.mask]).argmax() - 1
+    assert REASONS[found.reasons[largest]] == reason
+    assert found.strengths[largest] > 6
+    assert next(iter(found.shares)) == reason
+    assert sum(found.shares.values()) == pytest.approx(found.share)
+
+
+def test_what_is_not_on_the_section_is_not_judged(good):
+    spoilt = good.with_post(np.where(disc(100), 0, good.post).astype(np.float32))
+    right = ALL.copy()
+    right[:, :20] = False
+    found = find_places(spoilt.scores(), right)
+    assert not found.mask.any()
+    assert found.judged == right.sum()
+
+
+def test_a_place_that_somebody_keeps_is_none(good):
+    post = np.where(disc(60, (200, 200)), 0, good.post)
+    post = np.where(disc(60, (800, 800)), 2.5 * good.expected, post).astype(np.float32)
+    found = find_places(good.with_post(post).scores(), ALL)
+    kept = np.zeros_like(ALL)
+    kept[:16, :16] = True
+    rest = found.without(kept)
+    assert not rest.mask[:16, :16].any()
+    np.testing.assert_array_equal(rest.mask[16:, 16:], found.mask[16:, 16:])
+    assert len(rest.reasons) == len(rest.strengths) == rest.labels.max()
+    assert "not stored" in found.shares
+    assert list(rest.shares) == ["debris"]
+
+
+def test_post_that_is_cut_off_at_its_dark_end_shows(good):
+    cut = np.maximum(good.post, 70)
+    numbers = EXPECTED.numbers.copy()
+    numbers[7] = 70  # the lowest level of post
+    scores = BlockScores.create(cut.shape)
+    clipped = good.with_post(cut)
+    scores.put([judged(clipped.post, clipped.left, Expectation(numbers))], (0, 0))
+    assert find_places(scores, ALL).below > 0.005
+    assert find_places(good.scores(), ALL).below == 0
+
+
+def test_too_few_blocks_have_no_scatter():
+    scores = BlockScores.create((64, 64))
+    scores.scores[:] = 50
+    found = find_places(scores, np.ones((2, 2), np.bool_))
+    assert found.judged == 4
+    assert found.shares.keys() <= {"lost", "not stored"}
+
+
+def test_without_data_there_are_no_places():
+    found = find_places(BlockScores.create((1000, 700)), np.ones((32, 22), np.bool_))
+    assert found.judged == 0
+    assert found.share == 0
+    assert not found.mask.any()
+    assert Places.none().share == 0
+
+
+def test_every_score_has_a_width(good):
+    assert list(find_places(good.scores(), ALL).widths) == list(SCORES[:7])

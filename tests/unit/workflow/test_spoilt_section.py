@@ -1,0 +1,148 @@
+"""What is not stored counts where the section lies, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unglow.core.windows import ArrayPixels
+from unglow.detection import shapes
+from unglow.io.not_stored import NotStored
+from unglow.registration.settings import RegisterSettings
+from unglow.transform import Transform
+from unglow.workflow.stages.register import register_stores
+from unglow.workflow.stages.spoilt_section import judge
+
+SIDE, TILE = 1024, 64
+RADIUS = 380
+SHIFT = 40
+"""Pre shows the section so many px further to the right."""
+MAP = Transform(
+    "ok", (SIDE, SIDE), (SIDE, SIDE), matrix=np.array([[1.0, 0, SHIFT], [0, 1, 0], [0, 0, 1]])
+)
+
+
+def glow(seed=0):
+    rng = np.random.default_rng(seed)
+    texture = shapes.blurred(rng.normal(size=(SIDE, SIDE)).astype(np.float32), 2)
+    return 120 + 300 * texture
+
+
+def on_glass(image, column=SIDE // 2):
+    rows, cols = np.indices(image.shape)
+    inside = np.hypot(rows - SIDE / 2, cols - column) < RADIUS
+    return np.where(inside, image, 20) + np.random.default_rng(1).normal(0, 1, image.shape)
+
+
+class Image(ArrayPixels):
+    """An image that stands for a store, of which some tiles are not stored."""
+
+    empty = None
+    pixel_size_um = None
+
+    def __init__(self, pixels, missing=(), file="a.tif"):
+        pixels = np.clip(pixels, 1, 255).astype(np.uint8)
+        grid = np.zeros((SIDE // TILE, SIDE // TILE), bool)
+        for row, col in missing:
+            grid[row, col] = True
+            pixels[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE] = 0
+        told = NotStored.of(grid, (TILE, TILE), pixels.shape, file, "tiles")
+        self.attributes = {} if told is None else {"not_stored": told.to_json()}
+        super().__init__(pixels, 3)
+
+
+def outer_tiles(column):
+    """Tiles that the section does not touch."""
+    half = RADIUS + 3 * 2  # some glass stays around it, as with every writer
+    for row in range(SIDE // TILE):
+        for col in range(SIDE // TILE):
+            near = [
+                np.clip(centre, n * TILE, (n + 1) * TILE) - centre
+                for n, centre in ((row, SIDE / 2), (col, column))
+            ]
+            if np.hypot(*near) > half:
+                yield row, col
+
+
+def pair(missing_post=(), missing_pre=()):
+    post = Image(on_glass(glow()), missing_post, "post.tif")
+    moved = np.roll(glow(), SHIFT, axis=1)
+    return post, Image(on_glass(moved, SIDE // 2 + SHIFT), missing_pre, "pre.tif")
+
+
+@pytest.mark.parametrize("role", ["post", "pre"])
+def test_tiles_within_the_section_are_told_with_their_share(role):
+    missing = {f"missing_{role}": [(7, 7), (7, 8), (10, 8)]}
+    (told,), too_much = judge(*pair(**missing), MAP)
+    assert told.startswith(f"3 of 256 tiles of {role}.tif are not stored. ")
+    share = float(told.split(". ")[1].split(" %")[0]) / 100
+    assert share == pytest.approx(3 * TILE**2 / (np.pi * RADIUS**2), rel=0.06)
+    assert told.endswith("of the section lies there and is left out: copy the file again if it "
+                         "was cut off.")  # fmt: skip
+    assert not too_much
+
+
+@pytest.mark.parametrize("role", ["post", "pre"])
+def test_a_tile_at_the_rim_is_seen_by_the_other_image(role):
+    rim = (SIDE // 2) // TILE, (SIDE // 2 - RADIUS + 30 + SHIFT * (role == "pre")) // TILE
+    (told,), _ = judge(*pair(**{f"missing_{role}": [rim]}), MAP)
+    assert f"{role}.tif" in told
+
+
+def test_an_image_that_is_sparse_on_purpose_is_not_suspect():
+    outer = list(outer_tiles(SIDE // 2)), list(outer_tiles(SIDE // 2 + SHIFT))
+    assert min(len(one) for one in outer) > 60
+    assert judge(*pair(*outer), MAP) == ([], False)
+    assert judge(*pair(outer[0]), MAP) == ([], False)
+    assert judge(*pair((), outer[1]), MAP) == ([], False)
+    (told,), _ = judge(*pair([*outer[0], (7, 7)], outer[1]), MAP)
+    assert "post.tif" in told
+    assert "0.9" in told
+
+
+def test_without_glass_everything_is_section():
+    post = Image(glow(), [(0, 0), (0, 1)], "post.tif")
+    pre = Image(np.roll(glow(), SHIFT, axis=1), (), "pre.tif")
+    (told,), _ = judge(post, pre, MAP)
+    share = float(told.split(". ")[1].split(" %")[0]) / 100
+    assert share == pytest.approx(2 / 256, rel=0.15)
+
+
+def test_half_a_section_is_too_little():
+    lower = [(row, col) for row in range(8, 16) for col in range(16)]
+    (told,), too_much = judge(*pair(lower), MAP)
+    assert too_much
+    assert told.startswith("128 of 256 tiles of post.tif are not stored, and ")
+    assert told.endswith("lies there: copy the file again from its source, or write it again.")
+    # neither alone is too much
+    parts = [[(r, c) for r in rows for c in range(4, 12)] for rows in ((5, 6), (9, 10))]
+    assert [judge(*pair(*both), MAP)[1] for both in ((parts[0],), parts)] == [False, True]
+
+
+@pytest.mark.parametrize("missing", [[(7, 7)], [(r, c) for r in range(8, 16) for c in range(16)]])
+def test_the_verdict_of_the_pair_follows(missing, monkeypatch):
+    monkeypatch.setattr("unglow.workflow.stages.register._cached", lambda store: store)
+    whole = register_stores(*pair(), RegisterSettings(), workers=1).transform
+    assert whole.status == "ok", whole.reasons
+    found = register_stores(*pair(missing), RegisterSettings(), workers=1).transform
+    assert found.status == ("suspect" if len(missing) == 1 else "failed")
+    assert found.reasons[-1].startswith(f"{len(missing)} of 256 tiles of post.tif ")
+    if not found.failed:
+        assert np.abs(found.matrix - MAP.matrix)[:2, 2].max() < 0.05
+
+
+def test_an_image_of_which_nothing_is_stored_is_refused_by_name():
+    every = [(r, c) for r in range(16) for c in range(16)]
+    (told,) = register_stores(*pair(every), RegisterSettings(), workers=1).transform.reasons
+    assert told.startswith("post.tif holds no pixels: none of its 256 tiles is stored.")
+
+
+def test_a_refusal_for_other_reasons_names_what_is_not_stored_as_well(monkeypatch):
+    monkeypatch.setattr("unglow.workflow.stages.register._cached", lambda store: store)
+    post = Image(on_glass(glow(5)), [(7, col) for col in range(4, 9)], "post.tif")
+    found = register_stores(post, pair()[1], RegisterSettings(), workers=1).transform
+    assert found.status == "failed"
+    assert found.reasons[-1] == (
+        "5 of 256 tiles of post.tif are not stored: copy the file again from its source if it was "
+        "cut off."
+    )
