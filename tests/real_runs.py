@@ -14,6 +14,7 @@ import loaded_snakemake
 import pytest
 
 from unglow.core.errors import UnglowError
+from unglow.reporting.multiqc import JOBS
 from unglow.telemetry.attempt_files import attempt_files, read_ends
 from unglow.workflow.batch import Batch
 
@@ -90,7 +91,7 @@ def bytes_of(results: Path) -> dict[str, str]:
         if path.is_file()
         and path.relative_to(results).parts[0] not in skipped
         and len(path.relative_to(results).parts) > 1
-        and path.name != ".snakemake_timestamp"
+        and path.name not in (".snakemake_timestamp", Path(JOBS).name)
     }
 
 
