@@ -27,7 +27,7 @@ rule register:
         runtime=runtime("register"),
         attempt=this_attempt,
     params:
-        version=10,
+        version=11,
         settings=of_batch(job_params.register_settings),
     script:
         "../scripts/register.py"

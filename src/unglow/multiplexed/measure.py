@@ -206,8 +206,11 @@ class _Tally:
         evidence = Evidence(self._statistics, cells, self._transform, expected_gain=self._expected)
         scale = estimate(evidence, settings)
         shift = self._matcher.shift(self.matches)
-        doubts = [disagreement(scale, evidence), shift_doubt(shift, suspect_px)]
-        reasons = (*scale.reasons, *(one for one in doubts if one is not None))
+        found, shifted = disagreement(scale, evidence), shift_doubt(shift, suspect_px)
+        about_gain = [] if found is None else [found.sentence]
+        doubts = about_gain if found is not None and found.is_doubt else []
+        notes = (*scale.notes, *(about_gain if not doubts else []))
+        reasons = (*scale.reasons, *doubts, *filter(None, [shifted]))
         for method in scale.methods.values():
             method.details["expected_gain"] = self._expected
             method.details["range"] = list(self._looks[0].range)
@@ -216,7 +219,9 @@ class _Tally:
         # 32 bits hold the counts of a sample: many markers are kept
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
         statistics = JointStatistics.restored(self._statistics.parameters, small)
-        return Measured(replace(scale, reasons=reasons), statistics, shift, self._expected)
+        return Measured(
+            replace(scale, reasons=reasons, notes=notes), statistics, shift, self._expected
+        )
 
 
 def _within(shape: tuple[int, int]) -> Transform:
