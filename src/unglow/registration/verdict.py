@@ -43,7 +43,9 @@ _STEEP = 0.15
 """A field of one section hardly changes areas by more than this share."""
 _KNOWN = 0.5
 """Where the estimated error of the map is below this part of `suspect_px`, residuals beyond it are
-noise of single blocks."""
+noise of single blocks. Of 60 random pairs, the 95th percentile of the true error was at most 2.3
+times the estimated one, and 1.6 times where that is above 0.1 px (`benchmarks/registration
+robustness`)."""
 _PIXEL_SIZE_ERROR = 1.05
 """Pixel sizes in headers are hardly better than this factor."""
 
