@@ -14,7 +14,6 @@ import loaded_snakemake
 import pytest
 
 from unglow.core.errors import UnglowError
-from unglow.reporting.multiqc import JOBS
 from unglow.telemetry.attempt_files import attempt_files, read_ends
 from unglow.workflow.batch import Batch
 
@@ -84,14 +83,14 @@ def refusal(directory: Path, *words: str) -> str:
 
 def bytes_of(results: Path) -> dict[str, str]:
     """Digest of every result file of every pair, by its path below the results directory."""
-    skipped = ("telemetry", "benchmarks", "digests", "report_files")
+    skipped = ("telemetry", "benchmarks", "digests", "multiqc", "report_files")
     return {
         str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(results.rglob("*"))
         if path.is_file()
         and path.relative_to(results).parts[0] not in skipped
         and len(path.relative_to(results).parts) > 1
-        and path.name not in (".snakemake_timestamp", Path(JOBS).name)
+        and path.name != ".snakemake_timestamp"
     }
 
 
