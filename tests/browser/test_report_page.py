@@ -202,12 +202,15 @@ def batch(made, tab):
          "gain_high95": f"{1.31 + n / 1000:.3f}", "candidates": str(100 - n),
          "density_per_mm2": str(20 + n), "density_low95": str(10 + n),
          "density_high95": str(40 + n),
+         "spoilt_share": "0", "spoilt_reasons": "",
          "group": "wet" if n < 12 else "dry", "date": f"2026-11-{n + 1:02d}"}
         for n in range(30)
     ]  # fmt: skip
     rows[17] |= {"status": "failed", "reasons": f"no overlap {NASTY}", "gain": "", "candidates": ""}
     rows[5]["gain"], rows[9]["status"] = "2.500", "suspect"
     rows[5]["gain_high95"] = "2.510"
+    rows[3] |= {"spoilt_share": "0.024", "spoilt_reasons": "lost 0.021, out of focus 0.0028"}
+    rows[8] |= {"spoilt_share": "0.0005", "spoilt_reasons": "lost 0.0005"}
     summary(made.results, *rows)
     head = "by\tgroup\tdye\tunit\tdensity\tdensity_low95\tdensity_high95\n"
     (made.results / "groups.tsv").write_text(f"{head}group\twet\tDAPI\tmm2\t25\t15\t45\n")
@@ -223,6 +226,13 @@ def batch(made, tab):
 
 
 NAMES = "[...document.querySelectorAll('.batch .line')].map((l) => l.dataset.name.slice(0, 3))"
+
+
+CHOOSE = (
+    "(name, value) => { const one = [...document.querySelectorAll('.controls select')]"
+    ".find((s) => s.ariaLabel.endsWith(name)); one.value = value;"
+    " one.dispatchEvent(new Event('change')); }"
+)
 
 
 def test_of_many_pairs_those_that_need_a_look_come_first(batch):
@@ -253,22 +263,31 @@ def test_many_pairs_are_sorted_and_filtered(batch):
     assert batch.run(NAMES)[-1] == "s17"  # without a number: last either way
     head("state")
     assert batch.run(NAMES)[0] == "s17"
-    choose = (
-        (
-            "(name, value) => {{ const one = [...document.querySelectorAll('.controls select')]"
-            ".find((s) => s.ariaLabel.endsWith(name)); one.value = value;"
-            " one.dispatchEvent(new Event('change')); }}"
-        )
-        .replace("{{", "{")
-        .replace("}}", "}")
-    )
-    batch.run(f"({choose})('group', 'wet')")
+    batch.run(f"({CHOOSE})('group', 'wet')")
     assert len(batch.run(NAMES)) == 12
     assert "12 of 30 pairs" in batch.text
     plotted = "new Set([...document.querySelectorAll('.pt')].map((p) => p.dataset.n)).size"
     assert batch.run(plotted) == 12
-    batch.run(f"({choose})('status', 'unlike the others')")
+    batch.run(f"({CHOOSE})('status', 'unlike the others')")
     assert batch.run(NAMES) == ["s05"]
+
+
+def test_spoilt_shares_are_a_column_a_filter_and_a_sentence(batch):
+    heads = batch.run("[...document.querySelectorAll('.heads button')].map((b) => b.textContent)")
+    cells = (
+        "[...document.querySelectorAll('.batch .line')].map((l) => "
+        f"[l.dataset.name.slice(0, 3), l.children[{heads.index('spoilt')}].textContent])"
+    )
+    told = dict(batch.run(cells))
+    assert (told["s03"], told["s08"], told["s00"]) == ("2.4 %", "< 0.1 %", "0 %")
+    batch.run(f"({CHOOSE})('spoilt places', 'any spoilt place')")
+    assert batch.run(NAMES) == ["s03", "s08"]
+    batch.run(f"({CHOOSE})('spoilt places', 'out of focus')")
+    assert batch.run(NAMES) == ["s03"]
+    batch.run("document.querySelector('.batch .line').click()")
+    sentence = "2.4 % of the section is spoilt and left out: lost 2.1 %, out of focus 0.28 %."
+    assert sentence in batch.run("document.querySelector('.batch .pair').textContent")
+    assert batch.complaints == []
 
 
 def test_a_row_of_many_opens_by_keys_and_shows_pictures_beside_the_page(batch):

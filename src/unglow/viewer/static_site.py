@@ -19,6 +19,7 @@ from unglow.export.targets import whole_directory
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.reporting.html.live_answers import FileBody, Request
 from unglow.reporting.html.live_site import Source
+from unglow.spoilt.saved_places import ARTEFACTS
 from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.page_files import page_files
 from unglow.viewer.site import Viewer
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from unglow.reporting.html.live_answers import Answer
     from unglow.viewer.layers import Layer
 
-_TABLES = ("candidates.json", "blocks.json", "arrows.json")
+_TABLES = ("candidates.json", "blocks.json", "arrows.json", ARTEFACTS)
 _TOLD = ("review.json", "regions.geojson")
 # The directories of an absolute path in a sentence.
 _DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")

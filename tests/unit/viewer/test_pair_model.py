@@ -12,6 +12,8 @@ from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made
 from seeing import Seen
 
 from unglow.io.candidates_csv import read_candidates
+from unglow.spoilt.outlines import write_places
+from unglow.spoilt.places import Places
 from unglow.transform import load
 from unglow.viewer.pairs import Pair, pairs_of
 
@@ -110,6 +112,27 @@ def test_tables_are_numbers(seen, finished):
     blocks = seen.json(PAIR + "blocks.json")
     first = dict(zip(blocks["columns"], blocks["rows"][0], strict=True))
     assert (first["x"], first["dx"], first["used"]) == (10, 0.125, 1)
+
+
+def test_spoilt_places_are_told_as_they_are_in_their_file(finished, tmp_path):
+    results = tmp_path / "results"
+    shutil.copytree(finished, results)
+    place = results / "S1/DAPI/artefacts.geojson"
+    labels = np.zeros((22, 35), np.int32)
+    labels[5:14, 8:18] = 1
+    places = Places(32, labels, np.zeros(1, np.uint8), np.ones(1, np.float32), {}, 0.0, 770)
+    write_places(place, places, SHAPE)
+    with Seen(results) as shown:
+        told = shown.json(PAIR + "artefacts.geojson")
+        assert told == json.loads(place.read_text())
+        assert told["features"][0]["properties"]["reason"] == "not stored"
+        place.write_text('{"features": [{}]}')
+        answer, body = shown.ask(PAIR + "artefacts.geojson")
+        assert answer.status == 500
+        assert "artefacts.geojson is damaged" in json.loads(body)["error"]
+        place.unlink()  # as in results of versions that did not look for them
+        assert shown.json(PAIR + "artefacts.geojson")["features"] == []
+        assert shown.json("pair/S2~DAPI/artefacts.geojson")["features"] == []
 
 
 def test_long_tables_are_whole(finished, tmp_path):

@@ -68,3 +68,6 @@ def test_no_file_of_the_folder_holds_an_absolute_path(work, tmp_path, computed):
     assert pair["layers"][0]["url"] == "layers/post.zarr"
     regions = json.loads((folder / "pair" / "S1~DAPI" / "regions.geojson").read_text())
     assert regions["features"][0]["properties"]["name"] == "bubble"
+    for pair in ("S1~DAPI", "S2~DAPI"):
+        spoilt = json.loads((folder / "pair" / pair / "artefacts.geojson").read_text())
+        assert spoilt == {"type": "FeatureCollection", "features": []}

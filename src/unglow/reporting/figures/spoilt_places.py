@@ -44,14 +44,20 @@ def draw_places(figure: Figure, axes: Axes, places: Sequence[SavedPlace]) -> Non
 
     The hatches are thin, so that what lies below them is seen. Nothing is drawn without places.
     """
+    handles = hatch_places(axes, places)
+    if handles:
+        with mpl.rc_context({"hatch.linewidth": _THIN}):
+            _name_reasons(figure, handles)
+
+
+def hatch_places(axes: Axes, places: Sequence[SavedPlace]) -> list[Artist]:
+    """Hatch places on axes in level-0 px; return an entry for a legend for each reason."""
     with mpl.rc_context({"hatch.linewidth": _THIN}):
-        handles = [
+        return [
             _hatch(axes, reason, [place for place in places if place.reason == reason])
             for reason in (*HATCHES, *sorted({p.reason for p in places} - HATCHES.keys()))
             if any(place.reason == reason for place in places)
         ]
-        if handles:
-            _name_reasons(figure, handles)
 
 
 def _hatch(axes: Axes, reason: str, places: Sequence[SavedPlace]) -> Artist:

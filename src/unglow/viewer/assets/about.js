@@ -21,7 +21,7 @@ export class AboutPanel {
 }
 
 // What is said above already, or says nothing to people.
-const HIDDEN = ["status", "reasons", "reason", "version", "path", "sha256"];
+const HIDDEN = ["status", "reasons", "reason", "version", "path", "sha256", "largest", "widths", "below_share"];
 // Significant digits where three say too little: a scale is near 1.
 const DIGITS = { scale: 6 };
 

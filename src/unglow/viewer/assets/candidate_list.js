@@ -34,6 +34,7 @@ export const FLAGS = {
   saturated: "post is saturated: brighter than measured",
   misregistered: "the error of the map counts for more than noise there",
   outside: "not on the section; not counted",
+  beside_spoilt: "next to a spoilt place; not counted",
 };
 const NOT_COUNTED = ["outside", "beside_spoilt"];
 

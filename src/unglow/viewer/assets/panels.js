@@ -6,11 +6,12 @@ import { CandidatesPanel } from "./candidates.js";
 import { button, el, fill } from "./elements.js";
 import { LandmarksPanel } from "./landmarks.js";
 import { RegionsPanel } from "./regions.js";
+import { SpoiltPanel } from "./spoilt.js";
 
 export class Panels {
   constructor(app) {
     this.app = app;
-    this.all = [new AboutPanel(app), new CandidatesPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
+    this.all = [new AboutPanel(app), new CandidatesPanel(app), new SpoiltPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
     this.tabs = el("div", { class: "tabs", role: "tablist" });
     this.body = el("div", { class: "body" });
     this.element = el("aside", { class: "panels" }, this.tabs, this.body);

@@ -1,8 +1,9 @@
-// Regions over an image: what is excluded is hatched, what is analysed outlined.
+// Regions over an image: what is excluded and what is spoilt is hatched, what is analysed outlined.
 
 import { boxOf, cornerOf, pathOf } from "./outlines.js";
 
-const COLOURS = { exclude: "#ff5d55", analyse: "#46d369", "": "#b8c2cc" };
+const COLOURS = { exclude: "#ff5d55", analyse: "#46d369", spoilt: "#ff9f43", "": "#b8c2cc" };
+const HATCHED = ["exclude", "spoilt"];
 const HATCH = 9;
 const hatches = new Map();
 
@@ -14,8 +15,8 @@ export function drawRegions(context, regions, toScreen, chosen, [width, height])
     if (!isSeen(region.box, toScreen, width, height)) continue;
     const path = new Path2D();
     path.addPath(region.path, onScreen(region.box, toScreen));
-    if (region.kind === "exclude") {
-      context.fillStyle = hatch(context, COLOURS.exclude);
+    if (HATCHED.includes(region.kind)) {
+      context.fillStyle = hatch(context, COLOURS[region.kind]);
       context.fill(path, "evenodd");
     }
     for (const [line, style] of [[region === chosen ? 6 : 4, "rgb(0 0 0 / 0.55)"], [region === chosen ? 3 : 1.7, COLOURS[region.kind]]]) {

@@ -7,7 +7,7 @@ import { saveCrop, saveLink, savePicture } from "./picture.js";
 import { number } from "./status.js";
 
 const BLURS = [0, 0.5, 1, 1.5, 2, 3, 5, 8];
-const MARKS = [["candidates", "candidates"], ["blocks", "residual blocks"], ["arrows", "displacement"], ["regions", "regions"]];
+const MARKS = [["candidates", "candidates"], ["blocks", "residual blocks"], ["arrows", "displacement"], ["regions", "regions"], ["spoilt", "spoilt places"]];
 
 export class Toolbar {
   constructor(app) {

@@ -19,6 +19,7 @@ const NUMBERS = [
   { key: "candidates", name: "candidates", rem: 5.4, show: px },
   { key: "candidates_fdr", name: "FDR", rem: 3.8, show: share, title: "Estimated share of false candidates" },
   { key: "density_per_mm2", name: "density", rem: 6.9, unit: "per mm²", show: px, ends: ["density_low95", "density_high95"] },
+  { key: "spoilt_share", name: "spoilt", rem: 4.1, show: share, title: "Share of the section that is spoilt and left out" },
   { key: "seconds", name: "time", rem: 5.6, show: seconds, title: "Sum over the jobs of the pair, or of a marker's slide" },
   { key: "peak_mb", name: "memory", rem: 4.4, show: mb, title: "Peak of the largest job" },
 ];
@@ -31,12 +32,15 @@ function unlikeText(outlier, pair, model) {
   }).join(", ");
 }
 
+const ANY_REASON = "any spoilt place";
+
 class Batch {
   constructor(view) {
     this.view = view;
     this.text = "";
     this.status = "";
     this.chosen = {}; // group column: value
+    this.spoilt = ""; // a reason, or ANY_REASON
     this.by = { column: null, down: false };
     this.opened = new Set();
     this.lines = new Map(); // by name: the row's element, and what it was made of
@@ -107,6 +111,7 @@ class Batch {
     };
     const statuses = [...new Set(rows.map((r) => r.pair.status))];
     const known = (key) => [...new Set(rows.map((r) => r.pair[key]).filter(isKnown))].sort();
+    const reasons = [...new Set(rows.flatMap((r) => spoiltParts(r.pair).map(([reason]) => reason)))].sort();
     const slides = this.model.slides ? ["sample"] : [];
     const label = (key) => (slides.length && { sample: "slide", dye: "marker" }[key]) || key;
     const groups = [...slides, "dye", ...this.model.batch.groups].map((key) => [key, known(key)]).filter(([, values]) => values.length > 1);
@@ -114,6 +119,7 @@ class Batch {
       fill(this.controls, search,
         select("Show pairs with status", "every status", [...statuses, "unlike the others"], this.status, (v) => { this.status = v; }),
         groups.map(([key, values]) => select("Show pairs of " + label(key), "every " + label(key), values, this.chosen[key], (v) => { this.chosen[key] = v; })),
+        reasons.length ? select("Show pairs with spoilt places", "spoilt or not", [ANY_REASON, ...reasons], this.spoilt, (v) => { this.spoilt = v; }) : null,
         this.count);
     }
     fill(this.heads, this.columns.map((column) => this.head(column)));
@@ -135,7 +141,9 @@ class Batch {
     const asked = Object.entries(this.chosen).filter(([, value]) => value);
     return this.rows.filter((r) => {
       const status = !this.status || r.pair.status === this.status || (this.status === "unlike the others" && r.outlier.length);
-      return status && asked.every(([key, value]) => r.pair[key] === value) && (r.name + " " + this.why(r)).toLowerCase().includes(this.text);
+      const parts = spoiltParts(r.pair);
+      const spoilt = !this.spoilt || (this.spoilt === ANY_REASON ? parts.length > 0 : parts.some(([reason]) => reason === this.spoilt));
+      return status && spoilt && asked.every(([key, value]) => r.pair[key] === value) && (r.name + " " + this.why(r)).toLowerCase().includes(this.text);
     });
   }
 

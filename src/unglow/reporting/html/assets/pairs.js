@@ -100,6 +100,17 @@ const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, st
 
 const containedCard = (r, view, canLook) => contained("The card of " + r.name, () => pairCard(r, view, canLook));
 
+// Reasons for spoilt places, each with its share of the section, the largest first.
+function spoiltParts({ spoilt_reasons: text }) {
+  if (!isKnown(text)) return [];
+  return text.split(", ").map((part) => [part.slice(0, part.lastIndexOf(" ")), Number(part.slice(part.lastIndexOf(" ") + 1))]);
+}
+
+function spoiltText(pair) {
+  const parts = spoiltParts(pair).map(([reason, share]) => reason + " " + percent(share));
+  return percent(Number(pair.spoilt_share)) + " of the section is spoilt and left out: " + parts.join(", ") + ".";
+}
+
 function pairCard({ pair, n, state, outlier }, view, canLook) {
   const share = (v) => (isKnown(v) ? percent(Number(v)) : null);
   const both = (a, b) => (isKnown(pair[a]) ? pair[a] + " px, " + pair[b] + " px" : null);
@@ -130,6 +141,7 @@ function pairCard({ pair, n, state, outlier }, view, canLook) {
     pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
     outlier.length ? el("p", { class: "message" }, "Unlike the other pairs of its dye: " + unlikeText(outlier, pair, view.model) + ".") : null,
     pair.notes ? el("p", { class: "message" }, pair.notes) : null,
+    spoiltParts(pair).length ? el("p", { class: "message" }, spoiltText(pair)) : null,
     el("div", { class: "columns" }, numbers, el("div", {}, view.viewer.strip(n, nameOf(pair)))));
 }
 

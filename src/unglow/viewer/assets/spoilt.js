@@ -1,0 +1,154 @@
+// Spoilt places of post, which the search leaves out: a list, and hatched over the images; each says why and how strongly.
+
+import { el, fill } from "./elements.js";
+import { boxOf, pathOf, regionOf } from "./outlines.js";
+import { attendTo } from "./pointer.js";
+import { drawRegions } from "./region_marks.js";
+import { number } from "./status.js";
+
+// So many of them, the largest, have a row.
+const MOST_ROWS = 300;
+const WHY = {
+  "not stored": "post has the lowest value of the image there: the tile was not written",
+  lost: "post is as dark as beside the section: tissue was torn off",
+  moved: "structures are shifted against the map",
+  debris: "post is brighter throughout: dust, a fold, or other tissue on top",
+  "gain off": "post is brighter or darker in proportion to pre: bleaching, or uneven light",
+  "out of focus": "structures are softer or sharper in post than in pre",
+  "unlike pre": "the difference is rougher than noise explains",
+};
+const WRONG = "Wrongly left out? Draw a region of class analyse over it, and use it in the workflow.";
+
+export class SpoiltPanel {
+  name = "spoilt";
+  title = "Spoilt";
+
+  constructor(app) {
+    Object.assign(this, { app, all: [], chosen: null, problem: "", home: "" });
+    this.state = el("p", { class: "state", role: "status" });
+    this.list = el("div", { class: "spoilt-places" });
+    this.element = el("div", {}, this.state, this.list);
+  }
+
+  // Results of versions that did not look for spoilt places say nothing of them.
+  isThere() {
+    const { pair } = this.app;
+    return Boolean(pair && pair.detection && pair.detection.spoilt);
+  }
+
+  async fill() {
+    Object.assign(this, { all: [], chosen: null, problem: "", home: this.app.home });
+    if (!this.isThere()) return;
+    this.show();
+    const { home } = this;
+    try {
+      const { features } = await this.app.get(home + "artefacts.geojson");
+      if (home === this.home) this.all = features.map(placeOf);
+    } catch (error) {
+      if (home === this.home) this.problem = error.message;
+    }
+    if (home === this.home) this.show();
+  }
+
+  get isOpen() {
+    return this.app.panels.open === this;
+  }
+
+  // ------------------------------------------------------------------ what is in the panel
+
+  show() {
+    fill(this.list, this.all.slice(0, MOST_ROWS).map((place) => this.row(place)));
+    this.tell();
+  }
+
+  row(place) {
+    return el("button", { type: "button", class: "spoilt-place", "data-id": place.id, title: "Show it", "aria-pressed": String(place === this.chosen), onclick: () => this.zoomTo(place) },
+      el("i"), el("b", {}, place.reason), el("span", { class: "soft" }, this.size(place) + ", strength " + number(place.strength)));
+  }
+
+  size(place) {
+    const { area_px: px } = place, size = this.app.pair.pixel_size_um;
+    const um2 = size && px * size[0] * size[1];
+    return px + " px" + (size ? ", " + (um2 >= 1e5 ? number(+(um2 / 1e6).toPrecision(3)) + " mm²" : number(+um2.toPrecision(3)) + " µm²") : "");
+  }
+
+  tell() {
+    fill(this.state, this.problem || (this.chosen ? this.about(this.chosen) : this.summary()));
+    this.list.querySelectorAll(".spoilt-place").forEach((row) => row.setAttribute("aria-pressed", String(this.chosen !== null && row.dataset.id === this.chosen.id)));
+    this.app.redraw();
+  }
+
+  about(place) {
+    const strength = number(place.strength) + " times the scatter of the section";
+    return [el("b", {}, place.reason), WHY[place.reason] ? ": " + WHY[place.reason] + ". " : ". ", "Strength: " + strength + ". ", el("span", { class: "soft" }, WRONG)];
+  }
+
+  summary() {
+    const { spoilt, settings } = this.app.pair.detection;
+    if (settings && settings.spoilt === "never") return "Spoilt places were not looked for (detect.spoilt: never).";
+    if (!spoilt.places) return "No spoilt place was found.";
+    const share = number(+(100 * spoilt.share).toPrecision(2)) + " % of the section";
+    const more = spoilt.places > MOST_ROWS ? " The list has the " + MOST_ROWS + " largest." : "";
+    return share + " is spoilt and left out of the search, in " + spoilt.places + (spoilt.places === 1 ? " place." : " places.") + more + " Click one, in the list or in the image, to see why.";
+  }
+
+  // ------------------------------------------------------------------ what is done
+
+  choose(place) {
+    this.chosen = place;
+    if (place) this.mark();
+    this.tell();
+  }
+
+  mark() {
+    const { address } = this.app;
+    const marks = address.get("marks").split(",").filter(Boolean);
+    if (!marks.includes("spoilt")) address.set({ marks: [...marks, "spoilt"].join(",") });
+  }
+
+  zoomTo(place) {
+    this.choose(place);
+    const { x0, y0, x1, y1 } = boxOf(place);
+    const [pane] = this.app.panes;
+    if (!pane) return;
+    const zoom = 0.5 * Math.min(pane.element.clientWidth / (x1 - x0), pane.element.clientHeight / (y1 - y0));
+    this.app.go({ x: (x0 + x1) / 2, y: (y0 + y1) / 2, zoom: Math.min(zoom, 8) });
+  }
+
+  // ------------------------------------------------------------------ over the images
+
+  attend(pane) {
+    attendTo(pane, {
+      isOn: () => this.isOpen && Boolean(this.app.shown),
+      draws: () => false,
+      grab: () => null,
+      click: (_, place) => this.click(pane, place),
+    });
+  }
+
+  click(pane, [x, y]) {
+    const { layer } = this.app.shown[this.app.panes.indexOf(pane)];
+    const at = this.app.toPost(layer, { x, y });
+    this.choose(this.all.find((place) => measure.isPointInPath((place.path ||= pathOf(place)), at.x, at.y, "evenodd")) || null);
+  }
+
+  draw(pane, context, { inPost, kinds, width, height }) {
+    const { app } = this;
+    if (!kinds.includes("spoilt") || !this.all.length || !(inPost || app.pair.matrix)) return;
+    const { layer } = app.shown[app.panes.indexOf(pane)];
+    const toScreen = (x, y) => {
+      const place = app.fromPost(layer, { x, y });
+      return pane.screenAt(place.x, place.y);
+    };
+    for (const place of this.all) place.name = place === this.chosen ? place.reason : "";
+    drawRegions(context, this.all, toScreen, this.chosen, [width, height]);
+  }
+}
+
+const measure = document.createElement("canvas").getContext("2d");
+
+// A place as regions are drawn: it cannot be changed.
+function placeOf(feature, n) {
+  const { reason, strength, area_px } = feature.properties;
+  return { ...regionOf(feature), id: String(n), kind: "spoilt", reason, strength, area_px, isEditable: false };
+}
