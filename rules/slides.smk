@@ -33,7 +33,7 @@ rule slide_register:
         runtime=runtime("slide_register"),
         attempt=this_attempt,
     params:
-        version=2,
+        version=3,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
     script:
@@ -68,7 +68,7 @@ rule slide_scale:
         disk_streams=1,
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
         suspect_px=batch.settings["register"]["suspect_px"],

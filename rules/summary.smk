@@ -15,6 +15,10 @@ rule summary:
             category="Summary",
             labels={"figure": "all pairs"},
         ),
+        out.run("multiqc/unglow_general_mqc.json"),
+        out.run("multiqc/unglow_pairs_mqc.json"),
+        out.run("multiqc/unglow_spoilt_mqc.json"),
+        out.run("multiqc/unglow_jobs_mqc.json"),
     log:
         out.record("logs", "summary", "run"),
         telemetry=out.record("telemetry", "summary", "run"),

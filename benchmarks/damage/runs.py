@@ -68,7 +68,7 @@ def _run(cases: list[Case], place: Path, jobs: int, runs: dict[str, dict[str, st
     for case in cases:
         (work / "raw" / case.name).symlink_to((place / "raw" / case.name).resolve())
     for found, config in runs.items():
-        say(f"running {len(cases)} pairs of {place.name}{' without the finder' if config else ''}")
+        say(f"{place.name}: running {len(cases)} pairs{' without the finder' if config else ''}")
         words = snakemake_words(jobs, {"allow_failed": "true", **config})
         _, text = run(*words, "--until", "detect", "summary", directory=work)
         summary = work / "results" / "summary.tsv"

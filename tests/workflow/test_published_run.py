@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from real_runs import bytes_of, command, snakemake
 
+from unglow.reporting.multiqc import FILES
+
 pytestmark = pytest.mark.workflow
 WHOLE = re.compile(r"No problems found: (\d+) files are as they were written\.\nNot checked: .+\n")
 
@@ -151,17 +153,18 @@ def test_tables_verdict_and_report_of_a_run_are_compared_and_written_again(
     done = command(results, "sha256sum", "--check", "--strict", "--quiet",
                    *sorted(results.glob("digests/*.sha256")))  # fmt: skip
     assert (done.code, done.text) == (0, "")
-    for name in ("summary.tsv", "verdict.txt", "report.html"):
+    spoilt = ("summary.tsv", "multiqc/unglow_jobs_mqc.json", "verdict.txt", "report.html")
+    for name in spoilt:
         os.truncate(results / name, 10)
     code, text = verify(small_work)
     assert code == 1
-    for name in ("summary.tsv", "verdict.txt", "report.html"):
+    for name in spoilt:
         assert f"results/{name} is not as it was published; delete it" in text
     assert verify(small_work, "--repair")[0] == 1
     assert snakemake(small_work).jobs() == {"summary": 1, "verdict": 1}
     assert (results / "report.html").is_file()
     assert verify(small_work)[0] == 0
-    for name in ("summary.tsv", "verdict.txt"):
+    for name in ("summary.tsv", *FILES[:-1], "verdict.txt"):
         assert (results / name).read_bytes() == (small_finished / "results" / name).read_bytes()
     (results / "report.html").write_text("changed")
     code, text = verify(small_work, "--repair")

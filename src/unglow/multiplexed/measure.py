@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -134,10 +134,24 @@ def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
 
 TOLERANCE = 0.05
 """Exposure times are believed to such a part of the gain: shutters, lamps and bleaching."""
+FAR = 1.5
+"""A gain that is more than so many times the expected one, or less than one part of so many, is
+more than lamps, filters and bleaching explain: an exposure time or the background is wrong, or
+stain all over the section is in the gain."""
 
 
-def disagreement(scale: Scale, evidence: Evidence) -> str | None:
-    """Return a sentence if a measured gain does not agree with the exposure times; else None.
+class Disagreement(NamedTuple):
+    """A sentence about a gain that exposure times do not promise, and whether it is a doubt.
+
+    It is none where the measured gain is subtracted, and less than `FAR` from the expected one.
+    """
+
+    sentence: str
+    is_doubt: bool
+
+
+def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
+    """Return what to say if a measured gain does not agree with the exposure times; else None.
 
     None also where no gain was found, so that nothing is subtracted.
     The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
@@ -151,24 +165,29 @@ def disagreement(scale: Scale, evidence: Evidence) -> str | None:
     low, high = measured.gain_ci95
     if low - TOLERANCE * expected <= expected <= high + TOLERANCE * expected:
         return None
-    return (
-        f"The exposure times promise a gain of {expected:.3g}, but {measured.gain:.3g} "
-        f"({low:.3g} to {high:.3g}) was measured: lamp, filters or bleaching differ between the "
-        f"two images, or an exposure time is wrong; {_what_to_do(scale)}."
-    )
-
-
-def _what_to_do(scale: Scale) -> str:
-    """Return what is subtracted, and what follows from that, as the end of a sentence."""
+    value, interval = f"{measured.gain:.3g}", f"{low:.3g} to {high:.3g}"
     if METHODS[scale.default].is_given:
-        return (
-            f"{scale.chosen.gain:.3g} is subtracted (method {scale.default}), but the measured "
-            "gain is the one to believe: to subtract that, put linear first in scale.methods"
+        sentence = (
+            f"The exposure times promise a gain of {expected:.3g}, but {value} ({interval}) was "
+            "measured: lamp, filters or bleaching differ between the two images, or an exposure "
+            f"time is wrong; {scale.chosen.gain:.3g} is subtracted (method {scale.default}), but "
+            "the measured gain is the one to believe: to subtract that, put linear first in "
+            "scale.methods."
         )
-    return (
-        f"the measured gain is subtracted (method {scale.default}), and the one to believe unless "
-        "the marker's figure shows otherwise; if an exposure time is wrong, correct it"
+        return Disagreement(sentence, is_doubt=True)
+    if low >= FAR * expected or high <= expected / FAR:
+        sentence = (
+            f"Measured gain {value} ({interval}) is far from the {expected:.3g} expected from "
+            "exposure times: an exposure time or the background channel is wrong, or stain all "
+            "over the section is in the gain. The measured gain was used: look at the marker's "
+            "figure."
+        )
+        return Disagreement(sentence, is_doubt=True)
+    sentence = (
+        f"Measured gain {value} ({interval}) differs from the {expected:.3g} expected from "
+        "exposure times. The measured gain was used."
     )
+    return Disagreement(sentence, is_doubt=False)
 
 
 def _measured_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
@@ -373,8 +392,11 @@ class _Tally:
         evidence = Evidence(self._statistics, cells, self._transform, expected_gain=self._expected)
         scale = estimate(evidence, settings)
         shift = self._matcher.shift(self.matches)
-        doubts = [disagreement(scale, evidence), shift_doubt(shift, suspect_px)]
-        reasons = (*scale.reasons, *(one for one in doubts if one is not None))
+        found, shifted = disagreement(scale, evidence), shift_doubt(shift, suspect_px)
+        about_gain = [] if found is None else [found.sentence]
+        doubts = about_gain if found is not None and found.is_doubt else []
+        notes = (*scale.notes, *(about_gain if not doubts else []))
+        reasons = (*scale.reasons, *doubts, *filter(None, [shifted]))
         for method in scale.methods.values():
             method.details["expected_gain"] = self._expected
             method.details["range"] = list(self._looks[0].range)
@@ -383,7 +405,9 @@ class _Tally:
         # 32 bits hold the counts of a sample: many markers are kept
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
         statistics = JointStatistics.restored(self._statistics.parameters, small)
-        return Measured(replace(scale, reasons=reasons), statistics, shift, self._expected)
+        return Measured(
+            replace(scale, reasons=reasons, notes=notes), statistics, shift, self._expected
+        )
 
 
 def _within(shape: tuple[int, int]) -> Transform:

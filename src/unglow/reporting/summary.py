@@ -24,7 +24,7 @@ from unglow.io.candidates_csv import check_report
 from unglow.photometry.difference_histogram import load_of
 from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
-from unglow.reporting import groups
+from unglow.reporting import groups, multiqc
 from unglow.reporting.columns import (
     interval_columns,
     registration_columns,
@@ -188,9 +188,9 @@ def write_summary(
     results: Path,
     target: Path,
 ) -> list[dict[str, Any]]:
-    """Write summary.tsv, and groups.tsv beside it if pairs have groups; return the rows.
+    """Write summary.tsv, groups.tsv beside it if pairs have groups, and what MultiQC reads.
 
-    A file that would not change keeps its time. The digests of both are written last.
+    Returns the rows. A file that would not change keeps its time. Digests are written last.
     """
     summary = rows(entries, problems, results)
     write_changed_text(target, table(summary))
@@ -199,7 +199,8 @@ def write_summary(
         write_changed_text(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
         beside.unlink(missing_ok=True)
-    tables = [target, *([beside] if pools else [])]
+    for_multiqc = multiqc.write([texts(row) for row in summary], results)
+    tables = [target, *([beside] if pools else []), *for_multiqc]
     digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
 
@@ -274,7 +275,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     return {
         "status": status,
         "reasons": reasons,
-        "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
+        "notes": " ".join([*transform.notes, *scale.notes, *reviewed.pop("notes", ())]),
         "channels": "+".join(plan["choice"].get("names", ())),
         "images": plan["read"],
         **registration_columns(transform),

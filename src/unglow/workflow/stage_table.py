@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from unglow.core.digests import FOLDER, SUFFIX
+from unglow.reporting import multiqc
 from unglow.workflow.paths import FIGURES, REGISTRATION_FIGURES, store
 
 SMALL_MB, FIGURES_MB = 1, 5
@@ -134,7 +135,7 @@ STAGES = {
     "slide_figures": Stage(
         "slide", 4, 1, Time(2.4), "slide figures", _SLIDE_FIGURES, ("slide_subtract",)
     ),
-    "summary": Stage("run", 5, 1, Time(0.15), SMALL_MB, ("summary.tsv",)),
+    "summary": Stage("run", 5, 1, Time(0.15), SMALL_MB, ("summary.tsv", *multiqc.FILES)),
     "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, ("verdict.txt",)),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""

@@ -21,6 +21,7 @@ from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
 from unglow.photometry import gain_map
+from unglow.reporting import multiqc
 from unglow.review import REGIONS, REVIEW
 from unglow.transform import displacement
 from unglow.workflow.paths import CORRECTED
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 STORE = ".ome.zarr"
 _PICTURES = "report_files"
-_RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, _PICTURES)
+_RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, multiqc.FOLDER, _PICTURES)
 # What must be objects in the JSON of stages.
 _OBJECTS = {"plan.json": "images", "scale.json": "methods"}
 _AGAIN = "delete it and rerun the workflow to make it again"
@@ -89,6 +90,7 @@ def run_files(results: Path) -> list[Path]:
     found = (
         *results.iterdir(),
         *(results / digests.FOLDER).glob("*"),
+        *(results / multiqc.FOLDER).glob("*"),
         *(results / _PICTURES).rglob("*"),
     )
     return sorted(path for path in found if path.is_file() and not path.name.startswith("."))

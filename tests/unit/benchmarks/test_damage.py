@@ -170,9 +170,16 @@ def test_microbes_are_judged_where_post_shows_them(bench):
     assert (np.array(bright) > 0.6 * moved.microbes.peak[middle]).all()
 
 
-def test_a_moved_half_and_a_swap_are_known(bench):
-    half = truth([(100, 100), (100, 300)], {"kind": "half_moved", "strength": 40.0})
+def test_a_moved_half_and_a_swap_are_known(bench, tmp_path):
+    polygon = [[-0.5, 199.5], [399.5, 199.5], [399.5, 399.5], [-0.5, 399.5]]
+    damage = place(polygon, kind="half_moved", strength=40.0, rim_px=None)
+    half = truth([(100, 100), (100, 300)], damage)
     assert bench.judging.shown_microbes(half).tolist() == [[100, 100], [140, 300]]
+    path = table(tmp_path / "c.csv", (140, 301, 9, ""), (100, 300, 9, ""))
+    found = bench.judging.judge_list(half, path)
+    assert found.microbes.tolist() == [False, True]
+    assert found.outside.all()
+    assert found.false == 1
     swapped = truth([(100, 100)], place(None, kind="swap", rim_px=None))
     assert bench.judging.shown_microbes(swapped).max() < -1e5
 
@@ -345,7 +352,11 @@ def test_a_wrong_list_that_is_ok_is_a_missed_promise(bench, outcome):
     assert report([outcome(kind="undamaged", true=90, false=10), outcome(kind="swap")]) == 0
     assert report([wrong]) == 1
     assert report([replace(wrong, status="suspect")]) == 0
-    assert report([outcome(kind="dust:12", true=0, false=0)]) == 1
+    assert report([outcome(kind="dust:12", true=0, false=0, found=0)]) == 1
+    assert report([outcome(kind="swap", true=0, false=0, found=0, found_undamaged=0)]) == 1
+    few = {"kind": "gamma:0.7", "false": 0, "found_undamaged": 80}
+    assert report([outcome(**few, true=20, found=20)]) == 1
+    assert report([outcome(**few, true=21, found=21)]) == 0
 
 
 # ------------------------------------------------------------------------------- making, running

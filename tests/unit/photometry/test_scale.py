@@ -162,6 +162,18 @@ def test_a_manual_gain_is_taken_as_it_is():
     assert missing.methods["manual"].reason == "no manual gain is given for this pair."
 
 
+def test_a_method_without_a_gain_that_is_not_used_is_a_note():
+    scale = estimate(Evidence(section(1.5)), ScaleSettings(methods=("moffat", "manual")))
+    assert (scale.status, scale.default, scale.reasons) == ("ok", "moffat", ())
+    assert scale.notes == (
+        "manual, which is not used, gave no gain: no manual gain is given for this pair.",
+    )
+    handed_over = estimate(Evidence(section(1.5)), ScaleSettings(("exposure", "manual", "moffat")))
+    assert handed_over.default == "moffat"
+    assert [reason.split(":")[0] for reason in handed_over.reasons[:2]] == ["exposure", "manual"]
+    assert handed_over.notes == ()
+
+
 def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
     for name in ("a", "b"):
         estimate(Evidence(section(1.3)), ScaleSettings(RATIOS.methods, manual=1.2)).save(

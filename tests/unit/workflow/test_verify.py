@@ -14,6 +14,7 @@ from unglow.core import digests
 from unglow.core.files import write_json
 from unglow.io.zarr import StoreWriter, plan_layout
 from unglow.jobs.attempt_lock import leftovers, size_mb
+from unglow.reporting import multiqc
 from unglow.transform.displacement import save as save_field
 from unglow.workflow.verify import check_file, check_pair, check_store, contents, pair_directories
 
@@ -322,8 +323,12 @@ def run(sealed):
     picture = results / "report_files" / "S" / "D" / "post.jpg"
     picture.parent.mkdir(parents=True)
     picture.write_bytes(b"jpg")
+    for name in multiqc.FILES:
+        (results / name).parent.mkdir(exist_ok=True)
+        (results / name).write_text("{}\n")
     files = {
-        "summary": ["summary.tsv", "groups.tsv"],
+        "summary": ["summary.tsv", "groups.tsv", *multiqc.FILES[:-1]],
+        "multiqc_jobs": [multiqc.JOBS],
         "verdict": ["verdict.txt"],
         "report": ["report.html", picture],
     }
@@ -335,8 +340,11 @@ def run(sealed):
 @pytest.mark.parametrize(
     ("name", "removed"),
     [
-        ("summary.tsv", {"summary.tsv", "groups.tsv", "digests/summary.sha256"}),
-        ("groups.tsv", {"summary.tsv", "groups.tsv", "digests/summary.sha256"}),
+        *(
+            (name, {"summary.tsv", "groups.tsv", *multiqc.FILES[:-1], "digests/summary.sha256"})
+            for name in ("summary.tsv", "groups.tsv", multiqc.GENERAL)
+        ),
+        (multiqc.JOBS, {multiqc.JOBS, "digests/multiqc_jobs.sha256"}),
         ("verdict.txt", {"verdict.txt", "digests/verdict.sha256"}),
         *(
             (name, {"report.html", "report_files/S/D/post.jpg", "digests/report.sha256"})
@@ -346,7 +354,7 @@ def run(sealed):
 )
 def test_tables_verdict_and_report_of_a_run_are_compared(run, capsys, name, removed):
     assert main(["verify", str(run)]) == 0
-    assert "No problems found: 15 files" in capsys.readouterr().out
+    assert "No problems found: 19 files" in capsys.readouterr().out
     for content in ("changed", "", None):
         if content is None:
             (run / name).unlink()
@@ -366,10 +374,10 @@ def test_tables_verdict_and_report_of_a_run_are_compared(run, capsys, name, remo
 
 
 def test_a_run_of_an_older_version_has_a_report_with_digests_of_a_newer_one(run, capsys):
-    for job in ("summary", "verdict"):
+    for job in ("summary", "multiqc_jobs", "verdict"):
         digests.list_of(run, job).unlink()
     assert main(["verify", str(run)]) == 0
-    assert "Files without a digest: 3 (" in capsys.readouterr().out
+    assert "Files without a digest: 7 (" in capsys.readouterr().out
     digests.write(digests.list_of(run, "verdict"), [run / "verdict.txt"])
     assert main(["verify", str(run)]) == 1
     assert f"{run / 'summary.tsv'} has no digest" in capsys.readouterr().out

@@ -82,14 +82,19 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     failed, with a sentence, and another one becomes the default.
     """
     methods = {name: ESTIMATORS[name](evidence, settings) for name in settings.names}
-    reasons = [f"{name}: {r.reason}" for name, r in methods.items() if r.reason is not None]
+    failed = {name: r.reason for name, r in methods.items() if r.reason is not None}
+    reasons = [f"{name}: {reason}" for name, reason in failed.items()]
     good = [name for name, result in methods.items() if result.ok]
     roles = settings.bright_field
     if not good:
         return Scale(settings.first, methods, "failed", tuple(reasons), bright_field=roles)
     default = settings.first if settings.first in good else good[0]
-    if default != settings.first:
+    unused = [f"{name}, which is not used, gave no gain: {why}" for name, why in failed.items()]
+    if default == settings.first:
+        reasons = []
+    else:
         reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
+        unused = []
     about_light = pixel_warnings(evidence.stats, methods[default].gain, default)
     if evidence.bins is not None:
         reasons += copy_warnings(evidence.bins, integer=evidence.integer)
@@ -97,6 +102,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     notes = _notes(methods[default])
     if roles:
         about_light, notes = bright_field.doubts(roles), bright_field.notes(roles, evidence.stats)
+    notes += unused
     return Scale(
         default,
         methods,
