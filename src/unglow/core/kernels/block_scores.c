@@ -96,13 +96,15 @@ static void gather(const float *post, int64_t post_stride, const float *left, in
                 if (!(expected < top)) {
                     continue;
                 }
-                float sigma = sqrtf(above(post_shot * expected + post_read, least));
                 here++;
                 level += expected;
                 rest += more;
-                lost += seen <= dark_end && expected > dark_end + CLEAR * sigma;
-                on_floor += seen <= lowest && expected > lowest + (CLEAR + 1.0f) * sigma;
-                below += expected < lowest - CLEAR * sigma;
+                if (seen <= dark_end || expected < lowest) {
+                    float sigma = sqrtf(above(post_shot * expected + post_read, least));
+                    lost += seen <= dark_end && expected > dark_end + CLEAR * sigma;
+                    on_floor += seen <= lowest && expected > lowest + (CLEAR + 1.0f) * sigma;
+                    below += expected < lowest - CLEAR * sigma;
+                }
             }
             known += here;
             int64_t at = row * BINS + col;
