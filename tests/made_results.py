@@ -67,7 +67,8 @@ def made_pair(folder):
     written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)
     written.make(workers=1)
     written.residues["linear"].histogram.save(target.with_name("linear.histogram.npz"))
-    blocks = written.blocks
+    blocks = target.with_name("linear.blocks.npz")
+    written.blocks.save(blocks)
     inputs = DetectInputs(
         post, pre, images.aligned, open_store(target), scale, found, blocks=blocks
     )

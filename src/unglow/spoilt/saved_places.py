@@ -13,6 +13,7 @@ from unglow.core.files import open_file
 from unglow.core.json_shape import check_shape
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -21,21 +22,19 @@ if TYPE_CHECKING:
 
 ARTEFACTS = "artefacts.geojson"
 """Name of the file, beside candidates.csv."""
-_MOST_BYTES = 64 << 20
+_LONGEST_LINE = 32 << 20
+"""Bytes; a feature is a line, and the outline of a large place is long."""
+_HEAD, _END = b'{"type": "FeatureCollection", "features": [', b"]}"
 _RING = [[float, float], ...]
-_SHAPE = {
-    "features": [
-        {
-            "geometry": (
-                {"type": str, "coordinates": [_RING, ...]},
-                {"type": str, "coordinates": [[_RING, ...], ...]},
-            ),
-            "properties": {"reason": str, "strength": float, "area_px": int},
-        },
-        ...,
-    ],
+_FEATURE = {
+    "type": str,
+    "geometry": (
+        {"type": str, "coordinates": [_RING, ...]},
+        {"type": str, "coordinates": [[_RING, ...], ...]},
+    ),
+    "properties": {"reason": str, "strength": float, "area_px": int},
 }
-"""What is read of it, see `unglow.core.json_shape`."""
+"""What is read of a feature, see `unglow.core.json_shape`."""
 _MULTIPLE = "MultiPolygon"
 
 
@@ -67,26 +66,35 @@ def read_places(path: Path) -> list[SavedPlace]:
 
     StoreError if it is damaged.
     """
-    return [_place(feature) for feature in read_artefacts(path)["features"]]
+    return [_place(feature) for feature in _features(path)]
 
 
-def read_artefacts(path: Path) -> dict[str, Any]:
-    """Return the collection of features of a file, checked; an empty one if there is no file.
+def artefacts_json(path: Path) -> bytes:
+    """Return a file, checked, as JSON; a collection without features if there is no file.
 
     Results of versions that did not look for spoilt places have none. StoreError if it is damaged.
     """
+    lines = (json.dumps(feature, allow_nan=False).encode() for feature in _features(path))
+    return _HEAD + b",".join(lines) + _END
+
+
+def _features(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the features of a file, one by one: as objects they take ten times the file."""
     if not path.is_file():
-        return {"type": "FeatureCollection", "features": []}
-    with open_file(path) as stream:
-        data = stream.read(_MOST_BYTES + 1)
+        return
     try:
-        if len(data) > _MOST_BYTES:
-            raise damaged(path)
-        collection: dict[str, Any] = json.loads(data)
-        check_shape(collection, _SHAPE)
+        with open_file(path) as stream:
+            if stream.readline(len(_HEAD) + 2).strip() != _HEAD:
+                raise damaged(path)
+            while (line := stream.readline(_LONGEST_LINE)).strip() != _END:
+                if not line:  # the end is missing
+                    raise damaged(path)
+                if line.strip():
+                    feature = json.loads(line.strip().removesuffix(b","))
+                    check_shape(feature, _FEATURE)
+                    yield feature
     except (RecursionError, ValueError) as error:
         raise damaged(path) from error
-    return collection
 
 
 def _place(feature: dict[str, Any]) -> SavedPlace:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError
 from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer
 from unglow.reporting.html.page import as_json
-from unglow.spoilt.saved_places import ARTEFACTS, read_artefacts
+from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
 from unglow.viewer.chunk_memory import ChunkMemory, UnwantedError
 from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.crops import Crop, crop_answer, window_of
@@ -152,7 +152,7 @@ class Viewer:
             ),
             "blocks.json": lambda: Answer(JSON, blocks_json(pair.registered / "blocks.csv")),
             "arrows.json": lambda: _json(arrows(layers.transform)),
-            ARTEFACTS: lambda: _json(read_artefacts(pair.directory / ARTEFACTS)),
+            ARTEFACTS: lambda: Answer(JSON, artefacts_json(pair.directory / ARTEFACTS)),
             "crop.ome.tif": lambda: self._crop(pair, layers, request),
         }
         return made[name]() if name in made else _json(told.read(name))

@@ -10,7 +10,7 @@ import pytest
 from unglow.core.errors import StoreError
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import REASONS, Places
-from unglow.spoilt.saved_places import read_artefacts, read_places
+from unglow.spoilt.saved_places import artefacts_json, read_places
 
 
 def written(path):
@@ -28,7 +28,9 @@ def written(path):
 
 def test_places_are_read_as_they_were_written(tmp_path):
     written(tmp_path / "artefacts.geojson")
-    debris, lost = read_places(tmp_path / "artefacts.geojson")
+    path = tmp_path / "artefacts.geojson"
+    assert json.loads(artefacts_json(path)) == json.loads(path.read_text())
+    debris, lost = read_places(path)
     # blocks of the last row are cut by the image, after 150 - 128 = 22 px
     assert (debris.reason, debris.strength, debris.area_px) == ("debris", 21.5, 7168 + 1408)
     assert (lost.reason, lost.strength, lost.area_px) == ("lost", 7.0, 8 * 1024)
@@ -40,13 +42,14 @@ def test_places_are_read_as_they_were_written(tmp_path):
 
 def test_without_a_file_there_are_no_places(tmp_path):
     assert read_places(tmp_path / "artefacts.geojson") == []
-    assert read_artefacts(tmp_path / "artefacts.geojson")["features"] == []
+    told = json.loads(artefacts_json(tmp_path / "artefacts.geojson"))
+    assert told == {"type": "FeatureCollection", "features": []}
 
 
-NO_NUMBER = """{"features": [{
-    "geometry": {"type": "Polygon", "coordinates": [[["x", 1]]]},
-    "properties": {"reason": "lost", "strength": 1, "area_px": 1}
-}]}"""
+NO_NUMBER = """{"type": "FeatureCollection", "features": [
+{"type": "Feature", "geometry": {"type": "Polygon", "coordinates": [[["x", 1]]]}, """
+NO_NUMBER += """"properties": {"reason": "lost", "strength": 1, "area_px": 1}}
+]}"""
 
 
 @pytest.mark.parametrize(
@@ -63,8 +66,16 @@ def test_a_damaged_file_is_refused(tmp_path, content):
 def test_a_place_without_a_reason_is_refused(tmp_path):
     path = tmp_path / "artefacts.geojson"
     written(path)
-    content = json.loads(path.read_text())
-    del content["features"][1]["properties"]["reason"]
-    path.write_text(json.dumps(content))
+    path.write_text(path.read_text().replace('"reason": "lost", ', ""))
     with pytest.raises(StoreError):
-        read_artefacts(path)
+        artefacts_json(path)
+
+
+def test_a_file_that_was_cut_off_is_refused_wherever_it_ends(tmp_path):
+    path = tmp_path / "artefacts.geojson"
+    written(path)
+    content = path.read_bytes()
+    for end in range(0, len(content.rstrip()), 7):
+        path.write_bytes(content[:end])
+        with pytest.raises(StoreError):
+            read_places(path)

@@ -24,7 +24,7 @@ export class SpoiltPanel {
   title = "Spoilt";
 
   constructor(app) {
-    Object.assign(this, { app, all: [], chosen: null, problem: "", home: "" });
+    Object.assign(this, { app, all: [], whole: null, chosen: null, problem: "", home: "" });
     this.state = el("p", { class: "state", role: "status" });
     this.list = el("div", { class: "spoilt-places" });
     this.element = el("div", {}, this.state, this.list);
@@ -37,7 +37,7 @@ export class SpoiltPanel {
   }
 
   async fill() {
-    Object.assign(this, { all: [], chosen: null, problem: "", home: this.app.home });
+    Object.assign(this, { all: [], whole: null, chosen: null, problem: "", home: this.app.home });
     if (!this.isThere()) return;
     this.show();
     const { home } = this;
@@ -129,7 +129,7 @@ export class SpoiltPanel {
   click(pane, [x, y]) {
     const { layer } = this.app.shown[this.app.panes.indexOf(pane)];
     const at = this.app.toPost(layer, { x, y });
-    this.choose(this.all.find((place) => measure.isPointInPath((place.path ||= pathOf(place)), at.x, at.y, "evenodd")) || null);
+    this.choose(this.all.find((place) => holds(place, at)) || null);
   }
 
   draw(pane, context, { inPost, kinds, width, height }) {
@@ -140,12 +140,19 @@ export class SpoiltPanel {
       const place = app.fromPost(layer, { x, y });
       return pane.screenAt(place.x, place.y);
     };
-    for (const place of this.all) place.name = place === this.chosen ? place.reason : "";
-    drawRegions(context, this.all, toScreen, this.chosen, [width, height]);
+    // all of them as one: of an image that is unlike its pre everywhere there are many thousands
+    this.whole ||= { polygons: this.all.flatMap(({ polygons }) => polygons), name: "", kind: "spoilt" };
+    const named = this.chosen ? [{ ...this.chosen, name: this.chosen.reason }] : [];
+    drawRegions(context, [this.whole, ...named], toScreen, named[0], [width, height]);
   }
 }
 
 const measure = document.createElement("canvas").getContext("2d");
+
+function holds(place, { x, y }) {
+  const { x0, y0, x1, y1 } = (place.box ||= boxOf(place));
+  return x >= x0 && x <= x1 && y >= y0 && y <= y1 && measure.isPointInPath((place.path ||= pathOf(place)), x, y, "evenodd");
+}
 
 // A place as regions are drawn: it cannot be changed.
 function placeOf(feature, n) {
