@@ -67,10 +67,10 @@ def made_pair(folder):
     written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)
     written.make(workers=1)
     written.residues["linear"].histogram.save(target.with_name("linear.histogram.npz"))
-    blocks = target.with_name("linear.blocks.npz")
-    written.blocks.save(blocks)
+    judged = target.with_name("linear.blocks.npz")
+    written.blocks.save(judged)
     inputs = DetectInputs(
-        post, pre, images.aligned, open_store(target), scale, found, blocks=blocks
+        post, pre, images.aligned, open_store(target), scale, found, blocks=judged
     )
     names = {"table": "candidates.csv", "geojson": "candidates.geojson"}
     names |= {

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.poisson import poisson_limits
+from unglow.core.poisson import poisson_interval, poisson_limits
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -93,6 +93,15 @@ class Sides:
         raw = np.where(bright > 0, with_tail(self.dark) / np.maximum(bright, 1), 1.0)
         # that of a threshold is the best that a lower one has: more candidates, and fewer false
         return np.minimum(np.minimum.accumulate(raw), 1.0)
+
+    def interval(self, first_bin: int) -> list[float]:
+        """Return the 95 % interval of the rate from a bin on, by the number of its dark sources.
+
+        Exact for the Poisson mean behind it (Garwood 1936); it knows nothing of what is false and
+        bright alone.
+        """
+        bright, dark = (int(counts[first_bin]) for counts in self.above)
+        return [min(1.0, float(f"{end / max(bright, 1):.3g}")) for end in poisson_interval(dark)]
 
     def choose(self, wanted: float, rates: Floats | None = None) -> float | None:
         """Return the lowest threshold with a false-discovery rate of at most ``wanted``, or None.

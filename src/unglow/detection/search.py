@@ -224,6 +224,7 @@ class SearchResult:
             "candidates": counted,
             "not_counted": len(flags) - counted,
             "fdr": None if first_bin is None else float(self.sides.rates()[first_bin]),
+            "fdr_ci95": None if first_bin is None else self.sides.interval(first_bin),
             **rate_by_controls,
             "threshold_snr": threshold,
             "threshold_from": self.threshold_from,

@@ -39,7 +39,7 @@ _CANDIDATES = {
     **dict.fromkeys(("candidates?", "not_counted?", "searched_px?"), (None, int)),
     **dict.fromkeys(("fdr?", "fdr_control?", "threshold_snr?"), (None, float)),
     **dict.fromkeys(("area_mm2?", "density_per_mm2?"), (None, float)),
-    **dict.fromkeys(("fdr_control_ci95?", "density_ci95_per_mm2?"), _INTERVAL),
+    **dict.fromkeys(("fdr_ci95?", "fdr_control_ci95?", "density_ci95_per_mm2?"), _INTERVAL),
     "masked_px?": {...: int},
     "controls?": (None, [{"sample?": str, "reason": (None, str)}, ...]),
     "by_threshold?": [{...: (float, [float, float])}, ...],  # with intervals by controls

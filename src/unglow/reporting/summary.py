@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from unglow.transform import Transform
 
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
+_FDR = ("candidates_fdr", "fdr_low95", "fdr_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
 _PLAN = {"status": str, "reason": (None, str), "choice": {"names?": [str, ...]}}
@@ -60,7 +61,7 @@ COLUMNS = (
     *(*_RESIDUALS, "inliers", "blocks", "overlap"),
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
     *("difference_median", "difference_mad", "other_gains"),
-    *("candidates", "candidates_fdr", *_DENSITY, "control", *_FDR_CONTROL),
+    *("candidates", *_FDR, *_DENSITY, "control", *_FDR_CONTROL),
     *_SPOILT,
     *_REVIEW,
     *_AGREEMENT,
@@ -351,7 +352,7 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
         return {
             "candidates": detection["candidates"],
             "searched": (detection.get("searched_px"), detection.get("area_mm2")),
-            "candidates_fdr": detection["fdr"],
+            **interval_columns(_FDR, detection["fdr"], detection.get("fdr_ci95")),
             **interval_columns(_DENSITY, density, detection["density_ci95_per_mm2"]),
             **interval_columns(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
             **spoilt_columns(detection),
