@@ -79,8 +79,9 @@ export class SpoiltPanel {
   }
 
   about(place) {
-    const strength = number(place.strength) + " times the scatter of the section";
-    return [el("b", {}, place.reason), WHY[place.reason] ? ": " + WHY[place.reason] + ". " : ". ", "Strength: " + strength + ". ", el("span", { class: "soft" }, WRONG)];
+    // what is lost or not stored may be so by its dark px alone
+    const strength = place.strength > 0 ? "Strength: " + number(place.strength) + " times the scatter of the section. " : "";
+    return [el("b", {}, place.reason), WHY[place.reason] ? ": " + WHY[place.reason] + ". " : ". ", strength, el("span", { class: "soft" }, WRONG)];
   }
 
   summary() {
