@@ -24,6 +24,8 @@ _MANY = 10
 _SWAPPED = 3
 _BEYOND = 3
 """So many dark sources beyond the noise are more than chance makes."""
+_HIGH = 10.0
+"""A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
 _NEAR_PX, _CLUSTER, _OF_ALL = 256.0, 5, 0.5
 """Dark sources are clustered if so many, and this part of those beyond the threshold, are near."""
 _BELOW = 1e-3
@@ -86,6 +88,14 @@ def _of_sources(result: SearchResult) -> Iterator[str]:
             f"has {dark} sources above a signal-to-noise ratio of {_NOISE_ENDS:g}, the strongest "
             f"of {ratio:.3g} near x {x:.0f}, y {y:.0f}. Look there what one image shows and the "
             "other does not, and leave it out as a region, or image the section again."
+        )
+    elif result.threshold is not None and result.threshold > _HIGH:
+        x, y, ratio = result.negatives[0]
+        yield (
+            f"Only sources above a signal-to-noise ratio of {result.threshold:g} can be told from "
+            "chance, where 4 to 6 is usual, so most of the stain is not on the list: the negated "
+            f"difference, which holds no stain, reaches {ratio:.3g} (near x {x:.0f}, y {y:.0f}). "
+            "One image was processed (gamma, sharpening), or shows other structures than the other."
         )
     elif place is not None:
         number, x, y = place

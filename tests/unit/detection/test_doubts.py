@@ -64,6 +64,15 @@ def test_no_threshold_though_both_signs_reach_beyond_the_noise():
     assert said(result(bright=[3.6, 3.8], dark=[3.7, 4.1])) == []
 
 
+def test_a_threshold_far_beyond_the_noise():
+    bright, dark = np.linspace(4, 60, 80), np.linspace(4, 18, 30)
+    found = result(bright, dark, [(812.0, 576.0, 18.0)])
+    assert found.threshold > 10
+    [sentence] = said(found)
+    assert f"above a signal-to-noise ratio of {found.threshold:g}" in sentence
+    assert "reaches 18 (near x 812, y 576)" in sentence
+
+
 def test_dark_sources_around_one_place():
     dark = [9.0, 8.0, 7.0, 6.5, 6.1, 6.0]
     around = [(500.0 + 30 * k, 400.0, snr) for k, snr in enumerate(dark)]

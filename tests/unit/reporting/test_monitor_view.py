@@ -116,7 +116,7 @@ def test_a_run_that_goes_on(made):
 
 
 WIDE = """\
-results has been running for 2 min 10 s, about 14 s left (5 to 40 s)
+results has been running for 2 min 10 s, about 14 s left (up to 45 s)
 ━━━━━━━━──────────────────────────────── 1 of 5 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
@@ -134,7 +134,7 @@ register s[red]2[/red][31m DAPI  starting              ────────�
   snakemake --set-resources register:mem_mb=650
 """
 NARROW = """\
-results has been running for 2 min 10 s, about 14 s left (5 to 40 s)
+results has been running for 2 min 10 s, about 14 s left (up to 45 s)
 ━─────── 1 of 5 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
@@ -153,7 +153,7 @@ register s[red]…                     400
   snakemake --set-resources register:mem_mb=650
 """
 LOW = """\
-results has been running for 2 min 10 s, about 14 s left (5 to 40 s)
+results has been running for 2 min 10 s, about 14 s left (up to 45 s)
 ━━━━━━━━──────────────────────────────── 1 of 5 jobs
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
