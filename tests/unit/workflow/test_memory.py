@@ -66,7 +66,7 @@ PREDICTED = {
     ("tiles", "ingest"): (113, 150, 227),
     ("tiles", "register"): (228, 238, 259),
     ("tiles", "align"): (191, 250, 369),
-    ("tiles", "difference"): (145, 214, 352),
+    ("tiles", "difference"): (148, 217, 355),
     ("tiles", "detect"): (234, 293, 371),
     ("tiles", "snr"): (177, 229, 333),
     ("tiles", "export"): (118, 118, 118),
@@ -75,8 +75,8 @@ PREDICTED = {
     ("strips", "ingest"): (185, 297, 357),
     ("strips", "register"): (242, 252, 273),
     ("strips", "align"): (191, 250, 369),
-    ("strips", "difference"): (145, 214, 352),
-    ("strips", "detect"): (236, 295, 373),
+    ("strips", "difference"): (148, 218, 356),
+    ("strips", "detect"): (237, 296, 374),
     ("strips", "snr"): (177, 229, 333),
     ("strips", "export"): (118, 118, 118),
     ("strips", "export_computed"): (150, 150, 150),
@@ -84,7 +84,7 @@ PREDICTED = {
     ("float", "ingest"): (139, 205, 338),
     ("float", "register"): (242, 252, 273),
     ("float", "align"): (198, 265, 397),
-    ("float", "difference"): (145, 214, 352),
+    ("float", "difference"): (146, 216, 354),
     ("float", "detect"): (227, 286, 365),
     ("float", "snr"): (177, 229, 333),
     ("float", "export"): (118, 118, 118),
@@ -228,7 +228,9 @@ def test_the_search_fits_the_least_budget_and_its_list_is_bounded():
     demands = [memory_model.detect(layout) for layout in derived]
     disk = [memory_model.candidates_disk_mb(layout) for layout in derived]
     assert demands[0].in_flight(9999, 8) == 1  # one tile
-    assert demands[2] == replace(demands[3], most=demands[2].most)
+    # of the largest, blocks are put together: they hold less than those of 30000 px
+    assert demands[2].each == demands[3].each
+    assert demands[3].fixed < demands[2].fixed < demands[3].fixed + 6
     assert all(demand.peak_mb(0, 1) <= 300 for demand in demands)
     assert disk[0] < 10
     assert disk[2] == disk[3] < 250
@@ -288,7 +290,9 @@ def test_demands_follow_the_shard_and_not_the_image(tmp_path):
                 "difference": (layout["derived"],),
             }[stage]
             made.append(getattr(memory_model, stage)(*args))
-        assert made[0].peak_mb(9999, 4) == made[1].peak_mb(9999, 4), stage
+        # blocks that are judged are bounded for all images together
+        blocks = 48 if stage == "difference" else 0
+        assert 0 <= made[1].peak_mb(9999, 4) - made[0].peak_mb(9999, 4) <= blocks, stage
 
 
 def test_a_store_on_disk_is_bounded_by_its_pixels_and_a_third(tmp_path):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from unglow.core import shapes
 from unglow.core.windows import ArrayPixels
-from unglow.detection import shapes
 from unglow.io.not_stored import NotStored
 from unglow.registration.settings import RegisterSettings
 from unglow.transform import Transform
