@@ -178,6 +178,8 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "other_gains": "",
         "candidates": 40,
         "candidates_fdr": 0.045,
+        "fdr_low95": None,
+        "fdr_high95": None,
         "density_per_mm2": 20.0,
         "density_low95": 14.3,
         "density_high95": 27.2,
