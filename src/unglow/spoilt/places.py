@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.shapes import filled
+from unglow.core.shapes import filled, without_pieces
 from unglow.spoilt.block_scores import SCORES, SHARES
 from unglow.spoilt.sizes import BLOCK
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 REASONS = ("not stored", "lost", "moved", "debris", "gain off", "out of focus", "unlike pre")
-"""Why a place is spoilt, as `Places.reasons` numbers it from 1 on; the first that fits counts."""
+"""Why a place is spoilt, as `Places.reasons` has the index of it."""
 ON_SECTION = 0.6
 """A block is judged if this share of it lies on the section."""
 FAR, BEYOND = 6.0, 3.0
@@ -53,6 +53,8 @@ _NARROW = 0.8
 noise, or this for the others."""
 _SHARES = {"lost": 0.3, "floor": 0.9}
 """A block is lost, or at the lowest value of the image, if this share of its px is."""
+_HOLE_BLOCKS = 16
+"""Holes in places of at most so many blocks are part of them."""
 _PART = 0.25
 """A reason holds for a place if it does for this part of its blocks."""
 _SIGMA_OF_MAD = 1.4826
@@ -153,10 +155,7 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
     for name, least in _SHARES.items():
         found[name] = on & (np.nan_to_num(scores.of(name)) > least)
     mask = np.logical_or.reduce(list(found.values()))
-    around = cv2.boxFilter(
-        mask.astype(np.float32), -1, (3, 3), normalize=False, borderType=cv2.BORDER_CONSTANT
-    )
-    mask = filled(mask | (on & (around >= 5))) & on
+    mask = _without_holes(mask, on)
     count, connected = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
     labels = np.asarray(connected, np.int32)
     strengths = np.zeros(count, np.float32)
@@ -205,6 +204,16 @@ def _reached(seeds: Bools, candidates: Bools) -> Bools:
     chosen[labels[seeds & candidates]] = True
     chosen[0] = False
     return np.asarray(chosen[labels])
+
+
+def _without_holes(mask: Bools, on: Bools) -> Bools:
+    """Add blocks most of whose neighbours are spoilt, and small holes, within the section."""
+    around = cv2.boxFilter(
+        mask.astype(np.float32), -1, (3, 3), normalize=False, borderType=cv2.BORDER_CONSTANT
+    )
+    mask = mask | (on & (around >= 5))
+    holes = filled(mask) & ~mask
+    return np.asarray((mask | (holes & ~without_pieces(holes, _HOLE_BLOCKS + 1))) & on)
 
 
 def _sums(values: Floats, side: int) -> Floats:

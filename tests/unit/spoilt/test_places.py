@@ -62,6 +62,17 @@ def test_a_place_is_found_with_its_reason(good, reason, radius):
     assert sum(found.shares.values()) == pytest.approx(found.share)
 
 
+def test_a_ring_does_not_spoil_what_it_goes_around(good):
+    wide, hole = disc(300), disc(180)
+    ring = wide & ~hole
+    found = find_places(
+        good.with_post(np.where(ring, 0, good.post).astype(np.float32)).scores(), ALL
+    )
+    px = np.kron(found.mask, np.ones((32, 32), np.bool_))
+    assert (px & ring).sum() > 0.95 * ring.sum()
+    assert not (px & disc(80)).any()
+
+
 def test_what_is_not_on_the_section_is_not_judged(good):
     spoilt = good.with_post(np.where(disc(100), 0, good.post).astype(np.float32))
     right = ALL.copy()
