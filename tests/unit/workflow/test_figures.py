@@ -23,6 +23,7 @@ from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.figures import save_png
 from unglow.reporting.summary import Entry, comparison, table
+from unglow.spoilt.saved_places import SavedPlace
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.workflow.stages import figures as gallery
@@ -427,3 +428,16 @@ def test_a_variant_that_is_incomplete_is_shown_as_such(pair, results, tmp_path):
     assert [row["status"] for row in rows] == ["ok", "incomplete"]
     assert "incomplete" in words(figure)
     save_png(figure, tmp_path / "c.png")
+
+
+def test_the_brightest_places_are_not_looked_for_in_spoilt_ones():
+    corners = ([8, 8], [24, 8], [24, 24], [8, 24], [8, 8])
+    hole = ([12, 12], [12, 20], [20, 20], [20, 12], [12, 12])
+    rings = tuple(np.array(ring, float) for ring in (corners, hole))
+    place = SavedPlace("lost", 7.0, 192, (rings,))
+    view = Overview(np.zeros((10, 12), np.float32), 2)
+    expected = np.zeros((10, 12), np.bool_)
+    expected[2:6, 2:6] = True
+    expected[3:5, 3:5] = False
+    np.testing.assert_array_equal(np.isnan(gallery._without(view, [place]).image), expected)
+    assert not np.isnan(view.image).any()

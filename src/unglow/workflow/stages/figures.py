@@ -6,7 +6,7 @@ was refused gets figures that say why.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,7 @@ from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.reporting import figures
 from unglow.reporting.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.reporting.figures.residuals import CELLS, gathered
+from unglow.review.polygons import Polygon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -193,7 +194,7 @@ def draw_differences(
     view = overview(difference)
     crops = [
         Crop(x, y, crop(post, (x, y)), crop(aligned, (x, y)), crop(difference, (x, y)))
-        for x, y in brightest(view, PLACES)
+        for x, y in brightest(_without(view, spoilt), PLACES)
     ]
     figure = figures.draw_difference(
         view.image,
@@ -218,6 +219,18 @@ def draw_differences(
         rows, title=f"{title}: scale methods side by side", of="scale method"
     )
     save_png(figure, targets["methods"])
+
+
+def _without(view: Overview, spoilt: Sequence[SavedPlace]) -> Overview:
+    """Return an overview without data in spoilt places, the brightest of which are no stain."""
+    image = view.image.copy()
+    for place in spoilt:
+        for rings in place.polygons:
+            polygon = Polygon.of([ring[:-1] / view.step - 0.5 for ring in rings])
+            window = polygon.box.clip(image.shape)
+            part = image[window.slices]
+            part[polygon.over(window)] = np.nan
+    return replace(view, image=image)
 
 
 def _method_row(found: Differences, method: str) -> ComparisonRow:
