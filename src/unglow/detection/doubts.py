@@ -26,8 +26,11 @@ _BEYOND = 3
 """So many dark sources beyond the noise are more than chance makes."""
 _HIGH = 10.0
 """A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
-_NEAR_PX, _CLUSTER, _OF_ALL = 256.0, 5, 0.5
-"""Dark sources are clustered if so many, and this part of those beyond the threshold, are near."""
+_NEAR_PX, _NEAR_SHARE = 256.0, 0.05
+"""Dark sources are near each other within a circle of this radius, that holds at most this share of
+what was searched,"""
+_CLUSTER, _OF_ALL = 5, 0.5
+"""and clustered if so many, and this part of those beyond the threshold, are."""
 _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
@@ -80,7 +83,8 @@ def _of_sources(result: SearchResult) -> Iterator[str]:
             "file was imaged first."
         )
         return
-    place = cluster(result.negatives, result.threshold)
+    radius = min(_NEAR_PX, math.sqrt(_NEAR_SHARE * result.searched_px / math.pi))
+    place = cluster(result.negatives, result.threshold, radius)
     if result.threshold is None and dark >= _BEYOND:
         x, y, ratio = result.negatives[0]
         yield (
@@ -101,17 +105,18 @@ def _of_sources(result: SearchResult) -> Iterator[str]:
         number, x, y = place
         yield (
             f"{number} of the strongest sources on the negated difference lie within "
-            f"{_NEAR_PX:g} px of x {x:.0f}, y {y:.0f}: something there differs between the images "
+            f"{radius:.0f} px of x {x:.0f}, y {y:.0f}: something there differs between the images "
             "that is not stain, and its bright part may be on the list. Look there."
         )
 
 
 def cluster(
-    negatives: NDArray[np.float64], threshold: float | None
+    negatives: NDArray[np.float64], threshold: float | None, radius: float
 ) -> tuple[int, float, float] | None:
     """Return how many dark sources above a threshold lie around one place, and where; or None.
 
-    ``negatives`` (n, 3) are x, y and signal-to-noise ratio of the most significant ones.
+    ``negatives`` (n, 3) are x, y and signal-to-noise ratio of the most significant ones, ``radius``
+    is what counts as around, px.
     """
     if threshold is None:
         return None
@@ -119,7 +124,7 @@ def cluster(
     if len(strong) < _CLUSTER:
         return None
     apart = np.hypot(*(strong[:, None, k] - strong[None, :, k] for k in (0, 1)))
-    near = (apart <= _NEAR_PX).sum(axis=1)
+    near = (apart <= radius).sum(axis=1)
     most = int(near.argmax())
     if near[most] < max(_CLUSTER, _OF_ALL * len(strong)):
         return None

@@ -57,7 +57,6 @@ from unglow.registration.verdict import (
     MIRRORED,
     Evidence,
     Registration,
-    block_notes,
     judged,
     rejected,
     rejections,
@@ -358,11 +357,8 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
         if followed is not None:
             return followed
     way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
-    notes = block_notes(evidence, error.p95, settings)
-    reasons = warnings(evidence, error.p95, settings, notes)
-    reasons += way_back_warnings(way_back.p95, settings)
-    found = replace(found, forward_backward_px=way_back)
-    return Registration(judged(found, reasons, notes), blocks)
+    reasons = warnings(evidence, error.p95, settings) + way_back_warnings(way_back.p95, settings)
+    return Registration(judged(replace(found, forward_backward_px=way_back), reasons), blocks)
 
 
 def _chosen(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:

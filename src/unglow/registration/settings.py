@@ -48,8 +48,7 @@ class RegisterSettings:
     mirror
         Also look for a pre image that is mirrored (a section mounted upside down).
     suspect_px
-        A 95th percentile of the held-out residuals above this (px) makes a pair suspect, unless the
-        map has no field and its estimated error is below half of it.
+        A 95th percentile of the held-out residuals above this (px) makes a pair suspect.
     min_overlap
         Refuse pairs with less than this share (0 to 1) of the post section inside pre.
 

@@ -35,7 +35,6 @@ from unglow.registration.verdict import (
     MIN_SIGNIFICANCE,
     Evidence,
     Registration,
-    block_notes,
     judged,
     rejected,
     warnings,
@@ -43,8 +42,6 @@ from unglow.registration.verdict import (
 from unglow.transform import Quantiles, ResidualShift, Transform, apply_matrix, at_level
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
@@ -302,7 +299,6 @@ def _judged(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Tra
         shared.transform,
         status="ok",
         reasons=(),
-        notes=(),
         residual_px=Quantiles.of(lengths[check.agreeing]),
         error_px=error,
         forward_backward_px=Quantiles(),  # that of the other dye says nothing about these images
@@ -316,17 +312,11 @@ def _judged(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Tra
         source=shared.dye,
         residual_shift=None if shared.dye or not check.agreeing.any() else check.shift,
     )
-    followed = found.displacement is not None
-    notes = [] if followed else block_notes(check.evidence, error.p95, settings)
-    return judged(found, _warnings(check, error.p95, shared, settings, notes), notes)
+    return judged(found, _warnings(check, error.p95, shared, settings))
 
 
 def _warnings(
-    check: _Check,
-    error_p95: float,
-    shared: SharedMap,
-    settings: RegisterSettings,
-    notes: Sequence[str],
+    check: _Check, error_p95: float, shared: SharedMap, settings: RegisterSettings
 ) -> list[str]:
     """Sentences that say what to check before the map is believed for this dye."""
     evidence = check.evidence
@@ -341,7 +331,7 @@ def _warnings(
     elif beyond and (shared.dye or check.shift.is_certain):
         reasons = [_shifted(check, shared, settings)]
     else:
-        reasons = warnings(evidence, error_p95, settings, notes)
+        reasons = warnings(evidence, error_p95, settings)
     if shared.transform.status == "suspect":
         reasons.append(
             f"The map is that of {shared.dye}, which is suspect itself: see its reasons."

@@ -41,11 +41,6 @@ _AT_LIMIT = 0.96
 """A scale beyond this share of the accepted range is a warning."""
 _STEEP = 0.15
 """A field of one section hardly changes areas by more than this share."""
-_KNOWN = 0.5
-"""Where the estimated error of the map is below this part of `suspect_px`, residuals beyond it are
-noise of single blocks. Of 60 random pairs, the 95th percentile of the true error was at most 2.3
-times the estimated one, and 1.6 times where that is above 0.1 px (`benchmarks/registration
-robustness`)."""
 _PIXEL_SIZE_ERROR = 1.05
 """Pixel sizes in headers are hardly better than this factor."""
 
@@ -116,15 +111,10 @@ def rejected(
     )
 
 
-def judged(found: Transform, reasons: Sequence[str], notes: Sequence[str] = ()) -> Transform:
-    """Add reasons to a transform, and notes: a map that was ok is suspect with any reason."""
+def judged(found: Transform, reasons: Sequence[str]) -> Transform:
+    """Add reasons to a transform: a map that was ok is suspect with any of them."""
     status = "suspect" if reasons and not found.failed else found.status
-    return replace(
-        found,
-        status=status,
-        reasons=(*found.reasons, *reasons),
-        notes=(*found.notes, *notes),
-    )
+    return replace(found, status=status, reasons=(*found.reasons, *reasons))
 
 
 def unlike(settings: RegisterSettings) -> str:
@@ -223,17 +213,14 @@ def rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
     return out
 
 
-def warnings(
-    evidence: Evidence, error_p95: float, settings: RegisterSettings, notes: Sequence[str] = ()
-) -> list[str]:
+def warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
     """Sentences that say what to check before a map is believed; empty if nothing is odd.
 
-    ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px;
-    ``notes`` are what `block_notes` says of the residuals, which are no warning then.
+    ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px.
     """
     e = evidence
     out: list[str] = []
-    if not (e.residual_p95 <= settings.suspect_px or notes):
+    if not e.residual_p95 <= settings.suspect_px:
         out.append(
             f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map "
             f"puts them (setting suspect_px: {settings.suspect_px:g}): the section may be deformed."
@@ -263,24 +250,6 @@ def warnings(
     if e.shear > _ODD_SHEAR:
         out.append(f"The map stretches one direction by {100 * (e.shear - 1):.1f} %.")
     return out
-
-
-def block_notes(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
-    """Return a sentence if sample blocks scatter beyond what is accepted, and the map is good.
-
-    What neighbouring blocks do not share is noise of the blocks and no error of the map, which is
-    ``error_p95``, px, as of `warnings`. For maps without a field: where one is needed, residuals
-    may be seams or tears that the error of the field does not know.
-    """
-    scattered = evidence.residual_p95 > settings.suspect_px
-    if not (scattered and error_p95 <= _KNOWN * settings.suspect_px):
-        return []
-    sentence = (
-        f"5 % of the sample blocks lie more than {evidence.residual_p95:.2f} px from where the map "
-        f"puts them, each in another direction: blocks with little in them scatter. The map is off "
-        f"by {error_p95:.2f} px or less in 95 % of the section."
-    )
-    return [sentence]
 
 
 def way_back_warnings(miss_p95: float, settings: RegisterSettings) -> list[str]:

@@ -161,7 +161,7 @@ def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> 
     return {
         "status": "suspect" if reasons else "ok",
         "reasons": " ".join(reasons),
-        "notes": " ".join([*(() if map_ is None else map_.notes), *own.scale.notes]),
+        "notes": " ".join(own.scale.notes),
         **({} if map_ is None else registration_columns(map_)),
         **scale_columns(own.scale, found.residues[marker], told.markers[marker].method),
         "expected_gain": Measured.of(own.expected_gain, half_width(chosen.gain_ci95)),

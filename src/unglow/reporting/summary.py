@@ -276,7 +276,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     return {
         "status": status,
         "reasons": reasons,
-        "notes": " ".join([*transform.notes, *scale.notes, *reviewed.pop("notes", ())]),
+        "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
         "channels": "+".join(plan["choice"].get("names", ())),
         "images": plan["read"],
         **registration_columns(transform),

@@ -78,18 +78,18 @@ class Expectation:
 
     @classmethod
     def of(
-        cls, result: MethodResult, noise: NoiseModel, statistics: JointStatistics
+        cls, result: MethodResult, noise: NoiseModel, statistics: JointStatistics, lowest: float
     ) -> Expectation:
         """Return what follows from gain, offset and noise of a pair, and from its grey levels.
 
-        ValueError if the method found no gain.
+        ``lowest`` is the smallest value of post; ValueError if the method found no gain.
         """
         if result.gain is None or result.offset is None:
             raise ValueError("no gain")
         gain, offset, left = result.gain, result.offset, _RETAINED
         pre_shot = left * gain * noise.pre_shot
         pre_read = left * gain * (gain * noise.pre_read - noise.pre_shot * offset)
-        lowest, glass, middle = post_levels(statistics)
+        glass, middle = post_levels(statistics)
         of_post = max(noise.post_read + noise.post_shot * middle, noise.least)
         of_pre = max(pre_read + pre_shot * middle, left * gain**2 * noise.least)
         dark = glass + _CLEAR * math.sqrt(
@@ -115,20 +115,17 @@ def brightest_expected(result: MethodResult, statistics: JointStatistics) -> flo
     return min(statistics.top, expected)
 
 
-def post_levels(statistics: JointStatistics) -> tuple[float, float, float]:
-    """Return the lowest level of post, that of glass, and the median where pre has data."""
+def post_levels(statistics: JointStatistics) -> tuple[float, float]:
+    """Return the level of glass in post, and the median level of post where pre has data."""
     with_pre = statistics.joint.sum(axis=0)
-    below = np.cumsum(with_pre + statistics.post_only)
-    middle = np.cumsum(with_pre)
-    bins = (
-        int(np.searchsorted(counts, share * counts[-1], side="right" if share == 0 else "left"))
-        for counts, share in ((below, 0.0), (below, _GLASS), (middle, 0.5))
+    glass, typical = (
+        statistics.first + (np.searchsorted(below, share * below[-1]) + 0.5) * statistics.width
+        for below, share in (
+            (np.cumsum(with_pre + statistics.post_only), _GLASS),
+            (np.cumsum(with_pre), 0.5),
+        )
     )
-    last = len(below) - 1
-    lowest, glass, typical = (
-        statistics.first + (min(k, last) + 0.5) * statistics.width for k in bins
-    )
-    return lowest, glass, typical
+    return float(glass), float(typical)
 
 
 @dataclass(eq=False, slots=True)

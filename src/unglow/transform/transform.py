@@ -40,7 +40,6 @@ _QUANTILES = {"median": (None, float), "p95": (None, float)}
 _SHAPE = {
     "status": str,
     "reasons": [str, ...],
-    "notes?": [str, ...],
     "matrix": (None, [[float] * 3] * 3),
     "model": str,
     "displacement": (None, {"path": str, "sha256": str}),
@@ -169,8 +168,6 @@ class Transform:
         The dye whose map this is; empty for a map of its own.
     residual_shift
         What the images say against a map that was declared to move nothing; else None.
-    notes
-        What to know about the map that casts no doubt on it, one sentence each.
     """
 
     status: Status
@@ -195,7 +192,6 @@ class Transform:
     landmarks: LandmarkResiduals | None = None
     source: str = ""
     residual_shift: ResidualShift | None = None
-    notes: tuple[str, ...] = ()
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -286,14 +282,13 @@ class Transform:
     def as_dict(self) -> dict[str, Any]:
         """Return the content of ``transform.json``, in its order; NaN becomes None.
 
-        ``notes``, ``from``, ``landmarks`` and ``residual_shift`` are there only if there are any.
+        ``from``, ``landmarks`` and ``residual_shift`` are there only where there are any.
         """
         failed, left = not np.isfinite(self.matrix).all(), self.residual_shift
         return {
             "version": self.version,
             "status": self.status,
             "reasons": list(self.reasons),
-            **({"notes": list(self.notes)} if self.notes else {}),
             "matrix": None if failed else [[float(v) for v in row] for row in self.matrix],
             "model": self.model,
             "displacement": _field_dict(self.displacement),
@@ -394,7 +389,6 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
     return Transform(
         status=cast("Status", data["status"]),
         reasons=tuple(data["reasons"]),
-        notes=tuple(data.get("notes", ())),
         matrix=data["matrix"],
         model=data["model"],
         displacement=displacement,

@@ -13,6 +13,7 @@ from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
+from unglow.workflow.marker_pairs import SUFFIX as MARKERS
 from unglow.workflow.paths import PLACES, ROOT, store
 from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_slide, variants_of
 from unglow.workflow.scale_methods import (
@@ -105,9 +106,12 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> Settings:
 def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     """Return the section ``detect`` of a job, keys sorted: their order is no change.
 
-    Without controls there is nothing to choose the threshold by but the negative side.
+    Without controls there is nothing to choose the threshold by but the negative side. In markers of
+    slides, whose stain is cells, what is large and bright is no debris: nothing is called spoilt.
     """
     settings = dict(sorted(batch.variant_settings(wildcards)["detect"].items()))
+    if wildcards["sample"].endswith(MARKERS):
+        settings["spoilt"] = "never"
     if control_samples(batch, wildcards):
         return settings
     return {**settings, "threshold_from": "negative"}

@@ -12,14 +12,16 @@ from unglow.photometry.noise.model import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
 
-def result(bright=(), dark=(), negatives=None):
+def result(bright=(), dark=(), negatives=None, searched_px=10_000_000):
     sides = Sides.create(3.5)
     sides.add(np.array(bright, float), np.array(dark, float))
     if negatives is None:
         negatives = [(100.0 * k, 50.0, snr) for k, snr in enumerate(sorted(dark)[::-1][:20])]
     threshold = sides.choose(0.05)
     found = np.array(negatives, float).reshape(-1, 3)
-    return SimpleNamespace(sides=sides, negatives=found, threshold=threshold)
+    return SimpleNamespace(
+        sides=sides, negatives=found, threshold=threshold, searched_px=searched_px
+    )
 
 
 def scene(moved=5.0, gain=1.3, post_read=4.0, **settings):
@@ -82,7 +84,9 @@ def test_dark_sources_around_one_place():
     assert "within 256 px of x 500, y 400" in sentence
     apart = [(1000.0 * k, 400.0, snr) for k, snr in enumerate(dark)]
     assert said(result(np.linspace(5, 60, 400), dark, apart)) == []
-    assert cluster(crowd.negatives, None) is None
+    assert cluster(crowd.negatives, None, 256) is None
+    # in a small image any two places are near
+    assert said(result(np.linspace(5, 60, 400), dark, around, searched_px=200_000)) == []
 
 
 @pytest.mark.parametrize(("most", "doubtful"), [(0.2, True), (0.3, False)])

@@ -17,8 +17,8 @@ from unglow.registration.quality import (
     uncovered_share,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
-from unglow.registration.verdict import Evidence, block_notes, judged, rejections, warnings
-from unglow.transform import Transform, apply_matrix
+from unglow.registration.verdict import Evidence, rejections, warnings
+from unglow.transform import apply_matrix
 
 RNG = np.random.default_rng(8)
 POST = RNG.uniform(0, 30000, (300, 2))
@@ -162,36 +162,6 @@ def test_verdicts(changes, refused, doubtful):
 def test_an_estimated_error_beyond_the_limit_is_a_doubt_even_where_residuals_are_small():
     (sentence,) = warnings(evidence(), 4.96, RegisterSettings())
     assert "off by about 5.0 px or more in 5 % of the section" in sentence
-
-
-@pytest.mark.parametrize(
-    ("residual", "error", "noted", "doubted"),
-    [
-        (1.17, 0.13, True, False),
-        (1.17, 0.5, True, False),
-        (1.17, 0.51, False, True),
-        (1.17, float("nan"), False, True),
-        (float("nan"), 0.13, False, True),
-        (1.0, 0.13, False, False),
-    ],
-)
-def test_blocks_that_scatter_about_a_map_that_is_good_are_a_note(residual, error, noted, doubted):
-    case, settings = evidence(residual_p95=residual), RegisterSettings()
-    notes = block_notes(case, error, settings)
-    assert [len(notes), len(warnings(case, error, settings, notes))] == [noted, doubted]
-    assert bool(warnings(case, error, settings)) == (noted or doubted)
-    if noted:
-        assert "more than 1.17 px" in notes[0]
-        assert f"off by {error:.2f} px or less" in notes[0]
-
-
-def test_a_note_leaves_a_map_as_it_is_and_a_reason_does_not():
-    found = Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), model="affine")
-    noted = judged(found, [], ["It scatters."])
-    assert (noted.status, noted.reasons, noted.notes) == ("ok", (), ("It scatters.",))
-    doubted = judged(noted, ["It is torn."])
-    assert (doubted.status, doubted.reasons) == ("suspect", ("It is torn.",))
-    assert doubted.notes == ("It scatters.",)
 
 
 def test_uncovered_share():

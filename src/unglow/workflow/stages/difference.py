@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.grey_levels import has_grey_levels
+from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, strips
 from unglow.io.zarr.writer import StageStore
@@ -89,7 +89,7 @@ class DifferenceStore(StageStore):
         }
         self.blocks = BlockScores.create(images.post.shape)
         self._judged = scale.default
-        self._expected = _expectation(scale, statistics)
+        self._expected = _expectation(images, scale, statistics)
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
         """Subtract by each method in the shards of a writer; see `StageStore.write`."""
@@ -163,12 +163,13 @@ class DifferenceStore(StageStore):
         own.background.save(background, {name: left.background for name, left in others.items()})
 
 
-def _expectation(scale: Scale, statistics: JointStatistics) -> Expectation | None:
+def _expectation(images: Matched, scale: Scale, statistics: JointStatistics) -> Expectation | None:
     """Return what noise makes of the default difference; None if that is not known."""
     noise = scale.chosen.details.get("noise")
     if noise is None or not scale.chosen.ok or scale.bright_field:
         return None
-    return Expectation.of(scale.chosen, NoiseModel.from_json(noise), statistics)
+    lowest = value_range(images.post.attributes)[0]
+    return Expectation.of(scale.chosen, NoiseModel.from_json(noise), statistics, lowest)
 
 
 def _empty_histogram(result: MethodResult, statistics: JointStatistics) -> DifferenceHistogram:
