@@ -106,8 +106,8 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> Settings:
 def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     """Return the section ``detect`` of a job, keys sorted: their order is no change.
 
-    Without controls there is nothing to choose the threshold by but the negative side. In markers of
-    slides, whose stain is cells, what is large and bright is no debris: nothing is called spoilt.
+    Without controls there is nothing to choose the threshold by but the negative side. In markers
+    of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
     settings = dict(sorted(batch.variant_settings(wildcards)["detect"].items()))
     if wildcards["sample"].endswith(MARKERS):
