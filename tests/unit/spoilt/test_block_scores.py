@@ -97,3 +97,12 @@ def test_scores_are_kept_in_a_file_and_damage_is_told(good, tmp_path):
     wrong.save(path)
     with pytest.raises(StoreError, match=r"blocks\.npz"):
         BlockScores.load(path)
+
+
+def test_what_is_as_dark_as_glass_shows_no_structures(good):
+    random = np.random.default_rng(5)
+    post = random.normal(5, 1.2, (64, 64)).astype(np.float32)
+    found = judged(post, (post - 5).astype(np.float32), EXPECTED)
+    structures = [SCORES.index(name) for name in ("slope", "shift_x", "shift_y", "focus")]
+    assert np.isnan(found[..., structures]).all()
+    assert np.isfinite(found[..., : structures[0]]).all()

@@ -125,6 +125,16 @@ static void gather(const float *post, int64_t post_stride, const float *left, in
     scores[BELOW] = (float)below * part;
 }
 
+/* Whether a block is expected to be brighter than glass on average. */
+static int is_lit(const bins *block, float dark_end)
+{
+    float total = 0.0f;
+    for (int64_t at = 0; at < BIN_COUNT; at++) {
+        total += block->variance[at] > 0.0f ? block->expected[at] : 0.0f;
+    }
+    return total > dark_end * (float)block->count;
+}
+
 /* Scores of means of cells: level, rise and texture. Returns the median, or NaN for too few. */
 static float judge_cells(const bins *block, float *scores)
 {
@@ -257,10 +267,11 @@ void block_scores(const float *post, int64_t post_stride, const float *left, int
             if ((float)block.count >= LEAST_SHARE * BIN_COUNT) {
                 median = judge_cells(&block, out);
             }
-            if (isfinite(median)) {
+            if (isfinite(median) && is_lit(&block, numbers[8])) {
                 judge_structures(&block, median, numbers[9], out);
             } else {
-                for (int64_t k = 0; k <= FOCUS; k++) {
+                /* what is as dark as glass shows no structures */
+                for (int64_t k = isfinite(median) ? SLOPE : LEVEL; k <= FOCUS; k++) {
                     out[k] = NAN;
                 }
             }
