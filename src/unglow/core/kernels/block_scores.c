@@ -125,14 +125,16 @@ static void gather(const float *post, int64_t post_stride, const float *left, in
     scores[BELOW] = (float)below * part;
 }
 
-/* Whether a block is expected to be brighter than glass on average. */
-static int is_lit(const bins *block, float dark_end)
+/* Whether a block is expected to be clearly brighter than glass on average. */
+static int is_lit(const bins *block, const float *numbers)
 {
+    const float dark_end = numbers[8];
+    const float sigma = sqrtf(above(numbers[1] * dark_end + numbers[0], numbers[4]));
     float total = 0.0f;
     for (int64_t at = 0; at < BIN_COUNT; at++) {
         total += block->variance[at] > 0.0f ? block->expected[at] : 0.0f;
     }
-    return total > dark_end * (float)block->count;
+    return total > (dark_end + CLEAR * sigma) * (float)block->count;
 }
 
 /* Scores of means of cells: level, rise and texture. Returns the median, or NaN for too few. */
@@ -267,7 +269,7 @@ void block_scores(const float *post, int64_t post_stride, const float *left, int
             if ((float)block.count >= LEAST_SHARE * BIN_COUNT) {
                 median = judge_cells(&block, out);
             }
-            if (isfinite(median) && is_lit(&block, numbers[8])) {
+            if (isfinite(median) && is_lit(&block, numbers)) {
                 judge_structures(&block, median, numbers[9], out);
             } else {
                 /* what is as dark as glass shows no structures */
