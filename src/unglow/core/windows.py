@@ -153,6 +153,27 @@ class ArrayPixels:
         return self._levels[level][window.slices]
 
 
+class SamePixels:
+    """An image that is read in another way: size and levels are those of the image behind it."""
+
+    def __init__(self, image: Pixels) -> None:
+        self._image = image
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of level 0."""
+        return self._image.shape
+
+    @property
+    def levels(self) -> int:
+        """Number of pyramid levels."""
+        return self._image.levels
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return self._image.level_shape(level)
+
+
 class Coarser:
     """An image seen from one of its pyramid levels on, which is averaged where it is not stored."""
 

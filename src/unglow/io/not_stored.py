@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.json_shape import check_shape
-from unglow.core.windows import Window
+from unglow.core.windows import SamePixels, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -159,7 +159,7 @@ class NotStored:
         return out
 
 
-class StoredPixels:
+class StoredPixels(SamePixels):
     """An image whose px that are not stored are NaN, as `unglow.core.windows.Pixels`.
 
     Parameters
@@ -171,21 +171,8 @@ class StoredPixels:
     """
 
     def __init__(self, image: Pixels, not_stored: NotStored) -> None:
-        self._image, self._not_stored = image, not_stored
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self._image.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels."""
-        return self._image.levels
-
-    def level_shape(self, level: int) -> tuple[int, int]:
-        """Rows and columns of a level."""
-        return self._image.level_shape(level)
+        super().__init__(image)
+        self._not_stored = not_stored
 
     def read(self, window: Window, level: int = 0) -> NDArray[Any]:
         """Return px of a window inside the level, as floats that hold the stored values."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.core.errors import ConfigError
-from unglow.phantom.damage.kinds import Damage, parse_damage
+from unglow.phantom.damage.kinds import Damaged
 from unglow.phantom.damage.slides import check_damage
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _REFERENCE_MS = 100.0
 
 
 @dataclass(frozen=True)
-class SlideSpec:
+class SlideSpec(Damaged):
     """What a slide is like.
 
     Attributes
@@ -79,18 +79,6 @@ class SlideSpec:
         if not 0 <= self.damage_seed < 2**63:
             raise ConfigError(f"phantom: --damage-seed is {self.damage_seed}, but is at least 0.")
         check_damage(self.damages, self.cycles)
-
-    @property
-    def damages(self) -> tuple[Damage, ...]:
-        """What is spoilt, in the order of `damage`."""
-        return parse_damage(self.damage)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON types; those of damage only if there is some."""
-        values = asdict(self)
-        if not self.damages:
-            del values["damage"], values["damage_seed"]
-        return values
 
     @property
     def per_cycle(self) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from unglow.core.errors import ConfigError
-from unglow.phantom.damage.kinds import Damage, parse_damage
+from unglow.phantom.damage.kinds import Damaged
 
 LARGEST_SIDE = 200_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -38,7 +38,7 @@ _OPTIONAL = ("pre_pixel_size_um",)
 
 
 @dataclass(frozen=True)
-class PhantomSpec:
+class PhantomSpec(Damaged):
     """All that defines a phantom pair; two equal specifications give the same pixels.
 
     A *level* is one grey level of the uint8 image; uint16 images store 64 counts per level.
@@ -180,18 +180,6 @@ class PhantomSpec:
     def counts_per_level(self) -> int:
         """Stored counts per grey level: 1 for uint8, 64 for uint16."""
         return 64 if self.dtype == "uint16" else 1
-
-    @property
-    def damages(self) -> tuple[Damage, ...]:
-        """What is spoilt in post, in the order of `damage`."""
-        return parse_damage(self.damage)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON types; those of damage only if there is some."""
-        values = asdict(self)
-        if not self.damages:
-            del values["damage"], values["damage_seed"]
-        return values
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> PhantomSpec:

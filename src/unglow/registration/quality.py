@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,6 +71,35 @@ def nearest(points: Points, among: Points, count: int) -> NDArray[np.intp]:
     return index
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class MapError:
+    """The error of a global map at P points of the section, noise of the blocks removed.
+
+    Attributes
+    ----------
+    spread
+        (P, 2, K) float64: the uncertainty of the fit, see `fit_error.fit_spread`.
+    misfit
+        (P,) float64: the square of what the model cannot follow, px squared; infinite where nothing
+        is known.
+    """
+
+    spread: NDArray[np.float64]
+    misfit: NDArray[np.float64]
+
+    @property
+    def lengths(self) -> NDArray[np.float64]:
+        """(P,) root mean square of the error's length, px: both parts, added in squares."""
+        return np.asarray(np.sqrt((self.spread**2).sum(axis=(1, 2)) + self.misfit), np.float64)
+
+    @property
+    def quantiles(self) -> Quantiles:
+        """Median and 95th percentile over the points, px, of a typical map."""
+        if not np.isfinite(self.misfit).all():
+            return Quantiles(np.inf, np.inf)
+        return typical_quantiles(self.spread, self.misfit)
+
+
 def map_error(
     model: str,
     matches: Matches,
@@ -78,49 +108,11 @@ def map_error(
     matrix: Matrix,
     points: Points,
     size: float = 0.0,
-) -> NDArray[np.float64]:
-    """Estimate the error of the map at points (P, 2) (x, y) of the section, block noise removed.
+) -> MapError:
+    """Estimate the error of a global map at points (P, 2) (x, y) of the section.
 
-    Parameters are those of `map_error_parts`, whose two parts are added in squares.
-
-    Returns
-    -------
-    (P,) float64, root mean square of the error's length, px; infinite for too few blocks.
-    """
-    parts = map_error_parts(model, matches, fitted, agreeing, matrix, points, size)
-    if parts is None:
-        return np.full(len(points), np.inf)
-    spread, misfit = parts
-    return np.asarray(np.sqrt((spread**2).sum(axis=(1, 2)) + misfit), dtype=np.float64)
-
-
-def map_error_quantiles(
-    model: str,
-    matches: Matches,
-    fitted: Mask,
-    agreeing: Mask,
-    matrix: Matrix,
-    points: Points,
-    size: float = 0.0,
-) -> Quantiles:
-    """Median and 95th percentile, over points of the section, of the error of a typical map, px.
-
-    Parameters are those of `map_error_parts`; see `fit_error.typical_quantiles`.
-    """
-    parts = map_error_parts(model, matches, fitted, agreeing, matrix, points, size)
-    return Quantiles(np.inf, np.inf) if parts is None else typical_quantiles(*parts)
-
-
-def map_error_parts(
-    model: str,
-    matches: Matches,
-    fitted: Mask,
-    agreeing: Mask,
-    matrix: Matrix,
-    points: Points,
-    size: float,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
-    """Return the two parts of the error of a global map at points (P, 2) (x, y) of the section.
+    What the model cannot follow is the `residual_variance` of the six nearest other blocks that
+    share no pixel with one, if it is beyond chance.
 
     Parameters
     ----------
@@ -130,28 +122,28 @@ def map_error_parts(
         All N measured blocks.
     fitted, agreeing
         (N,) the blocks of the fit, and all that agree.
+    points
+        Where the error is wanted.
     size
         Side of the blocks, px; 0 if it is not known: then they count as not overlapping.
 
     Returns
     -------
-    The uncertainty of the fit, (P, 2, K), see `fit_error.fit_spread`; and the square of what the
-    model cannot follow, (P,) px squared: the `residual_variance` of the six nearest other blocks
-    that share no pixel with one, if it is beyond chance. None for too few blocks.
+    The error; infinite for too few blocks.
     """
     spread = fit_spread(model, matches.keep(fitted), matrix, points, size)
     if spread is None:
-        return None
+        return MapError(np.zeros((len(points), 2, 0)), np.full(len(points), np.inf))
     used = matches.keep(agreeing)
     if len(used) <= NEIGHBOURS:
-        return spread, np.zeros(len(points))
+        return MapError(spread, np.zeros(len(points)))
     left = residuals(matrix, used.post, used.pre)
     around = nearest(used.post, used.post, 1 + _OVERLAPPING + NEIGHBOURS)[:, 1:]
     apart = np.abs(used.post[around] - used.post[:, None]).max(axis=2) >= size
     chosen = apart & (np.cumsum(apart, axis=1) <= NEIGHBOURS)
     weights = np.where(chosen, used.weights[around], 0.0)
     shared = residual_variance(left, used.weights, left[around], weights, sure=_SURE)
-    return spread, shared[nearest(points, used.post, 1)[:, 0]]
+    return MapError(spread, shared[nearest(points, used.post, 1)[:, 0]])
 
 
 def residual_variance(

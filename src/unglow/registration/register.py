@@ -40,7 +40,7 @@ from unglow.registration.quality import (
     agreement,
     confirmed_reach,
     inside_frame,
-    map_error_quantiles,
+    map_error,
     uncovered_share,
 )
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
@@ -329,9 +329,9 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
     if reasons:
         return _rejected(pair, reasons, start, blocks)
     fitted = agreeing & ~held_out
-    error = map_error_quantiles(
+    error = map_error(
         model, matches, fitted, agreeing, pair.matrix, points[seen], samples.size
-    )
+    ).quantiles
     error = Quantiles(*(float(np.hypot(v, pair.unseen_px)) for v in (error.median, error.p95)))
     jacobian = jacobians(pair.matrix, centre[None])[0]
     up_post, up_pre = map(to_level0, pair.coarser)

@@ -12,6 +12,7 @@ from unglow.core.files import replacing
 from unglow.spoilt.places import REASONS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -40,20 +41,18 @@ def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
     shape
         (rows, columns) of post, px: blocks at its end are cut by it.
     """
-    lines = [json.dumps(feature, allow_nan=False) for feature in features(places, shape)]
-    with replacing(path) as temporary:
-        text = ",\n".join(lines)
-        temporary.write_text(
-            f'{{"type": "FeatureCollection", "features": [\n{text}\n]}}\n', encoding="utf-8"
-        )
+    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.write('{"type": "FeatureCollection", "features": [')
+        for number, feature in enumerate(features(places, shape)):
+            stream.write((",\n" if number else "\n") + json.dumps(feature, allow_nan=False))
+        stream.write("\n]}\n")
 
 
-def features(places: Places, shape: tuple[int, int]) -> list[dict[str, Any]]:
-    """Return the GeoJSON feature of each place, the largest first."""
-    found: list[dict[str, Any]] = []
+def features(places: Places, shape: tuple[int, int]) -> Iterator[dict[str, Any]]:
+    """Yield the GeoJSON feature of each place, the largest first."""
     boxes = _boxes(places.labels, len(places.reasons))
     areas = areas_px(places, shape)
-    for number in np.argsort(-areas, kind="stable").tolist():
+    for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
         y0, y1, x0, x1 = boxes[number]
         mask = places.labels[y0:y1, x0:x1] == number + 1
         reason = REASONS[places.reasons[number]]
@@ -62,7 +61,8 @@ def features(places: Places, shape: tuple[int, int]) -> list[dict[str, Any]]:
             for rings in outlines(mask)
         ]
         single = len(polygons) == 1
-        found.append({
+        strength, area = round(float(places.strengths[number]), 1), int(areas[number])
+        yield {
             "type": "Feature",
             "geometry": {
                 "type": "Polygon" if single else "MultiPolygon",
@@ -70,18 +70,14 @@ def features(places: Places, shape: tuple[int, int]) -> list[dict[str, Any]]:
             },
             "properties": {
                 "objectType": "annotation",
-                "name": f"{reason} {len(found) + 1}",
+                "name": f"{reason} {rank}",
                 "classification": {"name": f"Spoilt: {reason}"},
                 "reason": reason,
-                "strength": round(float(places.strengths[number]), 1),
-                "area_px": int(areas[number]),
-                "measurements": {
-                    "Area px": int(areas[number]),
-                    "Strength": round(float(places.strengths[number]), 1),
-                },
+                "strength": strength,
+                "area_px": area,
+                "measurements": {"Area px": area, "Strength": strength},
             },
-        })  # fmt: skip
-    return found
+        }
 
 
 def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
@@ -90,14 +86,14 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     Shares are of the blocks on the section; ``shape`` is that of post, (rows, columns) px.
     """
     areas, blocks = areas_px(places, shape), np.bincount(places.labels.ravel())[1:]
-    by_reason = {}
+    shares, by_reason = places.shares, {}
     for number, reason in enumerate(REASONS):
-        those = places.reasons == number
-        if those.any():
+        if reason in shares:
+            those = places.reasons == number
             by_reason[reason] = {
                 "places": int(those.sum()),
                 "area_px": int(areas[those].sum()),
-                "share": round(places.shares[reason], 6),
+                "share": round(shares[reason], 6),
             }
     rows, cols = np.nonzero(places.labels)
     owner = places.labels[rows, cols] - 1

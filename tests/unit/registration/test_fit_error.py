@@ -9,7 +9,7 @@ from unglow.registration.blocks.phase_correlation import Matches
 from unglow.registration.blocks.taper import overlap_correlation
 from unglow.registration.fit_error import fit_spread, typical_quantiles
 from unglow.registration.models import fit_robust, residuals
-from unglow.registration.quality import map_error, map_error_parts, map_error_quantiles
+from unglow.registration.quality import map_error
 
 SIZE = 256
 MATRICES = {
@@ -47,10 +47,11 @@ def drawn(model, draws, noise_of, step=2 * SIZE, size=SIZE):
         matrix = fitted(model, matches)
         off = np.hypot(*residuals(matrix, post, mapped(MATRICES[model], post)).T)
         told = (model, matches, everyone, everyone, matrix, post, size)
-        quantiles = map_error_quantiles(*told)
+        error = map_error(*told)
+        quantiles = error.quantiles
         true.append(np.quantile(off, (0.5, 0.95)))
         said.append((quantiles.median, quantiles.p95))
-        squares.append(((off**2).mean(), (map_error(*told) ** 2).mean()))
+        squares.append(((off**2).mean(), (error.lengths**2).mean()))
     return np.array(true), np.array(said), np.array(squares).T
 
 
@@ -116,8 +117,8 @@ def test_a_misfit_counts_and_chance_does_not():
         for _ in range(20):
             matches = noisy(np.eye(3), post, white(rng, post) + off)
             matrix = fitted("affine", matches)
-            parts = map_error_parts("affine", matches, everyone, everyone, matrix, post, SIZE)
-            misfits.append(np.sqrt(parts[1].mean()))
+            error = map_error("affine", matches, everyone, everyone, matrix, post, SIZE)
+            misfits.append(np.sqrt(error.misfit.mean()))
     assert np.count_nonzero(misfits[:20]) <= 2
     true = np.sqrt((residuals(matrix, post, post + wave) ** 2).sum(axis=1).mean())
     assert np.mean(misfits[20:]) == pytest.approx(true, rel=0.25)
@@ -128,9 +129,9 @@ def test_a_map_that_hangs_on_three_blocks_has_an_unknown_error():
     matches = noisy(np.eye(3), post, np.zeros_like(post))
     everyone = np.ones(3, bool)
     assert fit_spread("affine", matches, np.eye(3), post, SIZE) is None
-    told = ("affine", matches, everyone, everyone, np.eye(3), post)
-    assert np.isinf(map_error(*told)).all()
-    assert map_error_quantiles(*told).p95 == np.inf
+    error = map_error("affine", matches, everyone, everyone, np.eye(3), post)
+    assert np.isinf(error.lengths).all()
+    assert error.quantiles.p95 == np.inf
 
 
 def test_one_direction_is_half_a_normal_and_two_are_rayleighs():

@@ -102,14 +102,14 @@ def test_map_error_sees_noise_shrink_and_misfit_stay():
     everyone = np.ones(300, dtype=bool)
     noisy = Matches(POST, POST + RNG.normal(0, 0.1, POST.shape), np.full(300, 20.0))
     matrix, _ = fit_robust("affine", noisy.post, noisy.pre, everyone)
-    error = map_error("affine", noisy, everyone, everyone, matrix, POST)
+    error = map_error("affine", noisy, everyone, everyone, matrix, POST).lengths
     truth = np.hypot(*residuals(matrix, POST, POST).T)
     assert 0.4 < np.median(error) / np.median(truth) < 4
     assert np.median(error) < 0.05
     bent = POST + np.column_stack([2 * np.sin(POST[:, 1] / 4000), np.zeros(300)])
     wavy = Matches(POST, bent + RNG.normal(0, 0.1, POST.shape), np.full(300, 20.0))
     matrix, _ = fit_robust("affine", wavy.post, wavy.pre, everyone)
-    error = map_error("affine", wavy, everyone, everyone, matrix, POST)
+    error = map_error("affine", wavy, everyone, everyone, matrix, POST).lengths
     truth = np.hypot(*residuals(matrix, POST, bent).T)
     assert 0.5 < np.median(error) / np.median(truth) < 1.5
 

@@ -121,7 +121,7 @@ def test_the_error_of_a_matrix_is_estimated_as_the_transform_has_it():
     matches = Matches(points, np.column_stack([table["pre_x"], table["pre_y"]]), table["quality"])
     fitted = ~table["held_out"]
     direct = Quantiles.of(
-        map_error("affine", matches, fitted, table["used"], MATRIX, grid.places())
+        map_error("affine", matches, fitted, table["used"], MATRIX, grid.places()).lengths
     )
     assert Quantiles.of(grid.values) == direct
     left, right = grid.values[:, :14], grid.values[:, 18:]

@@ -108,7 +108,7 @@ static void gather(const float *post, int64_t post_stride, const float *left, in
             }
             known += here;
             int64_t at = row * BINS + col;
-            out->variance[at] = 0.0f;
+            out->expected[at] = out->left[at] = out->variance[at] = 0.0f;
             if (here == 4) {
                 level *= 0.25f;
                 out->expected[at] = level;

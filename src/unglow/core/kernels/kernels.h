@@ -106,10 +106,11 @@ void square_medians(const float *values, int64_t rows, int64_t cols, int64_t sid
 
 /* unglow.spoilt.block_scores: scores (blocks down, blocks across, 10) of blocks of 32 x 32 px, those at
  * the end cut by it, of post (rows, cols) and what is left of it; NaN without enough data, those of
- * structures also where post should be no brighter than glass. numbers (10,): constant part and slope by the expected level of the variance of post, the same of pre in
- * levels of post, the least variance of either, the expected level from which on px are saturated,
- * the lowest level of post, that of post where there is no section, and the share of post in the
- * mean of both images that has least noise. */
+ * structures also where post should be no brighter than glass. numbers (10,): constant part and
+ * slope, by the expected level, of the variance of post, the same of pre in levels of post, the
+ * least variance of either, the expected level from which on px are saturated, the lowest level of
+ * post, that of post where there is no section, and the share of post in the mean of both images
+ * that has least noise. */
 void block_scores(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
                   int64_t rows, int64_t cols, const float *numbers, float *scores);
 

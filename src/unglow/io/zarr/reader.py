@@ -12,7 +12,7 @@ import numpy as np
 from unglow.core.digests import of_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
-from unglow.core.windows import Window, cells
+from unglow.core.windows import SamePixels, Window, cells
 from unglow.io.not_stored import NotStored
 from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.layout import CHUNK, StoreLayout
@@ -222,7 +222,7 @@ _LARGE = 4
 """Windows of more px than this many chunks have are of no use to the windows after them."""
 
 
-class ChunkCache:
+class ChunkCache(SamePixels):
     """An image, as `unglow.core.windows.Pixels`, that keeps the chunks that were read last.
 
     Windows that are smaller than chunks and overlap several of them, as blocks of registration do,
@@ -239,23 +239,9 @@ class ChunkCache:
     """
 
     def __init__(self, image: Pixels, kept: int, side: int = CHUNK) -> None:
-        self._image = image
+        super().__init__(image)
         self._side = side
         self._chunk = lru_cache(kept)(image.read)  # two threads may read the same one: no harm
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        return self._image.shape
-
-    @property
-    def levels(self) -> int:
-        """Number of pyramid levels."""
-        return self._image.levels
-
-    def level_shape(self, level: int) -> tuple[int, int]:
-        """Rows and columns of a level."""
-        return self._image.level_shape(level)
 
     def read(self, window: Window, level: int = 0) -> NDArray[Any]:
         """Pixels of a window inside the level; large ones are read directly, and not kept."""

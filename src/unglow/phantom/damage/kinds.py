@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from unglow.core.errors import ConfigError
 
@@ -72,6 +73,24 @@ class Damage:
     strength: float
     cycle: int | None
     text: str
+
+
+class Damaged:
+    """A dataclass with the fields ``damage`` and ``damage_seed``, as phantoms and slides have."""
+
+    damage: str
+
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """The places and faults of `damage`, in its order."""
+        return parse_damage(self.damage)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON types; those of damage only if there is some."""
+        values = asdict(self)  # type: ignore[call-overload]
+        if not self.damages:
+            del values["damage"], values["damage_seed"]
+        return dict(values)
 
 
 def parse_damage(text: str) -> tuple[Damage, ...]:

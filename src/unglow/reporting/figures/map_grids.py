@@ -97,7 +97,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
     matches = Matches(post, pre, blocks["quality"])
     error = map_error(
         transform.model, matches, fitted, blocks["used"], transform.matrix, unknown.places()
-    )
+    ).lengths
     return unknown.filled(error * 2.0**-transform.octaves)  # pre may be finer or coarser than post
 
 

@@ -13,9 +13,9 @@ from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
 from unglow.detection.candidate_table import LISTED, write_csv, write_geojson
 from unglow.detection.completeness import completeness
-from unglow.detection.doubts import doubts
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
+from unglow.detection.warnings import search_warnings
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -93,7 +93,7 @@ def detect(
     listed = result.listed()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    report["reasons"] = doubts(result, places, scene, **inputs.grey_levels(section))
+    report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

@@ -79,8 +79,10 @@ class DetectInputs:
         difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
         transform = load(Path(files["transform"]))
         regions = _read_regions([Path(path) for path in files.get("regions", ())])
-        blocks = Path(files["blocks"]) if "blocks" in files.keys() else None  # noqa: SIM118
-        return cls(post, pre, aligned, difference, scale, transform, regions, blocks)
+        blocks = files.get("blocks")
+        return cls(
+            post, pre, aligned, difference, scale, transform, regions, blocks and Path(blocks)
+        )
 
     def scene(self, settings: DetectSettings) -> Scene:
         """Put together what the search looks at.

@@ -43,7 +43,7 @@ _COPY = (
 )
 
 
-def doubts(
+def search_warnings(
     result: SearchResult, places: Places, scene: Scene, *, step: float, middle: float
 ) -> list[str]:
     """Return a sentence for each thing that makes the list of candidates doubtful.
@@ -88,18 +88,18 @@ def _of_sources(result: SearchResult) -> Iterator[str]:
     if result.threshold is None and dark >= _BEYOND:
         x, y, ratio = result.negatives[0]
         yield (
-            f"No candidates can be told from chance: the negated difference, which holds no stain, "
-            f"has {dark} sources above a signal-to-noise ratio of {_NOISE_ENDS:g}, the strongest "
-            f"of {ratio:.3g} near x {x:.0f}, y {y:.0f}. Look there what one image shows and the "
-            "other does not, and leave it out as a region, or image the section again."
+            f"No candidates can be distinguished from chance: the negated difference has {dark} "
+            f"sources above a signal-to-noise ratio of {_NOISE_ENDS:g}, the strongest of "
+            f"{ratio:.3g} near x {x:.0f}, y {y:.0f}. Look there for what only one image shows, and "
+            "exclude it as a region, or image the section again."
         )
     elif result.threshold is not None and result.threshold > _HIGH:
         x, y, ratio = result.negatives[0]
         yield (
-            f"Only sources above a signal-to-noise ratio of {result.threshold:g} can be told from "
-            "chance, where 4 to 6 is usual, so most of the stain is not on the list: the negated "
-            f"difference, which holds no stain, reaches {ratio:.3g} (near x {x:.0f}, y {y:.0f}). "
-            "One image was processed (gamma, sharpening), or shows other structures than the other."
+            f"Only sources above a signal-to-noise ratio of {result.threshold:g} can be "
+            "distinguished from chance (4 to 6 is usual), so most stain is not listed: the negated "
+            f"difference reaches {ratio:.3g} (near x {x:.0f}, y {y:.0f}). One image was processed "
+            "(gamma, sharpening), or the images show different structures."
         )
     elif place is not None:
         number, x, y = place

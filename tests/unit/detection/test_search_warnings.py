@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unglow.detection.doubts import cluster, doubts
 from unglow.detection.false_discovery import Sides
 from unglow.detection.settings import DetectSettings
+from unglow.detection.warnings import cluster, search_warnings
 from unglow.photometry.noise.model import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
@@ -45,7 +45,7 @@ GOOD = result(bright=np.linspace(4, 30, 100), dark=[3.7, 3.9, 4.2])
 
 
 def said(found=GOOD, spoilt=None, of=None, step=1.0):
-    return doubts(found, spoilt or places(), of or scene(), step=step, middle=50.0)
+    return search_warnings(found, spoilt or places(), of or scene(), step=step, middle=50.0)
 
 
 def test_a_good_search_has_no_doubt():
