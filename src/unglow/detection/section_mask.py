@@ -139,14 +139,10 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     everything = np.ones(image.shape, dtype=np.bool_)
     if not has_data.any():
         return everything
-    filled = np.where(has_data, image, np.median(image[has_data]))
-    rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
-    band = shapes.blurred(rooted, _FINE) - shapes.blurred(rooted, _BROAD)
-    energy = np.sqrt(shapes.blurred(band * band, _ENERGY))
-    textured = energy > max(_TEXTURE * float(np.quantile(energy[has_data], 0.98)), 1e-6)
+    textured = _textured(image, has_data)
     near = shapes.grown(textured, round(3 * _ENERGY))
     glass = has_data & ~near
-    smooth = shapes.blurred(filled, _FINE)
+    smooth = _smoothed(image, has_data)
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
         glass = has_data & _dark(smooth, has_data)
         textured &= ~glass
@@ -162,6 +158,22 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
         mask = has_data & shapes.shrunk(near, round(3 * _ENERGY))
     mask = shapes.filled(shapes.closed(mask, 2) | mask)
     return shapes.without_pieces(mask, _LEAST_PIECE * mask.size)
+
+
+def _textured(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return which px have texture; what is not known is as bright as the median."""
+    filled = np.where(has_data, image, np.median(image[has_data]))
+    rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
+    band = shapes.blurred(rooted, _FINE) - shapes.blurred(rooted, _BROAD)
+    energy = np.sqrt(shapes.blurred(band * band, _ENERGY))
+    return energy > max(_TEXTURE * float(np.quantile(energy[has_data], 0.98)), 1e-6)
+
+
+def _smoothed(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
+    """Return an image under a narrow blur of what is known: glass beside no data stays dark."""
+    known = shapes.blurred(has_data.astype(np.float32), _FINE)
+    light = shapes.blurred(np.where(has_data, image, np.float32(0)), _FINE)
+    return np.asarray(light / np.maximum(known, np.float32(1e-6)), np.float32)
 
 
 def _dark(smooth: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:

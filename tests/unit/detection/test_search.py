@@ -325,6 +325,19 @@ def test_a_textured_section_on_glass_is_found_to_a_pixel_or_two():
     assert mask[200, 210]
 
 
+def test_a_corner_of_glass_at_the_edge_of_the_data_is_glass():
+    random = np.random.default_rng(10)
+    image = random.normal(20, 2, (400, 400))
+    y, x = np.mgrid[:400, :400]
+    round_ = np.hypot(y - 190, x - 190) < 150
+    image[round_] = random.uniform(60, 200, np.count_nonzero(round_))
+    image[330:] = image[:, 330:] = np.nan
+    mask = section_mask(image.astype(np.float32))
+    assert not mask[300:330, 300:330].any()
+    inside = np.hypot(y - 190, x - 190) < 140
+    assert mask[inside & np.isfinite(image)].all()
+
+
 def test_glass_whose_noise_is_smooth_like_a_texture_is_told_by_its_darkness():
     rng = np.random.default_rng(7)
     row, col = np.indices((400, 420))
