@@ -91,10 +91,10 @@ class Places:
     judged: int
 
     @classmethod
-    def none(cls, shape: tuple[int, int] = (1, 1), side: int = BLOCK) -> Self:
-        """Return no places on a grid of ``shape`` blocks."""
-        labels = np.zeros(shape, np.int32)
-        return cls(side, labels, np.zeros(0, np.uint8), np.zeros(0, np.float32), {}, 0.0, 0)
+    def none(cls) -> Self:
+        """Return no places, on a grid of a single block."""
+        labels = np.zeros((1, 1), np.int32)
+        return cls(BLOCK, labels, np.zeros(0, np.uint8), np.zeros(0, np.float32), {}, 0.0, 0)
 
     @property
     def mask(self) -> Bools:
