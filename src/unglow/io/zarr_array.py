@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core import transfers
 from unglow.core.errors import InputError
 from unglow.core.files import open_file, read_json
 from unglow.io.zarr_codecs import CLASSES, CRC_BYTES, DECODERS, FILTERS, Codecs, without_checksum
@@ -85,6 +86,7 @@ class ZarrArray:
         else:
             whole = self._codecs.decode(stored, self.chunks)
         part: NDArray[Any] = whole[within]
+        transfers.count(self.directory, read=len(stored or b""), decoded=part.nbytes)
         return part
 
     def missing_chunks(

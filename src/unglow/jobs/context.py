@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files, process
+from unglow.core import digests, files, process, transfers
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pin_threads, uncollected
@@ -165,6 +165,7 @@ class Job:
         watchdog.obey(stream)
         files.guard_publishing(self._lock.check)
         self._telemetry.in_job()
+        transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())
         return self
@@ -194,6 +195,8 @@ class Job:
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
         moved = process.bytes_moved()
         report = {**cause.report(), "peak_mb": peak, **moved, **workers, **self.counters}
+        if images := transfers.transfers(self._started):
+            report["transfers"] = images
         if "cv2" in sys.modules:
             report["opencv_threads"] = sys.modules["cv2"].getNumThreads()
         if self._report is not None:

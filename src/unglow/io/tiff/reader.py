@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from unglow.core import transfers
 from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import rows_at_once
 from unglow.io.tiff.header import NONE
@@ -171,6 +172,8 @@ class TiffReader:
                 x0, x1 = max(window.x0, left), min(window.x1, left + unit_cols)
                 for row, block in self._rows(part, index, y0 - top, y1 - top):
                     values = rule.apply(block[:, x0 - left : x1 - left])
+                    pixel_bytes = values[:, :, 0].nbytes * len(targets)
+                    transfers.count(part[0].path, decoded=pixel_bytes)
                     at = top + row - window.y0
                     for out, sample in targets:
                         combine(
@@ -280,6 +283,7 @@ class TiffReader:
         data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)
         if len(data) != size:
             raise ValueError(f"{size - len(data)} of its bytes are missing")
+        transfers.count(stored.path, read=size)
         return data
 
 
