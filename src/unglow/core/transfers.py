@@ -34,7 +34,7 @@ class Transfer:
     read, written
         Bytes as stored.
     decoded, encoded
-        Bytes of pixels that these stand for.
+        Bytes of the pixels that these hold; what is read again counts again.
     first, last
         When, monotonic time, s.
     """

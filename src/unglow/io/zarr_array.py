@@ -85,8 +85,8 @@ class ZarrArray:
             whole = np.broadcast_to(np.asarray(self._fill, self.dtype), self.chunks)
         else:
             whole = self._codecs.decode(stored, self.chunks)
+            transfers.count(self.directory, read=len(stored), decoded=whole.nbytes)
         part: NDArray[Any] = whole[within]
-        transfers.count(self.directory, read=len(stored or b""), decoded=part.nbytes)
         return part
 
     def missing_chunks(

@@ -172,8 +172,6 @@ class TiffReader:
                 x0, x1 = max(window.x0, left), min(window.x1, left + unit_cols)
                 for row, block in self._rows(part, index, y0 - top, y1 - top):
                     values = rule.apply(block[:, x0 - left : x1 - left])
-                    pixel_bytes = values[:, :, 0].nbytes * len(targets)
-                    transfers.count(part[0].path, decoded=pixel_bytes)
                     at = top + row - window.y0
                     for out, sample in targets:
                         combine(
@@ -220,6 +218,7 @@ class TiffReader:
         width = row_bytes(stored.page, geometry)
         for row in range(first, last, self._step):
             rows = min(self._step, last - row)
+            transfers.count(stored.path, decoded=rows * width)
             # No name keeps the bytes of some rows while the next are read.
             yield (
                 row,
@@ -250,6 +249,7 @@ class TiffReader:
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):
                 rows = min(self._step, last - row)
+                transfers.count(stored.path, decoded=rows * width)
                 yield row, decode_rows(stored.page, geometry, stream.read(rows), rows)
             if stream.row == geometry.rows_of(index):
                 stream.finish()
@@ -277,7 +277,9 @@ class TiffReader:
         geometry, size = self._image.geometry, int(stored.counts[index])
         if stored.page.compression == NONE:
             size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
-        return decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
+        block = decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
+        transfers.count(stored.path, decoded=block.nbytes)
+        return block
 
     def _bytes(self, stored: StoredPage, index: int, offset: int, size: int) -> bytes:
         data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)

@@ -77,19 +77,24 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
             raise StoreError(broken(root, key, f"cannot be read ({error.strerror})")) from error
         except _ShardError as fault:
             raise StoreError(broken(root, key, str(fault))) from fault
-        transfers.count(root, read=stored, decoded=target.nbytes)
+        transfers.count(root, read=stored[0], decoded=stored[1])
     return out
 
 
 def _read_shard(
     file: BinaryIO, layout: StoreLayout, level: int, part: Window, out: NDArray[Any]
-) -> int:
-    """Fill ``out`` with the part of an image that lies in a shard; return the bytes of chunks."""
+) -> tuple[int, int]:
+    """Fill ``out`` with the part of an image that lies in a shard.
+
+    Returns
+    -------
+    Bytes of the chunks that were read, as stored and decoded.
+    """
     rows, cols = layout.level_chunks(level)
     height, width = layout.level_shards(level)
     down, across = height // rows, width // cols
     index, end = _index(file, (down, across)), file.seek(0, os.SEEK_END)
-    dtype, stored = np.dtype(layout.dtype).newbyteorder("<"), 0
+    dtype, stored, decoded = np.dtype(layout.dtype).newbyteorder("<"), 0, 0
     for (row, col), section in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
@@ -97,10 +102,10 @@ def _read_shard(
         if offset + length > end:
             raise _ShardError("is cut short")
         chunk = np.frombuffer(_decoded(file, offset, length, rows * cols * dtype.itemsize), dtype)
-        stored += length
+        stored, decoded = stored + length, decoded + chunk.nbytes
         within = section.shift(-row * rows, -col * cols)
         out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
-    return stored
+    return stored, decoded
 
 
 def _index(file: BinaryIO, chunks: tuple[int, int]) -> Index:
