@@ -1,4 +1,4 @@
-"""File systems that are mounted: looked up by path alone, so one that does not answer is not asked."""
+"""File systems that are mounted, by path alone: one that does not answer is not asked."""
 
 from __future__ import annotations
 

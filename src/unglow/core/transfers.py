@@ -107,9 +107,7 @@ def _final(path: str) -> str:
     return os.path.join(head, found[1]) if found else path  # noqa: PTH118 (as it came)
 
 
-def _listed(
-    path: str, one: Transfer, origin: float, mounted: list[mounts.Mount]
-) -> dict[str, Any]:
+def _listed(path: str, one: Transfer, origin: float, mounted: list[mounts.Mount]) -> dict[str, Any]:
     amounts = {name: getattr(one, name) for name in ("read", "written", "decoded", "encoded")}
     times = {"first": round(one.first - origin, 2), "last": round(one.last - origin, 2)}
     mount = mounts.mount_of(os.path.realpath(path), mounted)

@@ -194,7 +194,8 @@ class Job:
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
         moved = process.bytes_moved()
-        report = {**cause.report(), "peak_mb": peak, **moved, **workers, **self.counters}
+        report: dict[str, Any] = {**cause.report(), "peak_mb": peak, **moved, **workers}
+        report |= self.counters
         if images := transfers.transfers(self._started):
             report["transfers"] = images
         if "cv2" in sys.modules:

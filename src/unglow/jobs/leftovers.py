@@ -77,7 +77,9 @@ class MachineMemory:
         """Return what there is now."""
         return cls(process.meminfo_mb(), files_in_memory_mb())
 
-    def compare(self, outputs: Iterable[Path], written: float, others: Sequence[float]) -> dict[str, float]:
+    def compare(
+        self, outputs: Iterable[Path], written: float, others: Sequence[float]
+    ) -> dict[str, float]:
         """Return what the end of an attempt says of memory that there was before it, and is now.
 
         Parameters

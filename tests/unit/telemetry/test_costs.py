@@ -117,7 +117,9 @@ def test_parts_of_memory_are_those_of_the_sample_with_most(made):
 def test_more_threads_ready_to_run_than_asked_for_are_flagged_unless_by_chance(made):
     made.attempt("align", 0.0, *rows(*[(9, 0, 0, 0, 3)] * 3, *[(9, 0, 0, 0, 1)] * 9), columns=MORE)
     made.attempt("scale", 0.0, *rows(*[(9, 0, 0, 0, 3)] * 2, *[(9, 0, 0, 0, 1)] * 9), columns=MORE)
-    crowded = {a.attempt.rule: costs_known(a.attempt).get("crowded") for a in history(made).last.attempts}
+    crowded = {
+        a.attempt.rule: costs_known(a.attempt).get("crowded") for a in history(made).last.attempts
+    }
     assert crowded == {"align": True, "scale": None}
 
 

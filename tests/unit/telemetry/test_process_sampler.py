@@ -73,7 +73,9 @@ def test_parts_of_memory_and_bytes_of_disks_are_summed_and_runnable_threads_coun
     for pid, children in ((10, "11"), (11, "")):
         process(proc, pid, children=children, rss=1000)
         with (proc / str(pid) / "status").open("a") as status:
-            status.write("RssAnon:\t 700 kB\nRssFile:\t 200 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n")
+            status.write(
+                "RssAnon:\t 700 kB\nRssFile:\t 200 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n"
+            )
         (proc / str(pid) / "io").write_text("rchar: 9\nwchar: 8\nread_bytes: 7\nwrite_bytes: 6\n")
         for thread, state in ((pid, "S"), (pid + 100, "R")):
             task = proc / str(pid) / "task" / str(thread)
@@ -81,7 +83,9 @@ def test_parts_of_memory_and_bytes_of_disks_are_summed_and_runnable_threads_coun
             (task / "stat").write_text(f"{thread} (a) b) {state} 1 1")
     taken = Sampler(10, str(proc)).take()
     kib = 1024 / 1e6
-    assert [taken.file_mb, taken.shmem_mb, taken.swap_mb] == pytest.approx([400 * kib, 200 * kib, 100 * kib])
+    assert [taken.file_mb, taken.shmem_mb, taken.swap_mb] == pytest.approx(
+        [400 * kib, 200 * kib, 100 * kib]
+    )
     assert (taken.read, taken.disk_read, taken.disk_written) == (18, 14, 12)
     assert taken.runnable == 2
 

@@ -11,7 +11,13 @@ import weakref
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.telemetry.recording.stack_sampler import INTERVAL, VARIABLE, StackSampler, interval_s, wanted
+from unglow.telemetry.recording.stack_sampler import (
+    INTERVAL,
+    VARIABLE,
+    StackSampler,
+    interval_s,
+    wanted,
+)
 from unglow.telemetry.speedscope import MOST_BINS, Frame, Profile, read_profile, write_profile
 
 

@@ -66,5 +66,12 @@ def _transfers(more: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     for one in listed[:MOST_LISTED]:
         if isinstance(one, dict) and isinstance(path := one.get("path"), str):
             amounts = {name: number(one.get(name)) or 0.0 for name in _AMOUNTS}
-            rows.append({"path": path, **amounts, "kind": str(one.get("kind") or ""), "remote": one.get("remote") is True})
+            rows.append(
+                {
+                    "path": path,
+                    **amounts,
+                    "kind": str(one.get("kind") or ""),
+                    "remote": one.get("remote") is True,
+                }
+            )
     return rows or None

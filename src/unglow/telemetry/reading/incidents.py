@@ -84,8 +84,8 @@ _SAME_LOG_S = 30.0
 _VERDICT = ("verdict", "bad_input")
 _REPEATED = "Not tried, since the attempt before has shown how it would end:"
 _LEAK_HELPS = (
-    "Look for files in `/dev/shm` and processes (`ps -u $USER`) that nothing uses, and remove them; "
-    "the log of that job may say what started them."
+    "Look for files in `/dev/shm` and for processes (`ps -u $USER`) that nothing uses, and remove "
+    "them."
 )
 _IDLE = "No processor time was used and no bytes moved for {:.0f} s."
 _SENTENCES = {

@@ -97,7 +97,11 @@ def _sums(attempt: Attempt) -> Iterator[tuple[NDArray[np.float64], NDArray[np.fl
     """Yield times and values of what only grows: CPU, bytes read, bytes written."""
     samples = attempt.samples
     t = np.concatenate([[0.0], samples.t, [max([attempt.seconds, *samples.t[-1:]])]])
-    ends = (samples.cpu, attempt.cpu_s), (samples.read, attempt.read), (samples.written, attempt.written)
+    ends = (
+        (samples.cpu, attempt.cpu_s),
+        (samples.read, attempt.read),
+        (samples.written, attempt.written),
+    )
     for sampled, total in ends:
         values = np.concatenate([[0.0], sampled, [np.nan if total is None else total]])
         known = ~np.isnan(values)

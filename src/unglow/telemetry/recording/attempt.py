@@ -105,8 +105,8 @@ class Attempt:
         process = {"pid": pid, "started": started_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profile is not None and not self._no_spy:
-            process = py_spy.Profiled(pid, self._clock, interval_s())
-            self._py_spy = py_spy.PySpy(self._profile, self._spy, process, log.warning)
+            job = py_spy.Profiled(pid, self._clock, interval_s())
+            self._py_spy = py_spy.PySpy(self._profile, self._spy, job, log.warning)
 
     def sample(self, taken: Sample) -> None:
         """Add a sample."""
