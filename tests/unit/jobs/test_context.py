@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -267,6 +268,17 @@ def test_a_process_that_outlives_a_job_is_recorded(tmp_path):
     assert 30 < record["processes_left_mb"] < 200
     assert record["files_before_mb"] >= 0
     assert record["available_before_mb"] > 0
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no /dev/shm")
+def test_files_in_memory_that_a_job_leaves_are_recorded(tmp_path):
+    left = Path("/dev/shm") / f"unglow-test-{os.getpid()}"
+    try:
+        run(tmp_path, f"open({str(left)!r}, 'wb').write(bytes(30_000_000))")
+    finally:
+        left.unlink()
+    (record,) = records(tmp_path)
+    assert record["files_after_mb"] - record["files_before_mb"] == pytest.approx(30, abs=1)
 
 
 # ------------------------------------------------------------------------------------------ threads

@@ -146,12 +146,13 @@ class Flames {
   // Threads at work over time, of which a part can be chosen.
   drawTime() {
     const [length, count] = [this.axis.full[1], FLAME_BINS];
+    const each = length / count;
     const busy = new Float64Array(count);
     this.eachTime((node, from, to, s) => {
-      const [first, last] = [from, to].map((t) => Math.min(count - 1, Math.max(0, Math.floor((t / length) * count))));
-      for (let k = first; k <= last; k++) busy[k] += s / (last - first + 1);
+      const [first, last] = [from, to].map((t) => Math.min(count - 1, Math.max(0, Math.floor(t / each))));
+      for (let k = first; k <= last; k++) busy[k] += first === last ? s : (s * Math.max(0, Math.min(to, (k + 1) * each) - Math.max(from, k * each))) / (to - from);
     });
-    const threads = [...busy].map((s) => s / (length / count));
+    const threads = [...busy].map((s) => s / each);
     this.axis.changed = () => {};
     freeCharts(this.axis);
     fill(this.time);
