@@ -8,7 +8,6 @@ kernel's own, or that of other programs.
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -40,15 +39,15 @@ def files_in_memory_mb() -> float:
 
     These are `/dev/shm`, and the directory of temporary files if it is one.
     """
-    temporary = tempfile.gettempdir()
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 (nothing is written there)
     places = {_SHARED, *([temporary] if in_memory([temporary]) else [])}
     return sum(map(_files_mb, places))
 
 
-def in_memory(paths: Iterable[Path | str]) -> bool:
-    """Whether any of these is in a memory file system."""
+def in_memory(paths: Iterable[str]) -> bool:
+    """Whether any of these absolute paths without links is in a memory file system."""
     mounted = mounts.mounts()
-    found = (mounts.mount_of(os.path.realpath(path), mounted) for path in paths)
+    found = (mounts.mount_of(path, mounted) for path in paths)
     return any(mount is not None and mount.in_memory for mount in found)
 
 
@@ -96,7 +95,9 @@ class MachineMemory:
                 found[f"available_{name}_mb"] = round(mb["MemAvailable"])
         lost = lost_mb(self.machine, after.machine)
         if lost is not None:
-            found["left_behind_mb"] = round(lost - (written / 1e6 if in_memory(outputs) else 0.0))
+            found["left_behind_mb"] = round(
+                lost - (written / 1e6 if in_memory(map(os.path.realpath, outputs)) else 0.0)
+            )
         found["files_before_mb"] = round(self.files_mb, 1)
         found["files_after_mb"] = round(after.files_mb, 1)
         if others:

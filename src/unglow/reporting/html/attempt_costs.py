@@ -28,8 +28,15 @@ _LOOKS, _SHARE = 3, 0.1
 
 
 @once_per_attempt
-def costs_known(attempt: Attempt) -> dict[str, Any]:
+def costs_known(attempt: Attempt, *, images: bool = True) -> dict[str, Any]:
     """Return what is known of an attempt, by name; what is not known is left out.
+
+    Parameters
+    ----------
+    attempt
+        The attempt.
+    images
+        Whether to list what it moved of each image: the longest part.
 
     Returns
     -------
@@ -39,7 +46,7 @@ def costs_known(attempt: Attempt) -> dict[str, Any]:
     and again; ``transfers``, what it moved of each image.
     """
     samples, more = attempt.samples, attempt.end.more if attempt.end is not None else {}
-    found: dict[str, Any] = {name: number(more.get(name)) for name in _AT_END}
+    found: dict[str, Any] = {name: _short(more.get(name)) for name in _AT_END}
     if not np.isnan(samples.private).all():
         at = int(np.nanargmax(np.where(np.isnan(samples.private), np.nan, samples.rss)))
         values = (samples.private, samples.file, samples.shmem, samples.swap)
@@ -49,8 +56,14 @@ def costs_known(attempt: Attempt) -> dict[str, Any]:
     looks = samples.runnable[~np.isnan(samples.runnable)]
     beyond = int((looks > attempt.threads).sum())
     found["crowded"] = (beyond >= _LOOKS and beyond >= _SHARE * len(looks)) or None
-    found["transfers"] = _transfers(more)
+    found["transfers"] = _transfers(more) if images else None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _short(value: object) -> float | int | None:
+    """Return a number, a whole one without a decimal point."""
+    known = number(value)
+    return int(known) if known is not None and known.is_integer() else known
 
 
 def _most(values: NDArray[np.float64]) -> int | None:
@@ -65,7 +78,7 @@ def _transfers(more: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     rows = []
     for one in listed[:MOST_LISTED]:
         if isinstance(one, dict) and isinstance(path := one.get("path"), str):
-            amounts = {name: number(one.get(name)) or 0.0 for name in _AMOUNTS}
+            amounts = {name: _short(one.get(name)) or 0 for name in _AMOUNTS}
             rows.append(
                 {
                     "path": path,

@@ -42,6 +42,8 @@ SCHEMA = 1
 Model = dict[str, Any]
 # Bins of a curve over a whole run, and of one over a run that is not the one to be shown.
 _BINS, _FEW_BINS = 600, 150
+# Where there are so many attempts that their curves have no more bins, images are not listed.
+_FEW_POINTS = 30
 _ENVIRONMENT = (
     *("unglow", "snakemake", "python", "platform", "packages", "executor", "resources"),
     *("host", "user", "pid", "cores", "machine_mb", "cgroup_mb"),
@@ -243,7 +245,7 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "stalls": [[s.t, s.seconds, s.reason] for s in attempt.whole_stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),
-        **costs_known(attempt),
+        **costs_known(attempt, images=bins > _FEW_POINTS),
     }
 
 
