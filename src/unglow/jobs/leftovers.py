@@ -7,7 +7,9 @@ kernel's own, or that of other programs.
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -52,16 +54,14 @@ def in_memory(paths: Iterable[str]) -> bool:
 
 
 def _files_mb(directory: str) -> float:
-    size, user = 0, os.getuid()
-    try:
-        with os.scandir(directory) as entries:
-            for entry in entries:
+    blocks, user = 0, os.getuid()
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # gone meanwhile
                 about = entry.stat(follow_symlinks=False)
-                if about.st_uid == user and entry.is_file(follow_symlinks=False):
-                    size += about.st_blocks * 512
-    except OSError:  # gone meanwhile, or not for this user
-        return size / 1e6
-    return size / 1e6
+                if about.st_uid == user and stat.S_ISREG(about.st_mode):
+                    blocks += about.st_blocks
+    return blocks * 512 / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,8 @@ class MachineMemory:
                 found[f"available_{name}_mb"] = round(mb["MemAvailable"])
         lost = lost_mb(self.machine, after.machine)
         if lost is not None:
-            found["left_behind_mb"] = round(
-                lost - (written / 1e6 if in_memory(map(os.path.realpath, outputs)) else 0.0)
-            )
+            kept = written / 1e6 if in_memory(map(os.path.realpath, outputs)) else 0.0
+            found["left_behind_mb"] = round(lost - kept)
         found["files_before_mb"] = round(self.files_mb, 1)
         found["files_after_mb"] = round(after.files_mb, 1)
         if others:
