@@ -70,6 +70,7 @@ def profile_jobs():
     rules = batch.settings["profile"]
     if rules:
         os.environ[stack_sampler.VARIABLE] = "all" if rules is True else ",".join(rules)
+        os.environ[stack_sampler.INTERVAL] = str(batch.settings["profile_interval_ms"])
 
 
 def conclude_run(outcome):

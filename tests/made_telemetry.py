@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from unglow.telemetry.attempt_files import attempt_file, attempt_numbers
-from unglow.telemetry.speedscope import SUFFIX, Frame, write_profile
+from unglow.telemetry.speedscope import SUFFIX, Frame, Profile, write_profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,8 +156,11 @@ def write(path, lines):
 
 def profile(attempt, seconds):
     """Write the profile of an attempt, beside its file: seconds of stacks of (name, file, line)."""
-    stacks = {tuple(Frame(*frame) for frame in stack): s for stack, s in seconds.items()}
-    write_profile(attempt.with_suffix(SUFFIX), "unglow", stacks)
+    taken, t = Profile(), 0.0
+    for stack, s in seconds.items():  # one after the other
+        t += s
+        taken.add(tuple(Frame(*frame) for frame in stack), t, s)
+    write_profile(attempt.with_suffix(SUFFIX), "unglow", taken)
 
 
 def many(results, jobs=1000, samples=60, cores=8):

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 from devtools import Tab
-from made_telemetry import WALL, Made, end, job, many, sample, state
+from made_telemetry import COLUMNS, WALL, Made, end, job, many, sample, state, step, step_end
 from pages import CHROMIUM
 
 from unglow.core import rounding
@@ -40,6 +40,43 @@ def made(tmp_path):
         {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": "ok"},
     )
     return made
+
+
+def test_what_an_attempt_took_is_in_its_panel_and_steps_change_their_unit(made, browse):
+    columns = [*COLUMNS, "file", "shmem", "swap", "runnable"]
+    lines = [[*sample(n + 0.5, 100 + n), 40, 10, 2, 3] for n in range(4)]
+    moved = {"path": "raw/<b>.tif", "read": 1e6, "decoded": 4e6, "kind": "nfs4", "remote": True}
+    ends = {"available_before_mb": 9000, "available_after_mb": 8600, "left_behind_mb": 390}
+    ends |= {"files_before_mb": 0.0, "files_after_mb": 380.0, "disk_read": 5e5, "disk_written": 0}
+    ends |= {"cpu_s": 4.0, "read": 1e6, "written": 0, "opencv_threads": 1, "pixels": 2e6}
+    steps = step(0.0, "match", 1), *lines, step_end(2.0, 1)
+    made.attempt("register", 2.0, *steps, end(5.0, transfers=[moved], **ends), columns=columns)
+    report = write_report(made.results)
+    text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", report.read_text())
+    waits = "while (!document.documentElement.dataset.ready) await new Promise(setTimeout);"
+    act = """
+      unglow.view.resources.choose(unglow.view.model.attempts[0]);
+      const unit = document.querySelector("[aria-label='Unit of steps']");
+      unit.value = 3;
+      unit.dispatchEvent(new Event("change"));
+    """
+    code = f"<script>(async () => {{ {waits} {act} }})();</script>"
+    report.write_text(text.replace("</body>", code + "</body>"))
+    opened = browse(report)
+    assert opened.complaints() == []
+    for words in (
+        "53 MB private, 40 MB file-backed, 10 MB shared, 2.0 MB swapped",
+        "9000 MB free before, 8600 MB after; 390 MB less that no process holds",
+        "1 asked for, 2 seen, at most 3 of them ready to run at once, OpenCV uses 1",
+        "more threads ready to run than asked for",
+        "raw/<b>.tif",
+        "nfs4 (network or FUSE)",
+        "380 MB of files in memory, most by register s1 DAPI",
+        "memory left behind",
+    ):
+        assert words in opened.text
+    row = re.search(r"match(?:</t[dh]>|<[^>]*>)*1(?:<[^>]*>)*([^<]*)", opened.dom)
+    assert row[1] == "1.0 s"  # 2 s for 2 Mpx
 
 
 def test_a_report_opens_from_disk_without_errors_or_requests(made, browse):

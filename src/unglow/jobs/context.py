@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files, process
+from unglow.core import digests, files, process, transfers
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pin_threads, uncollected
@@ -27,6 +27,7 @@ from unglow.core.progress import step
 from unglow.core.terminal import warn
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
+from unglow.jobs.leftovers import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
 from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
@@ -156,14 +157,15 @@ class Job:
         except KeyboardInterrupt:
             self._telemetry.end("interrupted", "interrupted")
             raise
-        before = process.meminfo_mb()
+        before = MachineMemory.now()
         pid, pipe = watchdog.fork()
         if pid:
-            self._conclude(self._watch(pid, pipe), before, process.meminfo_mb())
+            self._conclude(self._watch(pid, pipe), before)
         self._report = pipe
         watchdog.obey(stream)
         files.guard_publishing(self._lock.check)
         self._telemetry.in_job()
+        transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())
         return self
@@ -192,7 +194,12 @@ class Job:
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
         moved = process.bytes_moved()
-        report = {**cause.report(), "peak_mb": peak, **moved, **workers, **self.counters}
+        report: dict[str, Any] = {**cause.report(), "peak_mb": peak, **moved, **workers}
+        report |= self.counters
+        if images := transfers.transfers(self._started):
+            report["transfers"] = images
+        if "cv2" in sys.modules:
+            report["opencv_threads"] = sys.modules["cv2"].getNumThreads()
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
@@ -326,37 +333,34 @@ class Job:
         log.warning("%s", sentence)
         warn(f"{self.title}: {sentence}")
 
-    def _conclude(
-        self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
-    ) -> NoReturn:
+    def _conclude(self, ending: watchdog.Ending, before: MachineMemory) -> NoReturn:
         """In the watchdog: record how the job has ended, and end in the same way."""
         cause = outcomes.of_ending(self, ending)
         outcome, message = cause.outcome, cause.message
         named = ("outcome", "message", "needed_mb")
         report = {key: value for key, value in ending.report.items() if key not in named}
         peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
-        written = report.pop("bytes_written", 0)
+        moved = {name: max(seen, report.pop(name, 0)) for name, seen in ending.moved.items()}
         measured: dict[str, Any] = {
             "signal": ending.signal,
             "code": ending.code,
             "peak_mb": round(peak, 3),
             "cpu_s": round(ending.cpu_s, 3),
-            "read": max(ending.read, report.pop("bytes_read", 0)),
-            "written": max(ending.written, written),
+            "read": moved["bytes_read"],
+            "written": moved["bytes_written"],
+            "disk_read": moved["disk_read"],
+            "disk_written": moved["disk_written"],
             "remedy": outcomes.remedy(self, cause),
             **report,
         }
         if cause.needed_mb is not None:
             measured["needed_mb"] = cause.needed_mb
-        for name, mb in (("before", before), ("after", after)):
-            if "MemAvailable" in mb:
-                measured[f"available_{name}_mb"] = round(mb["MemAvailable"])
         if ending.stalled_s:
             measured["stalled_seconds"] = round(ending.stalled_s)
-        left = watchdog.left_behind_mb(before, after) - written / 1e6
-        if left > _LEFT_BEHIND_MB:
+        measured |= before.compare(self.outputs, moved["bytes_written"], ending.others)
+        if measured.get("left_behind_mb", 0.0) > _LEFT_BEHIND_MB:
+            left = measured["left_behind_mb"]
             log.warning("the machine has %.0f MB less memory than before the job", left)
-            measured["left_behind_mb"] = round(left)
         if outcome != "ok":
             log.error("%s", message)
         elif beyond := outcomes.overrun(self, peak):

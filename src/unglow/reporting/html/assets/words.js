@@ -13,6 +13,7 @@ const OUTCOMES = {
   timeout: { word: "timeout", sign: "✕", kind: "bad", means: "took longer than its limit" },
   stalled: { word: "stalled", sign: "✕", kind: "bad", means: "ended while it did nothing" },
   stall: { word: "stall", sign: "!", kind: "doubt", means: "did nothing for a while" },
+  leak: { word: "memory left behind", sign: "!", kind: "doubt", means: "finished jobs left files in memory or processes" },
   node_lost: { word: "machine lost", sign: "✕", kind: "bad", means: "its machine was started anew or does not answer" },
   bad_input: { word: "bad input", sign: "✕", kind: "bad", means: "a file cannot be used" },
   error: { word: "error", sign: "✕", kind: "bad", means: "a fault of the program" },
