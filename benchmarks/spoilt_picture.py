@@ -18,7 +18,7 @@ import matplotlib as mpl
 
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import overview
-from unglow.reporting.figures.difference import colours_of
+from unglow.reporting.difference_picture import NoiseColours
 from unglow.reporting.figures.spoilt_places import hatch_places
 from unglow.reporting.figures.style import grey, stretch
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
@@ -35,7 +35,7 @@ def show(axes: Axes, image: Store) -> None:
     """Draw an overview of an image, a difference in the colours of figures; axes in level-0 px."""
     view = overview(image)
     if image.path.parent.name == "difference":
-        pixels = colours_of(view.image, None, 1.0).pixels(view.image)
+        pixels = NoiseColours.of(view.image).pixels(view.image)
     else:
         pixels = grey(stretch(view.image))
     rows, cols = view.image.shape

@@ -220,7 +220,7 @@ def test_a_difference_that_is_computed_has_a_picture_as_well(tmp_path):
     scale = json.loads((pair / "scale.json").read_text())
     (pair / "scale.json").write_text(json.dumps(scale | {"default": "moffat"}))
     row = {"sample": "A", "dye": "D", "status": "ok", "method": "moffat"}
-    names = ["post", "pre as it came", "aligned pre", "difference"]
+    names = ["post", "unaligned pre", "aligned pre", "difference"]
     page_file = tmp_path / "report.html"
     for _ in range(2):
         (pictures,) = pictures_beside(tmp_path, [row], page_file)
@@ -246,7 +246,7 @@ def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):
         bad, pictures = draw()
         assert all(p.problem for p in bad)
         assert [(p.name, bool(p.problem)) for p in pictures] == [
-            *(("post", False), ("pre as it came", False), ("aligned pre", True)),
+            *(("post", False), ("unaligned pre", False), ("aligned pre", True)),
             ("difference", False),
         ]
         assert pictures[2].beside == ""  # not that of before

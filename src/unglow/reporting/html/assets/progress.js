@@ -66,7 +66,7 @@ function pairsProgress(model) {
     el("h3", {}, kindOf(model.pairs) + " ", el("span", { class: "note" }, counts.map(([s, n]) => n + " " + word(s)).join(", "))),
     el("div", { class: "cells", role: "img", "aria-label": counts.map(([s, n]) => n + " " + word(s)).join(", ") }, cells),
     el("ul", { class: "pairs-progress" }, [...bad.slice(0, PAIRS_NAMED), ...going].map((pair) => pairLine(pair, model)),
-      bad.length > PAIRS_NAMED ? el("li", { class: "soft" }, counted(bad.length - PAIRS_NAMED, "more pair") + " that did not end well, under Pairs") : null),
+      bad.length > PAIRS_NAMED ? el("li", { class: "soft" }, counted(bad.length - PAIRS_NAMED, "more pair") + " failed, skipped or incomplete, under Results") : null),
   ];
 }
 
