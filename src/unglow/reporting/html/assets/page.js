@@ -60,7 +60,7 @@ class View {
     const text = JSON.stringify(about);
     if (this.shown[name] === text) return;
     this.shown[name] = text;
-    this[name].replaceChildren(contained(name, build));
+    fill(this[name], contained(name, build));
   }
 }
 
