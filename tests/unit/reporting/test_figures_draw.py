@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import subprocess
 import sys
 
@@ -27,7 +26,6 @@ from unglow.reporting.figures.comparison import compressed, knee_of, symmetric_l
 from unglow.reporting.figures.map_error import ERROR
 from unglow.reporting.figures.residuals import gathered
 from unglow.reporting.figures.style import (
-    DIVERGING,
     checker,
     label,
     nice,

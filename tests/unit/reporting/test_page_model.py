@@ -3,7 +3,6 @@
 import base64
 import csv
 import gzip
-import html
 import json
 import re
 from pathlib import Path

@@ -87,7 +87,7 @@ def draw_difference(
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
     if crops:
-        text = "post  |  pre, aligned  |  difference in its noise here"
+        text = "post  |  pre, aligned  |  difference, in units of its noise"
         label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
     for n, crop in enumerate(crops[:CROPS]):
         frame(axes, crop, n + 1, crop.post.shape[1])
@@ -118,13 +118,13 @@ def draw_overview(
     _colour_bar(figure, axes, colours)
     draw_places(figure, axes, spoilt)
     noise = " to ".join(dict.fromkeys(number(float(f(colours.noise))) for f in (np.min, np.max)))
-    text = (
-        f"Bright: only in post. Dark blue: only in pre. Black: within {BLACK_TO:g} times the noise "
-        f"of this overview, {noise} grey levels where the background is dark to bright."
+    lines = (
+        f"Bright: only in post. Dark blue: only in pre. Black, dim: within {BLACK_TO:g} × noise.",
+        f"Noise: {noise} grey levels, more where it is bright. Light grey: no data.{more}",
     )
     bottom = (1 - axes.get_position().y0) * figure.get_figheight()
-    label(figure, 0.85, bottom + 0.5, text, color=SOFT, size=8.5)
-    label(figure, 0.85, bottom + 0.67, f"Light grey: no data.{more}", color=SOFT, size=8.5)
+    for n, line in enumerate(lines):
+        label(figure, 0.85, bottom + 0.5 + 0.17 * n, line, color=SOFT, size=8.5)
     return axes
 
 

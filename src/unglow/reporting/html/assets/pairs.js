@@ -146,15 +146,15 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["spoilt and left out", spoiltText(pair)],
     ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["background", pair.background_channel],
+    ["gain expected by exposure", pair.expected_gain],
+    ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
+    ["clipped", share(pair.clipped)],
   ]);
   const more = facts([
     ["map", pair.model],
     ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
     ["overlap", share(pair.overlap)],
-    ["gain expected by exposure", pair.expected_gain],
     ["offset", pair.offset],
-    ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
-    ["clipped", share(pair.clipped)],
     ["false discoveries by controls", isKnown(pair.fdr_control) ? share(pair.fdr_control) + range(share(pair.fdr_control_low95), share(pair.fdr_control_high95)) : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
     [isMarker(pair) ? "time of the slide's jobs" : "time of its jobs", seconds(pair.seconds)],
