@@ -31,15 +31,23 @@ HATCH = (43, 180, 85)
 # A spot this many times as bright as noise has the brightest colour, or more in a bright image.
 _LEAST_TOP = 15.0
 _BRIGHTEST = 99.98  # percentile
-_BRIGHTNESSES = 24
+_BRIGHTNESSES = 16
 _MAD_TO_SIGMA = 1.4826
 # Noise is at least this part of the typical one: where px are cut off at 0 there is none.
 _LEAST_NOISE = 0.2
-_ENOUGH = 1 << 18
+_ENOUGH = 1 << 16
+# From the darkest blue over black to white, equally far apart on each side.
+_NEGATIVE = ((38, 104, 176), (12, 52, 104))
 _POSITIVE = ((0, 0, 0), (110, 40, 10), (222, 100, 16), (255, 190, 60), (255, 250, 225))
-_NEGATIVE = ((0, 0, 0), (12, 52, 104), (38, 104, 176))
 _HATCH_PX = 7
 _DIM = 44  # brightest grey of the section under the colours
+_PLACES = (*np.linspace(-1, 0, len(_NEGATIVE) + 1)[:-1], *np.linspace(0, 1, len(_POSITIVE)))
+_TABLE = np.rint(
+    [
+        np.interp(np.linspace(-1, 1, 511), _PLACES, channel)
+        for channel in zip(*_NEGATIVE, *_POSITIVE, strict=True)
+    ]
+).T.astype(np.uint8)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -99,10 +107,9 @@ class NoiseColours:
 
     def shades(self, in_noise: Floats) -> NDArray[np.uint8]:
         """Return RGB of multiples of noise of any shape, (..., 3); `NO_DATA` for NaN."""
-        place = np.nan_to_num(self.place(in_noise))
-        out = np.where(place[..., None] < 0, _mixed(_NEGATIVE, -place), _mixed(_POSITIVE, place))
+        out = _TABLE[np.rint(255 + 255 * np.nan_to_num(self.place(in_noise))).astype(np.intp)]
         out[np.isnan(in_noise)] = NO_DATA
-        return np.asarray(out, np.uint8)
+        return out
 
     def place(self, in_noise: Floats | float) -> NDArray[np.float64]:
         """Return where multiples of noise are on the scale of colours, -1 to 1: logarithmic."""
@@ -113,13 +120,6 @@ class NoiseColours:
 
 def _spread(values: Floats) -> float:
     return _MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values))))
-
-
-def _mixed(colours: Sequence[tuple[int, int, int]], share: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Return RGB between colours that are equally far apart, for shares from 0 to 1."""
-    table = [np.interp(np.linspace(0, len(colours) - 1, 256), range(len(colours)), channel)
-             for channel in zip(*colours, strict=True)]  # fmt: skip
-    return np.rint(table).astype(np.intp).T[np.rint(255 * np.clip(share, 0, 1)).astype(np.intp)]
 
 
 def spoilt_px(places: Sequence[SavedPlace], shape: tuple[int, int], step: int) -> NDArray[np.bool_]:

@@ -115,7 +115,7 @@ class Source:
         slides = ({"sample": slide} for slide in model.get("slides", ()))
         rows = [row for row in (*model["pairs"], *slides) if name_of(row) == pair][:1]
         with self._drawing:
-            sizes = Sizes.of(len(model["pairs"]) if small else 1)
+            sizes = Sizes(320, 0, 0) if small else Sizes.of(1)
             return [p for g in packed_pictures(self.results, rows, sizes=sizes) for p in g]
 
     def _look(self) -> None:

@@ -11,7 +11,7 @@ import base64
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,6 +23,7 @@ from unglow.core.errors import describe
 from unglow.core.files import read_file
 from unglow.core.levels import LEVELS, name_of, place_of
 from unglow.core.printable import harmless
+from unglow.io.candidates_csv import SHOWN, read_candidates
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
 from unglow.multiplexed.results import (
@@ -41,11 +42,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr import Store
     from unglow.io.zarr.overviews import Overview
+
 
 log = logging.getLogger(__name__)
 _QUALITY = 76
+_SMALL_PX = 110
+# Rings around candidates: their radius, colour (BGR) and most of them.
+_RING_PX, _RING, _MOST_RINGS = 6, (190, 170, 60), 1000
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
 _NO_DATA = (74, 66, 60)
@@ -71,6 +75,9 @@ class Picture:
         What it shows, in a word or two.
     image
         JPEG, base64; empty where there are too many pairs for it.
+    small
+        JPEG for a row of a table, base64, in which the smallest spots are seen; empty but for the
+        main picture.
     file
         The figure that shows this in full, seen from the page; empty if there is none.
     problem
@@ -79,6 +86,7 @@ class Picture:
 
     name: str
     image: str = ""
+    small: str = ""
     file: str = ""
     problem: str = ""
 
@@ -152,19 +160,15 @@ def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterat
         for name, image in _of_marker(results, row):
             longest = sizes.difference if name == AFTER else sizes.overviews
             if longest:
-                yield _picture(name, image, longest)
+                picture = _picture(name, image, longest)
+                yield replace(picture, small=_coded(image, _SMALL_PX)) if name == AFTER else picture
         return
     shown = _Overviews(results, row)
-    for name in (DIFFERENCE, POST, ALIGNED, PRE):
-        longest = sizes.difference if name == DIFFERENCE else sizes.overviews
-        if longest and shown.is_there(name):
-            yield from _contain(row, name, _overview_of(shown, name, longest))
-
-
-def _overview_of(shown: _Overviews, name: str, longest: int) -> Iterator[Picture]:
-    image = shown.draw(name, longest)
-    if image is not None:
-        yield _picture(name, image, longest)
+    if shown.is_there(DIFFERENCE):
+        yield from _contain(row, DIFFERENCE, shown.difference(sizes.difference))
+    for name in (POST, ALIGNED, PRE) if sizes.overviews else ():
+        if shown.is_there(name):
+            yield from _contain(row, name, shown.grey(name, sizes.overviews))
 
 
 def _small_figures(
@@ -243,7 +247,7 @@ class _Overviews:
             ALIGNED: registered / "aligned_pre.ome.zarr",
             DIFFERENCE: subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr",
         }
-        self._scale, self._places = subtracted / "scale.json", detected / ARTEFACTS
+        self._scale, self._detected = subtracted / "scale.json", detected
 
     def is_there(self, name: str) -> bool:
         """Whether there are results to draw this from; a difference may be computed from others."""
@@ -252,25 +256,58 @@ class _Overviews:
             wanted = [self._stores[POST], self._stores[ALIGNED], self._scale]
         return all((path / "zarr.json").is_file() or path.is_file() for path in wanted)
 
-    def draw(self, name: str, longest: int) -> NDArray[np.uint8] | None:
-        """Return BGR of about ``longest`` px or more; None if a store is empty."""
+    def grey(self, name: str, longest: int) -> Iterator[Picture]:
+        """Yield the picture of an image, unless its store is empty."""
         image = open_image(self._stores[name])
-        if image.empty is not None:
-            return None
-        post = open_store(self._stores[POST])
-        level = fitting_level(post, 3 * longest // 2)
-        if name == PRE:
-            return _grey(at_same_pixels(image, post.level_shape(level), level))
-        view = overview(image, level)
-        return self._coloured(view, post) if name == DIFFERENCE else _grey(view.image)
+        if image.empty is None:
+            post = open_store(self._stores[POST])
+            level = fitting_level(post, 3 * longest // 2)
+            aligned = name != PRE
+            pixels = (
+                overview(image, level).image
+                if aligned
+                else at_same_pixels(image, post.level_shape(level), level)
+            )
+            yield _picture(name, _grey(pixels), longest)
 
-    def _coloured(self, view: Overview, post: Store) -> NDArray[np.uint8]:
+    def difference(self, longest: int) -> Iterator[Picture]:
+        """Yield the picture of the difference: in units of noise, spoilt places and candidates."""
+        image = open_image(self._stores[DIFFERENCE])
+        if image.empty is not None:
+            return
+        post = open_store(self._stores[POST])
+        view = overview(image, fitting_level(post, 3 * longest // 2))
         background = overview(post, view.level).image - view.image
-        spoilt = spoilt_px(read_places(self._places), view.image.shape, view.step)
+        spoilt = spoilt_px(read_places(self._detected / ARTEFACTS), view.image.shape, view.step)
         clean = np.where(spoilt, np.float32(np.nan), view.image)
-        drawn = NoiseColours.of(clean, background).pixels(view.image, background)
-        drawn = hatched(drawn, spoilt)[..., ::-1]
-        return _without_data(drawn.copy(), np.isfinite(view.image))
+        pixels = NoiseColours.of(clean, background).pixels(view.image, background)
+        drawn = _without_data(pixels[..., ::-1].copy(), np.isfinite(view.image))
+        side = -(-max(drawn.shape) // _SMALL_PX)
+        spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
+        yield replace(
+            _picture(DIFFERENCE, self._ringed(_hatched(drawn, spoilt), view, longest), longest),
+            small=_coded(_hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX),
+        )
+
+    def _ringed(self, drawn: NDArray[np.uint8], view: Overview, longest: int) -> NDArray[np.uint8]:
+        """Return BGR with rings around the most significant candidates."""
+        table = self._detected / "candidates.csv"
+        if not table.is_file():
+            return drawn
+        listed = read_candidates(table, SHOWN)
+        points, snr = listed.xy[listed.counted], listed.snr[listed.counted]
+        best = points[np.argsort(-snr, kind="stable")[:_MOST_RINGS]]
+        # rings have one size in the picture, whatever it is made smaller from
+        factor = max(1.0, max(drawn.shape) / longest)
+        size, width = round(_RING_PX * factor), max(1, round(factor))
+        out = np.ascontiguousarray(drawn)
+        for x, y in np.rint(best / view.step - 0.5 + 0.5 / view.step).astype(int).tolist():
+            cv2.circle(out, (x, y), size, _RING, width, cv2.LINE_AA)
+        return out
+
+
+def _hatched(drawn: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return hatched(drawn[..., ::-1], spoilt)[..., ::-1]
 
 
 def _grey(
@@ -297,8 +334,14 @@ def _without_data(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArra
 
 
 def _picture(name: str, drawn: NDArray[np.uint8], longest: int, file: str = "") -> Picture:
-    coded = base64.b64encode(_jpeg(_smaller(drawn, longest)))
-    return Picture(name, coded.decode("ascii"), file)
+    return Picture(name, _coded(drawn, longest), file=file)
+
+
+def _coded(drawn: NDArray[np.uint8], longest: int) -> str:
+    """Return a picture of at most ``longest`` px as JPEG in base64."""
+    small = np.ascontiguousarray(_smaller(drawn, longest))
+    _, coded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+    return base64.b64encode(coded.tobytes()).decode("ascii")
 
 
 def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
@@ -308,8 +351,3 @@ def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
         return drawn
     size = (max(1, round(cols * factor)), max(1, round(rows * factor)))
     return np.asarray(cv2.resize(drawn, size, interpolation=cv2.INTER_AREA), np.uint8)
-
-
-def _jpeg(drawn: NDArray[np.uint8]) -> bytes:
-    _, coded = cv2.imencode(".jpg", drawn, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    return coded.tobytes()

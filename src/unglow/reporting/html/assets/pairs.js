@@ -126,7 +126,7 @@ function captionOf(picture, pair) {
   if (picture.name !== "difference") return null;
   const key = (kind, text) => el("span", { class: "item" }, el("span", { class: "key " + kind }), text);
   return el("span", { class: "legend" }, key("only-post", "only in post: stain"), key("only-pre", "only in pre"),
-    key("noise", "within twice the noise, section dimmed"), spoiltParts(pair).length ? key("spoilt", "spoilt, left out") : null);
+    key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, left out") : null);
 }
 
 // The directory of a pair as `unglow view` takes it, from the working directory.

@@ -55,8 +55,8 @@ class Viewer {
   small(n, title) {
     const frame = el("span", { class: "small-picture" });
     this.waiting.set(frame, () => this.read(n, title, true).then((all) => {
-      const picture = all.find((p) => MAIN.includes(p.name) && p.image);
-      fill(frame, picture ? el("img", { alt: picture.name + " of " + title, src: addressOf(picture) }) : null);
+      const picture = all.find((p) => p.small);
+      fill(frame, picture ? el("img", { alt: picture.name + " of " + title, src: addressOf({ image: picture.small }) }) : null);
     }, () => {}));
     this.seen.observe(frame);
     return frame;
