@@ -40,6 +40,7 @@ _ENOUGH = 1 << 16
 _NEGATIVE = ((38, 104, 176), (12, 52, 104))
 _POSITIVE = ((0, 0, 0), (110, 40, 10), (222, 100, 16), (255, 190, 60), (255, 250, 225))
 _HATCH_PX = 7
+_ROWS = 64  # drawn together, which takes little memory
 _DIM = 44  # brightest grey of the section under the colours
 _PLACES = (*np.linspace(-1, 0, len(_NEGATIVE) + 1)[:-1], *np.linspace(0, 1, len(_POSITIVE)))
 _TABLE = np.rint(
@@ -74,11 +75,12 @@ class NoiseColours:
 
         Without a background, noise is the same everywhere.
         """
-        given = np.zeros_like(difference) if background is None else background
-        known = np.flatnonzero(np.isfinite(difference) & np.isfinite(given))
-        known = known[:: max(1, known.size // _ENOUGH)]
-        values, bright = difference.ravel()[known], given.ravel()[known]
-        if not known.size:
+        every = max(1, round((difference.size / _ENOUGH) ** 0.5))
+        values = difference[::every, ::every]
+        bright = np.zeros_like(values) if background is None else background[::every, ::every]
+        known = np.isfinite(values) & np.isfinite(bright)
+        values, bright = values[known], bright[known]
+        if not values.size:
             return cls(np.zeros(1), np.ones(1), _LEAST_TOP)
         ends = np.unique(np.quantile(bright, np.linspace(0, 1, _BRIGHTNESSES + 1)[1:-1]))
         group = np.searchsorted(ends, bright, side="right")
@@ -97,13 +99,19 @@ class NoiseColours:
 
     def pixels(self, difference: Floats, background: Floats | None = None) -> NDArray[np.uint8]:
         """Return RGB of a difference, (rows, cols, 3), over the dim background if it is given."""
-        in_noise = self.in_noise(difference, background)
-        out = self.shades(in_noise)
-        if background is not None:
-            span = max(float(self.background[-1] - self.background[0]), 1e-6)
-            dim = _DIM * np.sqrt(np.clip((background - self.background[0]) / span, 0, 1))
-            np.maximum(out, np.nan_to_num(dim).astype(np.uint8)[..., None], out=out)
+        out = np.empty((*difference.shape, 3), np.uint8)
+        for start in range(0, len(out), _ROWS):
+            rows = slice(start, start + _ROWS)
+            below = None if background is None else background[rows]
+            out[rows] = self.shades(self.in_noise(difference[rows], below))
+            if below is not None:
+                np.maximum(out[rows], self._dim(below)[..., None], out=out[rows])
         return out
+
+    def _dim(self, background: Floats) -> NDArray[np.uint8]:
+        span = max(float(self.background[-1] - self.background[0]), 1e-6)
+        unit = np.clip((background - self.background[0]) / span, 0, 1)
+        return np.asarray(np.nan_to_num(_DIM * np.sqrt(unit)), np.uint8)
 
     def shades(self, in_noise: Floats) -> NDArray[np.uint8]:
         """Return RGB of multiples of noise of any shape, (..., 3); `NO_DATA` for NaN."""

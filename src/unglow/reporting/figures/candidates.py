@@ -95,7 +95,7 @@ def draw_candidates(
     figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), what)}")
     fewer = len(best) < len(points)
     more = f" Circles: the {len(best):,} most significant." if fewer else ""
-    axes = draw_overview(figure, diff_thumb, background, spoilt, width=7.4, step=step, more=more)
+    axes, _ = draw_overview(figure, diff_thumb, background, spoilt, width=7.4, step=step, more=more)
     _circles(figure, axes, points[best], fdr[best])
     scale_bar(axes, pixel_size_um)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -82,16 +83,17 @@ def draw_difference(
     """
     figure = sheet(14.0, 8.95, title)
     wide = 7.4 if crops else 12.0
-    axes = draw_overview(figure, diff_thumb, background, spoilt, width=wide, step=step)
+    axes, colours = draw_overview(figure, diff_thumb, background, spoilt, width=wide, step=step)
     scale_bar(axes, pixel_size_um)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
+    at_full = _at_full_resolution(colours, diff_thumb, histogram)
     if crops:
         text = "post  |  pre, aligned  |  difference, in units of its noise"
         label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
     for n, crop in enumerate(crops[:CROPS]):
         frame(axes, crop, n + 1, crop.post.shape[1])
-        _row(figure, crop, n)
+        _row(figure, crop, n, at_full)
     return figure
 
 
@@ -104,10 +106,12 @@ def draw_overview(
     width: float,
     step: int,
     more: str = "",
-) -> Axes:
+) -> tuple[Axes, NoiseColours]:
     """Draw an overview in axes of ``width`` inches: spoilt places, colour bar, note with ``more``.
 
-    Spoilt places do not count for the colours.
+    Returns
+    -------
+    Axes in level-0 px, and the colours, for which spoilt places do not count.
     """
     left_out = spoilt_px(spoilt, difference.shape, step)
     colours = NoiseColours.of(np.where(left_out, np.float32(np.nan), difference), background)
@@ -125,7 +129,18 @@ def draw_overview(
     bottom = (1 - axes.get_position().y0) * figure.get_figheight()
     for n, line in enumerate(lines):
         label(figure, 0.85, bottom + 0.5 + 0.17 * n, line, color=SOFT, size=8.5)
-    return axes
+    return axes, colours
+
+
+def _at_full_resolution(
+    colours: NoiseColours, overview: NDArray[np.float32], histogram: DifferenceHistogram | None
+) -> NoiseColours:
+    """Return the colours for px of full resolution, whose noise an overview averages."""
+    known = overview[np.isfinite(overview)]
+    averaged = float(np.median(np.abs(known - np.median(known)))) if known.size else 0.0
+    if histogram is None or histogram.total == 0 or averaged == 0:
+        return colours
+    return replace(colours, noise=colours.noise * max(histogram.mad() / averaged, 1.0))
 
 
 def _line(gain: float, offset: float) -> str:
@@ -159,8 +174,8 @@ def _colour_bar(figure: Figure, axes: Axes, colours: NoiseColours) -> None:
     label(figure, left, top - 0.07, "× noise", size=9, va="bottom")
 
 
-def _row(figure: Figure, crop: Crop, n: int) -> None:
-    """Show one crop as post, aligned pre and difference, in units of the noise in this crop."""
+def _row(figure: Figure, crop: Crop, n: int, colours: NoiseColours) -> None:
+    """Show one crop as post, aligned pre and difference."""
     side, left, top = 1.42, _LEFT, 1.1 + 1.83 * n
     name = f"{n + 1}   ({crop.x:.0f}, {crop.y:.0f}), {crop.post.shape[1]} px"
     label(figure, left, top - 0.23, name, size=9, weight="bold")
@@ -169,5 +184,5 @@ def _row(figure: Figure, crop: Crop, n: int) -> None:
     for k, pixels in enumerate((crop.post, crop.pre)):
         tile(figure, left + k * (side + 0.05), top, side, grey(stretch(pixels, both)))
     if crop.difference is not None:
-        shown = NoiseColours.of(crop.difference, crop.pre).pixels(crop.difference, crop.pre)
+        shown = colours.pixels(crop.difference, crop.post - crop.difference)
         tile(figure, left + 2 * (side + 0.05), top, side, shown)
