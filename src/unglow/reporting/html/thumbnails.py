@@ -42,14 +42,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr.overviews import Overview
-
 
 log = logging.getLogger(__name__)
 _QUALITY = 76
 _SMALL_PX = 110
 # Rings around candidates: their radius, colour (BGR) and most of them.
 _RING_PX, _RING, _MOST_RINGS = 6, (190, 170, 60), 1000
+_IN_GALLERY = 24
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
 _NO_DATA = (74, 66, 60)
@@ -78,6 +77,9 @@ class Picture:
     small
         JPEG for a row of a table, base64, in which the smallest spots are seen; empty but for the
         main picture.
+    places
+        Of a difference: x and y (px of post) and signal-to-noise ratio of its candidates, the most
+        significant first, as many as the gallery has.
     file
         The figure that shows this in full, seen from the page; empty if there is none.
     problem
@@ -87,6 +89,7 @@ class Picture:
     name: str
     image: str = ""
     small: str = ""
+    places: Sequence[tuple[float, float, float]] = ()
     file: str = ""
     problem: str = ""
 
@@ -284,26 +287,36 @@ class _Overviews:
         drawn = _without_data(pixels[..., ::-1].copy(), np.isfinite(view.image))
         side = -(-max(drawn.shape) // _SMALL_PX)
         spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
+        points, snr = self._candidates()
+        ringed = _ringed(_hatched(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
+        best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
-            _picture(DIFFERENCE, self._ringed(_hatched(drawn, spoilt), view, longest), longest),
+            _picture(DIFFERENCE, ringed, longest),
+            places=[(x, y, s) for x, y, s in best.tolist()],
             small=_coded(_hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX),
         )
 
-    def _ringed(self, drawn: NDArray[np.uint8], view: Overview, longest: int) -> NDArray[np.uint8]:
-        """Return BGR with rings around the most significant candidates."""
+    def _candidates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return places (N, 2) and signal-to-noise ratios of candidates, the largest first."""
         table = self._detected / "candidates.csv"
         if not table.is_file():
-            return drawn
+            return np.empty((0, 2)), np.empty(0)
         listed = read_candidates(table, SHOWN)
         points, snr = listed.xy[listed.counted], listed.snr[listed.counted]
-        best = points[np.argsort(-snr, kind="stable")[:_MOST_RINGS]]
-        # rings have one size in the picture, whatever it is made smaller from
-        factor = max(1.0, max(drawn.shape) / longest)
-        size, width = round(_RING_PX * factor), max(1, round(factor))
-        out = np.ascontiguousarray(drawn)
-        for x, y in np.rint(best / view.step - 0.5 + 0.5 / view.step).astype(int).tolist():
-            cv2.circle(out, (x, y), size, _RING, width, cv2.LINE_AA)
-        return out
+        order = np.argsort(-snr, kind="stable")
+        return points[order], snr[order]
+
+
+def _ringed(
+    drawn: NDArray[np.uint8], points: NDArray[np.float64], longest: int
+) -> NDArray[np.uint8]:
+    """Return BGR with rings around the first points (N, 2), of one size once it is made smaller."""
+    factor = max(1.0, max(drawn.shape) / longest)
+    size, width = round(_RING_PX * factor), max(1, round(factor))
+    out = np.ascontiguousarray(drawn)
+    for x, y in np.rint(points[:_MOST_RINGS]).astype(int).tolist():
+        cv2.circle(out, (x, y), size, _RING, width, cv2.LINE_AA)
+    return out
 
 
 def _hatched(drawn: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:

@@ -21,7 +21,6 @@ from unglow.reporting import figures
 from unglow.reporting.difference_picture import spoilt_px
 from unglow.reporting.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.reporting.figures.residuals import CELLS, gathered
-from unglow.spoilt.mask import NEAR_PX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -224,11 +223,8 @@ def draw_differences(
 
 
 def _without(view: Overview, spoilt: Sequence[SavedPlace]) -> Overview:
-    """Return an overview without data in and near spoilt places, where bright is not stain."""
+    """Return an overview without data in spoilt places, the brightest of which are no stain."""
     left_out = spoilt_px(spoilt, view.image.shape, view.step)
-    for _ in range(-(-NEAR_PX // view.step)):
-        for one, other in ((left_out[1:], left_out[:-1]), (left_out[:, 1:], left_out[:, :-1])):
-            one[:], other[:] = one | other, one | other
     return replace(view, image=np.where(left_out, np.float32(np.nan), view.image))
 
 

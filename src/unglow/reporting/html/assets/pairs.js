@@ -129,6 +129,13 @@ function captionOf(picture, pair) {
     key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, left out") : null);
 }
 
+// Links to candidates in the viewer, in the order of the gallery.
+function placeLinks(pair, places) {
+  if (!places.length) return null;
+  const link = ([x, y, snr]) => el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=4", title: "S/N " + snr }, "(" + x.toFixed(0) + ", " + y.toFixed(0) + ")");
+  return el("p", { class: "links" }, "Most significant candidates in the viewer:", places.map(link));
+}
+
 // The directory of a pair as `unglow view` takes it, from the working directory.
 const directoryOf = (pair, model) => [model.results.split("/").pop(), ...LEVELS.map((k) => pair[k]).filter(Boolean)].join("/");
 
@@ -162,7 +169,8 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
   ]);
   const viewable = !isMarker(pair) && isKnown(pair.dye) && pair.status !== "skipped";
   const incident = model.incidents.find((i) => i.kind === "pair" && i.title === name);
-  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair));
+  const links = (shown) => (canLook && viewable ? placeLinks(pair, shown.places) : null);
+  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links);
   const message = (text) => (text ? el("p", { class: "message" }, text) : null);
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
     el("h3", {}, name, " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,

@@ -27,8 +27,8 @@ class Viewer {
     }), { rootMargin: "200px" });
   }
 
-  // The main picture of a pair and small ones of the rest; filled once they have been read.
-  pictures(n, title, caption) {
+  // The main picture of a pair and small ones of the rest, with a caption and links; filled once they have been read.
+  pictures(n, title, caption, linked) {
     const main = el("div", { class: "main-picture" });
     const rest = el("div", { class: "strip" });
     const show = (all) => {
@@ -38,6 +38,7 @@ class Viewer {
       const links = all.filter((p) => p.file && !group.includes(p)).map((p) => el("a", toFile(p.file), p.name));
       const others = group.map((_, k) => k).filter((k) => k !== first).sort((a, b) => isWide(group[b]) - isWide(group[a]));
       fill(rest, others.map((k) => this.button(group, k, title)),
+        first >= 0 ? linked(group[first]) : null,
         links.length ? el("p", { class: "links" }, "Figures: ", links) : null,
         all.filter((p) => p.problem).map((p) => el("p", { class: "message problem" }, p.problem)));
     };
