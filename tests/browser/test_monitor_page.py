@@ -258,8 +258,10 @@ def test_of_many_pairs_small_pictures_come_in_view_and_all_with_their_card(made,
     serve(made.results)
     tab.wait("document.querySelectorAll('.batch .line').length === 9")
     asked = "pictures?pair=s4%20DAPI"
+    tab.run("document.querySelector('.batch').scrollIntoView()")
     tab.wait(
-        "document.querySelector('.batch').scrollIntoView() || unglow.view.viewer.waiting.size === 0"
+        "performance.getEntriesByType('resource')"
+        ".filter((one) => one.name.includes('pictures')).length === 9"
     )
     seen = [url.rpartition("/")[2] for url in tab.requests if "pictures" in url]
     assert sorted(seen) == [f"pictures?pair=s{n}%20DAPI&small=1" for n in range(9)]
