@@ -161,7 +161,9 @@ def test_a_page_follows_a_real_run_with_a_pair_that_fails(tab, serve, tmp_path, 
         assert run.returncode == 0, told
     tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
     assert tab.run("document.querySelector('#progress').hidden")
-    assert "6 attempts ended, all well" in tab.text
+    assert "6 jobs finished, none failed" in tab.run(
+        "document.querySelector('#technical').textContent"
+    )
     assert tab.run("window.unglow.view.model.runs[0].outcome") == "ok"
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(server.url)] == []
@@ -175,6 +177,7 @@ def test_the_flame_graph_of_a_running_job_is_asked_for_when_it_is_opened(made, t
     serve(made.results)
     tab.wait("Boolean(document.querySelector('#flames details'))")
     assert not any("/flames" in url for url in tab.requests)
+    tab.run("document.querySelector('#technical').open = true")
     tab.run("document.querySelector('#flames summary').click()")
     graph = "document.querySelector('#flames').innerText"
     tab.wait(f"{graph}.includes('fit · 100 % · 1.0 s')")
@@ -245,7 +248,7 @@ def test_pictures_come_by_themselves(made, tab, serve):
     assert tab.complaints == []
 
 
-def test_of_many_pairs_pictures_are_asked_for_as_they_are_opened(made, tab, serve):
+def test_of_many_pairs_small_pictures_come_in_view_and_all_with_their_card(made, tab, serve):
     made.run(TOTAL, {"kind": "end", "t": 1.0, "outcome": "ok"})
     rows = "".join(f"s{n}\tDAPI\tok\t\n" for n in range(9))
     (made.results / "summary.tsv").write_text(f"sample\tdye\tstatus\treasons\n{rows}")
@@ -254,12 +257,17 @@ def test_of_many_pairs_pictures_are_asked_for_as_they_are_opened(made, tab, serv
     cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
     serve(made.results)
     tab.wait("document.querySelectorAll('.batch .line').length === 9")
-    assert not [url for url in tab.requests if "pictures" in url]
+    asked = "pictures?pair=s4%20DAPI"
+    asking = "performance.getEntriesByType('resource').filter((one) => /pictures/.test(one.name))"
+    tab.run("document.querySelector('.batch').scrollIntoView()")
+    assert 0 < tab.wait(f"{asking}.length") < 9
+    tab.run("document.querySelector('.batch').scrollTop = 9999")
+    tab.wait(f"{asking}.length === 9", 60)
+    seen = [url.rpartition("/")[2] for url in tab.requests if "pictures" in url]
+    assert sorted(seen) == [f"pictures?pair=s{n}%20DAPI&small=1" for n in range(9)]
     tab.run("document.querySelector('.line[data-name=\"s4 DAPI\"]').click()")
     tab.wait("document.querySelectorAll('#pairs .thumb img').length === 1")
-    assert [url.rpartition("/")[2] for url in tab.requests if "pictures" in url] == [
-        "pictures?pair=s4%20DAPI"
-    ]
+    assert [url.rpartition("/")[2] for url in tab.requests if "pictures" in url][9:] == [asked]
     assert tab.complaints == []
 
 

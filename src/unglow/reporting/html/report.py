@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from unglow.core import digests
 from unglow.core.errors import UnglowError, describe
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from unglow.reporting.html.page_model import Model
 
 NAME = "report.html"
-PACKED_PAIRS = 12
-"""Up to so many pairs, pictures are packed into the page unless somebody asks otherwise."""
-Pictures = Literal["auto", "packed", "beside"]
 
 
 def read_model(results: Path, *, live: bool = False, ending: str | None = None) -> Model:
@@ -48,7 +45,6 @@ def write_report(
     target: Path | None = None,
     *,
     ending: str | None = None,
-    pictures: Pictures = "auto",
 ) -> Path:
     """Write the report of a results directory and return where it is.
 
@@ -60,9 +56,6 @@ def write_report(
         The file to write; ``report.html`` in the results directory if None.
     ending
         How the run of this process ends, if it is one.
-    pictures
-        Whether pictures are packed into the page or lie beside it, in a directory of its name with
-        ``_files``; ``auto`` packs those of at most `PACKED_PAIRS` pairs.
 
     Raises
     ------
@@ -71,7 +64,7 @@ def write_report(
     """
     place = target or results / NAME
     try:
-        return _write(results, place, ending, pictures)
+        return _write(results, place, ending)
     except UnglowError:
         raise
     except Exception as error:
@@ -81,22 +74,14 @@ def write_report(
         ) from error
 
 
-def _write(results: Path, place: Path, ending: str | None, pictures: Pictures) -> Path:
-    # It imports OpenCV.
-    from unglow.reporting.html.thumbnails import packed_pictures, pictures_beside  # noqa: PLC0415
+def _write(results: Path, place: Path, ending: str | None) -> Path:
+    from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
 
     model = read_model(results, ending=ending)
-    pairs = model["pairs"]
-    beside = pictures == "beside" or (pictures == "auto" and len(pairs) > PACKED_PAIRS)
-    pairs = [*pairs, *({"sample": slide} for slide in model.get("slides", ()))]
-    if beside:
-        shown = pictures_beside(results, pairs, place)
-    else:
-        shown = packed_pictures(results, pairs, place.parent)
-    title = f"unglow report: {results.absolute().parent.name}"
-    write_text(place, page(model, shown, title=title, beside=beside))
+    rows = [*model["pairs"], *({"sample": slide} for slide in model.get("slides", ()))]
+    shown = packed_pictures(results, rows, place.parent)
+    write_text(place, page(model, shown, title=f"unglow report: {results.absolute().parent.name}"))
     own = results / NAME
     if own.is_file() and own.samefile(place):  # which may have another name
-        drawn = own.with_name("report_files").rglob("*.jpg") if beside else ()
-        digests.write(digests.list_of(results, "report"), [own, *drawn])
+        digests.write(digests.list_of(results, "report"), [own])
     return place

@@ -1,9 +1,9 @@
-// What came out of runs, pair by pair, and what they cost, all from t = 0.
+// Results of two sides compared pair by pair, and the cost of their runs, aligned at start.
 
 Object.assign(OUTCOMES, {
-  different: { word: "different", sign: "≠", kind: "bad", means: "differs by more than both sides tell as their errors" },
-  unknown: { word: "not compared", sign: "?", kind: "doubt", means: "a side has not what it takes" },
-  equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors that both sides tell" },
+  different: { word: "different", sign: "≠", kind: "bad", means: "differs by more than the errors of both sides" },
+  unknown: { word: "not compared", sign: "?", kind: "doubt", means: "a side lacks a result" },
+  equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors of both sides" },
   identical: { word: "identical", sign: "=", kind: "quiet", means: "the same bytes" },
 });
 const VERDICTS = ["different", "unknown", "equal", "identical"]; // the worst first
@@ -20,7 +20,7 @@ function comparePage(model) {
 }
 
 function resultsPart(result, n) {
-  const part = section("results-" + n, "What came out", result.summary);
+  const part = section("results-" + n, "Results compared", result.summary);
   const points = result.pairs.flatMap((pair) => pair.findings.flatMap((f) => f.points.map(([side, x, y, snr]) => ({ pair: pair.name, side, x, y, snr }))));
   const more = result.pairs.flatMap((pair) => pair.findings).reduce((sum, f) => sum + f.more, 0);
   const text = (words) => el("p", { class: "message" }, words);
@@ -36,7 +36,7 @@ function resultsPart(result, n) {
   return part.made;
 }
 
-// A row for each pair, with what was found of each thing.
+// A row for each pair, with the findings of each kind.
 function comparedPairs(pairs, n) {
   const of = (pair, what) => pair.findings.filter((f) => f.what === what);
   const rank = (found) => Math.min(...found.map((f) => VERDICTS.indexOf(f.verdict)));
@@ -54,7 +54,7 @@ function costPart(model) {
   const colours = model.runs.map((r, n) => PALETTE[n % PALETTE.length]);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
   const longest = Math.max(...model.runs.map((r) => r.seconds), 1e-3);
-  const part = section("compare", "What it cost", "all from their begin on");
+  const part = section("compare", "What it cost", "aligned at start");
   const draw = () => {
     looked.clear();
     const axis = new Axis(longest);
@@ -67,7 +67,7 @@ function costPart(model) {
       { name: name + ": time", number: true, of: (r) => r.seconds[n], show: (r) => seconds(r.seconds[n]) },
       { name: "peak", number: true, of: (r) => r.peak_mb[n], show: (r) => (r.peak_mb[n] === null ? null : mb(r.peak_mb[n]) + " of " + mb(r.declared_mb[n])) },
     ])], model.rules));
-    for (const [key, title, shown] of [["hi", "Memory of all jobs", mb], ["done", "Jobs that have ended", (v) => String(Math.round(v))], ["cpu", "Processors at work", (v) => digits(v, 2)]]) {
+    for (const [key, title, shown] of [["hi", "Memory of all jobs", mb], ["done", "Finished jobs", (v) => String(Math.round(v))], ["cpu", "Processors at work", (v) => digits(v, 2)]]) {
       const host = el("div", { class: "plot" });
       charts.append(el("h3", {}, title), host);
       overlay(host, axis, model, key, shown, colours, dashes, longest);

@@ -57,16 +57,17 @@ class Live {
   }
 
   show() {
-    const run = this.model.runs[this.model.runs.length - 1];
+    // curves of a large run come less often than its progress
+    const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
+    const runs = this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) }));
+    const run = runs[runs.length - 1];
     const jobs = run && run.of ? run.done + " of " + run.of + " · " : "";
     document.title = jobs + "unglow monitor: " + this.model.results.split("/").slice(-2).join("/");
     fill(this.places, placesPart(this.model.places));
     this.now.made.hidden = !this.model.now.length;
     fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
     this.progress.show(this.model);
-    // curves of a large run come less often than how far it is
-    const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
-    this.view.show({ ...this.model, runs: this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) })) });
+    this.view.show({ ...this.model, runs });
   }
 }
 

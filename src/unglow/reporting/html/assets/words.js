@@ -1,13 +1,13 @@
 // Numbers and outcomes in words.
 
 const OUTCOMES = {
-  ok: { word: "ok", sign: "✓", kind: "good", means: "ended well" },
-  suspect: { word: "suspect", sign: "?", kind: "doubt", means: "there is a result, and a reason to doubt it" },
-  failed: { word: "failed", sign: "✕", kind: "bad", means: "refused, or not all jobs ended well" },
-  skipped: { word: "skipped", sign: "✕", kind: "bad", means: "not started because of its input" },
-  incomplete: { word: "incomplete", sign: "…", kind: "doubt", means: "a fault of machine or program has stopped one of its jobs" },
-  waiting: { word: "waiting", sign: "·", kind: "quiet", means: "jobs of it are to come" },
-  running: { word: "running", sign: "▶", kind: "busy", means: "goes on" },
+  ok: { word: "ok", sign: "✓", kind: "good", means: "finished, no reason for doubt" },
+  suspect: { word: "suspect", sign: "?", kind: "doubt", means: "a result with a reason to doubt it" },
+  failed: { word: "failed", sign: "✕", kind: "bad", means: "no result" },
+  skipped: { word: "skipped", sign: "–", kind: "quiet", means: "not started because of its input" },
+  incomplete: { word: "incomplete", sign: "…", kind: "doubt", means: "a job of it failed for a technical reason" },
+  waiting: { word: "waiting", sign: "·", kind: "quiet", means: "its jobs have not started" },
+  running: { word: "running", sign: "▶", kind: "busy", means: "in progress" },
   memory: { word: "memory", sign: "✕", kind: "bad", means: "took more memory than was declared, or got none" },
   oom_killed: { word: "killed for memory", sign: "✕", kind: "bad", means: "killed by the kernel, which had no memory left" },
   timeout: { word: "timeout", sign: "✕", kind: "bad", means: "took longer than its limit" },
