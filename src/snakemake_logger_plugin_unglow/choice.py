@@ -1,4 +1,4 @@
-"""Which output a call of Snakemake gets: a screen, lines, a plan of the run, or none of unglow's."""
+"""Choice of what a call of Snakemake shows: a screen, lines, a plan, or Snakemake's own text."""
 
 from __future__ import annotations
 

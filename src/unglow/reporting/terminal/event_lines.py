@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _Row = dict[str, Any]
 _JUDGED = ("ok", "suspect")
+_INTERRUPTED = "interrupted"
 # Characters of a reason or a message.
 _LONGEST = 200
 
@@ -114,6 +115,8 @@ class EventLines:
                 event = Event(wall, _finished(row), str(row["status"]))
                 yield from self._once(f"{run.id} {event.text}", event)
         for incident in incidents_of(h, self.results):
+            if incident.cause == _INTERRUPTED:  # as whoever did it knows
+                continue
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             status = "failed" if not incident.mended else ""
             wall, remedy = incident.wall or run.wall, clean(incident.remedy)
@@ -153,7 +156,7 @@ def _went_wrong(incident: Incident) -> str:
     text += f": {first_sentence(incident.message)}" if incident.message else ""
     if incident.helps:  # of several things, the first
         text += f" What helps: {first_sentence(incident.helps.partition('; ')[0])}"
-    return text + (f" Log: {clean(incident.log)}" if incident.log else "")
+    return text + (f" (log: {clean(incident.log)})" if incident.log else "")
 
 
 def _run_ended(h: RunHistory) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import threading
 import time
 from enum import Enum, auto
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from unglow.core.printable import clean, printable
+from unglow.core.terminal import SHOWN
 from unglow.reporting.terminal.dry_run import DryRun, named
 from unglow.reporting.terminal.ending import ending
 from unglow.reporting.terminal.follow import console_for
@@ -46,8 +46,13 @@ _STOPPING = (
     "`{}` continues."
 )
 # Errors that say of a failed job what its own record says better.
-_JOB_ERRORS = ("CalledProcessError", "At least one job did not complete successfully")
+_JOB_ERRORS = (
+    *("CalledProcessError", "At least one job did not complete successfully"),
+    "Exiting because a job execution failed",
+)
 _MOST_SKIPPED = 3
+# What the Snakefile adds to its records.
+_OF_ENDING = ("pairs", "closing", "page")
 _STYLES = {"ok": "green", "suspect": "yellow", "failed": BAD}
 
 
@@ -96,7 +101,7 @@ class RunOutput:
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
             self._painter = Painter(console_for(stream), terminal)
-            signal.signal(signal.SIGCONT, lambda *_: self._painter.forget_place())
+            self._painter.leave_when_stopped()
         self._console = console_for(stream)
         self._console.no_color = self._console.no_color or not colours
 
@@ -152,7 +157,7 @@ class RunOutput:
                 self._print(Text(line))
         elif self._mode == Mode.SCREEN and self._closing:
             seconds = time.monotonic() - self._began
-            self._print(ending(**self._closing, command=self._command, seconds=seconds))
+            self._print(ending(**self._closing, seconds=seconds))
 
     # ------------------------------------------------------------------------------------ records
 
@@ -180,6 +185,7 @@ class RunOutput:
         if self._mode == Mode.SCREEN:
             self._diversion = Diversion()
         if self._mode in (Mode.SCREEN, Mode.LINES, Mode.BESIDE):
+            os.environ[SHOWN] = "1"
             self._watch = RunWatch(self._places, self._show)
             self._watch.start()
 
@@ -193,7 +199,7 @@ class RunOutput:
 
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """Show a message of Snakemake or of the Snakefile that matters."""
-        more = {key: vars(record)[key] for key in ("pairs", "closing", "page") if key in vars(record)}
+        more = {key: value for key, value in vars(record).items() if key in _OF_ENDING}
         if more:
             self._closing |= more
             if self._mode != Mode.SCREEN:
@@ -215,7 +221,9 @@ class RunOutput:
         if self._skipped <= _MOST_SKIPPED:
             self._print(Text(printable(text), style="yellow"))
         elif self._skipped == _MOST_SKIPPED + 1:
-            self._print(Text("More inputs are skipped: `unglow survey` shows them.", style="yellow"))
+            self._print(
+                Text("More inputs are skipped: `unglow survey` shows them.", style="yellow")
+            )
 
     # ------------------------------------------------------------------------------------- looking
 
