@@ -145,6 +145,7 @@ class RunOutput:
         """Show how it ended, and leave the terminal to others."""
         watch, self._watch = self._watch, None
         if watch is not None:
+            os.environ.pop(SHOWN, None)
             watch.stop()
         if self._painter is not None:
             self._painter.draw(None)
