@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import threading
 import time
 from enum import Enum, auto
@@ -21,6 +22,7 @@ from rich.text import Text
 
 from unglow.core.printable import clean, printable
 from unglow.core.terminal import SHOWN
+from unglow.reporting.run_ending import closing_sentence
 from unglow.reporting.terminal.dry_run import DryRun, named
 from unglow.reporting.terminal.ending import ending
 from unglow.reporting.terminal.follow import console_for
@@ -31,6 +33,7 @@ from unglow.reporting.terminal.screen import BAD, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
     from typing import TextIO
 
     from rich.console import RenderableType
@@ -123,6 +126,24 @@ class RunOutput:
         self._pairs += [" ".join(part for part in pair if part) for pair in pairs]
         self._dry.pairs = self._pairs
         self._dry.skipped += problems
+        if self._painter is not None:
+            self._painter.draw(lambda: Text("Planning the jobs ...", style="dim"))
+
+    def replace_tracebacks(self) -> None:
+        """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
+
+        def told(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            if self._painter is not None:
+                self._painter.draw(None)
+            if issubclass(kind, KeyboardInterrupt):
+                sentence = closing_sentence("interrupted", any_failed=False, skipped=0)
+                self._print(Text(sentence, style="bold yellow"))
+            else:
+                sys.__excepthook__(kind, error, trace)
+
+        sys.excepthook = told
 
     def understands(self, record: logging.LogRecord) -> bool:
         """Whether the run is one of unglow, as far as is known."""
