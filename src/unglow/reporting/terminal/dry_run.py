@@ -67,7 +67,9 @@ class DryRun:
             return [done, *skipped, "Show them: unglow status"] if self.is_done else skipped
         to_do = [pair for pair in self.pairs if pair in self._to_do]
         rest = len(self.pairs) - len(to_do)
-        head = f"To do: {named(to_do)}" + (f"; {rest} finished" if to_do and rest else "")
+        head = f"To do: {named(to_do)}" + (f"; {rest} finished" if rest else "")
+        if not to_do:  # what is left is of all pairs together
+            head = f"{count(len(self.pairs), 'pair')} in this batch"
         rules = ", ".join(f"{n} {rule}" for rule, n in self._rules.items())
         jobs = f"{count(sum(self._rules.values()), 'job')}: {rules}"
         if self.is_refused:

@@ -65,10 +65,12 @@ class EventLines:
         The directory.
     name
         What lines begin with after the time; empty if there is only one directory.
+    inside
+        Whether it is for the run itself, which says where it begins and how it ends.
     """
 
-    def __init__(self, results: Path, name: str = "") -> None:
-        self.results = results
+    def __init__(self, results: Path, name: str = "", *, inside: bool = False) -> None:
+        self.results, self._inside = results, inside
         self._name = f"{clean(name)}: " if name else ""
         self._written: set[str] = set()
         self._left_out: set[str] | None = None
@@ -100,7 +102,8 @@ class EventLines:
 
     def _run(self, h: RunHistory, rows: Sequence[_Row]) -> Iterable[Event]:
         run, over = h.run, h.outcome != RUNNING
-        if run.id != UNRECORDED:
+        is_framed = run.id != UNRECORDED and not self._inside
+        if is_framed:
             jobs = count(plan.jobs_done(plan.by_rule(h))[1], "job")
             text = f"run of {jobs} on {run.host}"
             yield from self._once(f"{run.id} begin", Event(run.wall, text))
@@ -122,7 +125,7 @@ class EventLines:
             wall, remedy = incident.wall or run.wall, clean(incident.remedy)
             event = Event(wall, _went_wrong(incident), status, remedy)
             yield from self._once(key, event)
-        if over and run.id != UNRECORDED:
+        if over and is_framed:
             yield from self._once(f"{run.id} end", Event(run.wall + h.seconds, _run_ended(h)))
 
     def _once(self, key: str, event: Event) -> Iterable[Event]:

@@ -207,7 +207,8 @@ class RunOutput:
         if self._mode == Mode.SCREEN:
             self._diversion = Diversion()
         if self._mode in (Mode.SCREEN, Mode.LINES, Mode.BESIDE):
-            os.environ[SHOWN] = "1"
+            if self._mode != Mode.BESIDE:
+                os.environ[SHOWN] = "1"
             self._watch = RunWatch(self._places, self._show)
             self._watch.start()
 

@@ -42,7 +42,7 @@ class RunWatch:
         show: Callable[[Sequence[RunView], Sequence[Event]], None],
     ) -> None:
         self._watched = [Watched(place) for place in places]
-        self._events = [EventLines(place) for place in places]
+        self._events = [EventLines(place, inside=True) for place in places]
         self._show = show
         self._runs: list[RunView] = []
         self._over = threading.Event()
