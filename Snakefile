@@ -38,7 +38,6 @@ pathvars:
 
 
 include: "rules/telemetry.smk"
-include: "rules/monitor.smk"
 
 
 wildcard_constraints:

@@ -53,7 +53,8 @@ def refresh_report():
         ending = None if run_recorder is None else run_recorder.outcome
         try:
             page = write_report(place, ending=ending)
-            logger.info(f"{page}: open it in a browser.")
+            told = f"{page}: open it in a browser."
+            logger.info(told, extra={"page": str(page)})
         except UnglowError as error:
             unwritten.append(
                 f"{error}\nThe results are not affected; `unglow report {place}` writes the report."
@@ -86,7 +87,7 @@ def finish_run(outcome):
     refused = judged and has_failures(rows) and not batch.settings["allow_failed"]
     ends_well = outcome == "ok" and not refused
     if ends_well:
-        logger.info(text)
+        logger.info(text, extra={"pairs": rows})
     refresh_report()
     remember_times()
     if ends_well:
@@ -104,4 +105,5 @@ def finish_run(outcome):
     )
     workflow.logger_manager.logfile_hint()
     level = logging.ERROR if failed or outcome == "failed" else logging.WARNING
-    end_run("\n".join([text, *unwritten, closing]).strip(), level)
+    more = {"pairs": rows, "closing": [*unwritten, closing]}
+    end_run("\n".join([text, *unwritten, closing]).strip(), level, more)

@@ -13,14 +13,17 @@ from snakemake.logging import logger
 LIBRARIES = ("imagecodecs", "numpy", "tifffile")
 
 
-def end_run(text, level=logging.ERROR):
-    """End with exit status 1 and a text; Snakemake would frame that of an exception."""
+def end_run(text, level=logging.ERROR, more=None):
+    """End with exit status 1 and a text; Snakemake would frame that of an exception.
+
+    A screen shows what is ``more`` in the place of the text.
+    """
     if find_spec("unglow") is not None:
         from unglow.core.printable import printable
 
         text = printable(text)  # names of files in it cannot act on the terminal
     settings = workflow.output_settings
-    logger.log(level, text)
+    logger.log(level, text, extra=more)
     silent = any(kind.name == "ALL" for kind in settings.quiet or ())
     if silent and not settings.dryrun and workflow.is_main_process:
         print(text, file=sys.stderr)

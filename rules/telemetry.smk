@@ -65,6 +65,27 @@ def head_of_run(results):
     }
 
 
+def show_run():
+    """Tell the batch to unglow's output; beside Snakemake's own text, have lines about pairs."""
+    facts = {
+        # now: in a module the names of paths mean something else later
+        "results": Path(workflow.pathvars.apply("<results>")).absolute(),
+        "pairs": [*batch.keys],
+        "problems": [problem.message for problem in batch.problems],
+    }
+    handlers = workflow.logger_manager.get_log_handlers()
+    if run_recorder is not None and not handlers:
+        from unglow.reporting.terminal.run_output import LinesBeside, Mode, RunOutput
+
+        kinds = {kind.name for kind in workflow.output_settings.quiet or ()}
+        if not kinds & {"ALL", "PROGRESS"}:
+            handlers = [RunOutput(sys.stderr, Mode.BESIDE, snakemake_words(sys.argv))]
+            logger.addHandler(LinesBeside(handlers[0]))
+    for handler in handlers:
+        if hasattr(handler, "attach"):
+            handler.attach(**facts)
+
+
 def profile_jobs():
     """Tell the jobs, which inherit it, whose stacks are wanted."""
     rules = batch.settings["profile"]
@@ -81,6 +102,11 @@ def conclude_run(outcome):
 
 announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
+if workflow.is_main_process:
+    try:
+        show_run()
+    except Exception as error:  # a view is no reason to end a run
+        logger.warning(f"no lines about pairs ({error!r})")
 profile_jobs()
 tell_jobs()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
 from unglow.core.workflow_files import snakefile, workflow_directory
-from unglow.jobs.snakemake_command import STARTED
+from unglow.jobs.snakemake_command import LOGGER, STARTED
 
 if TYPE_CHECKING:
     import argparse
@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     # A profile may hold code: that of the directory of the data is taken only if it is named, which
     # goes before this one.
     start = ["-s", str(path), _PROFILE, str(workflow_directory() / "profiles" / "default")]
+    if not any(word.startswith("--logger") for word in arguments.words):
+        start.append(LOGGER)
     # -P: what happens to lie in the directory is no library
     words = ["-Pm", "snakemake", *start, *_with_own_profile(arguments.words)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)

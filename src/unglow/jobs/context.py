@@ -24,7 +24,7 @@ from unglow.core.levels import name_of
 from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.printable import printable
 from unglow.core.progress import step
-from unglow.core.terminal import warn
+from unglow.core.terminal import SHOWN, warn
 from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory
@@ -372,7 +372,9 @@ class Job:
         self._end(outcome, message, **measured)
         if outcome == outcomes.SUPERSEDED:
             self._parent.end_in_job()
-        sys.exit(0 if outcome == "ok" else printable(f"{self.title}: {message}"))
+        if outcome == "ok":
+            sys.exit(0)
+        sys.exit(1 if os.environ.get(SHOWN) else printable(f"{self.title}: {message}"))
 
     def _end(self, outcome: str, message: str, **measured: Any) -> None:
         """Record how this attempt has ended, for the next one and for people.

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 STARTED = "UNGLOW_RUN"
 """Variable by which `unglow run` tells the Snakemake that it becomes which Snakefile it named."""
+LOGGER = "--logger=unglow"
+"""Option that `unglow run` adds for its own output."""
 RUN = ("unglow", "run")
 """The command that names the Snakefile by itself."""
 _COMMANDS = (("snakemake",), ("python", "-m", "snakemake"), RUN)
@@ -140,7 +142,7 @@ def snakemake_words(argv: Sequence[str]) -> list[str]:
     """Return the words to type for a running Snakemake; only its options if it has no command."""
     name = PurePath(argv[0]).name if argv else ""
     if list(argv[1:3]) == ["-s", os.environ.get(STARTED)]:
-        return [*RUN, *argv[5:]]  # behind Snakefile and profile
+        return [*RUN, *argv[6 if argv[5:6] == [LOGGER] else 5 :]]  # behind what it has added
     if name == "__main__.py":
         return ["python", "-m", "snakemake", *argv[1:]]
     return ["snakemake", *argv[1:]] if name.startswith("snakemake") else ["snakemake"]

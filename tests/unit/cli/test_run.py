@@ -9,7 +9,7 @@ import pytest
 
 from unglow.cli import main
 from unglow.core import workflow_files
-from unglow.jobs.snakemake_command import STARTED, snakemake_words
+from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
 
 
 class BecameError(Exception):
@@ -38,8 +38,10 @@ def test_every_option_goes_to_snakemake_as_it_is(project, became):
     words = ["-n", "--config", "memory_per_job=500", "--", "results/summary.tsv"]
     start = [sys.executable, "-Pm", "snakemake", "-s", str(project / "Snakefile")]
     start += ["--workflow-profile", str(project / "profiles" / "default")]
-    assert became(*words) == [*start, *words]
-    assert became() == start
+    assert became(*words) == [*start, LOGGER, *words]
+    assert became() == [*start, LOGGER]
+    other = ["--logger", "rich"]
+    assert became(*other) == [*start, *other]
 
 
 @pytest.mark.parametrize("form", [["--workflow-profile", "{}"], ["--workflow-profile={}"]])

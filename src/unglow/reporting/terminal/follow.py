@@ -129,7 +129,7 @@ def _lines(console: Console, watched: Sequence[Watched], interval: float) -> lis
         nonlocal runs
         runs = _look(watched)
         for one, new in zip(watched, events, strict=True):
-            for line in new.lines(one.seen):
+            for line in new.lines(one.seen, one.rows()):
                 console.print(Text(line), soft_wrap=True)
         console.file.flush()
         return _over(watched, runs)

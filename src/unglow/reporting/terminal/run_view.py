@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -169,18 +169,26 @@ class Watched:
         self.seen = History(())
         self._follower = Follower(results)
         self._rows: Known = {}
+        self._made: list[dict[str, Any]] | None = None
 
     def history(self, machine: Machine | None = None) -> History:
         """Read what is new, and join all of it as it looks from a machine (this one if None)."""
         self._follower.poll()
+        self._made = None
         self.seen = History.of(self._follower, machine or Machine())
         return self.seen
 
-    def pairs(self) -> str:
-        """Return how many pairs of the last look stand how, in words; empty if there are none."""
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each pair of the last look, as in summary.tsv."""
         from unglow.reporting.html.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
 
-        statuses = [row["status"] for row in rows_of(self.results, self.seen, self._rows)]
+        if self._made is None:
+            self._made = rows_of(self.results, self.seen, self._rows)
+        return self._made
+
+    def pairs(self) -> str:
+        """Return how many pairs of the last look stand how, in words; empty if there are none."""
+        statuses = [row["status"] for row in self.rows()]
         counts = ((statuses.count(status), status) for status in _STATUSES)
         return ", ".join(f"{n} {status}" for n, status in counts if n)
 

@@ -1,0 +1,111 @@
+"""What a run would do, in a screenful of lines whatever the batch."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.printable import clean
+from unglow.reporting.terminal.formatting import count
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_NAMED = 3
+_WIDTH = 100
+_MOST_LINES = 24
+_DRY = ("-n", "--dry-run", "--dryrun")
+
+
+class DryRun:
+    """What is known of a run that is not started.
+
+    Parameters
+    ----------
+    command
+        The words that the user typed.
+
+    Attributes
+    ----------
+    pairs
+        Names of the pairs and slides of the batch.
+    skipped
+        Why inputs are skipped, in sentences.
+    preflight
+        Lines on memory, disk and time, with a head.
+    is_refused, is_done
+        Whether a real run would be refused; whether nothing is to do.
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = [word for word in command if word not in _DRY]
+        self.pairs: list[str] = []
+        self.skipped: list[str] = []
+        self.preflight: list[str] = []
+        self.is_refused = self.is_done = False
+        self._rules: dict[str, int] = {}
+        self._to_do: set[str] = set()
+
+    def add_job(self, job: Mapping[str, Any]) -> None:
+        """Take a job that would run, as Snakemake tells of it."""
+        names = dict(job["wildcards"] or {})
+        pair = [str(names[key]) for key in ("sample", "dye") if names.get(key)]
+        if pair:
+            self._to_do.add(" ".join(pair))
+
+    def set_rules(self, stats: Mapping[str, int]) -> None:
+        """Take the number of jobs of each rule."""
+        kept = {rule: int(n) for rule, n in stats.items() if rule != "total"}
+        self._rules = {rule: n for rule, n in kept.items() if not rule.endswith("all")}
+
+    def lines(self) -> list[str]:
+        """Return the lines."""
+        skipped = self._skipped()
+        if self.is_done or not self._rules:
+            done = f"Nothing to do: {count(len(self.pairs), 'pair')} finished."
+            return [done, *skipped, "Show them: unglow status"] if self.is_done else skipped
+        to_do = [pair for pair in self.pairs if pair in self._to_do]
+        rest = len(self.pairs) - len(to_do)
+        head = f"To do: {named(to_do)}" + (f"; {rest} finished" if rest else "")
+        if not to_do:  # what is left is of all pairs together
+            head = f"{count(len(self.pairs), 'pair')} in this batch"
+        rules = ", ".join(f"{n} {rule}" for rule, n in self._rules.items())
+        jobs = f"{count(sum(self._rules.values()), 'job')}: {rules}"
+        if self.is_refused:
+            last = "A real run would be refused: it does not fit this machine."
+        else:
+            last = f"Run it: {shlex.join(self._command)}"
+        above, below = [head, *skipped], [*_wrapped(jobs), last]
+        preflight = self.preflight[1:]
+        if len(preflight) > (room := _MOST_LINES - len(above) - len(below)):
+            preflight[room - 1 :] = ["  ... (`unglow preflight` shows all)"]
+        return [*above, *preflight, *below]
+
+    def _skipped(self) -> list[str]:
+        if not self.skipped:
+            return []
+        lines = [f"{count(len(self.skipped), 'input')} skipped:"]
+        for message in self.skipped[:_NAMED]:
+            lines += _wrapped(clean(message), "  - ", "    ")[:2]
+        more = len(self.skipped) - _NAMED
+        return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
+
+
+def named(names: Sequence[str]) -> str:
+    """Return how many pairs there are and the first of them: ``4 pairs (a, b, c and 1 more)``."""
+    more = len(names) - _NAMED
+    first = ", ".join(clean(name) for name in names[:_NAMED])
+    rest = f" and {more} more" if more > 0 else ""
+    return count(len(names), "pair") + (f" ({first}{rest})" if first else "")
+
+
+def _wrapped(text: str, start: str = "", indent: str = "  ") -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=start,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

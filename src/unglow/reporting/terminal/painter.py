@@ -1,0 +1,165 @@
+"""The lower part of a terminal that is drawn again and again, below lines that stay.
+
+Nothing of the terminal is changed (no second screen, no scroll region, no hidden cursor), so
+nothing has to be put right if the process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.console import Console, RenderableType
+
+# Columns left free at the right: a terminal writes ^C at the cursor, and must not break the line.
+_MARGIN = 4
+_SMALLEST = (20, 4)
+# Of the lines that stay, so many calls are written again when the size changes.
+_KEPT = 100
+_UP, _ERASE_BELOW, _CLEAR = "\r\x1b[{}A", "\r\x1b[J", "\x1b[H\x1b[2J"
+
+
+class Painter:
+    """Lines that stay, and a frame below them.
+
+    Parameters
+    ----------
+    console
+        Writes to the terminal; its size is set here.
+    terminal
+        File descriptor of the terminal.
+    """
+
+    def __init__(self, console: Console, terminal: int) -> None:
+        self.console, self._terminal = console, terminal
+        self._lock = threading.RLock()
+        self._lines: list[str] = []  # of the frame that is to be seen
+        self._shown: Callable[[], RenderableType] | None = None
+        self._said: deque[RenderableType] = deque(maxlen=_KEPT)
+        self._size: os.terminal_size | None = None
+
+    def say(self, text: RenderableType) -> None:
+        """Print something above the frame, to stay."""
+        with self._lock:
+            self._said.append(text)
+            self._measure()
+            self._write(f"{self._erase()}{self._rendered(text)}")
+            self._redraw()
+
+    def draw(self, shown: Callable[[], RenderableType] | None) -> None:
+        """Draw a frame in place of the last one; None for none.
+
+        Parameters
+        ----------
+        shown
+            Returns what is drawn, once the console has the size that there is.
+        """
+        with self._lock:
+            self._shown = shown
+            self._redraw()
+
+    def leave_when_stopped(self) -> None:
+        """On Ctrl-Z, go on below what the shell prints; to be called in the main thread."""
+
+        def stop(*_: object) -> None:
+            with self._lock:
+                self._write("\r\n" if self._lines else "")
+                self._lines = []
+                signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGTSTP)
+                signal.signal(signal.SIGTSTP, stop)
+
+        signal.signal(signal.SIGTSTP, stop)
+
+    def _redraw(self) -> None:
+        if not self._is_in_front():
+            self._lines = []
+            return
+        self._measure()
+        text = "" if self._shown is None else self._rendered(self._shown())
+        lines = text.splitlines()[: self.console.height]
+        self._write(self._erase() + "\r\n".join(lines))
+        self._lines = lines
+
+    def _measure(self) -> None:
+        """Take the size of the terminal; if it is another one, write all again.
+
+        Where the lines of a frame are that the terminal has broken anew cannot be known.
+        """
+        size = os.get_terminal_size(self._terminal)
+        columns = max(_SMALLEST[0], (size.columns or 80) - _MARGIN)
+        self.console.size = (columns, max(_SMALLEST[1], (size.lines or 24) - 1))
+        if self._size not in (None, size) and self._lines:
+            self._lines = []
+            self._write(_CLEAR + "".join(self._rendered(text) for text in self._said))
+        self._size = size
+
+    def _erase(self) -> str:
+        above = len(self._lines) - 1
+        self._lines = []
+        if above < 0:
+            return ""
+        return (_UP.format(above) if above else "") + _ERASE_BELOW
+
+    def _rendered(self, shown: RenderableType) -> str:
+        with self.console.capture() as captured:
+            self.console.print(shown)
+        return captured.get().replace("\n", "\r\n")
+
+    def _write(self, text: str) -> None:
+        self.console.file.write(text)
+        self.console.file.flush()
+
+    def _is_in_front(self) -> bool:
+        """Whether this process is in the foreground of its terminal."""
+        try:
+            return os.tcgetpgrp(self._terminal) == os.getpgrp()
+        except OSError:
+            return False
+
+
+class Diversion:
+    """Standard output and error of this process and its jobs, in a file as long as one draws.
+
+    Only what goes to a terminal is diverted. Nobody is held up: whoever writes, writes to a file.
+    """
+
+    def __init__(self) -> None:
+        self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (closed by end)
+        self._read = 0
+        _flush()
+        self._before = {fd: os.dup(fd) for fd in (1, 2) if os.isatty(fd)}
+        for fd in self._before:
+            os.dup2(self._file.fileno(), fd)
+
+    def new_lines(self, *, unfinished: bool = False) -> list[str]:
+        """Return whole lines that were not returned before; with ``unfinished``, the rest too."""
+        os_size = os.fstat(self._file.fileno()).st_size
+        text = os.pread(self._file.fileno(), os_size - self._read, self._read)
+        whole = text if unfinished else text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return whole.decode(errors="replace").splitlines()
+
+    def end(self) -> list[str]:
+        """Put everything back; return the lines that are left."""
+        _flush()
+        for fd, before in self._before.items():
+            os.dup2(before, fd)
+            os.close(before)
+        self._before = {}
+        left = self.new_lines(unfinished=True)
+        self._file.close()
+        return left
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()

@@ -1,0 +1,299 @@
+"""What a run prints, made of the records of Snakemake's logger and of the run's own telemetry.
+
+Snakemake itself is not imported: of its records only names and plain values are used. The Snakefile
+adds to records of its own what a screen shows in another way (``extra`` of `logging`):
+
+- ``pairs``: rows of the summary, with the verdict; ``closing``: what to do after the run
+- ``page``: the report that was written
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import time
+from enum import Enum, auto
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from unglow.core.printable import clean, printable
+from unglow.core.terminal import SHOWN
+from unglow.reporting.run_ending import closing_sentence
+from unglow.reporting.terminal.dry_run import DryRun, named
+from unglow.reporting.terminal.ending import ending
+from unglow.reporting.terminal.follow import console_for
+from unglow.reporting.terminal.formatting import count
+from unglow.reporting.terminal.painter import Diversion, Painter
+from unglow.reporting.terminal.run_watch import RunWatch
+from unglow.reporting.terminal.screen import BAD, fitting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import TextIO
+
+    from rich.console import RenderableType
+
+    from unglow.reporting.terminal.event_lines import Event
+    from unglow.reporting.terminal.run_view import RunView
+
+NOTHING_TO_DO = "Nothing to be done"
+_SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "
+_INTERRUPTED = ("on user request", "Will exit after finishing currently running jobs")
+_STOPPING = (
+    "Stopping: running jobs are ended, which takes some seconds. Finished files are kept; "
+    "`{}` continues."
+)
+# Errors that say of a failed job what its own record says better.
+_JOB_ERRORS = (
+    *("CalledProcessError", "At least one job did not complete successfully"),
+    "Exiting because a job execution failed",
+)
+_MOST_SKIPPED = 3
+# What the Snakefile adds to its records.
+_OF_ENDING = ("pairs", "closing", "page")
+_STYLES = {"ok": "green", "suspect": "yellow", "failed": BAD}
+
+
+class Mode(Enum):
+    """How a run is shown: on a screen, in lines, by its result, not at all; or what it would do."""
+
+    SCREEN = auto()
+    LINES = auto()
+    QUIET = auto()
+    SILENT = auto()
+    PLAN = auto()
+    BESIDE = auto()
+    """Lines about pairs and failed jobs, beside Snakemake's own text."""
+
+
+class RunOutput:
+    """Prints a run.
+
+    Parameters
+    ----------
+    stream
+        Where to.
+    mode
+        How.
+    command
+        The words that the user typed.
+    colours
+        Whether Snakemake was not told to use none.
+    """
+
+    def __init__(
+        self, stream: TextIO, mode: Mode, command: Sequence[str], *, colours: bool = True
+    ) -> None:
+        self._mode, self._command = mode, [*command]
+        self._lock = threading.RLock()
+        self._began = time.monotonic()
+        self._places: list[Path] = []
+        self._pairs: list[str] = []
+        self._dry = DryRun(command)
+        self._skipped = 0
+        self._watch: RunWatch | None = None
+        self._painter: Painter | None = None
+        self._diversion: Diversion | None = None
+        self._closing: dict[str, Any] = {}
+        if mode == Mode.SCREEN:  # what others write to the stream goes elsewhere while it draws
+            terminal = os.dup(stream.fileno())
+            stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
+            self._painter = Painter(console_for(stream), terminal)
+            self._painter.leave_when_stopped()
+        self._console = console_for(stream)
+        self._console.no_color = self._console.no_color or not colours
+
+    def attach(
+        self, *, results: Path, pairs: Sequence[Sequence[str]], problems: Sequence[str]
+    ) -> None:
+        """Take what the Snakefile knows of its batch; of several modules, each tells.
+
+        Parameters
+        ----------
+        results
+            The results directory.
+        pairs
+            Sample and dye of each pair and slide.
+        problems
+            Why inputs are skipped, in sentences.
+        """
+        self._places.append(Path(os.path.relpath(results)))
+        self._pairs += [" ".join(part for part in pair if part) for pair in pairs]
+        self._dry.pairs = self._pairs
+        self._dry.skipped += problems
+        if self._painter is not None:
+            self._painter.draw(lambda: Text("Planning the jobs ...", style="dim"))
+
+    def replace_tracebacks(self) -> None:
+        """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
+
+        def told(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            if self._painter is not None:
+                self._painter.draw(None)
+            if issubclass(kind, KeyboardInterrupt):
+                sentence = closing_sentence("interrupted", any_failed=False, skipped=0)
+                self._print(Text(sentence, style="bold yellow"))
+            else:
+                sys.__excepthook__(kind, error, trace)
+
+        sys.excepthook = told
+
+    def understands(self, record: logging.LogRecord) -> bool:
+        """Whether the run is one of unglow, as far as is known."""
+        return bool(self._places) or str(getattr(record, "event", None) or "") != "run_info"
+
+    def take(self, record: logging.LogRecord) -> None:
+        """Show what is to be seen of a record."""
+        event = str(getattr(record, "event", None) or "")
+        text = str(record.getMessage()) if record.msg else ""
+        if self._mode == Mode.PLAN:
+            self._plan(record, event, text)
+        elif event == "run_info":
+            self._begin(vars(record)["stats"])
+        elif self._mode == Mode.BESIDE:
+            return
+        elif event in ("", "error"):
+            self._message(record, text)
+
+    def close(self) -> None:
+        """Show how it ended, and leave the terminal to others."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            os.environ.pop(SHOWN, None)
+            watch.stop()
+        if self._painter is not None:
+            self._painter.draw(None)
+        diversion, self._diversion = self._diversion, None
+        if diversion is not None:
+            for line in diversion.end():
+                self._print(Text(printable(line), style="dim"))
+        if self._mode == Mode.PLAN:
+            for line in self._dry.lines():
+                self._print(Text(line))
+        elif self._mode == Mode.SCREEN and self._closing:
+            seconds = time.monotonic() - self._began
+            self._print(ending(**self._closing, seconds=seconds))
+
+    # ------------------------------------------------------------------------------------ records
+
+    def _plan(self, record: logging.LogRecord, event: str, text: str) -> None:
+        if event == "job_info":
+            self._dry.add_job(vars(record))
+        elif event == "run_info":
+            self._dry.set_rules(vars(record)["stats"])
+        elif text.startswith(_PREFLIGHT):
+            self._dry.preflight = text.splitlines()
+            self._dry.is_refused = record.levelno > logging.INFO and "refused" in text
+        elif text.startswith(NOTHING_TO_DO):
+            self._dry.is_done = True
+        elif record.levelno >= logging.WARNING and not text.startswith(_SKIPPED):
+            self._print(Text(printable(text), style=_style(record)))
+
+    def _begin(self, stats: Mapping[str, int]) -> None:
+        """Say what begins, and watch it."""
+        if self._watch is not None or not self._places:
+            return
+        jobs = sum(n for rule, n in stats.items() if rule != "total" and not rule.endswith("all"))
+        if self._mode in (Mode.SCREEN, Mode.LINES):
+            for line in self._head(jobs):
+                self._print(line)
+        if self._mode == Mode.SCREEN:
+            self._diversion = Diversion()
+        if self._mode in (Mode.SCREEN, Mode.LINES, Mode.BESIDE):
+            if self._mode != Mode.BESIDE:
+                os.environ[SHOWN] = "1"
+            self._watch = RunWatch(self._places, self._show)
+            self._watch.start()
+
+    def _head(self, jobs: int) -> list[Text]:
+        results = ", ".join(clean(str(place)) for place in self._places)
+        return [
+            Text(f"{named(self._pairs)}; {count(jobs, 'job')} to do", style="bold"),
+            Text(f"Results: {results}"),
+            Text("Live page: unglow monitor --web (in another terminal)"),
+        ]
+
+    def _message(self, record: logging.LogRecord, text: str) -> None:
+        """Show a message of Snakemake or of the Snakefile that matters."""
+        more = {key: value for key, value in vars(record).items() if key in _OF_ENDING}
+        if more:
+            self._closing |= more
+            if self._mode != Mode.SCREEN:
+                self._print(Text(printable(text), style=_style(record)))
+        elif any(words in text for words in _INTERRUPTED):
+            command = " ".join(self._command[:2])
+            self._print(Text(_STOPPING.format(command), style="bold yellow"))
+        elif text.startswith(_LOG):
+            self._closing["log"] = text.removeprefix(_LOG)
+        elif text.startswith(NOTHING_TO_DO):
+            self._print(Text(f"Nothing to do: {count(len(self._pairs), 'pair')} finished."))
+        elif text.startswith(_SKIPPED):
+            self._skip(text)
+        elif record.levelno >= logging.WARNING and not any(words in text for words in _JOB_ERRORS):
+            self._print(Text(printable(text), style=_style(record)))
+
+    def _skip(self, text: str) -> None:
+        self._skipped += 1
+        if self._skipped <= _MOST_SKIPPED:
+            self._print(Text(printable(text), style="yellow"))
+        elif self._skipped == _MOST_SKIPPED + 1:
+            self._print(
+                Text("More inputs are skipped: `unglow survey` shows them.", style="yellow")
+            )
+
+    # ------------------------------------------------------------------------------------- looking
+
+    def _show(self, runs: Sequence[RunView], events: Sequence[Event]) -> None:
+        """Show what `RunWatch` has seen."""
+        for line in self._diversion.new_lines() if self._diversion is not None else ():
+            self._print(Text(printable(line), style="dim"))
+        for event in events:
+            if self._mode != Mode.SCREEN or event.status == "failed":
+                style = _STYLES.get(event.status, "default")
+                self._print(Text(event.line, style=style))
+        if self._painter is not None and runs:
+            console = self._painter.console
+            self._painter.draw(lambda: fitting(console, runs))
+
+    def _print(self, text: RenderableType) -> None:
+        if self._mode == Mode.SILENT:
+            return
+        with self._lock:
+            if self._painter is not None:
+                self._painter.say(text)
+            else:
+                self._console.print(text, soft_wrap=True)
+                self._console.file.flush()
+
+
+class LinesBeside(logging.Handler):
+    """Lines about finished pairs and failed jobs, for a Snakemake that prints its own text."""
+
+    def __init__(self, output: RunOutput) -> None:
+        super().__init__(logging.INFO)
+        self._output = output
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Begin with the first jobs; whatever goes wrong does not reach the run."""
+        try:
+            self._output.take(record)
+        except Exception as error:  # noqa: BLE001 (it is only a view)
+            logging.getLogger("unglow").warning("no lines about pairs (%r)", error)
+
+    def close(self) -> None:
+        """Tell what is left to tell."""
+        self._output.close()
+        super().close()
+
+
+def _style(record: logging.LogRecord) -> str:
+    if record.levelno >= logging.ERROR:
+        return BAD
+    return "yellow" if record.levelno >= logging.WARNING else "default"
