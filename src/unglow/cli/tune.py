@@ -21,7 +21,6 @@ from unglow.core.machine import busy_processors, memory_total_mb, processors
 from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History, declared_of_all, memory_of_all
 from unglow.telemetry.reading.rule_totals import by_rule
 from unglow.workflow.batch import Batch
@@ -295,9 +294,7 @@ def _trial(
         errors="replace",
         check=False,
     )
-    read = Follower(place / "results")
-    read.poll()
-    last = History.of(read).last
+    last = History.read(place / "results").last
     if done.returncode != 0 or last is None:
         end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
         logs = Path(tempfile.mkdtemp(prefix="unglow-tune-"))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from unglow.reporting.html.pair_rows import Known
+    from unglow.reporting.pair_rows import Known
     from unglow.telemetry.reading.history import Placed, RunHistory
     from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.plan import RuleProgress
@@ -178,7 +178,7 @@ class Watched:
 
     def pairs(self) -> str:
         """Return how many pairs of the last look stand how, in words; empty if there are none."""
-        from unglow.reporting.html.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
+        from unglow.reporting.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
 
         statuses = [row["status"] for row in rows_of(self.results, self.seen, self._rows)]
         counts = ((statuses.count(status), status) for status in _STATUSES)
