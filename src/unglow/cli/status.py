@@ -171,7 +171,7 @@ def run(arguments: argparse.Namespace) -> int:
     last = history.last
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
-    settings = dict(recorded.get("config") or read_config(work / CONFIG))
+    settings = dict(recorded.get("config") or read_config(work / CONFIG)) | {"only": None}
     statuses = pair_statuses(Batch.load(settings, work), results, history)
     code = int(any(pair.status not in _WELL for pair in statuses))
     then = what_next(history, named(arguments.directory, "."), named(results))
