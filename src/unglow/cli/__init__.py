@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
     "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
     "resume": ("unglow.cli.resume", "go on after anything was killed"),
+    "stop": ("unglow.cli.stop", "end the run that is at work, from another terminal"),
     "status": ("unglow.cli.status", "say how far each pair is"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
