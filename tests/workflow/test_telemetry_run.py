@@ -17,6 +17,7 @@ from real_runs import (
     attempts_of,
     but_figures,
     bytes_of,
+    command,
     records_of,
     runs_of,
     snakemake,
