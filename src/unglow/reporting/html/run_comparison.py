@@ -246,6 +246,15 @@ def _results(comparison: Comparison) -> Model:
     }  # fmt: skip
 
 
+def _stages(h: RunHistory) -> list[tuple[str, float, float]]:
+    """Return when the first attempt of each rule began and the last ended, s, the first first."""
+    spans: dict[str, tuple[float, float]] = {}
+    for a in h.attempts:
+        begin, end = spans.get(a.attempt.rule, (a.start, a.end))
+        spans[a.attempt.rule] = min(begin, a.start), max(end, a.end)
+    return [(rule, *span) for rule, span in spans.items()]
+
+
 def _curves(named: Named) -> Model:
     h = named.history
     t, mb = memory_of_all(h.attempts)
@@ -255,6 +264,8 @@ def _curves(named: Named) -> Model:
     return {
         "name": named.name,
         "recorded": h.run.id != UNRECORDED,
+        "budget_mb": h.run.budget_mb,
+        "stages": _stages(h),
         "seconds": h.seconds,
         "hi": curves.rounded(curves.of_steps(t, mb, edges)[1], 1) if at is not None else None,
         "cpu": curves.rounded(curves.rates(h.attempts, edges)[0], 2),
