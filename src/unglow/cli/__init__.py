@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
     "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
+    "debug": ("unglow.cli.debug", "run one job again in a debugger"),
     "export": ("unglow.cli.export", "write results in other formats"),
     "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),
 }
