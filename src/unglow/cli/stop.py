@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_directory, named, results_of
+from unglow.core.errors import UnglowError
 from unglow.core.terminal import say
 from unglow.jobs import stop
+from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import RUNNING
@@ -14,6 +18,9 @@ from unglow.telemetry.reading.records import RUNNING
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
+
+    from unglow.reporting.html.live_answers import Request
+    from unglow.reporting.html.live_site import Source
 
 # So many jobs are named.
 _NAMED = 5
@@ -61,3 +68,31 @@ def _done(results: Path) -> str:
     last = History.read(results).last
     done, of = (0, 0) if last is None else plan.jobs_done(plan.by_rule(last))
     return f"{done} of {of} jobs are done"
+
+
+class StopButton:
+    """What the live page sends to, to end the run of its directory after the running jobs.
+
+    Parameters
+    ----------
+    source
+        The results directory, as the page shows it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._results = source.results
+
+    def answer(self, request: Request) -> Answer:
+        """Ask the run to end; say what happens."""
+        if request.method != "POST" or request.parts:
+            text, status = "Send to this address to stop the run.\n", HTTPStatus.METHOD_NOT_ALLOWED
+            return Answer.text(text, status=status)
+        try:
+            trace = stop.running_here(self._results)
+        except UnglowError as error:
+            return Answer.text(json.dumps({"error": str(error)}), JSON, HTTPStatus.CONFLICT)
+        if trace is None:
+            return Answer.text(json.dumps({"text": "Nothing runs any more."}), JSON)
+        stop.finish_jobs(trace)
+        said = "The run ends after its running jobs; `unglow stop --now` in a terminal ends them too."
+        return Answer.text(json.dumps({"text": said}), JSON)

@@ -6,13 +6,17 @@ import json
 import signal
 import subprocess
 import sys
+from http import HTTPStatus
+from types import SimpleNamespace
 
 import pytest
 
 from unglow.cli import main
+from unglow.cli.stop import StopButton
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, ignores, started_ticks
 from unglow.jobs import stop
+from unglow.reporting.html.live_answers import Request
 
 # Says which signal it got, and ends; deaf to Ctrl-C if that is asked for.
 PROGRAM = """
@@ -119,3 +123,17 @@ def test_a_run_elsewhere_and_a_record_of_others_are_refused(work, start):
     with pytest.raises(InputError, match="others may write to it"):
         stop.running_here(place / "results")
     assert snakemake.poll() is None
+
+
+def test_the_live_page_asks_a_run_to_end_by_sending(work, start):
+    place, run = work
+    snakemake = start()
+    run(snakemake.pid)
+    button = StopButton(SimpleNamespace(results=place / "results"))
+    assert button.answer(Request("GET", ())).status == HTTPStatus.METHOD_NOT_ALLOWED
+    assert snakemake.poll() is None
+    assert b"ends after its running jobs" in button.answer(Request("POST", ())).body
+    assert got(snakemake) == signal.SIGTERM
+    assert b"Nothing runs" in button.answer(Request("POST", ())).body
+    run(snakemake.pid, host="node7")
+    assert button.answer(Request("POST", ())).status == HTTPStatus.CONFLICT
