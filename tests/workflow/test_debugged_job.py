@@ -39,8 +39,9 @@ def test_a_stage_stops_at_its_first_line_and_makes_the_same_bytes(small_work):
 
 
 def test_the_debugger_opens_where_an_error_is_raised(small_work):
-    fault = "n\nimport unglow.workflow.stages.register as stage\nstage.register_stores = None\nc\np 6 * 7\nq\n"
-    run = debugged(small_work, fault, "register", "phantom/SYTO9")
+    fault = ("import unglow.workflow.stages.register as stage", "stage.register_stores = None")
+    commands = "\n".join(["n", *fault, "c", "p 6 * 7", "q", ""])
+    run = debugged(small_work, commands, "register", "phantom/SYTO9")
     assert run.returncode == 1
     assert "TypeError: 'NoneType' object is not callable" in run.stdout
     assert "(Pdb) 42" in run.stdout

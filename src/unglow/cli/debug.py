@@ -71,7 +71,9 @@ def job_named(batch: Batch, rule: str, pair: str, wildcards: Sequence[str]) -> P
     if len(found) == 1:
         return found[0]
     if not found:
-        raise InputError(f"{' '.join(filter(None, (pair, *wildcards))) or 'run'} has no job {rule}.")
+        raise InputError(
+            f"{' '.join(filter(None, (pair, *wildcards))) or 'run'} has no job {rule}."
+        )
     choices = "; ".join(" ".join(_words(job)) for job in found[:5])
     raise InputError(f"{pair} has {len(found)} jobs {rule}: add words that tell it: {choices}.")
 

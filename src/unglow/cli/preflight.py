@@ -124,9 +124,7 @@ def _check(arguments: argparse.Namespace) -> _Checked:
     known = Throughput.of(read_runs(file_of_machine()))
     what = jobs, capacity, budget, known, len(batch.keys)
     others = compare_settings(*what) if arguments.settings or arguments.json else []
-    return _Checked(
-        batch, jobs, capacity, check(jobs, capacity, budget), forecast(*what), others
-    )
+    return _Checked(batch, jobs, capacity, check(jobs, capacity, budget), forecast(*what), others)
 
 
 def _lines(checked: _Checked) -> Iterator[str]:
@@ -169,14 +167,11 @@ def _as_json(checked: _Checked) -> dict[str, Any]:
         "available_mb": capacity.available_mb,
         "memory_per_job": checked.batch.settings["memory_per_job"],
         "findings": [asdict(f) | {"level": f.level.name.lower()} for f in result.findings],
-        "suggestions": [
-            {"text": s.text, "options": dict(s.options)} for s in result.suggestions
-        ],
+        "suggestions": [{"text": s.text, "options": dict(s.options)} for s in result.suggestions],
         "expected": None if checked.expected is None else checked.expected.record(),
         "settings": [asdict(one) for one in checked.settings],
         "skipped": [
-            {"sample": p.sample, "dye": p.dye, "message": p.message}
-            for p in checked.batch.problems
+            {"sample": p.sample, "dye": p.dye, "message": p.message} for p in checked.batch.problems
         ],
     }
 

@@ -94,5 +94,7 @@ class StopButton:
         if trace is None:
             return Answer.text(json.dumps({"text": "Nothing runs any more."}), JSON)
         stop.finish_jobs(trace)
-        said = "The run ends after its running jobs; `unglow stop --now` in a terminal ends them too."
+        said = (
+            "The run ends after its running jobs; `unglow stop --now` in a terminal ends them too."
+        )
         return Answer.text(json.dumps({"text": said}), JSON)

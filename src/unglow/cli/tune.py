@@ -106,8 +106,10 @@ def mean_of(trials: Sequence[Trial]) -> Trial:
         trials[0].cores,
         mean(seconds),
         mean(trial.cpu_s for trial in trials),
-        *(max(getattr(t, key) for t in trials) for key in ("peak_mb", "declared_mb", "largest_mb")),
-        spread_s=stdev(seconds) if len(seconds) > 1 else None,
+        max(trial.peak_mb for trial in trials),
+        max(trial.declared_mb for trial in trials),
+        max(trial.largest_mb for trial in trials),
+        stdev(seconds) if len(seconds) > 1 else None,
     )
 
 
@@ -128,7 +130,11 @@ def table(trials: Sequence[Trial]) -> list[str]:
         speed = trials[0].seconds / one.seconds
         numbers = (one.cpu_s, one.peak_mb, one.declared_mb, one.largest_mb)
         spread = "" if one.spread_s is None else f" ± {one.spread_s:.1f}"
-        cells = (f"{one.seconds:.1f}{spread}", f"{speed:.2f}", *(f"{number:.0f}" for number in numbers))
+        cells = (
+            f"{one.seconds:.1f}{spread}",
+            f"{speed:.2f}",
+            *(f"{number:.0f}" for number in numbers),
+        )
         rows.append((str(one.cores), *cells))
     widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
     return ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]

@@ -7,7 +7,7 @@ memory and time. Results are the same.
 from __future__ import annotations
 
 import os
-import pdb
+import pdb  # noqa: T100 (it is what this module is for)
 import traceback
 from typing import TYPE_CHECKING
 

@@ -1,7 +1,7 @@
 """End of a run that is at work, on request: `unglow stop`.
 
-Signals go only to processes of this machine that the run's own files prove (number, start and boot),
-and only if nobody but the caller can have written these files.
+Signals go only to processes of this machine that the run's own files prove (number, start and
+boot), and only if nobody but the caller can have written these files.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unglow.telemetry.reading.history import Placed, RunHistory
-    from unglow.telemetry.reading.records import Message, Stall, Step
+    from unglow.telemetry.reading.records import Job, Message, Planned, Stall, Step
     from unglow.telemetry.reading.samples import Samples
 
 SCHEMA = 1
@@ -313,7 +313,8 @@ def largest(values: Any) -> float | None:
 def _jobs(h: RunHistory) -> tuple[PlannedJob, ...]:
     states = plan.states(h)
     after = {job.jobid: job.after for job in h.run.plan}
-    known = {job.jobid: job for job in (*h.run.plan, *h.run.jobs)}
+    both: tuple[Planned | Job, ...] = (*h.run.plan, *h.run.jobs)
+    known = {job.jobid: job for job in both}
     return tuple(
         PlannedJob(number, job.rule, dict(job.wildcards), states[number], after.get(number, ()))
         for number, job in known.items()

@@ -606,7 +606,7 @@ def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
     assert demand_of(batch, stage, Wildcards(fromdict=known)) == demand_of(batch, stage, known)
 
 
-# --------------------------------------------------------------------------------- a part of the pairs
+# ----------------------------------------------------------------------------- a part of the pairs
 
 
 def test_only_the_pairs_that_are_named_are_run_and_their_problems_told(tmp_path):
@@ -632,5 +632,5 @@ def test_a_map_may_come_from_a_pair_that_is_not_named(tmp_path):
 
 def test_a_name_that_matches_nothing_is_told_with_the_nearest(tmp_path):
     add_pair(tmp_path, "Rock7")
-    with pytest.raises(InputError, match="'Rok7/\\*' matches no pair.*Rock7/SYTO9"):
+    with pytest.raises(InputError, match=r"'Rok7/\*' matches no pair.*Rock7/SYTO9"):
         Batch.load({"only": ["Rok7/*"]}, tmp_path)

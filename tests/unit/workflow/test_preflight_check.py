@@ -505,7 +505,7 @@ def test_the_command_as_json_with_other_settings(work, monkeypatch, capsys):
     assert all(s["low"] < s["seconds"] < s["high"] for s in found["settings"])
     assert [s["jobs_at_once"] for s in found["settings"]] == [1, 1, 2, 2]
     assert cli.main(["preflight", "-n", "2", "--settings"]) == 0
-    assert len(re.findall(r"^ +[12] +(?:300|2000) MB", capsys.readouterr().out, re.M)) == 4
+    assert len(re.findall(r"^ +[12] +(?:300|2000) MB", capsys.readouterr().out, re.MULTILINE)) == 4
 
 
 @pytest.mark.parametrize(

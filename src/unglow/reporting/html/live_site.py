@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
-    from unglow.reporting.pair_rows import Known
     from unglow.reporting.html.thumbnails import Picture
+    from unglow.reporting.pair_rows import Known
     from unglow.telemetry.reading.history import History
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.
