@@ -22,6 +22,7 @@ from pages import CHROMIUM
 from running_jobs import held
 
 from unglow.reporting.html import live_site
+from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.telemetry.reading.outcomes import Machine
@@ -59,9 +60,9 @@ def serve(tab):
     """A function that shows results directories in the tab; returns the server."""
     servers = []
 
-    def show(*places):
+    def show(*places, parts=None):
         # each on a port of its own: the browser keeps its connections
-        server = Server(Site(places), free_port())
+        server = Server(Site(places, parts), free_port())
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
         servers.append(server)
         tab.open("about:blank")  # so that the page before asks no more
@@ -280,3 +281,27 @@ def test_several_directories_are_a_click_apart(made, tab, serve, tmp_path):
     tab.follow("document.querySelectorAll('.places a')[1]")
     tab.wait("document.title.includes('other') && Boolean(window.unglow)")
     assert re.search(r"/1/$", tab.run("location.pathname"))
+
+
+class Heard:
+    """A part of the site that keeps what is sent to it."""
+
+    def __init__(self):
+        self.methods = []
+
+    def answer(self, request):
+        self.methods.append(request.method)
+        return Answer.text(json.dumps({"text": "It ends."}), JSON)
+
+
+def test_a_run_is_stopped_after_a_question(made, tab, serve):
+    made.run(TOTAL, job(1, 1, "register"), state(1, 1, "started"))
+    made.attempt("register", 2, sample(1, 100))
+    heard, button = Heard(), "document.querySelector('.live button')"
+    serve(made.results, parts={"stop": lambda _: heard})
+    assert tab.wait(f"{button} && !{button}.hidden && {button}.innerText") == "Stop the run"
+    tab.run("window.alert = (said) => (window.said = said)")
+    tab.run(f"window.confirm = () => false; {button}.click()")
+    tab.run(f"window.confirm = () => true; {button}.click()")
+    assert tab.wait("window.said") == "It ends."
+    assert heard.methods == ["POST"]

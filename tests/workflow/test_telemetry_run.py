@@ -17,6 +17,7 @@ from real_runs import (
     attempts_of,
     but_figures,
     bytes_of,
+    command,
     records_of,
     runs_of,
     snakemake,
@@ -258,6 +259,16 @@ def test_ctrl_c_is_told_by_the_run_and_by_its_jobs(slow):
     assert run.wait(600) == 1
     assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
     assert read(attempt)[-1]["outcome"] == "interrupted"
+
+
+def test_a_run_is_stopped_from_another_terminal(slow):
+    work, run, attempt = slow
+    stopped = command(work, "unglow", "stop", "--now")
+    assert stopped.code == 0, stopped.text
+    assert "`unglow resume` continues" in stopped.text
+    assert run.wait(600) == 1
+    assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
+    assert read(attempt)[-1]["outcome"] in ("interrupted", "killed")
 
 
 def test_a_snakemake_that_is_killed_leaves_a_run_without_an_end(slow):

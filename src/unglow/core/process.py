@@ -127,6 +127,13 @@ def _state_and_start(pid: int) -> tuple[str, int] | None:
         return None
 
 
+def ignores(pid: int, number: int) -> bool:
+    """Whether a process ignores a signal; False where that is not known."""
+    lines = read(pid, "status").splitlines()
+    mask = next((line.split()[1] for line in lines if line.startswith("SigIgn:")), "0")
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def thread_ids(pid: int) -> list[str]:
     """Return the threads of a process; none if it is gone."""
     with contextlib.suppress(OSError):

@@ -13,6 +13,7 @@ import os
 import sys
 import time
 import traceback
+from bdb import BdbQuit
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,7 @@ from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.printable import printable
 from unglow.core.progress import step
 from unglow.core.terminal import SHOWN, warn
-from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
+from unglow.jobs import debugging, job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
@@ -147,11 +148,16 @@ class Job:
         )
 
     def __enter__(self) -> Self:
-        stream = job_log.begin(self.log_path)
+        debugged = debugging.is_debugged()
+        stream = job_log.begin(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         directory = self.record_path and retries.attempts_directory(self.record_path)
         self._lock = AttemptLock.take(directory, self.outputs)
         self._telemetry = self._begin()
+        if debugged:
+            self._begin_block()
+            debugging.stop_at(sys._getframe(1))  # noqa: SLF001 (of the script)
+            return self
         try:
             self._learn()
         except KeyboardInterrupt:
@@ -163,12 +169,15 @@ class Job:
             self._conclude(self._watch(pid, pipe), before)
         self._report = pipe
         watchdog.obey(stream)
+        self._begin_block()
+        return self
+
+    def _begin_block(self) -> None:
         files.guard_publishing(self._lock.check)
         self._telemetry.in_job()
         transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())
-        return self
 
     def __exit__(
         self,
@@ -184,6 +193,9 @@ class Job:
                 self._list_digests()
             except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
                 kind, error, trace = type(failure), failure, failure.__traceback__
+        if debugging.is_debugged():
+            self._leave_debugger(error, trace)
+            return
         self._telemetry.leave_job()
         peak = process.peak_mb()
         # a later attempt removes what this one writes
@@ -204,6 +216,16 @@ class Job:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
             sys.exit(1)  # the watchdog has the message
+
+    def _leave_debugger(self, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Open the debugger where the job failed, and record how it ended."""
+        if error is not None and not isinstance(error, BdbQuit | SystemExit):
+            debugging.look_at(error, trace)
+        self._telemetry.leave_job()
+        outcome, message = ("ok", "") if error is None else ("interrupted", "ended in a debugger")
+        self._end(outcome, message, peak_mb=round(process.peak_mb(), 3))
+        if error is not None:
+            sys.exit(f"{self.title}: {message}")
 
     def _list_digests(self) -> None:
         """Last of all, list the digests of what was published."""
@@ -236,6 +258,8 @@ class Job:
             If the imports alone took more than was declared.
         """
         self._loading.close()
+        if debugging.is_debugged():
+            return
         limit = memory_limit.set_limit(self.mem_mb, self.threads)
         if limit is not None:
             log.info("memory limit at %.0f MB of private memory", limit)

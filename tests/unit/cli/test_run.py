@@ -59,6 +59,14 @@ def test_profiles_of_unglow_are_known_by_name_and_others_left_alone(
     assert profile("serial") == "serial"
 
 
+def test_pairs_become_a_key_of_the_configuration(became, capsys):
+    words = became("--only", "A/*", "-n", "--config", "results=out", "--only=B/X")
+    assert words[-4:] == ["-n", "--config", 'only=["A/*", "B/X"]', "results=out"]
+    assert became("-n", "--", "--only")[-2:] == ["--", "--only"]
+    assert main(["run", "--only"]) == 2
+    assert "--only needs a name" in capsys.readouterr().err
+
+
 def test_what_it_became_is_told_as_the_command_that_was_typed(became):
     words = became("--cores", "2")
     argv = ["/x/snakemake/__main__.py", *words[3:]]

@@ -349,5 +349,5 @@ def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path, capsys):
     assert [n.name for n in runs_of(made.results.parent)] == names
     assert main(["compare", str(files[0])]) == 2
     assert "holds one run only" in capsys.readouterr().err
-    with pytest.raises(InputError, match="holds no telemetry of a run"):
+    with pytest.raises(InputError, match="no record of a run"):
         runs_of(tmp_path)

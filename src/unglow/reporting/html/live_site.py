@@ -18,7 +18,7 @@ from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
-from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.pair_rows import rows_of
 from unglow.reporting.terminal.run_view import Watched, view_of
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.records import RUNNING
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
-    from unglow.reporting.html.pair_rows import Known
     from unglow.reporting.html.thumbnails import Picture
+    from unglow.reporting.pair_rows import Known
     from unglow.telemetry.reading.history import History
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.

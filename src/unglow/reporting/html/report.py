@@ -9,8 +9,7 @@ from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
-from unglow.reporting.html.pair_rows import rows_of
-from unglow.telemetry.reading.follower import Follower
+from unglow.reporting.pair_rows import rows_of
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
 
@@ -34,9 +33,7 @@ def read_model(results: Path, *, live: bool = False, ending: str | None = None) 
     ending
         How the run of this process ends, if it is one.
     """
-    following = Follower(results)
-    following.poll()
-    history = History.of(following, Machine(ending=ending))
+    history = History.read(results, Machine(ending=ending))
     return build(results, history, rows_of(results, history), live=live)
 
 

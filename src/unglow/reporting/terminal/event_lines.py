@@ -90,7 +90,7 @@ class EventLines:
         history
             The runs.
         rows
-            The pairs (`unglow.reporting.html.pair_rows.rows_of`).
+            The pairs (`unglow.reporting.pair_rows.rows_of`).
         """
         if self._left_out is None:
             self._left_out = {h.run.id for h in history.runs if h.outcome != RUNNING}

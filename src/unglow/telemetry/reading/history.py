@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.outcomes import Machine, boots, outcome_of_attempt, outcome_of_run
 from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from unglow.telemetry.reading.follower import Follower
 
 UNRECORDED = ""
 """Id of what stands in for runs that left no file."""
@@ -101,6 +101,13 @@ class History:
     """All runs of a results directory, the oldest first."""
 
     runs: tuple[RunHistory, ...]
+
+    @classmethod
+    def read(cls, results: Path, machine: Machine | None = None) -> History:
+        """Read the telemetry of a results directory once, whole."""
+        follower = Follower(results)
+        follower.poll()
+        return cls.of(follower, machine)
 
     @classmethod
     def of(cls, read: Follower, machine: Machine | None = None) -> History:

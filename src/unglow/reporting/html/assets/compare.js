@@ -71,6 +71,10 @@ function costPart(model) {
       const host = el("div", { class: "plot" });
       charts.append(el("h3", {}, title), host);
       overlay(host, axis, model, key, shown, colours, dashes, longest);
+      if (key !== "hi") continue;
+      const rows = el("div", { class: "plot" });
+      charts.append(el("h3", {}, "Stages, from the start of the first job to the end of the last"), rows);
+      stages(rows, axis, model, colours, longest);
     }
   };
   return { made: part.made, draw };
@@ -95,7 +99,58 @@ function overlay(host, axis, model, key, shown, colours, dashes, longest) {
     scales: { y: { range: (u, min, max) => [0, 1.15 * (max || 1)] } },
     left: { values: tickTexts(shown) },
     series: [timeSeries(), ...model.runs.map((r, n) => stepSeries(r.name, colours[n], shown, { dash: dashes[n % dashes.length], width: 2 }))],
-    hooks: key === "hi" ? { draw: [(u) => model.runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n]))] } : {},
+    hooks: key === "hi" ? { draw: [(u) => drawMemory(u, model.runs, colours)] } : {},
     renew: () => [t, ...curves],
   });
+}
+
+// What each run was allowed, one line for runs with the same, and its peak.
+function drawMemory(u, runs, colours) {
+  const budgets = [...new Set(runs.map((r) => r.budget_mb).filter(Boolean))];
+  const of = (budget) => runs.filter((r) => r.budget_mb === budget);
+  drawLines(u, budgets.map((budget) => ["budget" + (budgets.length > 1 ? " of " + of(budget).map((r) => r.name).join(", ") : ""), budget, css("--budget")]));
+  runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n]));
+}
+
+// A row for each rule, and in it a bar for each run.
+function stages(host, axis, model, colours, longest) {
+  const rules = [...new Set(model.runs.flatMap((r) => r.stages.map(([rule]) => rule)))];
+  const bar = Math.max(4, 14 / model.runs.length);
+  const row = bar * model.runs.length + 4;
+  chart(host, axis, {
+    height: rules.length * row + 44,
+    scales: { y: { range: () => [0, rules.length || 1] } },
+    left: { values: (u, ticks) => ticks.map(() => "") },
+    series: [timeSeries(), stepSeries("", "transparent", String)],
+    hooks: { draw: [(u) => drawStages(u, model.runs, rules, colours)] },
+    renew: () => [[0, longest], [null, null]],
+  });
+}
+
+function drawStages(u, runs, rules, colours) {
+  const context = u.ctx;
+  const { left, top, width, height } = u.bbox;
+  const row = height / rules.length;
+  const bar = (0.85 * row) / runs.length;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  rules.forEach((rule, k) => {
+    const spans = runs.map((r) => r.stages.find(([name]) => name === rule));
+    spans.forEach((span, n) => {
+      if (!span) return;
+      const [from, to] = [span[1], span[2]].map((t) => u.valToPos(t, "x", true));
+      context.fillStyle = colours[n];
+      context.fillRect(from, top + k * row + n * bar, Math.max(to - from, 1), Math.max(bar - 1, 1));
+    });
+    const end = Math.max(...spans.filter(Boolean).map((span) => u.valToPos(span[2], "x", true)));
+    const fits = end + context.measureText(rule).width + 8 * devicePixelRatio < left + width;
+    context.textAlign = fits ? "left" : "right";
+    context.fillStyle = css("--ink");
+    context.fillText(rule, fits ? end + 5 * devicePixelRatio : left + width - 5 * devicePixelRatio, top + (k + 0.5) * row);
+  });
+  context.restore();
 }
