@@ -106,7 +106,7 @@ class JobAttempt:
     @property
     def profile(self) -> Mapping[Stack, float]:
         """How long each stack of calls was seen, s; empty if the job was not profiled."""
-        return read_profile(Path(self.profile_file))
+        return read_profile(Path(self.profile_file)).seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -57,7 +57,7 @@ def find_outlying_cells(bins: CellMoments, gain: ArrayLike, offset: ArrayLike) -
     if np.count_nonzero(whole) < _LEAST_CELLS:
         return none
     pre = bins.pre.astype(np.float64)
-    residual = bins.post - (gain * pre + offset)
+    residual = bins.post - (np.asarray(gain) * pre + np.asarray(offset))
     scaled = np.zeros(whole.shape)
     scaled[whole] = np.clip(_scale_by_level(residual[whole], pre[whole]), -_CAP, _CAP)
     counts, sums = _sum_blocks(whole.astype(np.float64)), _sum_blocks(scaled)
