@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 _AXES = ("t", "c", "z", "y", "x")
 # A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept.
 _COPIES, _LARGE_PX = 3, 2048 * 2048
+# No image has larger chunks.
+_MOST_CHUNK_BYTES = 1 << 50
 _UM = UM_PER | {
     "picometer": 1e-6, "angstrom": 1e-4, "nanometer": 1e-3, "millimeter": 1e3, "centimeter": 1e4,
     "meter": 1e6,
@@ -132,6 +134,11 @@ def _opened(store: Path, path: str, plane: Plane) -> _Image:
     shape = lengths["y"], lengths["x"]
     unit = min(array.chunks[-2], shape[0]), min(array.chunks[-1], shape[1])
     chunk_bytes = math.prod(array.chunks) * array.dtype.itemsize
+    if chunk_bytes > _MOST_CHUNK_BYTES:
+        raise InputError(
+            f"'{path}' says that each of its chunks has {chunk_bytes / 1e12:.3g} TB, so that its "
+            "metadata are damaged: export the image again."
+        )
     header = TiffHeader(
         path=path,
         shape=shape,

@@ -245,3 +245,14 @@ def test_a_file_stands_for_an_image_and_leads_back_to_it(image, tmp_path):
     assert image_of(standing_for(path)) == path
     plain = tmp_path / "a" / "zarr.json"
     assert (standing_for(tmp_path / "a.tif"), image_of(plain)) == (tmp_path / "a.tif", plain)
+
+
+def test_chunks_that_nothing_can_hold_are_refused(image):
+    store = image(CZYX[0, 0], "yx")
+    about = next(
+        path for path in sorted(store.glob("*/*")) if path.name in ("zarr.json", ".zarray")
+    )
+    text = about.read_text().replace(" ", "").replace("\n", "")
+    about.write_text(text.replace("[64,64]", f"[64,{1 << 60}]"))
+    with pytest.raises(InputError, match=r"S\.ome\.zarr"):
+        read_header(store)
