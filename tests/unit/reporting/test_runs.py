@@ -53,7 +53,7 @@ def test_the_last_run_with_its_jobs_attempts_samples_and_profile(results):
     assert (attempt.outcome, attempt.start, attempt.end, attempt.peak_mb) == ("ok", 1.0, 3.0, 260.0)
     assert attempt.samples.rss.tolist() == [150.0, 250.0]
     assert [(s.name, s.begin, s.end) for s in attempt.steps] == [("match", 0.1, 1.0)]
-    assert attempt.profile == {(Frame("f", "a.py", 1),): 0.5}
+    assert attempt.profile == {(Frame("f", "a.py", 1),): pytest.approx(0.5)}
     assert run.incidents == ()
 
 
