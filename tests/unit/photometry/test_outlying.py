@@ -21,6 +21,8 @@ def bins() -> CellMoments:
     made.count[:] = 16
     made.pre[:] = pre
     made.post[:] = GAIN * pre + OFFSET + noise
+    made.pre_var[:] = rng.gamma(2, 4, pre.shape)
+    made.cov[:] = GAIN * made.pre_var + rng.normal(0, 2, pre.shape)
     return made
 
 
@@ -47,6 +49,14 @@ def test_finds_a_place_and_little_else(bins: CellMoments, change: float, radius:
     assert found[place].mean() > 0.99
     # blocks are 16 cells wide, and their neighbours are taken as well
     assert not found[~_disk(radius + 2 * 16 * 1.5)].any()
+
+
+def test_finds_a_place_without_the_texture_of_pre(bins: CellMoments) -> None:
+    place = _disk(40)
+    bins.cov[place] *= 0.6
+    assert find_outlying_cells(bins, GAIN, OFFSET)[place].mean() > 0.99
+    bins.cov[place] *= 1.4 / 0.6  # sharper than elsewhere is no fault
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
 
 
 def test_light_that_changes_over_the_frame_is_no_place(bins: CellMoments) -> None:

@@ -1,7 +1,8 @@
-"""Places whose cells depart together from the line that all others follow: bleached, lost, dirty.
+"""Places whose cells depart together from what all others follow: bleached, lost, dirty, blurred.
 
-Single cells of a dim or half lost place depart by less than their noise, so that their weights in a
-robust fit stay, and they move the gain by up to 0.2 %. Sums over blocks of cells show them.
+Single cells of a dim or half lost place depart from the line by less than their noise, so that
+their weights in a robust fit stay, and they move the gain by up to 0.2 %. Sums over blocks of cells
+show them; so they do where post has less of the texture of pre than elsewhere (out of focus).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _CAP = 3.0
 _PART = 0.25
 """A block is judged if this share of its cells has data."""
 _LEAST_CELLS, _LEAST_BLOCKS = 60, 30
-"""Fewer cells of a brightness, or fewer blocks, have no spread to speak of."""
+"""Fewer cells of a level, or fewer blocks, have no spread to speak of."""
 _MOST = 0.3
 """If more of the cells depart, no part is the odd one, and none is left out."""
 _SIGMA_OF_MAD = 1.4826
@@ -56,35 +57,45 @@ def find_outlying_cells(bins: CellMoments, gain: ArrayLike, offset: ArrayLike) -
     none = np.zeros(whole.shape, bool)
     if np.count_nonzero(whole) < _LEAST_CELLS:
         return none
-    pre = bins.pre.astype(np.float64)
-    residual = bins.post - (np.asarray(gain) * pre + np.asarray(offset))
-    scaled = np.zeros(whole.shape)
-    scaled[whole] = np.clip(_scale_by_level(residual[whole], pre[whole]), -_CAP, _CAP)
-    counts, sums = _sum_blocks(whole.astype(np.float64)), _sum_blocks(scaled)
-    judged = counts >= _PART * BLOCK_CELLS**2
-    if np.count_nonzero(judged) < _LEAST_BLOCKS:
+    counts = _sum_blocks(whole.astype(np.float64))
+    if np.count_nonzero(counts >= _PART * BLOCK_CELLS**2) < _LEAST_BLOCKS:
         return none
-    score = sums / np.sqrt(np.maximum(counts, 1.0))
-    score -= np.median(score[judged])
-    score /= max(_SIGMA_OF_MAD * float(np.median(np.abs(score[judged]))), 1.0)
-    score[~judged] = 0.0
-    blocks = _grow(_join(score) | _join(-score))
+    pre, texture = bins.pre.astype(np.float64), bins.pre_var.astype(np.float64)
+    residual = bins.post - (np.asarray(gain) * pre + np.asarray(offset))
+    level = _score_blocks(residual, pre, whole, counts)
+    shared = _score_blocks(bins.cov.astype(np.float64), np.log1p(texture), whole, counts)
+    blocks = _grow(_join(level) | _join(-level) | _join(-shared))
     cells = np.kron(blocks, np.ones((BLOCK_CELLS, BLOCK_CELLS), bool))
     found: Bools = cells[: whole.shape[0], : whole.shape[1]] & whole
     return none if np.count_nonzero(found) > _MOST * np.count_nonzero(whole) else found
 
 
-def _scale_by_level(residual: Floats, level: Floats) -> Floats:
-    """Return residuals in standard deviations of those of the same brightness, below their median.
+def _score_blocks(values: Floats, level: Floats, whole: Bools, counts: Floats) -> Floats:
+    """Return how far the values of each block are from those of cells of the same level.
+
+    In standard deviations of blocks; 0 where a block has too few cells.
+    """
+    scaled = np.zeros(whole.shape)
+    scaled[whole] = np.clip(_scale_by_level(values[whole], level[whole]), -_CAP, _CAP)
+    judged = counts >= _PART * BLOCK_CELLS**2
+    score = _sum_blocks(scaled) / np.sqrt(np.maximum(counts, 1.0))
+    score -= np.median(score[judged])
+    score /= max(_SIGMA_OF_MAD * float(np.median(np.abs(score[judged]))), 1.0)
+    score[~judged] = 0.0
+    return score
+
+
+def _scale_by_level(values: Floats, level: Floats) -> Floats:
+    """Return values in standard deviations of those of the same level, below their median.
 
     Above it stain adds to them.
     """
     steps = steps_of(level)
-    scaled = np.zeros(len(residual))
+    scaled = np.zeros(len(values))
     for step in range(LEVELS):
         at = np.flatnonzero(steps == step)
         if len(at) >= _LEAST_CELLS:
-            departure = residual[at] - np.median(residual[at])
+            departure = values[at] - np.median(values[at])
             sigma = _SIGMA_OF_MAD * float(np.median(-departure[departure <= 0]))
             if sigma > 0:
                 scaled[at] = departure / sigma
