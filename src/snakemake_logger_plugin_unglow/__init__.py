@@ -13,6 +13,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 if TYPE_CHECKING:
     import logging
 
+    from snakemake_logger_plugin_unglow.foreign import Foreign
     from unglow.reporting.terminal.run_output import RunOutput
 
 __all__ = ["LogHandler"]
@@ -25,14 +26,17 @@ class LogHandler(LogHandlerBase):
     """
 
     _output: RunOutput | None = None
+    _foreign: Foreign | None = None
     _uses_own_text = False
 
     def __post_init__(self) -> None:
         """Choose what is shown."""
         try:
             from snakemake_logger_plugin_unglow.choice import output_for  # noqa: PLC0415
+            from snakemake_logger_plugin_unglow.foreign import foreign_for  # noqa: PLC0415
 
             self._output = output_for(self.common_settings)
+            self._foreign = foreign_for(self.common_settings, self._output)
         except Exception as error:  # noqa: BLE001 (Snakemake prints its own text then)
             self._fail(error)
 
@@ -59,11 +63,16 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """Show how the run ended, and give the terminal back."""
         output, self._output = self._output, None
-        try:
-            if output is not None:
-                output.close()
-        except Exception as error:  # noqa: BLE001
-            self._fail(error)
+        foreign, self._foreign = self._foreign, None
+        for step in (
+            *([foreign.stop_watching] if foreign is not None else []),
+            *([output.close] if output is not None else []),
+            *([foreign.conclude] if foreign is not None else []),
+        ):
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001
+                self._fail(error)
         super().close()
 
     def _print(self, record: logging.LogRecord) -> None:

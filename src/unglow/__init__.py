@@ -2,7 +2,7 @@
 
 from unglow.core.version import __version__
 
-__all__ = ["__version__", "open_difference"]
+__all__ = ["__version__", "open_difference", "span"]
 
 
 def __getattr__(name: str) -> object:
@@ -11,4 +11,8 @@ def __getattr__(name: str) -> object:
         from unglow.photometry.difference import open_difference  # noqa: PLC0415
 
         return open_difference
+    if name == "span":
+        from unglow.telemetry.recording.span import span  # noqa: PLC0415
+
+        return span
     raise AttributeError(f"module 'unglow' has no attribute '{name}'")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from unglow.core import digests
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
+from unglow.core.workflow_files import is_foreign
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
 from unglow.reporting.html.pair_rows import rows_of
@@ -82,18 +83,20 @@ def write_report(
 
 
 def _write(results: Path, place: Path, ending: str | None, pictures: Pictures) -> Path:
-    # It imports OpenCV.
-    from unglow.reporting.html.thumbnails import packed_pictures, pictures_beside  # noqa: PLC0415
-
     model = read_model(results, ending=ending)
     pairs = model["pairs"]
     beside = pictures == "beside" or (pictures == "auto" and len(pairs) > PACKED_PAIRS)
     pairs = [*pairs, *({"sample": slide} for slide in model.get("slides", ()))]
-    if beside:
-        shown = pictures_beside(results, pairs, place)
-    else:
-        shown = packed_pictures(results, pairs, place.parent)
-    title = f"unglow report: {results.absolute().parent.name}"
+    shown = []
+    if pairs:
+        from unglow.reporting.html import thumbnails  # noqa: PLC0415 (OpenCV)
+
+        if beside:
+            shown = thumbnails.pictures_beside(results, pairs, place)
+        else:
+            shown = thumbnails.packed_pictures(results, pairs, place.parent)
+    directory = results.absolute().parents[1 if is_foreign(results) else 0]
+    title = f"unglow report: {directory.name}"
     write_text(place, page(model, shown, title=title, beside=beside))
     own = results / NAME
     if own.is_file() and own.samefile(place):  # which may have another name
