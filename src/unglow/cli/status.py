@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, named, results_of
-from unglow.core.printable import table
+from unglow.core.printable import clean, shortened, table
 from unglow.core.terminal import say
+from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.html.pair_rows import rows_of
 from unglow.reporting.summary import SKIPPED
 from unglow.reporting.terminal.formatting import OUTCOMES
+from unglow.telemetry.reading.plan import by_rule
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, Work, sentence_of
 from unglow.workflow.preflight.pending_jobs import pending_jobs
@@ -127,6 +129,16 @@ def what_next(history: History, directory: str = "", results: str = "") -> list[
     return lines
 
 
+def rule_lines(history: History) -> list[str]:
+    """Return how far each rule of the last run is, in lines, for a workflow that knows no pairs."""
+    last = history.last
+    if last is None:
+        return ["No run is recorded here."]
+    rows = [("rule", "jobs", "")]
+    rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in by_rule(last)]
+    return table(rows, "lrl").splitlines()
+
+
 def _verdicts(
     rows: Iterable[Mapping[str, Any]], slides: Container[str]
 ) -> dict[tuple[str, ...], tuple[str, str]]:
@@ -157,7 +169,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.core.printable import clean, shortened  # noqa: PLC0415
     from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
@@ -165,6 +176,10 @@ def run(arguments: argparse.Namespace) -> int:
     results = results_of(arguments.directory)
     history = Watched(results).history()
     last = history.last
+    if is_foreign(results):
+        for line in rule_lines(history):
+            say(line)
+        return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
     settings = dict(recorded.get("config") or read_config(work / CONFIG))
