@@ -1,8 +1,8 @@
-"""Records runs of workflows that are not unglow's, for ``snakemake --logger unglow`` in any of them.
+"""Records runs of other workflows, which ``snakemake --logger unglow`` shows as it does unglow's.
 
-Snakemake hands no logger the workflow; at the first word about its jobs, the workflow is found where
-it is executed. What is recorded goes to `FOREIGN` in the working directory, which Snakemake keeps
-for itself and asks nobody to publish.
+Snakemake gives no logger the workflow; it is found where it is executed, when its jobs are known.
+The record goes to `FOREIGN` in the working directory, which Snakemake keeps for itself: whoever
+publishes results leaves it out already.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Jobs that do not measure themselves, watched by the Snakemake that starts them (docs/monitor.md)."""
+"""Jobs that do not measure themselves, watched by the Snakemake that starts them."""

@@ -21,6 +21,8 @@ _SIGNAL = re.compile(r"died with <Signals\.(\w+)")
 # A shell ends with this and the number of the signal that ended its command.
 _BY_SIGNAL = 128
 _FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+# What Python and R write when an allocation has failed.
+_NO_MEMORY = ("MemoryError", "cannot allocate vector of size")
 _MORE, _STEP_MB = 1.5, 50
 
 
@@ -78,11 +80,11 @@ def ending_of(failure: Failure) -> dict[str, Any]:
     code = failure.code or 0
     told = {"signal": max(0, -code), "code": failure.code}
     if failure.interrupted:
-        return {"outcome": "interrupted", "message": "interrupted", **told}
+        return {"outcome": "interrupted", "message": "", **told}
     if code == -signal.SIGKILL and failure.kernel_kills:
         sentence = f"killed by the system because memory ran out ({_memory(failure)})"
         return {**_lack("oom_killed", sentence, failure), **told}
-    if tells_of_memory(failure.log):
+    if tells_of_memory(failure.log) or any(words in failure.log for words in _NO_MEMORY):
         return {**_lack("memory", f"an allocation failed ({_memory(failure)})", failure), **told}
     if -code in _FROM_OUTSIDE:
         name = signal.Signals(-code).name

@@ -121,9 +121,7 @@ def _is_part(job: OutsideJob, other: OutsideJob) -> bool:
         own, its = job.shell.strip(), other.shell.strip()
         if own != its:
             return own in its
-    return bool(job.files) and all(
-        any(o != p and o in p for p in other.files) for o in job.files
-    )
+    return bool(job.files) and all(any(o != p and o in p for p in other.files) for o in job.files)
 
 
 def _is_command(shell: str, words: Sequence[str]) -> bool:

@@ -113,14 +113,14 @@ class OutsideRecorder(logging.Handler):
                     if run_ended_well or self._has_made(running):
                         self._finish(jobid)
                     else:
-                        self._end(jobid, {"outcome": "interrupted", "message": "interrupted"})
+                        self._end(jobid, {"outcome": "interrupted", "message": ""})
                 self._end_rules(everything=True)
             if self._spans is not None:
                 self._spans.remove()
             self._run.note("watched", looks=self._looks, cpu_s=round(self._cpu_s, 3))
         super().close()
 
-    # --------------------------------------------------------------------------- what is told of jobs
+    # ------------------------------------------------------------------------- what is told of jobs
 
     def _take(self, event: str, job: Mapping[str, Any]) -> None:
         if event == "job_info":
@@ -197,7 +197,7 @@ class OutsideRecorder(logging.Handler):
         output = running.job.output
         return not running.attempt.is_alive and all(os.path.lexists(path) for path in output)
 
-    # --------------------------------------------------------------------------- looking at processes
+    # ------------------------------------------------------------------------- looking at processes
 
     def _repeat(self) -> None:
         wait = 0.05

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups, process
@@ -34,19 +33,26 @@ def directory_of(telemetry: Path, rule: str, wildcards: Mapping[str, str]) -> Pa
     return (place / safe if safe.strip(".") else place) / rule
 
 
-@dataclass
 class _Kills:
-    """Kills for want of memory in a control group since it was first asked."""
+    """Kills for want of memory in the control groups of a job, from when it was seen in each."""
 
-    count: Callable[[], int]
-    before: int
+    def __init__(self) -> None:
+        self._before: dict[Path | None, int] = {}
 
-    @classmethod
-    def around(cls, pid: int) -> _Kills:
-        """Ask the group of a process, or the machine where the group does not count."""
+    def look(self, pid: int) -> None:
+        """Find the group that a process is in; the machine counts where no group does."""
         group = cgroups.kills_file(pid)
-        count = process.machine_oom_kills if group is None else lambda: cgroups.kills(group) or 0
-        return cls(count, count())
+        if group not in self._before:
+            self._before[group] = self._count(group)
+
+    @property
+    def seen(self) -> int:
+        """How many there were."""
+        return max((self._count(g) - before for g, before in self._before.items()), default=0)
+
+    @staticmethod
+    def _count(group: Path | None) -> int:
+        return process.machine_oom_kills() if group is None else cgroups.kills(group) or 0
 
 
 class WatchedAttempt:
@@ -78,7 +84,7 @@ class WatchedAttempt:
         self._samplers: list[Sampler] = []
         self._sum = Sample()
         self._most_at_once = 0.0
-        self._kills: _Kills | None = None
+        self._kills = _Kills()
         self._steps: dict[tuple[str, int], int] = {}
         self.peak_mb: float | None = None
         self.gone_since: float | None = None
@@ -96,15 +102,14 @@ class WatchedAttempt:
 
     @property
     def kernel_kills(self) -> int:
-        """How many processes the kernel killed meanwhile, in the control group of its own."""
-        return 0 if self._kills is None else self._kills.count() - self._kills.before
+        """How many processes the kernel killed meanwhile in the control groups of the job."""
+        return self._kills.seen
 
     def add_process(self, pid: int, script: str = "") -> None:
         """Watch another process that Snakemake has started for it, if so with a script."""
         self.scripts += [script] if script else []
         self._samplers.append(Sampler(pid))
         self._attempt.forked(pid)
-        self._kills = self._kills or _Kills.around(pid)
         self.look()
 
     def look(self) -> None:
@@ -118,6 +123,7 @@ class WatchedAttempt:
         self.peak_mb = max(taken.peak_mb, self._most_at_once)
         if self.is_alive:
             self.gone_since = None
+            self._kills.look(self.pids[-1])
             self._attempt.sample(replace(taken, peak_mb=self.peak_mb))
         elif was_alive or self.gone_since is None:
             self.gone_since = time.monotonic()

@@ -56,7 +56,7 @@ def _open() -> None:
 
 def _job() -> dict[str, Any]:
     """Return rule and wildcards of the job, which Snakemake gives to scripts; else nothing."""
-    snakemake = getattr(sys.modules.get("__main__"), "snakemake", None)
+    snakemake: Any = getattr(sys.modules.get("__main__"), "snakemake", None)
     try:
         wildcards = {str(key): str(value) for key, value in snakemake.wildcards.items()}
         return {"rule": str(snakemake.rule), "wildcards": wildcards}
