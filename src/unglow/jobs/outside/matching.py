@@ -7,7 +7,6 @@ job, or files that only this job writes. Of several jobs that fit equally well, 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.files import open_file
+from unglow.core.process import words_of, written_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -67,19 +67,11 @@ class Seen:
     writes: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, pid: int, proc: str = "/proc") -> Seen:
+    def of(cls, pid: int) -> Seen:
         """Look at a process; one that is gone has no words."""
-        try:
-            with open(f"{proc}/{pid}/cmdline", "rb") as stream:  # noqa: PTH123 (often)
-                words = tuple(os.fsdecode(stream.read()).rstrip("\0").split("\0"))
-        except OSError:
-            return cls(())
+        words = words_of(pid)
         script = next((word for word in words if _SCRIPT.search(word)), "")
-        writes = set()
-        for descriptor in (1, 2):
-            with contextlib.suppress(OSError):
-                writes.add(os.readlink(f"{proc}/{pid}/fd/{descriptor}"))  # noqa: PTH115 (often)
-        return cls(words, script, _text(script) if script else "", frozenset(writes))
+        return cls(words, script, _text(script) if script else "", written_by(pid))
 
 
 def jobs_of(seen: Seen, jobs: Sequence[OutsideJob]) -> list[OutsideJob]:
