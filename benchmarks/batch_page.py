@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LEGEND = """\
-write      s to write the report, and again when pictures are there; MB of the page, of pictures.
+write      s to write the report; MB of the page with its pictures.
 ready      ms from the address until the page is drawn.
 sort       ms from a click on a header until the sorted rows are painted, median of 10.
 open       ms from a click on a row until its card and pictures are painted, median of 5.
@@ -205,15 +205,11 @@ def measured(source: Path, count: int, results: Path) -> list[str]:
     Fake(source, results).make(count)
     begun = perf_counter()
     report = write_report(results)
-    first = perf_counter() - begun
-    write_report(results)
-    again = perf_counter() - begun - first
-    beside = sum(path.stat().st_size for path in results.glob("report_files/**/*.jpg"))
-    megabytes = (report.stat().st_size / 1e6, beside / 1e6)
+    took, megabytes = perf_counter() - begun, report.stat().st_size / 1e6
     with tempfile.TemporaryDirectory() as profile:
         tab = Tab(CHROMIUM, profile, SIZE)
         try:
-            return [str(count), *map(number, (first, again, *megabytes, *looked(tab, report)))]
+            return [str(count), *map(number, (took, megabytes, *looked(tab, report)))]
         finally:
             tab.close()
 
@@ -247,7 +243,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         place = options.keep or Path(temporary)
         rows = [measured(source, n, place / f"pairs-{n}" / "results") for n in options.pairs]
-    times = ["write", "again", "MB", "beside", "ready", "sort", "open", "frame", "longest"]
+    times = ["write", "MB", "ready", "sort", "open", "frame", "longest"]
     print(table(["pairs", *times], rows))
     print(LEGEND)
 

@@ -18,7 +18,7 @@ import matplotlib as mpl
 
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import overview
-from unglow.reporting.figures.difference import colours_of
+from unglow.reporting.difference_picture import NoiseColours
 from unglow.reporting.figures.spoilt_places import hatch_places
 from unglow.reporting.figures.style import grey, stretch
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
 TITLES = "before staining, registered", "after staining", "the difference, and what is left out"
 
 
-def show(axes: Axes, image: Store) -> None:
-    """Draw an overview of an image, a difference in the colours of figures; axes in level-0 px."""
+def show(axes: Axes, image: Store, post: Store | None = None) -> None:
+    """Draw an overview of an image, or of a difference of post as figures do, in level-0 px."""
     view = overview(image)
-    if image.path.parent.name == "difference":
-        pixels = colours_of(view.image, None, 1.0).pixels(view.image)
-    else:
+    if post is None:
         pixels = grey(stretch(view.image))
+    else:
+        background = overview(post, view.level).image - view.image
+        pixels = NoiseColours.of(view.image, background).pixels(view.image, background)
     rows, cols = view.image.shape
     edges = (-0.5, cols * view.step - 0.5, rows * view.step - 0.5, -0.5)
     axes.imshow(pixels, extent=edges)
@@ -51,9 +52,11 @@ def draw(target: Path, pair: Path) -> None:
 
     figure, axes = plt.subplots(1, 3, figsize=(12.6, 4.95), layout="constrained")
     difference = next(pair.glob("difference/*.ome.zarr"))
-    places = pair / "aligned_pre.ome.zarr", pair / "post.ome.zarr", difference
-    for ax, title, place in zip(axes, TITLES, places, strict=True):
-        show(ax, open_store(place))
+    post = open_store(pair / "post.ome.zarr")
+    show(axes[0], open_store(pair / "aligned_pre.ome.zarr"))
+    show(axes[1], post)
+    show(axes[2], open_store(difference), post)
+    for ax, title in zip(axes, TITLES, strict=True):
         ax.set_title(title, fontsize=12)
     handles = hatch_places(axes[2], read_places(pair / ARTEFACTS))
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=9)

@@ -30,7 +30,7 @@ rule export_difference:
         disk_streams=1,
         attempt=this_attempt,
     params:
-        version=1,
+        version=2,
     script:
         "../scripts/export.py"
 

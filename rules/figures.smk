@@ -89,6 +89,6 @@ rule figures:
         runtime=runtime("figures"),
         attempt=this_attempt,
     params:
-        version=7,
+        version=8,
     script:
         "../scripts/figures.py"

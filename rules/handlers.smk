@@ -41,6 +41,10 @@ def refresh_summary():
     except UnglowError as error:
         unwritten.append(str(error))
         return [], ""
+    # rows of what `only` leaves aside say nothing about this run
+    others = {*batch.others}
+    names = [{(row["sample"], row["dye"]), (row["sample"], "")} for row in rows]
+    rows = [row for row, own in zip(rows, names) if not own & others]
     return rows, f"{target}: {verdict(rows).strip()}"
 
 

@@ -29,7 +29,7 @@ rule scale:
         runtime=runtime("scale"),
         attempt=this_attempt,
     params:
-        version=8,
+        version=9,
         settings=of_batch(job_params.scale_settings),
     script:
         "../scripts/scale.py"

@@ -47,6 +47,7 @@ def jobs_elsewhere():
 def head_of_run(results):
     """What is known of the run when its first job is about to start."""
     executor = workflow.executor_plugin
+    chosen = {key: pair for key, pair in batch.pairs.items() if key in batch.keys}
     slides = job_params.slide_markers(batch)
     expected = None if run_forecast is None else run_forecast.record()
     return {
@@ -61,8 +62,8 @@ def head_of_run(results):
         "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
         "config": dict(batch.settings),
         "config_files": [str(path) for path in workflow.configfiles],
-        "pairs": [list(key) for key in batch.pairs],
-        "groups": [dict(pair.groups) for pair in batch.pairs.values()],
+        "pairs": [list(key) for key in chosen],
+        "groups": [dict(pair.groups) for pair in chosen.values()],
         **({"slides": slides} if slides else {}),
         "left_out": [problem.message for problem in batch.problems],
         **({} if expected is None else {"expected": expected}),
@@ -95,6 +96,7 @@ def profile_jobs():
     rules = batch.settings["profile"]
     if rules:
         os.environ[stack_sampler.VARIABLE] = "all" if rules is True else ",".join(rules)
+        os.environ[stack_sampler.INTERVAL] = str(batch.settings["profile_interval_ms"])
 
 
 def conclude_run(outcome):

@@ -15,15 +15,17 @@ with Job.of(snakemake) as job:
         from unglow.photometry.difference import open_difference
 
         store = open_difference(Path(snakemake.input.scale).parent, method)
-    target = Path(snakemake.output.image)
+    from unglow.export.targets import names_of
+
+    target, names = Path(snakemake.output.image), names_of(snakemake.wildcards)
     if snakemake.wildcards.form == FORMS["tiff"]:
         from unglow.export.images import write_tiff
 
         job.limit_memory()
-        write_tiff(store, target, workers=job.threads)
+        write_tiff(store, target, names, workers=job.threads)
     else:
         from unglow.export.images import write_fits
 
         job.limit_memory()
-        write_fits(store, target)
+        write_fits(store, target, names)
     job.count(pixels=store.shape[0] * store.shape[1])

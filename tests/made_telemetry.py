@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from unglow.telemetry.attempt_files import attempt_file, attempt_numbers
-from unglow.telemetry.speedscope import SUFFIX, Frame, write_profile
+from unglow.telemetry.speedscope import SUFFIX, Frame, Profile, write_profile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,11 +54,13 @@ class Made:
         self.results = results
         self.host = host
         self._pid = 100
+        self._runs = []
 
     def attempt(self, stage, start, *lines, sample="s1", dye="DAPI", number=1, **more):
-        """Write the file of an attempt; return its path. It names no run, as in earlier versions.
+        """Write the file of an attempt; return its path.
 
-        ``run``: the path of the file of the run that it names.
+        ``run``: the path of the file of the run that it names, by default the last one that began
+        before it and was written before it; None for no run.
         """
         self._pid += 1
         wildcards = {"sample": sample, "dye": dye} if sample else {}
@@ -86,8 +88,9 @@ class Made:
             "cores": 2,
             "columns": COLUMNS,
         } | more
-        if "run" in more:
-            first["run"] = more["run"].stem
+        before = [path for begun, path in self._runs if begun <= first["wall"]]
+        run = more.get("run", before[-1] if before else None)
+        first["run"] = None if run is None else run.stem
         place = self.results.joinpath("telemetry", *wildcards.values(), stage)
         path = attempt_file(place, max(attempt_numbers(place), default=0) + 1)
         return write(path, [first, *lines])
@@ -122,7 +125,9 @@ class Made:
             "pairs": [["s1", "DAPI"]],
         } | more
         name = f"{stamp(first['wall'])}-{first['host']}-{first['pid']}.jsonl"
-        return write(self.results / "telemetry" / "runs" / name, [first, *lines])
+        path = write(self.results / "telemetry" / "runs" / name, [first, *lines])
+        self._runs.append((first["wall"], path))
+        return path
 
 
 def job(t, jobid, rule, sample="s1", dye="DAPI", **more):
@@ -156,13 +161,17 @@ def write(path, lines):
 
 def profile(attempt, seconds):
     """Write the profile of an attempt, beside its file: seconds of stacks of (name, file, line)."""
-    stacks = {tuple(Frame(*frame) for frame in stack): s for stack, s in seconds.items()}
-    write_profile(attempt.with_suffix(SUFFIX), "unglow", stacks)
+    taken, t = Profile(), 0.0
+    for stack, s in seconds.items():  # one after the other
+        t += s
+        taken.add(tuple(Frame(*frame) for frame in stack), t, s)
+    write_profile(attempt.with_suffix(SUFFIX), "unglow", taken)
 
 
 def many(results, jobs=1000, samples=60, cores=8):
     """Write a run of many jobs on several cores, some of which fail at first or stall."""
     made = Made(results)
+    made.run()  # written again below
     free = [2.0] * cores
     lines = []
     for n in range(jobs):

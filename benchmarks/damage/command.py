@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from running import WORK
 
-from damage import alarms, calibration, faults, places
+from damage import alarms, calibration, faults, places, real
 from unglow.core.machine import processors
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ COMMANDS = {
     "alarms": alarms,
     "calibration": calibration,
     "faults": faults,
+    "real": real,
 }
 
 

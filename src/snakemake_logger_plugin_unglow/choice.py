@@ -1,4 +1,4 @@
-"""Which output a call of Snakemake gets: a screen, lines, a plan of the run, or none of unglow's."""
+"""Choice of what a call of Snakemake shows: a screen, lines, a plan, or Snakemake's own text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def output_for(settings: Any) -> RunOutput | None:
     stream = sys.stdout if settings.stdout else sys.stderr
     quiet = [kind.name.lower() for kind in settings.quiet or ()]
     mode = mode_for(stream, os.environ, quiet, is_dry=settings.dryrun)
-    return RunOutput(stream, mode, snakemake_words(sys.argv), colours=not settings.nocolor)
+    output = RunOutput(stream, mode, snakemake_words(sys.argv), colours=not settings.nocolor)
+    output.replace_tracebacks()
+    return output
 
 
 def mode_for(

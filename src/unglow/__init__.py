@@ -1,18 +1,20 @@
 """unglow: take the autofluorescence out of microscopy images, in a memory budget of your choice."""
 
+from importlib import import_module
+
 from unglow.core.version import __version__
 
-__all__ = ["__version__", "open_difference", "span"]
+__all__ = ["__version__", "list_runs", "open_difference", "open_run", "span"]
+_MODULES = {
+    "open_difference": "unglow.photometry.difference",
+    "open_run": "unglow.reporting.runs",
+    "list_runs": "unglow.reporting.runs",
+    "span": "unglow.telemetry.recording.span",
+}
 
 
 def __getattr__(name: str) -> object:
     """Import what others call only when they ask for it: jobs and commands start quickly."""
-    if name == "open_difference":
-        from unglow.photometry.difference import open_difference  # noqa: PLC0415
-
-        return open_difference
-    if name == "span":
-        from unglow.telemetry.recording.span import span  # noqa: PLC0415
-
-        return span
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'unglow' has no attribute '{name}'")

@@ -53,7 +53,7 @@ def test_what_differs_is_on_the_page_with_places_and_cost(
     lost = "[...document.querySelectorAll('#results-0 details tbody tr')].map((r) => r.innerText)"
     tab.wait(f"{lost}.length === 10")
     assert all("in A alone" in row for row in tab.run(lost))
-    assert tab.run("document.querySelectorAll('#compare canvas').length") == 3
+    assert tab.run("document.querySelectorAll('#compare canvas').length") == 4
 
 
 def test_five_hundred_pairs_are_sorted_and_names_stay_text(tmp_path, tab):

@@ -73,6 +73,20 @@ def test_a_call_is_seen_alone_told_and_left_again(report, browse):
     assert f"{NASTY} · 75 % · 3.0 s" in bars(opened)
 
 
+def test_a_chosen_time_shows_its_calls_only_and_all_time_all_of_them(report, browse):
+    choose = "view.flames.axis.set(0, 0.9); await new Promise(setTimeout);"
+    opened = browse(acted(report, choose))
+    assert opened.complaints() == []
+    assert sorted(bars(opened)) == [
+        "all rules · 100 % · 0.9 s", "fit · 100 % · 0.9 s", "main · 100 % · 0.9 s",
+    ]  # fmt: skip
+    assert "from 0 ms to 0.9 s" in opened.text
+    key = 'view.flames.time.dispatchEvent(new KeyboardEvent("keydown", { key: "0" }));'
+    opened = browse(acted(report, choose + key))
+    assert len(bars(opened)) == 4
+    assert "1 profiled attempt, 4.0 s of threads" in opened.text
+
+
 def test_an_attempt_opens_its_graph(report, browse):
     act = """
       view.resources.choose(view.model.attempts[0]);

@@ -22,6 +22,7 @@ from pages import CHROMIUM
 from running_jobs import held
 
 from unglow.reporting.html import live_site
+from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.telemetry.reading.outcomes import Machine
@@ -59,9 +60,9 @@ def serve(tab):
     """A function that shows results directories in the tab; returns the server."""
     servers = []
 
-    def show(*places):
+    def show(*places, parts=None):
         # each on a port of its own: the browser keeps its connections
-        server = Server(Site(places), free_port())
+        server = Server(Site(places, parts), free_port())
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
         servers.append(server)
         tab.open("about:blank")  # so that the page before asks no more
@@ -161,7 +162,9 @@ def test_a_page_follows_a_real_run_with_a_pair_that_fails(tab, serve, tmp_path, 
         assert run.returncode == 0, told
     tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
     assert tab.run("document.querySelector('#progress').hidden")
-    assert "6 attempts ended, all well" in tab.text
+    assert "6 jobs finished, none failed" in tab.run(
+        "document.querySelector('#technical').textContent"
+    )
     assert tab.run("window.unglow.view.model.runs[0].outcome") == "ok"
     assert tab.complaints == []
     assert [url for url in tab.requests if not url.startswith(server.url)] == []
@@ -175,6 +178,7 @@ def test_the_flame_graph_of_a_running_job_is_asked_for_when_it_is_opened(made, t
     serve(made.results)
     tab.wait("Boolean(document.querySelector('#flames details'))")
     assert not any("/flames" in url for url in tab.requests)
+    tab.run("document.querySelector('#technical').open = true")
     tab.run("document.querySelector('#flames summary').click()")
     graph = "document.querySelector('#flames').innerText"
     tab.wait(f"{graph}.includes('fit · 100 % · 1.0 s')")
@@ -245,7 +249,7 @@ def test_pictures_come_by_themselves(made, tab, serve):
     assert tab.complaints == []
 
 
-def test_of_many_pairs_pictures_are_asked_for_as_they_are_opened(made, tab, serve):
+def test_of_many_pairs_small_pictures_come_in_view_and_all_with_their_card(made, tab, serve):
     made.run(TOTAL, {"kind": "end", "t": 1.0, "outcome": "ok"})
     rows = "".join(f"s{n}\tDAPI\tok\t\n" for n in range(9))
     (made.results / "summary.tsv").write_text(f"sample\tdye\tstatus\treasons\n{rows}")
@@ -254,12 +258,17 @@ def test_of_many_pairs_pictures_are_asked_for_as_they_are_opened(made, tab, serv
     cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
     serve(made.results)
     tab.wait("document.querySelectorAll('.batch .line').length === 9")
-    assert not [url for url in tab.requests if "pictures" in url]
+    asked = "pictures?pair=s4%20DAPI"
+    asking = "performance.getEntriesByType('resource').filter((one) => /pictures/.test(one.name))"
+    tab.run("document.querySelector('.batch').scrollIntoView()")
+    assert 0 < tab.wait(f"{asking}.length") < 9
+    tab.run("document.querySelector('.batch').scrollTop = 9999")
+    tab.wait(f"{asking}.length === 9", 60)
+    seen = [url.rpartition("/")[2] for url in tab.requests if "pictures" in url]
+    assert sorted(seen) == [f"pictures?pair=s{n}%20DAPI&small=1" for n in range(9)]
     tab.run("document.querySelector('.line[data-name=\"s4 DAPI\"]').click()")
     tab.wait("document.querySelectorAll('#pairs .thumb img').length === 1")
-    assert [url.rpartition("/")[2] for url in tab.requests if "pictures" in url] == [
-        "pictures?pair=s4%20DAPI"
-    ]
+    assert [url.rpartition("/")[2] for url in tab.requests if "pictures" in url][9:] == [asked]
     assert tab.complaints == []
 
 
@@ -272,3 +281,27 @@ def test_several_directories_are_a_click_apart(made, tab, serve, tmp_path):
     tab.follow("document.querySelectorAll('.places a')[1]")
     tab.wait("document.title.includes('other') && Boolean(window.unglow)")
     assert re.search(r"/1/$", tab.run("location.pathname"))
+
+
+class Heard:
+    """A part of the site that keeps what is sent to it."""
+
+    def __init__(self):
+        self.methods = []
+
+    def answer(self, request):
+        self.methods.append(request.method)
+        return Answer.text(json.dumps({"text": "It ends."}), JSON)
+
+
+def test_a_run_is_stopped_after_a_question(made, tab, serve):
+    made.run(TOTAL, job(1, 1, "register"), state(1, 1, "started"))
+    made.attempt("register", 2, sample(1, 100))
+    heard, button = Heard(), "document.querySelector('.live button')"
+    serve(made.results, parts={"stop": lambda _: heard})
+    assert tab.wait(f"{button} && !{button}.hidden && {button}.innerText") == "Stop the run"
+    tab.run("window.alert = (said) => (window.said = said)")
+    tab.run(f"window.confirm = () => false; {button}.click()")
+    tab.run(f"window.confirm = () => true; {button}.click()")
+    assert tab.wait("window.said") == "It ends."
+    assert heard.methods == ["POST"]

@@ -30,7 +30,7 @@ def tab(tmp_path):
 
 
 def test_markers_stand_below_their_slide(tab):
-    assert tab.run("document.querySelector('#pairs h2').textContent") == "Pairs and markers"
+    assert tab.run("document.querySelector('#pairs h2').textContent") == "Results"
     assert tab.run("document.querySelector('#pairs .note').textContent") == (
         "1 pair, 7 markers of 1 slide"
     )
@@ -63,7 +63,7 @@ def test_each_marker_can_be_looked_at_before_and_after(tab):
     card = tab.run("document.querySelector('.detail').textContent")
     for part in ("gain expected by exposure1.500", "residual shift0.050 px", "clipped43 %"):
         assert part in card
-    assert "look at the images" not in card
+    assert "open in the viewer" not in card
     tab.run("document.querySelector('.detail .thumb').click()")
     tab.wait(f"{SHOWN} !== null", 30)
     assert "blink before / after" in tab.run(f"{SHOWN}.textContent")

@@ -6,10 +6,12 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_results import made_pair, refused
 from test_monitor_page import free_port, tab  # noqa: F401 (a fixture)
 
+from unglow.io.candidates_csv import read_candidates
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.reporting.html.serving import redirect_file
@@ -34,6 +36,25 @@ def test_a_pair_of_any_name_is_opened(tab, tmp_path):  # noqa: F811
     assert {url.split("/")[2] for url in tab.requests if url.startswith("http")} == {
         f"127.0.0.1:{server.port}"
     }
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
+def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, tmp_path):  # noqa: F811
+    pair = tmp_path / "results" / "S1" / "DAPI"
+    made_pair(pair)
+    server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    tab.open(server.url)
+    first = "document.querySelector('.pair .links a')"
+    tab.wait(f"!!{first}", 120)
+    tab.follow(first)
+    tab.wait("!!(window.unglow && unglow.settled)", 120)
+    listed = read_candidates(pair / "candidates.csv")
+    best = listed.xy[listed.counted][np.argmax(listed.snr[listed.counted])]
+    shown = [tab.run(f"unglow.address.get('{key}')") for key in "xy"]
+    assert shown == pytest.approx(best, abs=0.06)
     server.shutdown()
     server.server_close()
 

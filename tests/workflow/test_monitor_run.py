@@ -1,4 +1,4 @@
-"""The monitor beside real runs: below Snakemake's own lines, from another terminal, in a log."""
+"""Real runs as they are shown: at a terminal, in a pipe, from another terminal, in a log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import select
-import shlex
 import shutil
 import signal
 import struct
@@ -19,11 +18,9 @@ import pytest
 from real_runs import BIN, PROJECT, command
 from running_jobs import attempt_at, held
 
-pytestmark = pytest.mark.workflow
+from unglow.reporting.html.report import read_model
 
-STATUS = re.compile(r"\x1b7(?:\x1b\[\d+;1H\x1b\[2K[^\x1b]*(?:\x1b\[[\d;]*m[^\x1b]*)*)+\x1b8")
-TAKEN = re.compile(r"(?:\x1bD)+\x1b\[\d+A\x1b7\x1b\[1;\d+r\x1b8")
-GIVEN_BACK = "\x1b7\x1b[r\x1b8\x1b[J"
+pytestmark = pytest.mark.workflow
 
 
 class Typed:
@@ -36,6 +33,7 @@ class Typed:
 
         def in_front():
             ioctl(0, termios.TIOCSCTTY, 0)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # whatever these tests run in
 
         self.process = subprocess.Popen(
             [str(word) for word in words],
@@ -69,8 +67,8 @@ class Typed:
         return self.process.wait(120)
 
 
-def snakemake(*words):
-    return ("snakemake", "-s", PROJECT / "Snakefile", "--cores", "2", *words)
+def unglow(*words):
+    return ("unglow", "run", "--cores", "2", *words)
 
 
 @pytest.fixture
@@ -84,10 +82,10 @@ def test_a_run_is_followed_in_every_way(work):
         news = subprocess.Popen(
             [BIN / "unglow", "monitor", "--interval", "0.2", work], stdout=log, stderr=log
         )
-    run = Typed(work, *snakemake("--until", "register"))
+    run = Typed(work, *unglow("--until", "register"))
     run.until(lambda _: attempt_at(work, "register"))
     with held(work, "register"):
-        seen = run.until(lambda text: re.search(r"register \S+ \S+ +(\w+ +)?\d:\d\d +\d+ of", text))
+        seen = run.until(lambda text: re.search(r"register \S+ \S+ +(\w+ +)?\d:\d\d", text))
         during = command(work, "unglow", "monitor", "--once")
     assert run.end() == 0, run.text
     after = command(work, "unglow", "monitor", "results")
@@ -99,48 +97,90 @@ def test_a_run_is_followed_in_every_way(work):
     assert after.code == 0, after.text
     assert re.match(r"results ended well after .*\n━+ 2 of 2 jobs\n", after.text)
 
-    # below the lines of Snakemake, which come out whole
-    assert re.search(r"━+─+\S* 1 of 2 jobs", re.sub(r"\x1b\[[\d;]*m", "", seen))
-    assert len(STATUS.findall(run.text)) > 3
-    assert TAKEN.search(run.text)
-    assert run.text.count(GIVEN_BACK) == 1
-    plain = TAKEN.sub("", STATUS.sub("", run.text)).replace(GIVEN_BACK, "")
-    lines = re.sub(r"\x1b\[[\d;]*m", "", plain).replace("\r", "").splitlines()
+    # at the terminal itself, where Snakemake prints nothing but into its log
+    plain = re.sub(r"\x1b\[[\d;]*m", "", seen)
+    assert "1 pair (phantom SYTO9); 2 jobs to do" in plain
+    assert "Live page: unglow monitor --web" in plain
+    assert re.search(r"━+─+ 1 of 2 jobs", plain)
+    assert "rule register" not in run.text
     (told,) = (work / ".snakemake" / "log").glob("*.log")
-    said = [line for line in told.read_text().splitlines() if line.strip()]
-    assert [line for line in said if line not in lines] == []
+    assert "rule register" in told.read_text()
+    assert "results/report.html (open it in a browser)" in run.text
 
     # in a log file
     assert news.wait(120) == 0
     events = [line[9:] for line in (work / "news.log").read_text().splitlines()]
     assert events[0].startswith("run of 2 jobs on ")
-    assert events[1] == "ingest phantom SYTO9 begins"
     assert events[-1].startswith("the run ended well after ")
     assert events[-1].endswith(" 2 of 2 jobs done")
-    ended = [re.match(r"(\S+) phantom SYTO9 ended well after", line) for line in events]
-    assert [m[1] for m in ended if m][-1] == "register"
 
 
-def test_a_run_that_was_killed_gives_the_terminal_back_and_is_told(work):
-    # a shell stays, as it does for whoever typed the command
-    typed = shlex.join(str(word) for word in snakemake("--until", "ingest"))
-    run = Typed(work, "sh", "-c", f"{typed} & echo number $!; wait $!; sleep 5; echo later")
-    seen = run.until(STATUS.search)
-    os.kill(int(re.search(r"number (\d+)", seen)[1]), signal.SIGKILL)
+def test_ctrl_c_says_what_happens_and_the_same_command_continues(work):
+    run = Typed(work, *unglow("--until", "register"))
+    run.until(lambda _: attempt_at(work, "register"))
+    os.write(run._terminal, b"\x03")
+    assert run.end() == 1, run.text
+    plain = " ".join(re.sub(r"\x1b\[[\d;]*m", "", run.text).split())
+    assert re.search("Finished files are kept; `unglow run` continues", plain)
+    assert plain.index("Stopping:") < plain.index("Interrupted.")
+    assert "Traceback" not in run.text
+    again = command(work, *unglow("--until", "register"))
+    assert again.code == 0, again.text
+    assert "; 1 job to do" in again.text
+
+
+def test_a_run_that_was_killed_is_told(work):
+    run = Typed(work, *unglow("--until", "ingest"))
+    run.until(lambda text: "of 1 job" in text)
+    os.kill(run.process.pid, signal.SIGKILL)
     run.end()
-    assert run.text.count(GIVEN_BACK) == 1
-    assert STATUS.search(run.text[run.text.index(GIVEN_BACK) :]) is None
-    assert "later" in run.text
     told = command(work, "unglow", "monitor", "--once")
     assert told.code == 1
     assert told.text.startswith("results was killed after ")
     assert "unglow resume" in told.text
 
 
-def test_without_the_switch_or_a_terminal_nothing_is_drawn(small_work):
-    words = snakemake("--forcerun", "verdict", "--until", "verdict")
-    assert "\x1b" not in command(small_work, *words).text
-    run = Typed(small_work, *words, UNGLOW_MONITOR="0")
+def test_in_a_pipe_there_is_a_line_for_each_pair_and_none_for_jobs(small_work):
+    shutil.rmtree(small_work / "results" / "phantom" / "SYTO9" / "figures")
+    (small_work / "results" / "phantom" / "SYTO9" / "detection.json").unlink()
+    run = command(small_work, *unglow())
+    assert run.code == 0, run.text
+    assert "\x1b" not in run.text
+    assert len(run.text.splitlines()) < 10, run.text
+    assert re.search(r"^\d\d:\d\d:\d\d phantom SYTO9: (ok|suspect), ", run.text, re.MULTILINE)
+    assert "results/report.html: open it in a browser." in run.text
+
+
+def test_of_the_users_own_snakemake_and_of_other_words_the_text_is_snakemakes(small_work):
+    words = ("--forcerun", "detect", "--until", "detect")
+    own = command(small_work, "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2", *words)
+    assert "Finished jobid" in own.text
+    assert re.search(r"^\d\d:\d\d:\d\d phantom SYTO9: ", own.text, re.MULTILINE)
+    run = Typed(small_work, *unglow("--verbose", *words))
     assert run.end() == 0, run.text
     assert "Finished jobid" in run.text
-    assert "\x1b7" not in run.text
+    assert "list" not in command(small_work, *unglow("--list-rules")).text.splitlines()
+    assert "register" in command(small_work, *unglow("--list-rules")).text
+
+
+@pytest.mark.parametrize("words", [(), ("progress",), ("rules",), ("all",), ("host", "reason")])
+def test_jobs_are_counted_whatever_snakemake_is_quiet_about(small_work, words):
+    goal = ("--forcerun", "detect", "--until", "detect")
+    run = command(small_work, *unglow("--quiet", *words), *goal)
+    assert run.code == 0, run.text
+    told = command(small_work, "unglow", "monitor", "--once")
+    assert re.match(r"results ended well after .*\n━+ 1 of 1 job\n", told.text)
+    (*_, last) = read_model(small_work / "results")["runs"]
+    assert (last["outcome"], last["done"], last["of"]) == ("ok", 1, 1)
+
+
+def test_a_dry_run_is_short_and_verbose_is_snakemakes_own(small_work):
+    done = command(small_work, *unglow("-n"))
+    assert "Nothing to do: 1 pair finished." in done.text
+    run = command(small_work, *unglow("-n", "--forceall"))
+    assert run.code == 0, run.text
+    assert len(run.text.splitlines()) < 25
+    assert re.search(r"^\d+ jobs: 1 ingest, ", run.text, re.MULTILINE)
+    assert "Run it: unglow run --cores 2 --forceall" in run.text
+    verbose = command(small_work, *unglow("-n", "--forceall", "--verbose"))
+    assert "rule register" in verbose.text

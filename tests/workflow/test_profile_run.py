@@ -21,7 +21,7 @@ def test_one_rule_is_profiled_and_results_do_not_change(small_work):
     assert [path.parent.name for path in profiles] == ["register"]
     attempt = profiles[0].with_name(profiles[0].name.removesuffix(SUFFIX) + ".jsonl")
     assert attempt in attempts_of(results)
-    seconds = read_profile(profiles[0])
+    seconds = read_profile(profiles[0]).seconds
     named = [s for stack, s in seconds.items() if any(f.name == "register" for f in stack)]
     assert sum(named) > 0.1
     (end,) = (json.loads(line) for line in attempt.read_text().splitlines()[-1:])

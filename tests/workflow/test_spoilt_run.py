@@ -142,3 +142,10 @@ def test_swapped_images_are_suspect_by_name(run):
     told = rows(run)["swapped"]
     assert told["status"] == "suspect"
     assert "pre and post look swapped" in told["reasons"]
+
+
+def test_the_gain_is_that_of_the_good_pair(run):
+    gains = {sample: float(rows(run)[sample]["gain"]) for sample in ("good", "spoilt")}
+    assert gains["spoilt"] == pytest.approx(gains["good"], rel=1.5e-3)
+    scale = json.loads((pair(run, "spoilt") / "scale.json").read_text())
+    assert scale["methods"]["linear"]["cells_outlying"] > 0

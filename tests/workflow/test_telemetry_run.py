@@ -17,6 +17,7 @@ from real_runs import (
     attempts_of,
     but_figures,
     bytes_of,
+    command,
     records_of,
     runs_of,
     snakemake,
@@ -177,6 +178,31 @@ def test_every_attempt_tells_its_memory_and_its_steps(small_finished):
     assert "draw and save" in steps["figures_registration"]
 
 
+def test_jobs_record_threads_disks_and_the_images_that_they_moved(small_finished):
+    ends = {}
+    for path in attempts_of(small_finished / "results"):
+        lines = read(path)
+        ends[path.parent.name] = lines[-1]
+        columns = lines[0]["columns"]
+        samples = [dict(zip(columns, s, strict=True)) for s in lines if isinstance(s, list)]
+        alive = [s for s in samples if s["rss"]]
+        assert all(s["rss"] >= s["file"] + s["shmem"] - 1 for s in alive)
+        assert any(s["runnable"] is not None for s in samples)
+        assert lines[-1]["available_before_mb"] > 0
+        assert "processes_left" not in lines[-1]
+        assert lines[-1]["disk_read"] >= 0
+    assert ends["register"]["opencv_threads"] == 1
+    ingest = next(end for name, end in ends.items() if name.startswith("ingest"))
+    by_name = {Path(one["path"]).name: one for one in ingest["transfers"]}
+    raw = next(one for name, one in by_name.items() if name.endswith((".tif", ".tiff")))
+    store = next(one for name, one in by_name.items() if name.endswith(".ome.zarr"))
+    assert raw["decoded"] > raw["read"] > 0
+    assert raw["written"] == 0
+    assert store["encoded"] > store["written"] > 0
+    assert 0 <= raw["first"] <= raw["last"] <= ingest["t"]
+    assert raw["kind"]
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -233,6 +259,16 @@ def test_ctrl_c_is_told_by_the_run_and_by_its_jobs(slow):
     assert run.wait(600) == 1
     assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
     assert read(attempt)[-1]["outcome"] == "interrupted"
+
+
+def test_a_run_is_stopped_from_another_terminal(slow):
+    work, run, attempt = slow
+    stopped = command(work, "unglow", "stop", "--now")
+    assert stopped.code == 0, stopped.text
+    assert "`unglow resume` continues" in stopped.text
+    assert run.wait(600) == 1
+    assert read(runs_of(work / "results")[-1])[-1]["outcome"] == "interrupted"
+    assert read(attempt)[-1]["outcome"] in ("interrupted", "killed")
 
 
 def test_a_snakemake_that_is_killed_leaves_a_run_without_an_end(slow):

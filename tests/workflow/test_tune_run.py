@@ -8,6 +8,7 @@ import sys
 import pytest
 import yaml
 
+from unglow import open_run
 from unglow.cli import main
 
 
@@ -24,15 +25,22 @@ def batch(tmp_path, monkeypatch):
 
 def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, capsys, project):
     before = {path.name for path in batch.iterdir()}
-    assert main(["tune", "--force", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 0
+    words = ["tune", "--force", "--cores", "1", "--repeat", "2", "--keep", "kept"]
+    assert main([*words, "--pair", "phantom_02/SYTO9"]) == 0
     told = capsys.readouterr().out.splitlines()
     assert told[0] == "phantom_02 SYTO9; cores: 1"
     assert told[-1] == "Take it with --workflow-profile profiles/tuned"
-    row = told[-3].split()
-    assert row[:3:2] == ["1", "1.00"]
+    row = told[-4].split()
+    assert (row[0], row[2], row[4]) == ("1", "±", "1.00")
     assert float(row[1]) > 0
-    assert 50 < float(row[6]) < 400
-    assert {path.name for path in batch.iterdir()} - before == {"profiles", ".snakemake"}
+    assert float(row[3]) >= 0
+    assert 50 < float(row[8]) < 400
+    assert {path.name for path in batch.iterdir()} - before == {"profiles", ".snakemake", "kept"}
+    assert {path.name for path in (batch / "kept").iterdir()} == {
+        *("1-core-1", "1-core-2"),
+        "compare.html",
+    }
+    assert open_run("kept/1-core-2").outcome == "ok"
     words = [sys.executable, "-m", "snakemake", "-s", project / "Snakefile", "-n"]
     words += ["--workflow-profile", "profiles/tuned"]
     dry = subprocess.run(words, capture_output=True, text=True, check=False)

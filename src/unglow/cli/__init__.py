@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
     "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
     "resume": ("unglow.cli.resume", "go on after anything was killed"),
+    "stop": ("unglow.cli.stop", "end the run that is at work, from another terminal"),
     "status": ("unglow.cli.status", "say how far each pair is"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
     "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
@@ -39,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
     "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
+    "debug": ("unglow.cli.debug", "run one job again in a debugger"),
     "export": ("unglow.cli.export", "write results in other formats"),
     "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),
 }

@@ -131,6 +131,7 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
             "as it is: multiplexed.output says whether it is an OME-TIFF, an OME-Zarr or both."
         )
     from unglow.core.machine import processors  # noqa: PLC0415
+    from unglow.export.targets import names_at  # noqa: PLC0415
     from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 
     store = open_image(inputs[0])
@@ -139,11 +140,11 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
     if tiff:
         from unglow.export.images import write_tiff  # noqa: PLC0415 - heavy
 
-        write_tiff(store, target, workers=min(processors(), _MOST_WORKERS))
+        write_tiff(store, target, names_at(store.path), workers=min(processors(), _MOST_WORKERS))
     else:
         from unglow.export.images import write_fits  # noqa: PLC0415
 
-        write_fits(store, target)
+        write_fits(store, target, names_at(store.path))
     rows, cols = store.shape
     say(f"{target}: {cols} x {rows} px, {store.dtype}, {target.stat().st_size / 1e6:.1f} MB")
 

@@ -44,11 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the runs; return 1 if the last one of a directory failed or was killed."""
     places = all_results_of(arguments.directories)
     if arguments.web:
+        from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
         from unglow.reporting.html.live_site import Site  # noqa: PLC0415
         from unglow.reporting.html.serving import serve  # noqa: PLC0415 (so does the page)
         from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
-        serve(Site(places, {NAME: Viewer}), arguments.port, say)
+        serve(Site(places, {NAME: Viewer, "stop": StopButton}), arguments.port, say)
         return 0
     from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -10,20 +12,36 @@ import yaml
 from unglow.cli.directories import add_working_directory
 from unglow.core.errors import ConfigError
 from unglow.core.machine import memory_available_mb, memory_limit_mb, processors
+from unglow.core.printable import table
+from unglow.core.rounding import gigabytes
 from unglow.core.terminal import say
+from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
-from unglow.workflow.forecast.forecast import Throughput, file_of_machine, forecast, read_runs
+from unglow.workflow.forecast.forecast import (
+    Throughput,
+    file_of_machine,
+    forecast,
+    read_runs,
+    time_in_words,
+)
 from unglow.workflow.preflight.check import Level, check, messages
+from unglow.workflow.preflight.other_settings import compare_settings
 from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from unglow.workflow.forecast.forecast import Forecast
+    from unglow.workflow.preflight.check import PreflightResult
+    from unglow.workflow.preflight.other_settings import RunSettings
+    from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
     from unglow.workflow.schema import Settings
 
+SCHEMA = 1
+"""Raised when a key of ``--json`` changes its meaning or goes away."""
 # What profiles/default gives to all jobs together.
 _SHARE = 0.6
 
@@ -54,37 +72,108 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="settings that go before those of config/config.yaml",
     )
+    about = "pairs to run, as of `unglow run` (several times)"
+    parser.add_argument(ONLY, action="append", metavar="SAMPLE/DYE", help=about)
+    parser.add_argument(
+        "--settings",
+        action="store_true",
+        help="also print memory and time with other numbers of cores and other memory_per_job",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/commands.md)")
     add_working_directory(parser, "working directory of the run")
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What preflight looked at, and what it found."""
+
+    batch: Batch
+    jobs: Sequence[PendingJob]
+    capacity: Capacity
+    result: PreflightResult
+    expected: Forecast | None
+    settings: Sequence[RunSettings]
+
+    @property
+    def refused(self) -> bool:
+        return self.result.level == Level.REFUSED and not self.batch.settings["force_run"]
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; return 1 if a run would be refused."""
+    checked = _check(arguments)
+    if arguments.json:
+        say(json.dumps(_as_json(checked), indent=1))
+    else:
+        say("\n".join(_lines(checked)))
+    return int(checked.refused)
+
+
+def _check(arguments: argparse.Namespace) -> _Checked:
     directory = arguments.directory
-    cores = _cores(arguments.cores)
-    limit = _limit(arguments.resources)
+    cores, limit = _cores(arguments.cores), _limit(arguments.resources)
     given = read_config(directory / CONFIG)
     _update(given, _parsed(arguments.config))
+    given["only"] = arguments.only or given["only"]
     batch = Batch.load(given, directory)
+    results = directory / batch.settings["results"]
     if not batch.settings["force_run"]:
-        results = directory / batch.settings["results"]
         batch = skip_oversized(batch, results, limit, memory_available_mb())
-    for problem in batch.problems:
-        say(f"skipped: {problem.message}")
-    jobs = pending_jobs(batch, directory / batch.settings["results"])
+    jobs = pending_jobs(batch, results)
     capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
-    result = check(jobs, capacity, budget)
-    throughput = Throughput.of(read_runs(file_of_machine()))
-    expected = forecast(jobs, capacity, budget, throughput, len(batch.keys))
-    refused = result.level == Level.REFUSED and not batch.settings["force_run"]
-    starts = "a run would start" if jobs else "everything is there"
-    what = "a run would be refused" if refused else starts
-    say(f"{len(jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}.")
-    takes = "" if expected is None else expected.words()
-    for line in messages(result, ["unglow", *sys.argv[1:]], Level.FINE, takes=takes):
-        say(line)
-    if result.suggestions:
-        say("Give the same options to snakemake.")
-    return int(refused)
+    known = Throughput.of(read_runs(file_of_machine()))
+    what = jobs, capacity, budget, known, len(batch.keys)
+    others = compare_settings(*what) if arguments.settings or arguments.json else []
+    return _Checked(batch, jobs, capacity, check(jobs, capacity, budget), forecast(*what), others)
+
+
+def _lines(checked: _Checked) -> Iterator[str]:
+    """Yield what was found as text."""
+    for problem in checked.batch.problems:
+        yield f"skipped: {problem.message}"
+    starts = "a run would start" if checked.jobs else "everything is there"
+    what = "a run would be refused" if checked.refused else starts
+    cores = checked.capacity.cores
+    yield f"{len(checked.jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}."
+    takes = "" if checked.expected is None else checked.expected.words()
+    yield from messages(checked.result, ["unglow", *sys.argv[1:]], Level.FINE, takes=takes)
+    if checked.result.suggestions:
+        yield "Give the same options to snakemake."
+    if checked.settings and checked.jobs:
+        yield table_of(checked.settings)
+
+
+def table_of(settings: Sequence[RunSettings]) -> str:
+    """Return a table of settings, with memory and time of a run with each."""
+    header = ("cores", "memory_per_job", "jobs at a time", "their memory", "limited by", "time")
+    rows = [header]
+    for one in settings:
+        took = "" if one.seconds is None else time_in_words(one.seconds, one.high or one.seconds)
+        memory = f"{gigabytes(one.memory_mb)} GB"
+        counts = str(one.cores), f"{one.memory_per_job:g} MB", str(one.jobs_at_once)
+        rows.append((*counts, memory, one.limited_by, took if one.fits else "refused"))
+    return table(rows, "rrrrll")
+
+
+def _as_json(checked: _Checked) -> dict[str, Any]:
+    """Return what was found; docs/commands.md has the keys."""
+    result, capacity = checked.result, checked.capacity
+    return {
+        "schema": SCHEMA,
+        "refused": checked.refused,
+        "jobs": len(checked.jobs),
+        "cores": capacity.cores,
+        "limit_mb": capacity.limit_mb,
+        "available_mb": capacity.available_mb,
+        "memory_per_job": checked.batch.settings["memory_per_job"],
+        "findings": [asdict(f) | {"level": f.level.name.lower()} for f in result.findings],
+        "suggestions": [{"text": s.text, "options": dict(s.options)} for s in result.suggestions],
+        "expected": None if checked.expected is None else checked.expected.record(),
+        "settings": [asdict(one) for one in checked.settings],
+        "skipped": [
+            {"sample": p.sample, "dye": p.dye, "message": p.message} for p in checked.batch.problems
+        ],
+    }
 
 
 def _cores(text: str) -> int:

@@ -15,19 +15,13 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow report` to a parser."""
     parser.description = (
-        "Write the report of a results directory: incidents, pairs, time and memory of every "
-        "attempt, in one HTML file that opens anywhere. Each run writes it as it ends; this "
-        "command also does while one goes on, or after it was killed."
+        "Write the report of a results directory in one HTML file that opens offline: the results "
+        "of each pair, then time and memory of every job. Each run writes it at its end; this "
+        "command also writes it during a run, or after one was killed."
     )
     add_results(parser)
     about = "file to write (default: RESULTS/report.html)"
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
-    about = (
-        "where pictures are: packed into the file, or beside it in a directory of its name with "
-        "_files (default: auto, packed for up to 12 pairs)"
-    )
-    ways = ("auto", "packed", "beside")
-    parser.add_argument("--pictures", choices=ways, default="auto", help=about)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -35,5 +29,5 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
     place = recorded(arguments.results)
-    say(write_report(place, arguments.output, pictures=arguments.pictures))
+    say(write_report(place, arguments.output))
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
 from unglow.core.workflow_files import snakefile, workflow_directory
-from unglow.jobs.snakemake_command import LOGGER, STARTED
+from unglow.jobs.snakemake_command import LOGGER, STARTED, with_only
 
 if TYPE_CHECKING:
     import argparse
@@ -21,10 +21,11 @@ _PROFILE = "--workflow-profile"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe `unglow run` to a parser; its words are Snakemake's."""
-    parser.usage = "unglow run [OPTION OF SNAKEMAKE ...]"
+    parser.usage = "unglow run [--only SAMPLE/DYE ...] [OPTION OF SNAKEMAKE ...]"
     parser.description = (
         "Run the workflow in this directory, which holds raw/: `snakemake -s SNAKEFILE` with the "
         "Snakefile that is installed. Every option of snakemake may follow (`snakemake --help`): "
+        "--only SAMPLE/DYE runs these pairs only (several times; * and ? stand for any letters), "
         "-n shows what would run, --cores N how many cores it may use (all, unless a profile says "
         f"otherwise). {_PROFILE} takes the names of unglow's own profiles as well: "
         f"{', '.join(_profiles())}."
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     if not any(word.startswith("--logger") for word in arguments.words):
         start.append(LOGGER)
     # -P: what happens to lie in the directory is no library
-    words = ["-Pm", "snakemake", *start, *_with_own_profile(arguments.words)]
+    words = ["-Pm", "snakemake", *start, *_with_own_profile(with_only(arguments.words))]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from unglow.core.printable import clean, shortened, table
 from unglow.core.terminal import say
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
-from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.pair_rows import rows_of
 from unglow.reporting.summary import SKIPPED
 from unglow.reporting.terminal.formatting import OUTCOMES
+from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.plan import by_rule
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, Work, sentence_of
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Container, Iterable, Mapping
 
-    from unglow.telemetry.reading.history import History
     from unglow.workflow.batch import Batch
 
 
@@ -129,14 +130,23 @@ def what_next(history: History, directory: str = "", results: str = "") -> list[
     return lines
 
 
-def rule_lines(history: History) -> list[str]:
-    """Return how far each rule of the last run is, in lines, for a workflow that knows no pairs."""
+def _show_rules(results: Path, history: History, *, as_json: bool) -> int:
+    """Print how far each rule of the last run of a workflow without pairs is; 1 if it failed."""
+    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
+
     last = history.last
-    if last is None:
-        return ["No run is recorded here."]
-    rows = [("rule", "jobs", "")]
-    rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in by_rule(last)]
-    return table(rows, "lrl").splitlines()
+    if as_json:
+        run = None if last is None else run_of(results, history).to_json()
+        place = str(results.absolute())
+        found = {"schema": SCHEMA, "results": place, "pairs": [], "next": [], "run": run}
+        say(json.dumps(found, indent=1))
+    elif last is None:
+        say("No run is recorded here.")
+    else:
+        rows = [("rule", "jobs", "")]
+        rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in by_rule(last)]
+        say(table(rows, "lrl"))
+    return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
 
 
 def _verdicts(
@@ -165,25 +175,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "wrong. The exit status is 1 if something went wrong."
     )
     add_directory(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print pairs and last run as JSON (docs/commands.md)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.reporting.terminal.run_view import Watched  # noqa: PLC0415
+    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
 
     results = results_of(arguments.directory)
-    history = Watched(results).history()
+    history = History.read(results)
     last = history.last
     if is_foreign(results):
-        for line in rule_lines(history):
-            say(line)
-        return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
+        return _show_rules(results, history, as_json=arguments.json)
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
-    settings = dict(recorded.get("config") or read_config(work / CONFIG))
+    settings = dict(recorded.get("config") or read_config(work / CONFIG)) | {"only": None}
     statuses = pair_statuses(Batch.load(settings, work), results, history)
+    code = int(any(pair.status not in _WELL for pair in statuses))
+    then = what_next(history, named(arguments.directory, "."), named(results))
+    if arguments.json:
+        found = {
+            "schema": SCHEMA,
+            "results": str(results.absolute()),
+            "pairs": [asdict(pair) for pair in statuses],
+            "next": then,
+            "run": None if last is None else run_of(results, history).to_json(),
+        }
+        say(json.dumps(found, indent=1))
+        return code
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
     for p in statuses:
@@ -191,6 +214,6 @@ def run(arguments: argparse.Namespace) -> int:
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         say(line if len(line) <= width else f"{line[: width - 1]}…")
-    for line in what_next(history, named(arguments.directory, "."), named(results)):
+    for line in then:
         say(line)
-    return int(any(pair.status not in _WELL for pair in statuses))
+    return code

@@ -7,8 +7,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
 import yaml
@@ -21,7 +23,6 @@ from unglow.core.machine import busy_processors, memory_total_mb, processors
 from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History, declared_of_all, memory_of_all
 from unglow.telemetry.reading.rule_totals import by_rule
 from unglow.workflow.batch import Batch
@@ -60,7 +61,7 @@ _SHARES = (0.6, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a run took with some cores.
+    """What a run took with some cores, or the mean of several runs.
 
     Attributes
     ----------
@@ -72,6 +73,8 @@ class Trial:
         The most that all jobs took, and had declared, at a time, MB.
     largest_mb
         The largest peak of a single job, MB.
+    spread_s
+        Standard deviation of the time of several runs, s; None for one run.
     """
 
     cores: int
@@ -80,6 +83,7 @@ class Trial:
     peak_mb: float
     declared_mb: float
     largest_mb: float
+    spread_s: float | None = None
 
 
 def trial_of(run: RunHistory, cores: int) -> Trial:
@@ -92,6 +96,20 @@ def trial_of(run: RunHistory, cores: int) -> Trial:
         float(memory_of_all(run.attempts)[1].max(initial=0.0)),
         float(declared_of_all(run.attempts)[1].max(initial=0.0)),
         max((rule.largest_mb or 0.0 for rule in rules), default=0.0),
+    )
+
+
+def mean_of(trials: Sequence[Trial]) -> Trial:
+    """Return the mean time of runs with as many cores, and the most memory that any took."""
+    seconds = [trial.seconds for trial in trials]
+    return Trial(
+        trials[0].cores,
+        mean(seconds),
+        mean(trial.cpu_s for trial in trials),
+        max(trial.peak_mb for trial in trials),
+        max(trial.declared_mb for trial in trials),
+        max(trial.largest_mb for trial in trials),
+        stdev(seconds) if len(seconds) > 1 else None,
     )
 
 
@@ -111,7 +129,12 @@ def table(trials: Sequence[Trial]) -> list[str]:
     for one in trials:
         speed = trials[0].seconds / one.seconds
         numbers = (one.cpu_s, one.peak_mb, one.declared_mb, one.largest_mb)
-        cells = (f"{one.seconds:.1f}", f"{speed:.2f}", *(f"{number:.0f}" for number in numbers))
+        spread = "" if one.spread_s is None else f" ± {one.spread_s:.1f}"
+        cells = (
+            f"{one.seconds:.1f}{spread}",
+            f"{speed:.2f}",
+            *(f"{number:.0f}" for number in numbers),
+        )
         rows.append((str(one.cores), *cells))
     widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
     return ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
@@ -170,7 +193,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Run the whole workflow on a pair of this directory with 1, 2, 4, ... cores, print time, "
         "speed-up and memory, and write a profile with as many cores as are worth it. If there are "
         "several pairs, it is run on as many copies of the pair as the most cores can work on, "
-        "since pairs run side by side. Results that are there are not touched."
+        "since pairs run side by side. Results that are there are not touched. Telemetry of all "
+        "runs is kept, and compare.html next to it has their curves over each other."
     )
     parser.add_argument(
         "--pair",
@@ -191,6 +215,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="profile to write (default: profiles/tuned)",
     )
+    parser.add_argument(
+        "--repeat", type=int, default=1, metavar="N", help="run each N times, and tell the spread"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="DIR",
+        help="directory for telemetry and logs of all runs (default: tune/<time>)",
+    )
     parser.add_argument("--force", action="store_true", help="run on a busy machine as well")
     add_working_directory(parser, "working directory of the run")
     parser.add_argument(
@@ -201,6 +234,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run all trials, print the table and the advice, write the profile."""
     numbers = _numbers(arguments.cores)
+    if arguments.repeat < 1:
+        raise ConfigError(f"--repeat is {arguments.repeat} but has to be at least 1.")
     load = busy_processors()
     if load > _BUSY * processors() and not arguments.force:
         raise UnglowError(
@@ -217,16 +252,42 @@ def run(arguments: argparse.Namespace) -> int:
     what = f"{copies} copies of {pair.sample} {pair.dye}" if copies > 1 else " ".join(pair.key)
     say(f"{what}; cores: {', '.join(map(str, numbers))}")
     _warm_up(pair)
-    trials = []
+    stamp = time.strftime("%Y%m%dT%H%M%S")
+    kept: Path = arguments.keep or directory / "tune" / stamp
+    trials, runs = [], []
     for cores in numbers:
-        with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as name:
-            trials.append(_trial(Path(name), snakefile, settings, [pair] * copies, cores))
+        repeats = []
+        for k in range(1, arguments.repeat + 1):
+            name = f"{cores}-core{'s' * (cores != 1)}" + f"-{k}" * (arguments.repeat > 1)
+            runs.append(kept / name)
+            with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as place:
+                found = _trial(Path(place), snakefile, settings, [pair] * copies, cores)
+                _keep(Path(place), runs[-1])
+            repeats.append(found)
+        trials.append(mean_of(repeats))
         say(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)))
     say(advice(trials))
+    write_text(kept / "compare.html", _page(runs))
+    say(f"Memory and time of these runs: {kept / 'compare.html'}")
     target = arguments.profile / "config.yaml"
     write_text(target, profile_text(trials, what, memory_total_mb()))
     say(f"Take it with --workflow-profile {target.parent}")
     return 0
+
+
+def _keep(place: Path, target: Path) -> None:
+    """Keep what tells of a run: its telemetry and logs, without images."""
+    for part in (Path("results") / "telemetry", Path("logs")):
+        shutil.copytree(place / part, target / part)
+
+
+def _page(runs: Sequence[Path]) -> str:
+    """Return a page with the curves of runs over each other."""
+    from unglow.reporting.html.page import page  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import build, runs_of, side_by_side  # noqa: PLC0415
+
+    named = side_by_side([runs_of(place) for place in runs])
+    return page(build(named), title="unglow tune")
 
 
 def _numbers(given: Sequence[int] | None) -> list[int]:
@@ -295,9 +356,7 @@ def _trial(
         errors="replace",
         check=False,
     )
-    read = Follower(place / "results")
-    read.poll()
-    last = History.of(read).last
+    last = History.read(place / "results").last
     if done.returncode != 0 or last is None:
         end = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
         logs = Path(tempfile.mkdtemp(prefix="unglow-tune-"))

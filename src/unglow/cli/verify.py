@@ -39,11 +39,11 @@ def batch_of(results: Path) -> Batch:
     run = last_run(results)
     fields = {} if run is None else run.fields
     work = Path(str(fields.get("directory", "")))
-    settings: dict[str, Any] = fields.get("config") or {}
+    settings: dict[str, Any] = {**(fields.get("config") or {})}
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_config(work / CONFIG)
-    return Batch.load(settings, work)
+    return Batch.load(settings | {"only": None}, work)
 
 
 def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:

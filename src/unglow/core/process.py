@@ -22,6 +22,14 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MB_PER_KIB = 1024 / 1e6
 # What is read of a file that is kept open, bytes: those that are looked at take up to 2000.
 _LONGEST = 1 << 14
+# Lines of status and io (proc(5)), in the order of `Memory` and by what they are called here.
+_HELD = ("VmRSS", "VmHWM", "RssFile", "RssShmem", "VmSwap")
+_MOVED = {
+    "bytes_read": "rchar",
+    "bytes_written": "wchar",
+    "disk_read": "read_bytes",
+    "disk_written": "write_bytes",
+}
 
 
 def read(*path: object) -> str:
@@ -119,6 +127,13 @@ def _state_and_start(pid: int) -> tuple[str, int] | None:
         return None
 
 
+def ignores(pid: int, number: int) -> bool:
+    """Whether a process ignores a signal; False where that is not known."""
+    lines = read(pid, "status").splitlines()
+    mask = next((line.split()[1] for line in lines if line.startswith("SigIgn:")), "0")
+    return bool(int(mask, 16) >> (number - 1) & 1)
+
+
 def thread_ids(pid: int) -> list[str]:
     """Return the threads of a process; none if it is gone."""
     with contextlib.suppress(OSError):
@@ -208,12 +223,14 @@ def peak_mb() -> float:
 
 
 def bytes_moved() -> dict[str, int]:
-    """Return the bytes that this process has moved through read and write calls, cached or not."""
+    """Return the bytes that this process has moved; nothing where the system does not tell.
+
+    ``bytes_read`` and ``bytes_written`` through read and write calls, cached or not; ``disk_read``
+    and ``disk_written`` of them (or mapped) from and to a disk or a server.
+    """
     text = "\n" + read("self/io")
-    moved = _number_after(text, "\nrchar:"), _number_after(text, "\nwchar:")
-    if moved[0] is None or moved[1] is None:
-        return {}
-    return {"bytes_read": moved[0], "bytes_written": moved[1]}
+    moved = {name: _number_after(text, f"\n{key}:") for name, key in _MOVED.items()}
+    return {name: amount for name, amount in moved.items() if amount is not None}
 
 
 def machine_oom_kills() -> int:
@@ -231,6 +248,21 @@ def cpuinfo() -> dict[str, str]:
                 break
             lines[name.strip()] = value.strip()
     return lines
+
+
+class Memory(NamedTuple):
+    """Memory of a process, MB: resident, its largest so far, and parts; None if not known.
+
+    ``file``: resident pages of mapped files, mostly libraries, which others share and the kernel
+    may drop; ``shmem``: shared memory and files in memory; ``swap``: not resident. The rest of the
+    resident set is private.
+    """
+
+    rss: float | None
+    peak: float | None
+    file: float | None
+    shmem: float | None
+    swap: float | None
 
 
 class OpenFiles:
@@ -268,8 +300,7 @@ class OpenFiles:
 
         The file begins with another line.
         """
-        kib = _number_after(self.text(name), f"\n{key}:")
-        return None if kib is None else kib * _MB_PER_KIB
+        return _mb_after(self.text(name), f"\n{key}:")
 
     def children(self, *, all_threads: bool) -> list[str]:
         """Return the processes that the main thread, or any, has started and not waited for."""
@@ -279,18 +310,25 @@ class OpenFiles:
                 children += OpenFiles(self._path).text(f"task/{thread}/children").split()
         return children
 
-    def memory_mb(self) -> tuple[float, float]:
-        """Return the resident set and the largest that it has been, MB."""
-        return self.size_mb("status", "VmRSS") or 0.0, self.size_mb("status", "VmHWM") or 0.0
+    def memory(self) -> Memory:
+        """Return the memory that the process holds; zeros if it has gone."""
+        text = self.text("status")
+        return Memory(*(_mb_after(text, f"\n{key}:") for key in _HELD))
 
     def stat(self) -> Stat | None:
         """Return state, time, threads and start; None if it has gone."""
         return Stat.of(self.text("stat"))
 
-    def moved(self) -> tuple[int, int]:
-        """Return the bytes read and written, those of children that it waited for included."""
+    def moved(self) -> tuple[int, ...]:
+        """Return the bytes read and written, then those from and to disks; as `bytes_moved`."""
         text = "\n" + self.text("io")
-        return _number_after(text, "\nrchar:") or 0, _number_after(text, "\nwchar:") or 0
+        return tuple(_number_after(text, f"\n{key}:") or 0 for key in _MOVED.values())
+
+    def runnable(self) -> int:
+        """Return how many threads run or could run now (state ``R``)."""
+        threads = OpenFiles(self._path)  # closed at once: threads come and go
+        stats = (threads.text(f"task/{thread}/stat") for thread in self._threads())
+        return sum(text.rpartition(")")[2].startswith(" R") for text in stats)
 
     def _threads(self) -> set[str]:
         with contextlib.suppress(OSError), os.scandir(f"{self._path}/task") as threads:
@@ -302,6 +340,12 @@ def _sizes_mb(rows: Iterable[str]) -> dict[str, float]:
     """Return sizes by name from rows ``name: number kB``, MB."""
     pairs = (row.split(":", 1) for row in rows)
     return {name: int(value.split()[0]) * 1024 / 1e6 for name, value in pairs}
+
+
+def _mb_after(text: str, key: str) -> float | None:
+    """Return the size in kB after a key, MB; None if there is none."""
+    kib = _number_after(text, key)
+    return None if kib is None else kib * _MB_PER_KIB
 
 
 def _number_after(text: str, key: str) -> int | None:

@@ -6,6 +6,9 @@ import sys
 
 from unglow.core.printable import clean, printable
 
+SHOWN = "UNGLOW_SHOWN"
+"""Variable that is set for jobs whose failures are shown by the run that has started them."""
+
 
 def say(text: object) -> None:
     """Print a line, or several, to standard output."""

@@ -193,12 +193,18 @@ def opencv() -> Finding:
 
 
 def judge_opencv(version: str, build: str, others: Sequence[str], remedy: str) -> Finding:
-    """Judge a build by what it says of its windows, and by packages in the same place."""
-    found = re.search(r"^\s*GUI:[ \t]*(.*)$", build, re.MULTILINE)
-    gui = found[1].strip() if found else "NONE"
-    words = f"{version}, {'headless' if gui == 'NONE' else f'with windows ({gui})'}"
+    """Judge a build by what it says of windows and threads, and by packages in the same place."""
+    gui, parallel = _built(build, "GUI"), _built(build, "Parallel framework")
+    windows = "headless" if gui == "NONE" else f"with windows ({gui})"
+    words = f"{version}, {windows}, parallel framework {parallel}"
     twice = f"{' and '.join(others)} overwrites opencv-python-headless"
     return judged("OpenCV", words, [warning(bool(others), twice, remedy)])
+
+
+def _built(build: str, name: str) -> str:
+    """Return what a build says of a part; ``NONE`` if it does not mention it."""
+    found = re.search(rf"^\s*{name}:[ \t]*(.*)$", build, re.MULTILINE)
+    return found[1].strip() if found else "NONE"
 
 
 def loops() -> Finding:

@@ -22,7 +22,7 @@ from unglow.io.tiff.ome_xml import ome_xml as image_xml
 from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -47,6 +47,9 @@ _BITPIX = {
 }
 # GAIN itself means electrons per grey level to programs for telescopes.
 _KEYWORDS = {
+    "sample": ("SAMPLE", ""),
+    "dye": ("DYE", ""),
+    "variant": ("VARIANT", "of a sweep"),
     "role": ("ROLE", "which image of the pair"),
     "method": ("METHOD", "scale method"),
     "gain": ("BGGAIN", "post - (BGGAIN * pre + BGOFFSET)"),
@@ -56,6 +59,7 @@ _KEYWORDS = {
     "inputs.post": ("IN_POST", ""),
     "inputs.pre": ("IN_PRE", ""),
     "inputs.aligned_pre": ("IN_ALIGN", ""),
+    "displacement.sha256": ("MAPFIELD", ""),
 }
 _ROW_ORDER = (
     "The first row of the data is the TOP of the image, so that arrays are [y, x] and positions "
@@ -65,7 +69,7 @@ _ROW_ORDER = (
 
 
 @step("write")
-def write_fits(store: Image, target: Path) -> None:
+def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = None) -> None:
     """Write level 0 of a store as a FITS image, the first row of the image first.
 
     At most `EXPORT_BAND` of the image are in memory, twice. Bytes depend on the store alone. Of a
@@ -77,6 +81,8 @@ def write_fits(store: Image, target: Path) -> None:
         Any store of unglow; NaN stays NaN.
     target
         File to write or replace.
+    names
+        Sample, dye and variant, for the header (`unglow.export.targets.names_of`).
 
     Raises
     ------
@@ -85,7 +91,7 @@ def write_fits(store: Image, target: Path) -> None:
     UnglowError
         The file could not be written.
     """
-    header = fits_header(store)
+    header = fits_header(store, names or {})
     rows, cols = (0, 0) if store.empty is not None else store.shape
     size = rows * cols * store.dtype.itemsize
     height, width = store.layout.chunks
@@ -100,7 +106,7 @@ def write_fits(store: Image, target: Path) -> None:
         stream.truncate(len(header) + -(-size // BLOCK) * BLOCK)
 
 
-def fits_header(store: Image) -> bytes:
+def fits_header(store: Image, names: Mapping[str, str]) -> bytes:
     """Return the header of a store: whole blocks of cards of 80 characters, ASCII."""
     bitpix, zero = _BITPIX[store.dtype.name]
     cards = [_card("SIMPLE", value=True), _card("BITPIX", bitpix)]
@@ -118,7 +124,7 @@ def fits_header(store: Image) -> bytes:
     ]
     for axis, size in enumerate(store.pixel_size_um or (), start=1):
         cards += [_card(f"PIXSIZE{axis}", size, "size of a pixel, micrometres")]
-    texts = provenance(store)
+    texts = provenance(store, names)
     for name, (keyword, comment) in _KEYWORDS.items():
         if name in texts:
             value = store.attributes.get(name, texts[name])
@@ -169,7 +175,9 @@ def _big_endian(block: NDArray[Any]) -> NDArray[Any]:
 
 
 @step("write")
-def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
+def write_tiff(
+    store: Image, target: Path, names: Mapping[str, str] | None = None, *, workers: int = 1
+) -> None:
     """Write a store with its pyramid as a tiled OME-TIFF (BigTIFF, Deflate).
 
     One tile for each worker is in memory. Bytes depend on the store alone. Of a store that is
@@ -181,6 +189,8 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
         Any store of unglow; NaN stays NaN.
     target
         File to write or replace.
+    names
+        Sample, dye and variant, for the OME-XML (`unglow.export.targets.names_of`).
     workers
         Tiles that are read and compressed at a time.
 
@@ -197,7 +207,8 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
         for level in range(levels):
             tags: dict[str, Any] = {"subfiletype": 1}
             if level == 0:
-                tags = {"description": ome_xml(store), "software": "unglow", **_resolution(store)}
+                tags = {"description": ome_xml(store, names or {}), "software": "unglow"}
+                tags |= _resolution(store)
                 tags["subifds"] = levels - 1
             tiff.write(
                 _tiles(store, level, workers),
@@ -212,7 +223,7 @@ def write_tiff(store: Image, target: Path, *, workers: int = 1) -> None:
             )
 
 
-def ome_xml(store: Image) -> bytes:
+def ome_xml(store: Image, names: Mapping[str, str]) -> bytes:
     """Return the OME-XML (2016-06) of a store: size, physical size, parameters; UTF-8."""
     return image_xml(
         store.name,
@@ -221,7 +232,7 @@ def ome_xml(store: Image) -> bytes:
         [OmeChannel(store.name)],
         pixel_size_um=store.pixel_size_um,
         description=about(store),
-        annotations=provenance(store),
+        annotations=provenance(store, names),
     )
 
 

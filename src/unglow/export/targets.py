@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import ConfigError, UnglowError
 from unglow.core.files import remedy
+from unglow.core.levels import LEVELS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from unglow.photometry.difference import Image
@@ -40,14 +41,36 @@ def about(store: Image) -> str:
     return f"{sentence} NaN where there is no data." if store.dtype.kind == "f" else sentence
 
 
-def provenance(store: Image) -> dict[str, str]:
+def provenance(store: Image, names: Mapping[str, str]) -> dict[str, str]:
     """Return what was written along with a store, one text for each name, sorted.
 
     Nested names are joined with dots (``inputs.post``). Numbers and lists are JSON. How the store
-    lies on disk is left out.
+    lies on disk is left out. ``names`` are those of its pair (`names_of`).
     """
     attributes = {k: v for k, v in store.attributes.items() if k not in _OF_THE_STORE}
-    return dict(sorted(_flat(attributes, "")))
+    return dict(sorted([*names.items(), *_flat(attributes, "")]))
+
+
+def names_of(wildcards: Mapping[str, str]) -> dict[str, str]:
+    """Return ``sample``, ``dye`` and, in a sweep, ``variant`` of a job."""
+    sample, dye, *variant = (str(wildcards[level]) for level in LEVELS if wildcards.get(level))
+    return _named(sample, dye, variant)
+
+
+def names_at(store: Path) -> dict[str, str]:
+    """Return the names of the pair in whose results a store is; none for one that is elsewhere."""
+    place = store.absolute().parent
+    place = place.parent if place.name == "difference" else place
+    for results in place.parents:
+        if (results / "telemetry").is_dir() or (results / "summary.tsv").is_file():
+            sample, *rest = place.relative_to(results).parts
+            return _named(sample, rest[0], rest[1:]) if rest else {}
+    return {}
+
+
+def _named(sample: str, dye: str, variant: Sequence[str]) -> dict[str, str]:
+    names = {"sample": sample, "dye": dye}
+    return {**names, "variant": "/".join(variant)} if variant else names
 
 
 def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:

@@ -13,20 +13,22 @@ import os
 import sys
 import time
 import traceback
+from bdb import BdbQuit
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files, process
+from unglow.core import digests, files, process, transfers
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pin_threads, uncollected
 from unglow.core.printable import printable
 from unglow.core.progress import step
-from unglow.core.terminal import warn
-from unglow.jobs import job_log, memory_limit, outcomes, retries, watchdog
+from unglow.core.terminal import SHOWN, warn
+from unglow.jobs import debugging, job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
+from unglow.jobs.leftovers import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
 from unglow.jobs.schedulers import node_snakemake
 from unglow.telemetry.recording import stack_sampler
@@ -146,27 +148,36 @@ class Job:
         )
 
     def __enter__(self) -> Self:
-        stream = job_log.begin(self.log_path)
+        debugged = debugging.is_debugged()
+        stream = job_log.begin(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         directory = self.record_path and retries.attempts_directory(self.record_path)
         self._lock = AttemptLock.take(directory, self.outputs)
         self._telemetry = self._begin()
+        if debugged:
+            self._begin_block()
+            debugging.stop_at(sys._getframe(1))  # noqa: SLF001 (of the script)
+            return self
         try:
             self._learn()
         except KeyboardInterrupt:
             self._telemetry.end("interrupted", "interrupted")
             raise
-        before = process.meminfo_mb()
+        before = MachineMemory.now()
         pid, pipe = watchdog.fork()
         if pid:
-            self._conclude(self._watch(pid, pipe), before, process.meminfo_mb())
+            self._conclude(self._watch(pid, pipe), before)
         self._report = pipe
         watchdog.obey(stream)
+        self._begin_block()
+        return self
+
+    def _begin_block(self) -> None:
         files.guard_publishing(self._lock.check)
         self._telemetry.in_job()
+        transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(uncollected())
-        return self
 
     def __exit__(
         self,
@@ -182,6 +193,9 @@ class Job:
                 self._list_digests()
             except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
                 kind, error, trace = type(failure), failure, failure.__traceback__
+        if debugging.is_debugged():
+            self._leave_debugger(error, trace)
+            return
         self._telemetry.leave_job()
         peak = process.peak_mb()
         # a later attempt removes what this one writes
@@ -192,11 +206,26 @@ class Job:
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
         moved = process.bytes_moved()
-        report = {**cause.report(), "peak_mb": peak, **moved, **workers, **self.counters}
+        report: dict[str, Any] = {**cause.report(), "peak_mb": peak, **moved, **workers}
+        report |= self.counters
+        if images := transfers.transfers(self._started):
+            report["transfers"] = images
+        if "cv2" in sys.modules:
+            report["opencv_threads"] = sys.modules["cv2"].getNumThreads()
         if self._report is not None:
             os.write(self._report, json.dumps(report).encode())
         if error is not None:
             sys.exit(1)  # the watchdog has the message
+
+    def _leave_debugger(self, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Open the debugger where the job failed, and record how it ended."""
+        if error is not None and not isinstance(error, BdbQuit | SystemExit):
+            debugging.look_at(error, trace)
+        self._telemetry.leave_job()
+        outcome, message = ("ok", "") if error is None else ("interrupted", "ended in a debugger")
+        self._end(outcome, message, peak_mb=round(process.peak_mb(), 3))
+        if error is not None:
+            sys.exit(f"{self.title}: {message}")
 
     def _list_digests(self) -> None:
         """Last of all, list the digests of what was published."""
@@ -229,6 +258,8 @@ class Job:
             If the imports alone took more than was declared.
         """
         self._loading.close()
+        if debugging.is_debugged():
+            return
         limit = memory_limit.set_limit(self.mem_mb, self.threads)
         if limit is not None:
             log.info("memory limit at %.0f MB of private memory", limit)
@@ -326,37 +357,34 @@ class Job:
         log.warning("%s", sentence)
         warn(f"{self.title}: {sentence}")
 
-    def _conclude(
-        self, ending: watchdog.Ending, before: Mapping[str, float], after: Mapping[str, float]
-    ) -> NoReturn:
+    def _conclude(self, ending: watchdog.Ending, before: MachineMemory) -> NoReturn:
         """In the watchdog: record how the job has ended, and end in the same way."""
         cause = outcomes.of_ending(self, ending)
         outcome, message = cause.outcome, cause.message
         named = ("outcome", "message", "needed_mb")
         report = {key: value for key, value in ending.report.items() if key not in named}
         peak = max(ending.peak_mb, report.pop("peak_mb", 0.0))
-        written = report.pop("bytes_written", 0)
+        moved = {name: max(seen, report.pop(name, 0)) for name, seen in ending.moved.items()}
         measured: dict[str, Any] = {
             "signal": ending.signal,
             "code": ending.code,
             "peak_mb": round(peak, 3),
             "cpu_s": round(ending.cpu_s, 3),
-            "read": max(ending.read, report.pop("bytes_read", 0)),
-            "written": max(ending.written, written),
+            "read": moved["bytes_read"],
+            "written": moved["bytes_written"],
+            "disk_read": moved["disk_read"],
+            "disk_written": moved["disk_written"],
             "remedy": outcomes.remedy(self, cause),
             **report,
         }
         if cause.needed_mb is not None:
             measured["needed_mb"] = cause.needed_mb
-        for name, mb in (("before", before), ("after", after)):
-            if "MemAvailable" in mb:
-                measured[f"available_{name}_mb"] = round(mb["MemAvailable"])
         if ending.stalled_s:
             measured["stalled_seconds"] = round(ending.stalled_s)
-        left = watchdog.left_behind_mb(before, after) - written / 1e6
-        if left > _LEFT_BEHIND_MB:
+        measured |= before.compare(self.outputs, moved["bytes_written"], ending.others)
+        if measured.get("left_behind_mb", 0.0) > _LEFT_BEHIND_MB:
+            left = measured["left_behind_mb"]
             log.warning("the machine has %.0f MB less memory than before the job", left)
-            measured["left_behind_mb"] = round(left)
         if outcome != "ok":
             log.error("%s", message)
         elif beyond := outcomes.overrun(self, peak):
@@ -368,7 +396,9 @@ class Job:
         self._end(outcome, message, **measured)
         if outcome == outcomes.SUPERSEDED:
             self._parent.end_in_job()
-        sys.exit(0 if outcome == "ok" else printable(f"{self.title}: {message}"))
+        if outcome == "ok":
+            sys.exit(0)
+        sys.exit(1 if os.environ.get(SHOWN) else printable(f"{self.title}: {message}"))
 
     def _end(self, outcome: str, message: str, **measured: Any) -> None:
         """Record how this attempt has ended, for the next one and for people.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+
+from unglow.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -15,6 +18,8 @@ STARTED = "UNGLOW_RUN"
 """Variable by which `unglow run` tells the Snakemake that it becomes which Snakefile it named."""
 LOGGER = "--logger=unglow"
 """Option that `unglow run` adds for its own output."""
+ONLY = "--only"
+"""Option of `unglow run` and `unglow preflight` that names pairs."""
 RUN = ("unglow", "run")
 """The command that names the Snakefile by itself."""
 _COMMANDS = (("snakemake",), ("python", "-m", "snakemake"), RUN)
@@ -85,6 +90,33 @@ def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) 
     for option, value in options.items():
         made = _single(made, value) if isinstance(value, str) else _pair(made, option, *value)
     return made
+
+
+def with_only(words: Sequence[str]) -> list[str]:
+    """Return a command with every ``--only SAMPLE/DYE`` as the config key that it stands for.
+
+    Raises
+    ------
+    ConfigError
+        The last one has no value.
+    """
+    kept: list[str] = []
+    only: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word == "--":
+            kept += [word, *rest]
+        elif word == ONLY:
+            only.append(next(rest, ""))
+        elif word.startswith(f"{ONLY}="):
+            only.append(word.partition("=")[2])
+        else:
+            kept.append(word)
+    if not only:
+        return kept
+    if "" in only:
+        raise ConfigError(f"{ONLY} needs a name, SAMPLE/DYE.")
+    return changed(kept, {"--config": ("only", json.dumps(only, ensure_ascii=False))})
 
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:

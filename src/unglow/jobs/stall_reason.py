@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from unglow.core.machine import mount_of, mounts
+from unglow.core.mounts import mount_of, mounts
 from unglow.core.process import PROC, Stat, read, thread_ids
 
 if TYPE_CHECKING:

@@ -38,6 +38,8 @@ GRACE_S = 5.0
 _IDLE_CPU_S = 0.1
 # More between two looks, s, is time that the machine has slept.
 _AWAKE_S = 2.0
+# Processes that end together with the job do so in this time, s.
+_DYING_S = 0.2
 _DUMP = signal.SIGUSR1
 _PR_SET_PDEATHSIG = 1
 
@@ -136,8 +138,10 @@ class Ending:
         Its exit status.
     peak_mb, cpu_s
         Largest resident set, MB, and time on processors, s, as the kernel counted them.
-    read, written
-        Bytes through read and write calls, as far as they were seen from outside.
+    moved
+        Bytes, as far as they were seen from outside; named as by `unglow.core.process.bytes_moved`.
+    others
+        Memory of each process of the job that has outlived it, MB.
     stalled_s
         Longest time that it did nothing, s; 0 if it never stalled.
     idle_s, waited
@@ -156,8 +160,8 @@ class Ending:
     code: int
     peak_mb: float
     cpu_s: float
-    read: int
-    written: int
+    moved: Mapping[str, int]
+    others: Sequence[float]
     stalled_s: float
     idle_s: float
     timed_out: bool
@@ -269,8 +273,13 @@ def watch(
         code=os.waitstatus_to_exitcode(status),
         peak_mb=max(taken.peak_mb, usage.ru_maxrss * 1024 / 1e6),
         cpu_s=usage.ru_utime + usage.ru_stime,
-        read=taken.read,
-        written=taken.written,
+        moved={
+            "bytes_read": taken.read,
+            "bytes_written": taken.written,
+            "disk_read": taken.disk_read,
+            "disk_written": taken.disk_written,
+        },
+        others=_outlived(sampler),
         stalled_s=idleness.stall.longest_s,
         idle_s=idleness.stall.idle_s,
         timed_out=timed_out,
@@ -307,6 +316,13 @@ def _end(pid: int, reading: int, said: bytearray) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def _outlived(sampler: Sampler) -> list[float]:
+    """Return the memory of each process that goes on without the job, MB."""
+    if sampler.others():
+        time.sleep(_DYING_S)
+    return sampler.others()
+
+
 def _parsed(said: bytearray) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(said)
@@ -322,17 +338,3 @@ def _kernel_kills(pid: int) -> Callable[[], int]:
     """
     group = cgroups.kills_file(pid)
     return process.machine_oom_kills if group is None else lambda: cgroups.kills(group) or 0
-
-
-def left_behind_mb(before: Mapping[str, float], after: Mapping[str, float]) -> float:
-    """Return the memory, MB, that the machine lost and that no living process holds.
-
-    Parameters
-    ----------
-    before, after
-        `meminfo_mb` before and after a job.
-    """
-    if not {"MemAvailable", "AnonPages"} <= before.keys() & after.keys():
-        return 0.0
-    lost = before["MemAvailable"] - after["MemAvailable"]
-    return max(0.0, lost - (after["AnonPages"] - before["AnonPages"]))

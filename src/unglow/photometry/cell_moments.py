@@ -7,7 +7,7 @@ in one order: how the image is cut into blocks cannot change a byte.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -127,6 +127,10 @@ class CellMoments(Saved):
             moments = _moments(planes[0], planes[1], self.tops)
             for name, values in zip(self.ARRAYS, moments, strict=True):
                 getattr(self, name)[begin:end, left:right] = values.reshape(grid)
+
+    def without(self, cells: NDArray[np.bool_]) -> CellMoments:
+        """Return the same moments without those of some cells, (ny, nx)."""
+        return replace(self, count=np.where(cells, np.float32(0), self.count))
 
     @property
     def centres_xy(self) -> Floats:

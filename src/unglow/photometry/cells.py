@@ -186,10 +186,22 @@ def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Flo
 def well_aligned(moments: CellMoments, transform: Transform) -> Flags:
     """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
     far = (_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
-    chosen = np.flatnonzero((moments.count == CELL**2) & ~far)
+    chosen = np.flatnonzero(_hold_image(moments) & ~far)
     thinned = np.zeros(moments.count.size, bool)
     thinned[chosen[:: max(1, -(-len(chosen) // MOST_GAIN))]] = True
     return thinned.reshape(moments.count.shape)
+
+
+def _hold_image(moments: CellMoments) -> Flags:
+    """Return the whole cells but for those all of whose px have the lowest value of an image.
+
+    These were not imaged, or not stored, or are cut off at 0.
+    """
+    there = moments.count == CELL**2
+    for mean, variance in ((moments.post, moments.post_var), (moments.pre, moments.pre_var)):
+        brighter = there & ((variance > 0) | (mean > np.nanmin(mean, initial=np.inf)))
+        there = brighter if brighter.any() else there  # of a flat image, all
+    return np.asarray(there)
 
 
 def _error_px(transform: Transform, xy: Floats) -> Floats:
@@ -211,7 +223,7 @@ def with_neighbours(moments: CellMoments, around: Floats) -> Flags:
     They are thinned out on the lattice.
     """
     known = np.isfinite(moments.gradient) & np.isfinite(around)
-    usable = np.asarray((moments.count == CELL**2) & known, bool)
+    usable = _hold_image(moments) & known
     step = 1
     while usable[::step, ::step].sum() > MOST_NOISE:
         step += 1

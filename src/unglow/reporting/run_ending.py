@@ -11,6 +11,8 @@ HOOKS = "UNGLOW_HOOKS"
 """Variable that is set where the Snakefile's hooks run, which set the exit status for failed pairs.
 
 Without them (`--no-hooks`, some modules) the job of the rule verdict fails instead."""
+INTERRUPTED = "Interrupted"
+"""The first word of what is said after Ctrl-C."""
 _ALLOW = "set allow_failed: true to end with exit status 0."
 
 
@@ -32,7 +34,7 @@ def closing_sentence(outcome: str | None, *, any_failed: bool, skipped: int) -> 
         Number of inputs that were skipped.
     """
     if outcome == "interrupted":
-        return "Interrupted. Finished jobs are kept: `unglow resume` continues."
+        return f"{INTERRUPTED}. Finished files are kept: the same command continues."
     if outcome == "failed":
         return (
             "A job failed; its error is above and in the report. Finished jobs are kept: fix the "

@@ -1,14 +1,14 @@
-"""Profiles of attempts in speedscope's format: how long each stack of calls was seen.
+"""Profiles of attempts in speedscope's format: how long each stack of calls was seen, and when.
 
 https://www.speedscope.app opens the files; their schema is
 https://www.speedscope.app/file-format-schema.json. Stacks are summed, so that a file is small
-however long the job was; they stand in the order in which they were first seen.
+however long the job was; they stand in the order in which they were first seen. When they were seen
+is in a key of our own, in equal bins of time.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,12 +16,13 @@ from unglow.core import files
 from unglow.telemetry.reading.parsing import moment, parsed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
 SUFFIX = ".speedscope.json"
-HZ = 100
-"""How often the stacks of a job are looked at, per s."""
+MOST_BINS = 200
+"""Bins of time that a profile has at most: where there are more, two become one."""
+# The first width of a bin, s.
+_BIN_S = 0.05
 
 
 class Frame(NamedTuple):
@@ -36,8 +37,57 @@ Stack = tuple[Frame, ...]
 """Calls, the outermost first."""
 
 
-def write_profile(path: Path, exporter: str, seconds: Mapping[Stack, float]) -> None:
-    """Write how long each stack was seen, s, summed over threads.
+class Profile:
+    """How long each stack was seen, s, summed over threads, in bins of time.
+
+    Attributes
+    ----------
+    bin_s
+        Width of a bin, s; 0 if it is not known when stacks were seen: all are in bin 0.
+    times
+        Seconds by stack, and by number of the bin.
+    """
+
+    def __init__(self, bin_s: float = _BIN_S) -> None:
+        self.bin_s = bin_s
+        self.times: dict[Stack, dict[int, float]] = {}
+
+    @property
+    def seconds(self) -> dict[Stack, float]:
+        """How long each stack was seen, s."""
+        return {stack: sum(bins.values()) for stack, bins in self.times.items()}
+
+    def add(self, stack: Stack, end: float, seconds: float) -> None:
+        """Add a stack that was seen for some seconds, up to ``end``, s since the attempt began."""
+        while self.bin_s and end >= MOST_BINS * self.bin_s:
+            self.merge_bins()
+        begin = max(0.0, end - seconds)
+        first, last = (int(t / self.bin_s) if self.bin_s else 0 for t in (begin, end))
+        if first == last:
+            self.put(stack, first, seconds)
+            return
+        rate = seconds / (end - begin)
+        for number in range(first, last + 1):
+            inside = min(end, (number + 1) * self.bin_s) - max(begin, number * self.bin_s)
+            if inside > 0:
+                self.put(stack, number, rate * inside)
+
+    def put(self, stack: Stack, number: int, seconds: float) -> None:
+        """Add seconds of a stack to a bin."""
+        bins = self.times.setdefault(stack, {})
+        bins[number] = bins.get(number, 0.0) + seconds
+
+    def merge_bins(self) -> None:
+        """Make one bin of each two."""
+        self.bin_s *= 2
+        times, self.times = self.times, {}
+        for stack, bins in times.items():
+            for number, seconds in bins.items():
+                self.put(stack, number // 2, seconds)
+
+
+def write_profile(path: Path, exporter: str, profile: Profile) -> None:
+    """Write how long each stack was seen, s, summed over threads, and when.
 
     Parameters
     ----------
@@ -45,7 +95,7 @@ def write_profile(path: Path, exporter: str, seconds: Mapping[Stack, float]) -> 
         The file, which is replaced.
     exporter
         What has taken the stacks.
-    seconds
+    profile
         The times.
 
     Raises
@@ -54,35 +104,46 @@ def write_profile(path: Path, exporter: str, seconds: Mapping[Stack, float]) -> 
         The file could not be written.
     """
     numbers: dict[Frame, int] = {}
-    samples = [[numbers.setdefault(f, len(numbers)) for f in stack] for stack in seconds]
-    weights = [round(s, 3) for s in seconds.values()]
-    profile = {"type": "sampled", "name": "all threads", "unit": "seconds", "startValue": 0}
-    profile |= {"endValue": round(sum(weights), 3), "samples": samples, "weights": weights}
+    samples = [[numbers.setdefault(f, len(numbers)) for f in stack] for stack in profile.times]
+    weights = [round(s, 3) for s in profile.seconds.values()]
+    summed = {"type": "sampled", "name": "all threads", "unit": "seconds", "startValue": 0}
+    summed |= {"endValue": round(sum(weights), 3), "samples": samples, "weights": weights}
+    bins = [[[n, round(s, 4)] for n, s in bins.items()] for bins in profile.times.values()]
     content = {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
         "exporter": exporter,
         "name": path.name.removesuffix(SUFFIX),
         "shared": {"frames": [f._replace(file=_short(f.file))._asdict() for f in numbers]},
-        "profiles": [profile],
+        "profiles": [summed],
+        "unglow": {"bin_s": profile.bin_s, "bins": bins},
     }
     files.write_text(path, json.dumps(content, separators=(",", ":")))
 
 
-def read_profile(path: Path) -> dict[Stack, float]:
-    """Read how long each stack was seen, s; nothing from a file that is missing or no profile."""
-    seconds: defaultdict[Stack, float] = defaultdict(float)
+def read_profile(path: Path) -> Profile:
+    """Read how long each stack was seen; nothing from a file that is missing or no profile."""
+    found = Profile(0.0)
     try:
         content = parsed(files.read_file(path))
         frames = [
             Frame(str(f["name"]), str(f["file"]), int(f["line"]))
             for f in content["shared"]["frames"]
         ]
-        for profile in content["profiles"]:
-            for stack, s in zip(profile["samples"], profile["weights"], strict=True):
-                seconds[tuple(frames[k] for k in stack)] += moment(s)
-    except (OSError, ValueError, TypeError, KeyError, IndexError):
-        return {}
-    return seconds
+        stacks = [
+            (tuple(frames[k] for k in stack), moment(s))
+            for one in content["profiles"]
+            for stack, s in zip(one["samples"], one["weights"], strict=True)
+        ]
+        timed = content.get("unglow", {})
+        found.bin_s = moment(timed.get("bin_s"))
+        # profiles of other programs, and of earlier versions, do not say when
+        binned = timed["bins"] if found.bin_s else [[[0, seconds]] for _, seconds in stacks]
+        for (stack, _), bins in zip(stacks, binned, strict=True):
+            for number, seconds in bins:
+                found.put(stack, min(int(moment(number)), MOST_BINS - 1), moment(seconds))
+    except (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError):
+        return Profile(0.0)
+    return found
 
 
 def _short(path: str) -> str:

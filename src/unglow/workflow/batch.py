@@ -41,6 +41,7 @@ from unglow.workflow.samples import (
     read_sheet,
     repeated_images,
 )
+from unglow.workflow.samples.chosen import chosen_keys
 from unglow.workflow.samples.naming import placeholder_in
 from unglow.workflow.slides import known_slides, refused_slides
 from unglow.workflow.variants import SECTIONS, variants, with_overrides
@@ -80,6 +81,8 @@ class Batch:
     refused: frozenset[str] = frozenset()
     """Slides whose subtraction was refused the last time: they have no corrected image."""
     _layouts: dict[tuple[str, ...], dict[str, StoreLayout]] = field(default_factory=dict)
+    chosen: frozenset[tuple[str, str]] | None = None
+    """Keys that the config key `only` names; None for all."""
     first_same: dict[tuple[str, ...], dict[str, str]] = field(default_factory=dict)
     """Of what `scale_methods` has compared: for each variant the first with the same result."""
     _settings: dict[tuple[str | None, ...], Settings] = field(default_factory=dict)
@@ -142,11 +145,14 @@ class Batch:
         for problem in unusable:
             pairs.pop((str(problem.sample), str(problem.dye)))
         problems += unusable
-        if not pairs and not slides:
+        every, chosen = {*pairs, *((name, "") for name in slides)}, None
+        if settings["only"] is not None:
+            chosen, problems = chosen_keys(settings["only"], every, problems)
+        if not (every if chosen is None else chosen):
             raise InputError(_nothing_to_do(source, problems))
         refused = refused_slides(base / settings["results"], slides)
         told = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
-        return cls(settings, pairs, *told)
+        return cls(settings, pairs, *told, chosen=chosen)
 
     @classmethod
     def without_images(cls, config: Mapping[str, Any]) -> Batch:
@@ -172,6 +178,15 @@ class Batch:
     @cached_property
     def keys(self) -> list[tuple[str, str]]:
         """What the run consists of: sample and dye of each pair, name and '' of each slide."""
+        return [key for key in self._all_keys if self.chosen is None or key in self.chosen]
+
+    @cached_property
+    def others(self) -> list[tuple[str, str]]:
+        """Pairs and slides that `only` leaves aside: what there is of them stays as it is."""
+        return [key for key in self._all_keys if self.chosen is not None and key not in self.chosen]
+
+    @property
+    def _all_keys(self) -> list[tuple[str, str]]:
         return [*self.pairs, *((name, "") for name in self.slides)]
 
     @cached_property

@@ -256,15 +256,17 @@ _COMPARED = {
 
 
 def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[str]:
-    """Return what the summary reads of all pairs: results, and the reviews that there are.
+    """Return what the summary reads of the pairs of a run: results, and the reviews there are.
 
     ``results`` is the directory that stands for the pattern of the results.
     """
-    made = sorted(file for key in batch.pairs for file in _summarized(batch, *key))
+    pairs = [key for key in batch.keys if key[1]]
+    made = sorted(file for key in pairs for file in _summarized(batch, *key))
     places = (file.removesuffix(_SEARCHED) for file in made if file.endswith(_SEARCHED))
     reviews = (f"{place}/{REVIEW}" for place in places)
     there = (path for path in reviews if Path(_filled(path, results)).is_file())
-    of_slides = (job for name in batch.slides for job in jobs_of_slide(batch, name))
+    slides = (name for name, dye in batch.keys if not dye)
+    of_slides = (job for name in slides for job in jobs_of_slide(batch, name))
     told = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
     return [*made, *there, *told]
 
@@ -293,9 +295,12 @@ def _summarized(batch: Batch, sample: str, dye: str) -> Iterator[str]:
 def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[str, Any]]:
     """Return an `Entry` of each variant of a pair; without wildcards of all, and of all slides.
 
-    ``logs`` is the directory of the logs.
+    Of pairs and slides that the run leaves aside, those that are finished. ``logs`` is the
+    directory of the logs.
     """
     entries = []
+    results = Path(batch.settings["results"])
+    others = {key for key in batch.others if key[1]}
     for sample, dye in [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs:
         for names in variants_of(batch, "detected", {"sample": sample, "dye": dye}):
             plan, transform, scale, detection = (
@@ -316,10 +321,15 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
                 control=batch.pairs[sample, dye].control,
                 groups=dict(batch.pairs[sample, dye].groups),
             )
-            entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
+            if (sample, dye) not in others or (results / detection).is_file():
+                entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
     if wildcards:
         return entries
-    slides = slide_markers(batch).items()
+    slides = [
+        (name, of)
+        for name, of in slide_markers(batch).items()
+        if (name, "") not in batch.others or (results / name / "subtraction.json").is_file()
+    ]
     return entries + [asdict(SlideEntry(name, of, f"{logs}/{name}")) for name, of in slides]
 
 

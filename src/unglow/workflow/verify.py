@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
 STORE = ".ome.zarr"
-_PICTURES = "report_files"
-_RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, multiqc.FOLDER, _PICTURES)
+_RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, multiqc.FOLDER)
 # What must be objects in the JSON of stages.
 _OBJECTS = {"plan.json": "images", "scale.json": "methods"}
 _AGAIN = "delete it and rerun the workflow to make it again"
@@ -48,7 +47,7 @@ _RESULT = re.compile(
         for file in (
             *(file for stage in STAGES.values() for file in stage.files),
             *(*CORRECTED.values(), "figures/{name}.png"),
-            *("groups.tsv", "report.html", f"{_PICTURES}/{{name}}.jpg"),
+            *("groups.tsv", "report.html"),
         )
     )
     + ")"
@@ -86,20 +85,18 @@ def is_slide(directory: Path) -> bool:
 
 
 def run_files(results: Path) -> list[Path]:
-    """Return the files of the run itself: tables, verdict, report with its pictures, digests."""
+    """Return the files of the run itself: tables, verdict, report, digests."""
     found = (
         *results.iterdir(),
         *(results / digests.FOLDER).glob("*"),
         *(results / multiqc.FOLDER).glob("*"),
-        *(results / _PICTURES).rglob("*"),
     )
     return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
 
 
 def is_of_report(path: Path, results: Path) -> bool:
     """Whether a file of the run itself belongs to its report, which `unglow report` writes."""
-    own = (results / "report.html", digests.list_of(results, "report"))
-    return path in own or path.is_relative_to(results / _PICTURES)
+    return path in (results / "report.html", digests.list_of(results, "report"))
 
 
 def contents(pair: Path) -> tuple[list[Path], list[Path]]:

@@ -65,6 +65,15 @@ def test_what_a_left_out_folder_is_called_moves_and_paints_nothing(here, capsys,
     assert "\x1b" not in "".join(lines) + capsys.readouterr().out
 
 
+def test_status_as_json(here, capsys):
+    assert main(["status", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["run"]) == (1, None)
+    (pair,) = found["pairs"]
+    assert (pair["sample"], pair["dye"]) == ("S1", "DAPI")
+    assert (pair["status"], pair["done"]) == ("waiting", 0)
+
+
 def test_survey_as_json(here, capsys):
     assert main(["survey", "raw", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

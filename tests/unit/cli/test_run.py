@@ -9,7 +9,7 @@ import pytest
 
 from unglow.cli import main
 from unglow.core import workflow_files
-from unglow.jobs.snakemake_command import STARTED, snakemake_words
+from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
 
 
 class BecameError(Exception):
@@ -38,8 +38,10 @@ def test_every_option_goes_to_snakemake_as_it_is(project, became):
     words = ["-n", "--config", "memory_per_job=500", "--", "results/summary.tsv"]
     start = [sys.executable, "-Pm", "snakemake", "-s", str(project / "Snakefile")]
     start += ["--workflow-profile", str(project / "profiles" / "default")]
-    assert became(*words) == [*start, *words]
-    assert became() == start
+    assert became(*words) == [*start, LOGGER, *words]
+    assert became() == [*start, LOGGER]
+    other = ["--logger", "rich"]
+    assert became(*other) == [*start, *other]
 
 
 @pytest.mark.parametrize("form", [["--workflow-profile", "{}"], ["--workflow-profile={}"]])
@@ -55,6 +57,14 @@ def test_profiles_of_unglow_are_known_by_name_and_others_left_alone(
     assert profile("mine") == "mine"
     (tmp_path / "serial").mkdir()
     assert profile("serial") == "serial"
+
+
+def test_pairs_become_a_key_of_the_configuration(became, capsys):
+    words = became("--only", "A/*", "-n", "--config", "results=out", "--only=B/X")
+    assert words[-4:] == ["-n", "--config", 'only=["A/*", "B/X"]', "results=out"]
+    assert became("-n", "--", "--only")[-2:] == ["--", "--only"]
+    assert main(["run", "--only"]) == 2
+    assert "--only needs a name" in capsys.readouterr().err
 
 
 def test_what_it_became_is_told_as_the_command_that_was_typed(became):

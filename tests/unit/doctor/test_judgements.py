@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.core.machine import Mount
+from unglow.core.mounts import Mount
 from unglow.doctor import installation, storage
 from unglow.doctor.installation import Level
 
@@ -87,12 +87,13 @@ def test_clocks_that_differ():
 
 
 def test_an_opencv_that_another_package_has_overwritten():
-    build = "  GUI:      QT5\n    Baseline:    SSE SSE2\n"
+    build = "  GUI:      QT5\n    Baseline:    SSE SSE2\n  Parallel framework:   pthreads\n"
     found = installation.judge_opencv("4.12.0", build, ["opencv-python"], "pip uninstall")
     assert found.level is WARNING
-    assert found.found.startswith("4.12.0, with windows (QT5); opencv-python overwrites")
+    assert found.found.startswith("4.12.0, with windows (QT5), parallel framework pthreads; opencv")
     plain = installation.judge_opencv("5", build.replace("QT5", "NONE"), [], "x")
-    assert (plain.level, plain.found) == (OK, "5, headless")
+    assert (plain.level, plain.found) == (OK, "5, headless, parallel framework pthreads")
+    assert installation.judge_opencv("5", "", [], "x").found.endswith("framework NONE")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from unglow.cli import main
 from unglow.core.windows import Window
 from unglow.export import images
 from unglow.export.images import write_fits, write_tiff
+from unglow.export.targets import names_at, names_of
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -134,6 +135,26 @@ def test_the_fits_header_tells_where_the_image_comes_from(store, tmp_path):
     assert "matrix = [[1.0, 0.0, 12.5]," in cards["HISTORY"]
     assert "The first row of the data is the TOP of the image" in cards["COMMENT"]
     assert not [key for key in cards if re.match(r"CRVAL|CTYPE|CD\d|WCS", key)]
+
+
+def test_an_export_says_which_pair_it_is_of(tmp_path):
+    place = tmp_path / "results" / "Rock7" / "SYTO9"
+    place.joinpath("model-affine", "difference").mkdir(parents=True)
+    (tmp_path / "results" / "telemetry").mkdir()
+    path = place / "model-affine" / "difference" / "linear.ome.zarr"
+    made = store_of(path, image_of((9, 9), "u1"))
+    names = names_at(made.path)
+    wildcards = {"dye": "SYTO9", "sample": "Rock7", "registration": "model-affine"}
+    assert names == names_of(wildcards | {"form": "fits"})
+    assert names_at(tmp_path / "a.ome.zarr") == {}
+    write_fits(made, tmp_path / "a.fits", names)
+    cards, _, _ = read_fits(tmp_path / "a.fits")
+    found = [cards[key] for key in ("SAMPLE", "DYE", "VARIANT")]
+    assert found == ["Rock7", "SYTO9", "model-affine"]
+    write_tiff(made, tmp_path / "a.tif", names)
+    with tifffile.TiffFile(tmp_path / "a.tif") as tiff:
+        assert "Rock7" in tiff.ome_metadata
+        assert "SYTO9" in tiff.ome_metadata
 
 
 def test_text_that_fits_does_not_allow_is_written_out(tmp_path):

@@ -10,6 +10,7 @@ import ast
 import hashlib
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -254,19 +255,56 @@ def test_peak_mb_only_grows():
     assert before <= after <= peak_mb()
 
 
+def test_a_process_that_outlives_a_job_is_recorded(tmp_path):
+    body = """
+        import subprocess, time
+        code = "import time; x = bytearray(b'1') * 30_000_000; time.sleep(4)"
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+        time.sleep(1)
+    """
+    run(tmp_path, body)
+    (record,) = records(tmp_path)
+    assert record["processes_left"] == 1
+    assert 30 < record["processes_left_mb"] < 200
+    assert record["files_before_mb"] >= 0
+    assert record["available_before_mb"] > 0
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no /dev/shm")
+def test_files_in_memory_that_a_job_leaves_are_recorded(tmp_path):
+    left = Path("/dev/shm") / f"unglow-test-{os.getpid()}"
+    try:
+        run(tmp_path, f"open({str(left)!r}, 'wb').write(bytes(30_000_000))")
+    finally:
+        left.unlink()
+    (record,) = records(tmp_path)
+    assert record["files_after_mb"] - record["files_before_mb"] == pytest.approx(30, abs=1)
+
+
 # ------------------------------------------------------------------------------------------ threads
 
 
 def test_libraries_get_one_thread_each_whatever_the_environment_says(tmp_path):
     body = """
         import numpy, os
-        print(os.environ["OMP_NUM_THREADS"],
-              os.environ["OPENBLAS_NUM_THREADS"], os.environ["OPENCV_FOR_THREADS_NUM"],
-              file=open("said", "w"))
+        names = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
+                 "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"]
+        print(*(os.environ[name] for name in names), file=open("said", "w"))
     """
     env = {"OMP_NUM_THREADS": "7", "OPENCV_FOR_THREADS_NUM": "2", "PATH": ""}
     done = run(tmp_path, body, env=env)
-    assert (tmp_path / "said").read_text().split() == ["1", "1", "1"], done.stderr
+    assert (tmp_path / "said").read_text().split() == ["1"] * 6, done.stderr
+
+
+def test_opencv_works_with_one_thread_in_a_job_and_its_record_says_so(tmp_path):
+    run(tmp_path, "import cv2; open('said', 'w').write(str(cv2.getNumThreads()))")
+    assert (tmp_path / "said").read_text() == "1"
+    assert records(tmp_path)[0]["opencv_threads"] == 1
+
+
+def test_a_job_without_opencv_says_nothing_of_it(tmp_path):
+    run(tmp_path, "pass")
+    assert "opencv_threads" not in records(tmp_path)[0]
 
 
 def test_blas_starts_no_threads(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from hanging_disk import hanging
 
 from unglow.core import process
-from unglow.core.machine import mount_of, mounts
+from unglow.core.mounts import mount_of, mounts
 from unglow.jobs import stall_reason as why
 from unglow.jobs.stall_reason import Look, look, reason
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from unglow.core.process import meminfo_mb
-from unglow.jobs.watchdog import Activity, Stall, Turn, left_behind_mb
+from unglow.jobs.watchdog import Activity, Stall, Turn
 
 WATCHED = """
 import json, os, sys, time
@@ -117,14 +117,6 @@ def test_little_work_is_no_stall_but_an_idle_event_loop_is(cpu_per_s, bytes_per_
     stall = Stall(after_s=60)
     told = [stall.sample(1.0, Activity(t * cpu_per_s, t * bytes_per_s)) for t in range(1, 90)]
     assert (Turn.STALLED in told) is stalls
-
-
-def test_memory_that_other_processes_hold_is_not_left_behind():
-    before = {"MemAvailable": 8000.0, "AnonPages": 1000.0}
-    after = {"MemAvailable": 7000.0, "AnonPages": 1900.0}
-    assert left_behind_mb(before, after) == 100
-    assert left_behind_mb(after, before) == 0
-    assert left_behind_mb({}, after) == 0
 
 
 def test_the_machine_tells_what_is_available():

@@ -22,6 +22,14 @@ def together(model):
     return sum(sum(a["ms"]) for a in model["attempts"]) / 1000
 
 
+def by_call(attempt):
+    """Milliseconds of an attempt in each call."""
+    found = {}
+    for node, ms in zip(attempt["node"], attempt["ms"], strict=True):
+        found[node] = found.get(node, 0) + ms
+    return found
+
+
 @pytest.fixture
 def made(tmp_path):
     made = Made(tmp_path / "results")
@@ -36,15 +44,20 @@ def test_attempts_share_a_tree_and_waiting_is_left_out(made):
     profile(first, {(MAIN, FIT): 0.5, (MAIN,): 0.25, (MAIN, waiting): 9.0})
     profile(second, {(MAIN, SAVE): 1.0, (MAIN, FIT): 1.0})
     told = flames(made)
-    assert told == {
-        "frames": [list(MAIN), list(FIT), list(SAVE)],
-        "in": [0, 1, 1],
-        "frame": [0, 1, 2],
-        "attempts": [
-            {"attempt": "s1/DAPI/register/1", "node": [2, 1], "ms": [500, 250]},
-            {"attempt": "s1/DAPI/align/1", "node": [3, 2], "ms": [1000, 1000]},
-        ],
-    }
+    assert told["frames"] == [list(MAIN), list(FIT), list(SAVE)]
+    assert (told["in"], told["frame"]) == ([0, 1, 1], [0, 1, 2])
+    ids = [a["attempt"] for a in told["attempts"]]
+    assert ids == ["s1/DAPI/register/1", "s1/DAPI/align/1"]
+    assert list(map(by_call, told["attempts"])) == [{2: 500, 1: 250}, {3: 1000, 2: 1000}]
+
+
+def test_each_call_has_its_time_when_it_was_seen(made):
+    path = made.attempt("register", 2.0, end(1.0))
+    profile(path, {(MAIN, FIT): 0.1, (MAIN, SAVE): 0.05})
+    (told,) = flames(made)["attempts"]
+    rows = list(zip(told["node"], told["bin"], told["ms"], strict=True))
+    assert told["bin_s"] == 0.05
+    assert rows == [(2, 0, 50), (2, 1, 50), (3, 2, 50)]
 
 
 def test_only_the_last_run_is_told_and_nothing_without_profiles(made):
@@ -70,8 +83,7 @@ def test_copies_of_a_script_are_one_and_the_inside_of_import_is_left_out(made):
     told = flames(made)
     assert [file for _, file, _ in told["frames"]] == ["scripts/scale.py", "zarr.py"]
     assert told["in"] == [0, 1]
-    assert [a["node"] for a in told["attempts"]] == [[2, 1], [2, 1]]
-    assert [a["ms"] for a in told["attempts"]] == [[10, 20], [10, 20]]
+    assert list(map(by_call, told["attempts"])) == [{2: 10, 1: 20}] * 2
 
 
 def test_calls_too_short_to_be_seen_go_to_their_callers(made):
@@ -80,7 +92,7 @@ def test_calls_too_short_to_be_seen_go_to_their_callers(made):
     told = flames(made)
     assert told["in"] == [0, 1]
     (attempt,) = told["attempts"]
-    assert (attempt["node"], attempt["ms"]) == ([2, 1, 0], [40000, 30, 20])
+    assert by_call(attempt) == {2: 40000, 1: 30, 0: 20}
 
 
 def test_many_attempts_are_small_and_nothing_of_their_time_is_lost(made):

@@ -304,16 +304,16 @@ def test_events_are_told_once_and_in_order(made):
     going_on(made)
     failed = (
         "needs more memory than the 400 MB that were declared for it. "
-        "What helps: snakemake --set-resources register:mem_mb=650"
+        "(log: logs/s1/DAPI/register.log) Try: snakemake --set-resources register:mem_mb=650"
     )
     assert events.lines(watched.history(elsewhere())) == [
         "14:13:20 b[1mold: run of 5 jobs on node7",
-        "14:13:21 b[1mold: plan s1 DAPI begins",
-        "14:13:23 b[1mold: plan s1 DAPI ended well after 2 s, peak 60 MB of 400 MB declared",
-        "14:13:26 b[1mold: register s1 DAPI begins",
         f"14:14:04 b[1mold: register s1 DAPI: memory: {failed}",
-        "14:14:10 b[1mold: register s1 DAPI (attempt 2) begins",
     ]
+    row = {"sample": "s1", "dye": "DAPI", "status": "suspect", "candidates": 3, "reasons": "A. B."}
+    other = row | {"sample": "s2"}  # done in an earlier run
+    (line,) = events.lines(watched.history(elsewhere()), [row, other])
+    assert line.endswith(" b[1mold: s1 DAPI: suspect, 3 candidates. A.")
     assert events.lines(watched.history(elsewhere())) == []
     (path,) = (made.results / "telemetry" / "runs").glob("*-99.jsonl")
     with path.open("a") as stream:

@@ -3,9 +3,7 @@
 import base64
 import csv
 import gzip
-import html
 import json
-import os
 import re
 from pathlib import Path
 
@@ -17,12 +15,11 @@ from made_telemetry import WALL, Made, end, job, many, sample, state
 
 from unglow.cli import main
 from unglow.core.errors import InputError
-from unglow.io.zarr import StoreWriter, plan_layout
 from unglow.reporting.html import curves
 from unglow.reporting.html.page import as_json, embedded, page
-from unglow.reporting.html.report import NAME, PACKED_PAIRS, read_model, write_report
+from unglow.reporting.html.report import NAME, read_model, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, side_by_side
-from unglow.reporting.html.thumbnails import THUMB_PX, large_px, packed_pictures, pictures_beside
+from unglow.reporting.html.thumbnails import Sizes, packed_pictures
 from unglow.telemetry.reading.follower import Follower
 
 DONE = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
@@ -168,88 +165,56 @@ def size_of(coded):
 def test_figures_are_made_small_and_name_their_files(tmp_path):
     figures = tmp_path / "s1" / "DAPI" / "figures"
     figures.mkdir(parents=True)
-    cv2.imwrite(str(figures / "registration.png"), np.full((1000, 2000, 3), 90, np.uint8))
+    for name in ("registration", "difference"):
+        cv2.imwrite(str(figures / f"{name}.png"), np.full((1000, 2000, 3), 90, np.uint8))
     (figures / "gallery.png").write_text("damaged")
     row = {"sample": "s1", "dye": "DAPI", "status": "ok"}
-    ((picture, gallery),) = packed_pictures(tmp_path, [row])
+    ((gallery, picture, link),) = packed_pictures(tmp_path, [row])
     assert (picture.name, picture.file) == ("registration", "s1/DAPI/figures/registration.png")
-    assert (gallery.small, gallery.problem[:12]) == ("", "No gallery: ")
+    assert (link.image, link.file) == ("", "s1/DAPI/figures/difference.png")
+    assert (gallery.image, gallery.problem[:12]) == ("", "No gallery: ")
     assert "gallery.png is damaged" in gallery.problem
     (figures / "gallery.png").unlink()
-    assert size_of(picture.small) == (THUMB_PX // 2, THUMB_PX)
-    assert size_of(picture.large) == (500, 1000)
+    assert size_of(picture.image) == (500, 1000)
     assert packed_pictures(tmp_path, [row | {"status": "failed"}]) == [[]]
-    assert [large_px(n) for n in (1, 12, 13, 1000)] == [1000, 1000, 640, 0]
     elsewhere = tmp_path / "mail"
-    ((seen,),) = packed_pictures(tmp_path, [row], elsewhere)
+    ((seen, _),) = packed_pictures(tmp_path, [row], elsewhere)
     assert seen.file == "../s1/DAPI/figures/registration.png"
+    ((seen, _),) = packed_pictures(tmp_path, [row], sizes=Sizes.of(100))
+    assert (seen.image, seen.file) == ("", "s1/DAPI/figures/registration.png")
 
 
-def store(path, image):
-    layout = plan_layout(image.shape, image.dtype.name)
-    with StoreWriter(path, layout, name="x", pixel_size_um=None, attributes={}) as writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
+def test_the_difference_is_500_px_or_more_up_to_30_pairs_and_always_there():
+    assert [Sizes.of(n).difference >= 500 for n in (1, 30, 31)] == [True, True, False]
+    assert Sizes.of(1000).difference > 0
 
 
-def test_overviews_beside_a_page_are_drawn_again_only_if_their_store_is_newer(tmp_path):
-    pair = tmp_path / "s 1" / "DAPI"
-    store(pair / "post.ome.zarr", np.arange(128 * 128, dtype=np.uint16).reshape(128, 128))
-    figures = pair / "figures"
-    figures.mkdir()
-    cv2.imwrite(str(figures / "gallery.png"), np.zeros((9, 9, 3), np.uint8))
-    row = {"sample": "s 1", "dye": "DAPI", "status": "ok"}
-    page_file = tmp_path / "report.html"
-    ((post, gallery),) = pictures_beside(tmp_path, [row], page_file)
-    assert (post.name, post.beside) == ("post", "report_files/s 1/DAPI/post.jpg")
-    assert (gallery.name, gallery.beside) == ("gallery", "s 1/DAPI/figures/gallery.png")
-    drawn = tmp_path / post.beside
-    assert cv2.imread(str(drawn)).shape[:2] == (128, 128)
-    drawn.write_bytes(b"as before")
-    assert pictures_beside(tmp_path, [row], page_file) == [[post, gallery]]
-    assert drawn.read_bytes() == b"as before"
-    os.utime(drawn, (1, 1))
-    pictures_beside(tmp_path, [row], page_file)
-    assert cv2.imread(str(drawn)) is not None
-
-
-def test_a_difference_that_is_computed_has_a_picture_as_well(tmp_path):
+def test_a_difference_comes_first_and_is_computed_if_it_is_not_stored(tmp_path):
     pair = tmp_path / "A" / "D"
     made_pair(pair)
-    scale = json.loads((pair / "scale.json").read_text())
-    (pair / "scale.json").write_text(json.dumps(scale | {"default": "moffat"}))
-    row = {"sample": "A", "dye": "D", "status": "ok", "method": "moffat"}
-    names = ["post", "pre as it came", "aligned pre", "difference"]
-    page_file = tmp_path / "report.html"
-    for _ in range(2):
-        (pictures,) = pictures_beside(tmp_path, [row], page_file)
+    names = ["difference", "post", "aligned pre", "unaligned pre"]
+    for method in ("linear", "moffat"):
+        scale = json.loads((pair / "scale.json").read_text())
+        (pair / "scale.json").write_text(json.dumps(scale | {"default": method}))
+        row = {"sample": "A", "dye": "D", "status": "ok", "method": method}
+        (pictures,) = packed_pictures(tmp_path, [row])
         assert [p.name for p in pictures] == names
-    drawn = tmp_path / pictures[-1].beside
-    os.utime(drawn, (1, 1))  # older than scale.json
-    pictures_beside(tmp_path, [row], page_file)
-    assert drawn.stat().st_mtime > 1
+        assert all(p.image for p in pictures)
+    (few,) = packed_pictures(tmp_path, [row], sizes=Sizes.of(500))
+    assert [p.name for p in few] == names[:1]
 
 
 def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):
     pair = tmp_path / "A" / "D"
     made_pair(pair)
     row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
-    page_file = tmp_path / "report.html"
-    pictures_beside(tmp_path, [row], page_file)
     (pair / "aligned_pre.ome.zarr" / "zarr.json").write_text("[]")
     hostile = {"sample": "A\0", "dye": "D", "status": "ok"}
-    for draw in (
-        lambda: packed_pictures(tmp_path, [hostile, row]),
-        lambda: pictures_beside(tmp_path, [hostile, row], page_file),
-    ):
-        bad, pictures = draw()
-        assert all(p.problem for p in bad)
-        assert [(p.name, bool(p.problem)) for p in pictures] == [
-            *(("post", False), ("pre as it came", False), ("aligned pre", True)),
-            ("difference", False),
-        ]
-        assert pictures[2].beside == ""  # not that of before
+    bad, pictures = packed_pictures(tmp_path, [hostile, row])
+    assert all(p.problem for p in bad)
+    assert [(p.name, bool(p.problem)) for p in pictures] == [
+        *(("difference", False), ("post", False), ("aligned pre", True), ("unaligned pre", False)),
+    ]
     assert "report, A D: No aligned pre: " in caplog.text
 
 
@@ -282,25 +247,6 @@ def test_a_report_that_fails_is_a_sentence_and_not_an_exit_status_of_0(
     assert main(["report", str(tmp_path)]) != 0
     said = capsys.readouterr().err
     assert said.startswith(f"unglow report: {tmp_path / NAME} could not be written (KeyError: ")
-
-
-def test_pictures_are_packed_while_pairs_are_few_or_somebody_asks(made):
-    def policy(**asked):
-        text = write_report(made.results, **asked).read_text()
-        return re.search(r"img-src ([^;]*);", html.unescape(text))[1]
-
-    names = [f"s{n}" for n in range(PACKED_PAIRS)]
-    summary(
-        made.results, *({"sample": n, "dye": "D", "status": "ok", "reasons": ""} for n in names)
-    )
-    assert policy() == "data:"
-    assert policy(pictures="beside") == "data: 'self' file:"
-    names.append("one more")
-    summary(
-        made.results, *({"sample": n, "dye": "D", "status": "ok", "reasons": ""} for n in names)
-    )
-    assert policy() == "data: 'self' file:"
-    assert policy(pictures="packed") == "data:"
 
 
 def test_pairs_are_told_with_what_they_took_and_what_is_unlike_the_others(made):
@@ -403,5 +349,5 @@ def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path, capsys):
     assert [n.name for n in runs_of(made.results.parent)] == names
     assert main(["compare", str(files[0])]) == 2
     assert "holds one run only" in capsys.readouterr().err
-    with pytest.raises(InputError, match="holds no telemetry of a run"):
+    with pytest.raises(InputError, match="no record of a run"):
         runs_of(tmp_path)

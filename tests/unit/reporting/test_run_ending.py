@@ -15,7 +15,12 @@ from unglow.reporting.run_ending import closing_sentence, has_failures
         ("ok", True, 7, "All other results are complete. Fix what is named above and run again"),
         (None, True, 0, "set allow_failed: true to end with exit status 0."),
         ("failed", False, 3, "A job failed; its error is above and in the report."),
-        ("interrupted", True, 3, "Interrupted. Finished jobs are kept: `unglow resume` continues."),
+        (
+            "interrupted",
+            True,
+            3,
+            "Interrupted. Finished files are kept: the same command continues.",
+        ),
     ],
 )
 def test_the_closing_sentence_says_what_to_do(outcome, failed, skipped, words):

@@ -10,7 +10,7 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 from unglow.cli.directories import named
 from unglow.cli.status import what_next
 from unglow.reporting.html.page_model import build
-from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.pair_rows import rows_of
 from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.run_view import Watched
 from unglow.telemetry.reading.outcomes import Machine

@@ -97,26 +97,12 @@ def test_attempts_of_a_run_whose_file_is_gone_belong_to_no_other(made):
     assert (with_nothing.attempts, alone.run.id) == ((), UNRECORDED)
 
 
-def test_attempts_of_earlier_versions_belong_to_the_run_in_which_they_began(made):
+def test_attempts_that_name_no_run_belong_to_none(made):
     made.run(DONE, start=0)
-    made.run(DONE, start=500, pid=98)
-    made.attempt("plan", 3, end(1.0))
-    made.attempt("plan", 510, end(1.0))
-    made.attempt("plan", 300, end(1.0))
-    first, alone, second = history(made).runs
-    assert [a.start for a in first.attempts] == [3.0]
+    made.attempt("plan", 3, end(1.0), run=None)
+    with_nothing, alone = history(made).runs
+    assert with_nothing.attempts == ()
     assert (alone.run.id, [a.start for a in alone.attempts]) == (UNRECORDED, [0.0])
-    assert [a.start for a in second.attempts] == [10.0]
-
-
-def test_of_two_runs_at_a_time_the_one_that_has_the_job_gets_the_attempt(made):
-    made.run(job(0.0, 1, "plan", sample="s1"), DONE, start=0)
-    made.run(job(0.0, 1, "plan", sample="s2"), DONE, start=1, pid=98)
-    made.attempt("plan", 3, end(1.0), sample="s1")
-    made.attempt("plan", 4, end(1.0), sample="s2")
-    first, second = history(made).runs
-    assert [a.attempt.wildcards["sample"] for a in first.attempts] == ["s1"]
-    assert [a.attempt.wildcards["sample"] for a in second.attempts] == ["s2"]
 
 
 def test_slots_are_the_lowest_rows_that_are_free(made):

@@ -64,8 +64,30 @@ def test_a_row_has_the_columns_that_the_head_of_the_file_names(proc):
     assert row[:4] == [0.123, 1024.0, 512.0, 1.5]
     assert COLUMNS[4:] == (
         *("read", "written", "threads", "processes", "state", "peak", "available"),
+        *("file", "shmem", "swap", "runnable"),
     )
-    assert row[4:] == [7, 8, 3, 1, "S", 2048.0, 5120]
+    assert row[4:] == [7, 8, 3, 1, "S", 2048.0, 5120, None, None, None, 0]
+
+
+def test_parts_of_memory_and_bytes_of_disks_are_summed_and_runnable_threads_counted(proc):
+    for pid, children in ((10, "11"), (11, "")):
+        process(proc, pid, children=children, rss=1000)
+        with (proc / str(pid) / "status").open("a") as status:
+            status.write(
+                "RssAnon:\t 700 kB\nRssFile:\t 200 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n"
+            )
+        (proc / str(pid) / "io").write_text("rchar: 9\nwchar: 8\nread_bytes: 7\nwrite_bytes: 6\n")
+        for thread, state in ((pid, "S"), (pid + 100, "R")):
+            task = proc / str(pid) / "task" / str(thread)
+            task.mkdir(exist_ok=True)
+            (task / "stat").write_text(f"{thread} (a) b) {state} 1 1")
+    taken = Sampler(10, str(proc)).take()
+    kib = 1024 / 1e6
+    assert [taken.file_mb, taken.shmem_mb, taken.swap_mb] == pytest.approx(
+        [400 * kib, 200 * kib, 100 * kib]
+    )
+    assert (taken.read, taken.disk_read, taken.disk_written) == (18, 14, 12)
+    assert taken.runnable == 2
 
 
 def test_the_proportional_set_is_taken_once_a_second(proc, monkeypatch):

@@ -16,20 +16,35 @@ from unglow.jobs import watchdog
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.attempt import Attempt
 from unglow.telemetry.recording.process_sampler import Sample
-from unglow.telemetry.recording.py_spy import seconds_of
-from unglow.telemetry.speedscope import SUFFIX, Frame, read_profile
+from unglow.telemetry.speedscope import SUFFIX, Frame, Profile, read_profile
 
 
-def test_lines_of_py_spy_become_seconds_of_stacks():
-    lines = """<module> (/a/f.py:1);Event.wait (/lib/threading.py:640) 12
-<module> (/a/f.py:1);fit (/a/my (own) f.py:20) 3
+def event(edge, ms, name, thread=1):
+    args = {"filename": "/a/my (own) f.py", "line": 20}
+    return {"args": args, "name": name, "ph": edge, "pid": 7, "tid": thread, "ts": 1000 * ms}
 
-torn"""
-    main = Frame("<module>", "/a/f.py", 1)
-    assert seconds_of(lines) == {
-        (main, Frame("Event.wait", "/lib/threading.py", 640)): 0.12,
-        (main, Frame("fit", "/a/my (own) f.py", 20)): 0.03,
-    }
+
+def test_a_trace_of_py_spy_becomes_seconds_of_stacks_and_when():
+    events = [
+        *(event("B", 100, "main"), event("B", 100, "fit"), event("B", 150, "spin", thread=2)),
+        *(event("E", 190, "fit"), event("E", 200, "main"), event("E", 160, "spin", thread=2)),
+    ]
+    profile = Profile()
+    py_spy.add_trace(profile, json.dumps(events).encode(), 10.0)
+    names = {tuple(f.name for f in stack): stack for stack in profile.times}
+    assert profile.seconds == pytest.approx(
+        {names["main", "fit"]: 0.09, names["main",]: 0.01, names["spin",]: 0.01}
+    )
+    assert names["main",][0] == Frame("main", "/a/my (own) f.py", 20)
+    assert profile.bin_s == 0.1  # 10.2 s do not fit into 200 bins of 0.05 s
+    assert set(profile.times[names["main", "fit"]]) == {100, 101}
+
+
+@pytest.mark.parametrize("torn", [b"", b'[{"ts": 5', b"{}", b'[{"ts": 1, "tid": 2}]', b"[[1]]"])
+def test_a_trace_that_is_torn_adds_nothing(torn):
+    profile = Profile()
+    py_spy.add_trace(profile, torn, 0.0)
+    assert profile.times == {}
 
 
 def test_without_py_spy_a_thread_of_the_job_does_it(tmp_path, monkeypatch, caplog):
@@ -74,7 +89,7 @@ def run(tmp_path, body, *, spy=None, during=lambda profiler: None, warnings=None
         os._exit(code)
     warn = pytest.fail if warnings is None else warnings.append
     program = spy or py_spy.program()[0]
-    profiler = py_spy.PySpy(path, str(program), pid, warn)
+    profiler = py_spy.PySpy(path, str(program), py_spy.Profiled(pid, time.monotonic(), 0.01), warn)
 
     def sample(_):
         profiler.look()
@@ -111,8 +126,8 @@ def spin(seconds):
 
 
 def took(path, name):
-    profile = read_profile(path)
-    return sum(s for stack, s in profile.items() if any(frame.name == name for frame in stack))
+    seconds = read_profile(path).seconds
+    return sum(s for stack, s in seconds.items() if any(frame.name == name for frame in stack))
 
 
 @pytest.mark.slow
@@ -128,7 +143,7 @@ def test_compiled_code_that_holds_the_lock_is_seen(tmp_path, may_attach):
     assert json.loads(path.read_text())["exporter"] == "py-spy"
     # a busy machine takes some tenths of a second to start py-spy; from inside it were 0.4 s
     assert 0.8 < took(path, "hold") < 2.3
-    held = next(f for stack in read_profile(path) for f in stack if f.name == "hold")
+    held = next(f for stack in read_profile(path).times for f in stack if f.name == "hold")
     assert held.line == hold.__code__.co_firstlineno
     assert held.file == "unit/telemetry/test_py_spy.py"
 

@@ -11,8 +11,14 @@ import weakref
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.telemetry.recording.stack_sampler import VARIABLE, StackSampler, wanted
-from unglow.telemetry.speedscope import Frame, read_profile, write_profile
+from unglow.telemetry.recording.stack_sampler import (
+    INTERVAL,
+    VARIABLE,
+    StackSampler,
+    interval_s,
+    wanted,
+)
+from unglow.telemetry.speedscope import MOST_BINS, Frame, Profile, read_profile, write_profile
 
 
 def spin(seconds):
@@ -26,11 +32,11 @@ def slow(seconds):
 
 
 def profiled(path, work):
-    sampler = StackSampler(path, pytest.fail)
+    sampler = StackSampler(path, time.monotonic(), pytest.fail)
     sampler.start()
     work()
     sampler.stop()
-    return read_profile(path)
+    return read_profile(path).seconds
 
 
 def took(profile, *names):
@@ -95,10 +101,10 @@ def test_what_functions_held_is_let_go_when_they_return(tmp_path):
 def test_a_job_that_is_killed_leaves_what_was_seen(tmp_path, monkeypatch):
     monkeypatch.setattr("unglow.telemetry.recording.stack_sampler._WRITE_S", 0.1)
     path = tmp_path / "a.json"
-    sampler = StackSampler(path, pytest.fail)
+    sampler = StackSampler(path, time.monotonic(), pytest.fail)
     sampler.start()
     end = time.monotonic() + 300
-    while not took(read_profile(path), "spin"):
+    while not took(read_profile(path).seconds, "spin"):
         assert time.monotonic() < end
         spin(0.05)
     sampler.stop()
@@ -107,7 +113,7 @@ def test_a_job_that_is_killed_leaves_what_was_seen(tmp_path, monkeypatch):
 def test_a_profile_that_cannot_be_written_is_told_and_harms_nothing(tmp_path):
     (tmp_path / "file").touch()
     warnings = []
-    sampler = StackSampler(tmp_path / "file" / "a.json", warnings.append)
+    sampler = StackSampler(tmp_path / "file" / "a.json", time.monotonic(), warnings.append)
     sampler.start()
     sampler.stop()
     (warning,) = warnings
@@ -117,7 +123,10 @@ def test_a_profile_that_cannot_be_written_is_told_and_harms_nothing(tmp_path):
 def test_a_profile_is_what_speedscope_reads(tmp_path):
     main, fit = Frame("main", "/home/me/env/a/b/f.py", 1), Frame("Model.fit", "g.py", 7)
     path = tmp_path / "a.speedscope.json"
-    write_profile(path, "unglow", {(main, fit): 0.5, (main,): 0.25})
+    profile = Profile(0.5)
+    profile.add((main, fit), 0.75, 0.5)
+    profile.add((main,), 1.0, 0.25)
+    write_profile(path, "unglow", profile)
     content = json.loads(path.read_text())
     assert content == {
         "$schema": "https://www.speedscope.app/file-format-schema.json",
@@ -140,9 +149,38 @@ def test_a_profile_is_what_speedscope_reads(tmp_path):
                 "weights": [0.5, 0.25],
             }
         ],
+        "unglow": {"bin_s": 0.5, "bins": [[[0, 0.25], [1, 0.25]], [[1, 0.25]]]},
     }
     short = main._replace(file="a/b/f.py")
-    assert read_profile(path) == {(short, fit): 0.5, (short,): 0.25}
+    assert read_profile(path).seconds == {(short, fit): 0.5, (short,): 0.25}
+    del content["unglow"]  # as other programs write it
+    path.write_text(json.dumps(content))
+    assert read_profile(path).seconds == {(short, fit): 0.5, (short,): 0.25}
+    assert read_profile(path).bin_s == 0
+
+
+def test_however_long_a_job_is_its_profile_has_few_bins():
+    stack, profile = (Frame("main", "f.py", 1),), Profile()
+    for n in range(2000):
+        profile.add(stack, n + 1.0, 1.0)
+    bins = profile.times[stack]
+    assert max(bins) < MOST_BINS
+    assert sum(bins.values()) == pytest.approx(2000)
+    assert all(s == pytest.approx(profile.bin_s) for n, s in bins.items() if n < max(bins))
+
+
+@pytest.mark.parametrize(("told", "s"), [("5", 0.005), ("0", 0.001), ("x", 0.01), ("1e9", 1.0)])
+def test_the_interval_is_that_of_the_variable_within_bounds(monkeypatch, told, s):
+    monkeypatch.setenv(INTERVAL, told)
+    assert interval_s() == s
+
+
+def test_stacks_are_looked_at_in_this_interval(tmp_path, monkeypatch):
+    monkeypatch.setenv(INTERVAL, "300")
+    looks = []
+    monkeypatch.setattr(StackSampler, "_take", lambda self, t, seconds: looks.append(seconds))
+    profiled(tmp_path / "a.json", lambda: time.sleep(1.0))
+    assert 2 <= len(looks) <= 3
 
 
 @pytest.mark.parametrize(
@@ -158,8 +196,8 @@ def test_a_profile_is_what_speedscope_reads(tmp_path):
 )
 def test_a_file_that_is_no_profile_holds_nothing(tmp_path, wrong):
     (tmp_path / "a.json").write_text(wrong)
-    assert not read_profile(tmp_path / "a.json")
-    assert not read_profile(tmp_path / "none.json")
+    assert not read_profile(tmp_path / "a.json").times
+    assert not read_profile(tmp_path / "none.json").times
 
 
 @pytest.mark.parametrize(
@@ -179,3 +217,7 @@ def test_a_rule_that_does_not_exist_is_refused():
     assert config.load({})["profile"] is False
     with pytest.raises(ConfigError, match="profile"):
         config.load({"profile": ["regster"]})
+    assert config.load({})["profile_interval_ms"] == 10
+    for wrong in (0, 1001, "fast"):
+        with pytest.raises(ConfigError, match="profile_interval_ms"):
+            config.load({"profile_interval_ms": wrong})

@@ -604,3 +604,33 @@ def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
     batch = Batch.load({}, work)
     known = names("B")
     assert demand_of(batch, stage, Wildcards(fromdict=known)) == demand_of(batch, stage, known)
+
+
+# ----------------------------------------------------------------------------- a part of the pairs
+
+
+def test_only_the_pairs_that_are_named_are_run_and_their_problems_told(tmp_path):
+    for sample, dye in (("Rock7", "A"), ("Rock7", "B"), ("Rock8", "A")):
+        add_pair(tmp_path, sample, dye)
+    add_pair(tmp_path, "Rock9", "A", pre=None)
+    batch = Batch.load({"only": ["Rock7/*"]}, tmp_path)
+    assert batch.keys == [("Rock7", "A"), ("Rock7", "B")]
+    assert batch.others == [("Rock8", "A")]
+    assert batch.problems == ()
+    assert {entry.names["sample"] for entry in entries_of(batch)} == {"Rock7"}
+    assert Batch.load({"only": ["Rock?/A"]}, tmp_path).keys == [("Rock7", "A"), ("Rock8", "A")]
+    assert len(Batch.load({"only": ["Rock8", "Rock9"]}, tmp_path).problems) == 1
+
+
+def test_a_map_may_come_from_a_pair_that_is_not_named(tmp_path):
+    add_pair(tmp_path, "S", "DAPI")
+    add_pair(tmp_path, "S", "FITC")
+    batch = Batch.load({"only": ["S/FITC"], "register": {"from": "DAPI"}}, tmp_path)
+    assert batch.keys == [("S", "FITC")]
+    assert batch.maps_from == {("S", "FITC"): "DAPI"}
+
+
+def test_a_name_that_matches_nothing_is_told_with_the_nearest(tmp_path):
+    add_pair(tmp_path, "Rock7")
+    with pytest.raises(InputError, match=r"'Rok7/\*' matches no pair.*Rock7/SYTO9"):
+        Batch.load({"only": ["Rok7/*"]}, tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 
 import numpy as np
@@ -490,6 +492,20 @@ def test_the_command_says_the_same_and_tells_by_its_exit_status(work, monkeypatc
     assert cli.main([*words[1:], "--config", "force_run=True"]) == 0
     assert cli.main(["preflight", "-n", "2", "--directory", str(work)]) == 0
     assert "18 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
+
+
+def test_the_command_as_json_with_other_settings(work, monkeypatch, capsys):
+    monkeypatch.chdir(work)
+    assert cli.main(["preflight", "-n", "2", "--only", "B/*", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["schema"], found["refused"], found["jobs"], found["cores"]) == (1, False, 10, 2)
+    assert {f["level"] for f in found["findings"]} == {"fine"}
+    rows = [(s["cores"], s["memory_per_job"], s["fits"]) for s in found["settings"]]
+    assert rows == [(1, 300, True), (1, 2000, True), (2, 300, True), (2, 2000, True)]
+    assert all(s["low"] < s["seconds"] < s["high"] for s in found["settings"])
+    assert [s["jobs_at_once"] for s in found["settings"]] == [1, 1, 2, 2]
+    assert cli.main(["preflight", "-n", "2", "--settings"]) == 0
+    assert len(re.findall(r"^ +[12] +(?:300|2000) MB", capsys.readouterr().out, re.MULTILINE)) == 4
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core import transfers
 from unglow.core.files import replacing
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
@@ -160,7 +161,10 @@ class OmeTiffSink:
             row, col = (start // (TILE << level) for start in (window.y0, window.x0))
             for part in grid((pixels.shape[0], pixels.shape[1]), (TILE, TILE)):
                 at = level, row + part.y0 // TILE, col + part.x0 // TILE
-                tiles.append((*at, encode_tile(pixels[part.slices])))
+                stored = encode_tile(pixels[part.slices])
+                encoded = pixels[part.slices].nbytes
+                transfers.count(self._path, written=len(stored), encoded=encoded)
+                tiles.append((*at, stored))
         return tiles
 
     @step("pyramid")
@@ -191,6 +195,7 @@ class OmeTiffSink:
 
         for table, part, stored in bounded_map(made, each, self._workers):
             self._tiff.append(table, part.y0 // TILE, part.x0 // TILE, stored)
+            transfers.count(self._path, written=len(stored))
 
     def _halved(self, above: TileTable, part: Window) -> bytes:
         """Return a tile of a level, made of those of the one above it."""

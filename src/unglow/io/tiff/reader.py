@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
+from unglow.core import transfers
 from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import rows_at_once
 from unglow.io.tiff.header import NONE
@@ -217,6 +218,7 @@ class TiffReader:
         width = row_bytes(stored.page, geometry)
         for row in range(first, last, self._step):
             rows = min(self._step, last - row)
+            transfers.count(stored.path, decoded=rows * width)
             # No name keeps the bytes of some rows while the next are read.
             yield (
                 row,
@@ -247,6 +249,7 @@ class TiffReader:
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):
                 rows = min(self._step, last - row)
+                transfers.count(stored.path, decoded=rows * width)
                 yield row, decode_rows(stored.page, geometry, stream.read(rows), rows)
             if stream.row == geometry.rows_of(index):
                 stream.finish()
@@ -274,12 +277,15 @@ class TiffReader:
         geometry, size = self._image.geometry, int(stored.counts[index])
         if stored.page.compression == NONE:
             size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
-        return decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
+        block = decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
+        transfers.count(stored.path, decoded=block.nbytes)
+        return block
 
     def _bytes(self, stored: StoredPage, index: int, offset: int, size: int) -> bytes:
         data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)
         if len(data) != size:
             raise ValueError(f"{size - len(data)} of its bytes are missing")
+        transfers.count(stored.path, read=size)
         return data
 
 

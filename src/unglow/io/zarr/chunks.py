@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core import transfers
 from unglow.core.errors import StoreError
 from unglow.core.files import open_file
 from unglow.core.windows import Window, cells
@@ -69,25 +70,31 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
         target = out[part.shift(-window.y0, -window.x0).slices]
         try:
             with open_file(root / key) as file:
-                _read_shard(file, layout, level, part, target)
+                stored = _read_shard(file, layout, level, part, target)
         except FileNotFoundError as error:
             raise StoreError(broken(root, key, "is missing")) from error
         except OSError as error:
             raise StoreError(broken(root, key, f"cannot be read ({error.strerror})")) from error
         except _ShardError as fault:
             raise StoreError(broken(root, key, str(fault))) from fault
+        transfers.count(root, read=stored[0], decoded=stored[1])
     return out
 
 
 def _read_shard(
     file: BinaryIO, layout: StoreLayout, level: int, part: Window, out: NDArray[Any]
-) -> None:
-    """Fill ``out`` with the part of an image that lies in a shard."""
+) -> tuple[int, int]:
+    """Fill ``out`` with the part of an image that lies in a shard.
+
+    Returns
+    -------
+    Bytes of the chunks that were read, as stored and decoded.
+    """
     rows, cols = layout.level_chunks(level)
     height, width = layout.level_shards(level)
     down, across = height // rows, width // cols
     index, end = _index(file, (down, across)), file.seek(0, os.SEEK_END)
-    dtype = np.dtype(layout.dtype).newbyteorder("<")
+    dtype, stored, decoded = np.dtype(layout.dtype).newbyteorder("<"), 0, 0
     for (row, col), section in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
@@ -95,8 +102,10 @@ def _read_shard(
         if offset + length > end:
             raise _ShardError("is cut short")
         chunk = np.frombuffer(_decoded(file, offset, length, rows * cols * dtype.itemsize), dtype)
+        stored, decoded = stored + length, decoded + chunk.nbytes
         within = section.shift(-row * rows, -col * cols)
         out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
+    return stored, decoded
 
 
 def _index(file: BinaryIO, chunks: tuple[int, int]) -> Index:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core import transfers
 from unglow.core.errors import StoreError
 from unglow.core.files import remedy
 from unglow.core.progress import progress, step
@@ -125,6 +126,7 @@ class ShardWriter:
             path.write_bytes(content)
         except OSError as error:
             raise self._failure(error) from error
+        transfers.count(self.path, written=len(content), encoded=block.nbytes)
         self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
     def _sibling(self, kind: str) -> Path:

@@ -6,7 +6,7 @@ The difference of a method is post - (gain * pre + offset); with a gain map see 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from unglow.core.progress import step
 from unglow.core.rounding import rounded
 from unglow.photometry.cells import Cells, well_aligned
 from unglow.photometry.gain import bright_field, linear, moffat, shading
+from unglow.photometry.gain.outlying import find_outlying_cells
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain.warnings import (
@@ -82,6 +83,11 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     failed, with a sentence, and another one becomes the default.
     """
     methods = {name: ESTIMATORS[name](evidence, settings) for name in settings.names}
+    if evidence.bins is not None and (line := methods.get("linear")) is not None and line.ok:
+        outlying = find_outlying_cells(evidence.bins, *_line_at_cells(evidence.bins, line))
+        rest = replace(evidence, bins=evidence.bins.without(outlying))
+        if outlying.any() and (again := _linear(rest, settings, int(outlying.sum()))).ok:
+            evidence, methods["linear"] = rest, again
     failed = {name: r.reason for name, r in methods.items() if r.reason is not None}
     reasons = [f"{name}: {reason}" for name, reason in failed.items()]
     good = [name for name, result in methods.items() if result.ok]
@@ -131,14 +137,7 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
     bins, transform = evidence.bins, evidence.transform
     if bins is None or transform is None or result.gain is None or result.offset is None:
         return []
-    gain: ArrayLike = result.gain
-    offset: ArrayLike = result.offset
-    if result.gain_map is not None:
-        light = result.gain_map.at(bins.centres_xy).reshape(bins.post.shape)
-        gain, offset = result.gain_map.line(light, result.gain, result.offset)
-    elif result.details.get("gain_map_refused") is not None:
-        # what is smooth is known to be left, and candidates are looked for above it
-        offset = result.offset + shading.local_level(bins, result.gain, result.offset)
+    gain, offset = _line_at_cells(bins, result)
     try:
         noise = fit_noise(
             bins, gain, offset, transform, integer=evidence.integer, blur=evidence.blur
@@ -149,14 +148,31 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
     return background_warnings(noise.model.spread)
 
 
-def _linear(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
+def _line_at_cells(bins: CellMoments, result: MethodResult) -> tuple[ArrayLike, ArrayLike]:
+    """Return gain and offset of a method at the cells, with all that is smooth in them."""
+    gain, offset = result.gain or 0.0, result.offset or 0.0
+    if result.gain_map is not None:
+        light = result.gain_map.at(bins.centres_xy).reshape(bins.post.shape)
+        return result.gain_map.line(light, gain, offset)
+    if result.details.get("gain_map_refused") is not None:
+        # what is smooth is known to be left, and candidates are looked for above it
+        return gain, offset + shading.local_level(bins, gain, offset)
+    return gain, offset
+
+
+def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> MethodResult:
+    """Fit the line; ``outlying`` cells were left out before."""
     stats, bins, transform = evidence.stats, evidence.bins, evidence.transform
     if stats.n["overlap"] == 0:
         return MethodResult.failed(_sentence(stats, ""))
     if bins is None or transform is None:
         return MethodResult.failed("no cells of pixels and no map of this pair are given.")
     cells = Cells.of(bins, well_aligned(bins, transform), transform, evidence.blur)
-    details: dict[str, Any] = {"pixels_overlap": stats.n["overlap"], "cells": len(cells)}
+    details: dict[str, Any] = {
+        "pixels_overlap": stats.n["overlap"],
+        "cells": len(cells),
+        "cells_outlying": outlying,
+    }
     limits = Limits(stats.lowest, *bins.tops, stats.grey_level)
     try:
         fit = linear.fit(cells, limits)

@@ -11,8 +11,7 @@ from unglow.core.rounding import estimate, number, percent, plus_minus
 from unglow.io.search_counts import GRID
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, bar
-from unglow.reporting.figures.difference import colours_of, draw_overview
-from unglow.reporting.figures.spoilt_places import draw_places
+from unglow.reporting.figures.difference import draw_overview
 from unglow.reporting.figures.style import (
     INK,
     PAPER,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 
     from unglow.io.candidates_csv import Candidates
     from unglow.io.search_counts import SearchCounts
-    from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.spoilt.saved_places import SavedPlace
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
@@ -62,10 +60,9 @@ def draw_candidates(
     candidates: Candidates,
     report: Mapping[str, Any],
     search_counts: SearchCounts,
-    histogram: DifferenceHistogram | None = None,
     *,
-    step: float = 1.0,
-    grey_level: float = 1.0,
+    background: NDArray[np.float32] | None = None,
+    step: int = 1,
     pixel_size_um: float | None = None,
     spoilt: Sequence[SavedPlace] = (),
     title: str = "Candidates",
@@ -82,12 +79,10 @@ def draw_candidates(
         Content of detection.json.
     search_counts
         Where was searched.
-    histogram
-        Of the whole difference at full resolution.
+    background
+        Overview of what was subtracted.
     step
         Level-0 px per overview px.
-    grey_level
-        Smallest step of the raw images.
     pixel_size_um
         Of level 0; None where it is not known.
     spoilt
@@ -98,11 +93,9 @@ def draw_candidates(
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
     what = "false candidate" if report["is_control"] else "candidate"
     figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), what)}")
-    colours = colours_of(diff_thumb, histogram, grey_level)
     fewer = len(best) < len(points)
     more = f" Circles: the {len(best):,} most significant." if fewer else ""
-    axes = draw_overview(figure, diff_thumb, colours, width=7.4, step=step, more=more)
-    draw_places(figure, axes, spoilt)
+    axes, _ = draw_overview(figure, diff_thumb, background, spoilt, width=7.4, step=step, more=more)
     _circles(figure, axes, points[best], fdr[best])
     scale_bar(axes, pixel_size_um)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)

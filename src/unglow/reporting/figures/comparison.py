@@ -10,7 +10,6 @@ import numpy as np
 
 from unglow.core.rounding import estimate, number, uncertainty
 from unglow.reporting.figures.canvas import DPI, Pixels, resized
-from unglow.reporting.figures.difference import compressed, knee_of, symmetric_limit
 from unglow.reporting.figures.style import (
     FAINT,
     INK,
@@ -113,7 +112,7 @@ def draw_comparison(
         _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
         label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
-    knee = max([knee_of(thumb, None, 1.0) for _, thumb in drawn], default=1.0)
+    knee = max([knee_of(thumb) for _, thumb in drawn], default=1.0)
     shown = [(n, compressed(thumb, knee)) for n, thumb in drawn]
     limit = max([symmetric_limit(values) for _, values in shown], default=1.0)
     if shown:
@@ -171,6 +170,23 @@ def _draw_difference(
     scale = DPI * min(side / cols, tall / rows)
     shown = resized(pixels, (round(rows * scale), round(cols * scale)))
     framed(figure, round(left * DPI), round(top * DPI), shown)
+
+
+def knee_of(difference: NDArray[np.float32]) -> float:
+    """Return where colours turn from linear to logarithmic: median |difference|, at least 1."""
+    values = np.abs(difference[np.isfinite(difference)])
+    return max(float(np.median(values)) if values.size else 0.0, 1.0)
+
+
+def compressed(difference: NDArray[np.float32], knee: float) -> NDArray[np.float32]:
+    """Return asinh(difference / knee): linear near zero, logarithmic far away; NaN stays NaN."""
+    return np.asarray(np.arcsinh(difference / np.float32(knee)), np.float32)
+
+
+def symmetric_limit(values: NDArray[np.float32]) -> float:
+    """Return the limit of the colours on both sides of zero: most values are below it."""
+    finite = np.abs(values[np.isfinite(values)])
+    return max(float(np.quantile(finite, 0.995)), 1.0) if finite.size else 1.0
 
 
 @styled

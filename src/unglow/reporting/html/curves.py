@@ -46,7 +46,8 @@ def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     -------
     ``hi`` and ``lo``, the largest and smallest memory in each bin, MB: resident of one process,
     with shared pages counted once of several, and in ``hi`` the true peak of a process; ``pss``,
-    the largest with shared pages counted once; ``cpu``, mean number of processors; ``io``, mean
+    the largest with shared pages counted once; ``private``, the largest of what is neither of files
+    nor shared; ``cpu``, mean number of processors; ``io``, mean
     MB/s read and written. None where a bin has no sample.
     """
     samples, seconds = attempt.samples, attempt.seconds
@@ -65,6 +66,7 @@ def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
         "hi": rounded(high, 1),
         "lo": rounded(low, 1),
         "pss": rounded(low_high(samples.t, samples.pss, edges)[1], 1),
+        "private": rounded(low_high(samples.t, samples.private, edges)[1], 1),
         "cpu": rounded(np.diff(_at(edges, samples.t, samples.cpu)) / width, 2),
         "io": rounded(np.diff(_at(edges, samples.t, moved)) / width / 1e6, 2),
     }

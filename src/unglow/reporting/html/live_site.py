@@ -18,7 +18,7 @@ from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
-from unglow.reporting.html.pair_rows import rows_of
+from unglow.reporting.pair_rows import rows_of
 from unglow.reporting.terminal.run_view import Watched, view_of
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.records import RUNNING
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
-    from unglow.reporting.html.pair_rows import Known
     from unglow.reporting.html.thumbnails import Picture
+    from unglow.reporting.pair_rows import Known
     from unglow.telemetry.reading.history import History
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.
@@ -104,15 +104,19 @@ class Source:
             history = self._history
         return None if history is None else flames_of(self.results, history, _FLAMES)
 
-    def pictures(self, pair: str) -> Sequence[Picture]:
-        """Return the pictures of a pair or slide, by its name on pages; none if there is none."""
-        from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
+    def pictures(self, pair: str, *, small: bool) -> Sequence[Picture]:
+        """Return the pictures of a pair or slide, by its name on pages; none if there is none.
+
+        ``small`` are few and small, as for a row of a table.
+        """
+        from unglow.reporting.html.thumbnails import Sizes, packed_pictures  # noqa: PLC0415 (OpenCV)
 
         _, model = self.model()
         slides = ({"sample": slide} for slide in model.get("slides", ()))
         rows = [row for row in (*model["pairs"], *slides) if name_of(row) == pair][:1]
         with self._drawing:
-            return [p for group in packed_pictures(self.results, rows) for p in group]
+            sizes = Sizes(320, 0, 0) if small else Sizes.of(1)
+            return [p for g in packed_pictures(self.results, rows, sizes=sizes) for p in g]
 
     def _look(self) -> None:
         began = time.monotonic()
@@ -215,7 +219,7 @@ class Site:
             case "flames":
                 return self.sources[n].flames
             case "pictures":
-                return partial(self.pictures, n, asked["pair"])
+                return partial(self.pictures, n, asked["pair"], small="small" in asked)
         raise KeyError(kind)
 
     def page(self, n: int) -> str:
@@ -229,9 +233,10 @@ class Site:
         """Return what has changed in the n-th directory after a state."""
         return {**self.sources[n].news(version), "places": self.places(n)}
 
-    def pictures(self, n: int, pair: str) -> list[dict[str, str]]:
+    def pictures(self, n: int, pair: str, *, small: bool) -> list[dict[str, str]]:
         """Return the pictures of a pair of the n-th directory; no figure itself is served."""
-        return [asdict(picture) | {"file": ""} for picture in self.sources[n].pictures(pair)]
+        found = self.sources[n].pictures(pair, small=small)
+        return [asdict(p) | {"file": ""} for p in found if p.image or p.problem]
 
     def places(self, shown: int) -> list[dict[str, Any]]:
         """Return names and states of all directories."""

@@ -1,8 +1,7 @@
 """One HTML file that needs nothing else: markup, style, scripts, model and pictures.
 
-Its content security policy forbids every request, and every script but its own; only pictures that
-lie beside it may be asked for, where there are too many pairs to pack them. Names and messages are
-data in it, never markup.
+Its content security policy forbids every request, and every script but its own. Names and messages
+are data in it, never markup.
 """
 
 from __future__ import annotations
@@ -57,22 +56,12 @@ def style(*, live: bool = False) -> str:
     return "\n".join(asset(name) for name in (*STYLES, *(LIVE_STYLES if live else ())))
 
 
-def policy(*, live: bool = False, beside: bool = False) -> str:
-    """Return the content security policy.
-
-    Parameters
-    ----------
-    live
-        Whether the page may ask the server that it came from for updates.
-    beside
-        Whether it may show pictures from where it came from itself. Browsers do not agree whether
-        files are of one origin: hence ``file:``, which means nothing to pages that are no files.
-    """
+def policy(*, live: bool = False) -> str:
+    """Return the content security policy; a live page may ask its own server for updates."""
     code, look = (_digest(text) for text in (script(live=live), style(live=live)))
     connect = "'self'" if live else "'none'"
-    images = "data: 'self' file:" if beside else "data:"
     return (
-        f"default-src 'none'; img-src {images}; connect-src {connect}; script-src '{code}'; "
+        f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
         f"style-src '{look}'; base-uri 'none'; form-action 'none'"
     )
 
@@ -86,7 +75,6 @@ def page(
     pictures: Sequence[Sequence[Picture]] = (),
     *,
     title: str = "unglow report",
-    beside: bool = False,
 ) -> str:
     """Return a page that shows a model.
 
@@ -99,18 +87,14 @@ def page(
         Those of each of the model's pairs.
     title
         Of the browser's window.
-    beside
-        Whether pictures lie beside the page.
     """
     live = bool(model.get("live"))
     parts = {
         "title": html.escape(title),
-        "policy": html.escape(policy(live=live, beside=beside)),
+        "policy": html.escape(policy(live=live)),
         "style": style(live=live),
         "model": embedded(model, "model"),
-        "pictures": embedded(
-            [[asdict(p) for p in g] for g in pictures], "pictures", plain=not beside
-        ),
+        "pictures": embedded([[asdict(p) for p in g] for g in pictures], "pictures", plain=True),
         "script": script(live=live),
     }
     text = asset("page.html")

@@ -17,9 +17,10 @@ from unglow.core.version import __version__
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
+from unglow.reporting.html.attempt_costs import costs_known
 from unglow.reporting.html.flame_graph import flames
-from unglow.reporting.html.pair_rows import costs_of
 from unglow.reporting.outliers import NUMBERS, outliers
+from unglow.reporting.pair_rows import costs_of
 from unglow.reporting.summary import read_summary
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
@@ -27,6 +28,7 @@ from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import machine_mb
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.rule_totals import by_rule, overhead
+from unglow.telemetry.reading.step_totals import by_step, steps_of
 from unglow.telemetry.reading.time_left import time_left
 
 if TYPE_CHECKING:
@@ -35,12 +37,13 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.reading.history import History, Placed, RunHistory
     from unglow.telemetry.reading.incidents import Incident
-    from unglow.telemetry.reading.records import Attempt
 
 SCHEMA = 1
 Model = dict[str, Any]
 # Bins of a curve over a whole run, and of one over a run that is not the one to be shown.
 _BINS, _FEW_BINS = 600, 150
+# Where there are so many attempts that their curves have no more bins, images are not listed.
+_FEW_POINTS = 30
 _ENVIRONMENT = (
     *("unglow", "snakemake", "python", "platform", "packages", "executor", "resources"),
     *("host", "user", "pid", "cores", "machine_mb", "cgroup_mb"),
@@ -162,7 +165,7 @@ def _run(history: History, h: RunHistory) -> Model:
         "shifts": dict(h.shifts),
         "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),
         "rules": [_with_rates(asdict(row), row.mb_per_s, row.cores) for row in by_rule(h.attempts)],
-        "steps": _steps(h),
+        "steps": [asdict(row) for row in by_step(h.attempts)],
         "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [{"t": m.t, "level": m.level, "text": m.text} for m in run.messages],
         "environment": {k: run.fields[k] for k in _ENVIRONMENT if run.fields.get(k) is not None},
@@ -242,27 +245,8 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "stalls": [[s.t, s.seconds, s.reason] for s in attempt.whole_stalls],
         "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),
+        **costs_known(attempt, images=bins > _FEW_POINTS),
     }
-
-
-def steps_of(attempt: Attempt) -> list[tuple[str, float, float, int]]:
-    """Return name, begin, end (s) and depth of the steps; one that did not end lasts to the end."""
-    return [
-        (s.name, s.begin, s.end if s.end is not None else max(s.begin, attempt.seconds), s.depth)
-        for s in attempt.steps
-    ]
-
-
-def _steps(h: RunHistory) -> list[Model]:
-    """Return the time of each step, s, over all attempts of a rule."""
-    sums: dict[tuple[str, str, int], list[float]] = {}
-    for a in h.attempts:
-        for name, begin, end, depth in steps_of(a.attempt):
-            sums.setdefault((a.attempt.rule, name, depth), []).append(end - begin)
-    return [
-        {"rule": rule, "name": name, "depth": depth, "count": len(took), "seconds": sum(took)}
-        for (rule, name, depth), took in sums.items()
-    ]
 
 
 def _incident(i: Incident) -> Model:

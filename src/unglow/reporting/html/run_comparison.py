@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +14,15 @@ from unglow.core.errors import InputError
 from unglow.core.version import __version__
 from unglow.reporting.html import curves
 from unglow.reporting.html.page_model import SCHEMA, Model
-from unglow.telemetry.attempt_files import RUNS
-from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
+from unglow.reporting.runs import largest, recorded_runs, results_at
+from unglow.telemetry.reading.history import UNRECORDED, declared_of_all, memory_of_all
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.rule_totals import RuleTally, by_rule, overhead
 from unglow.telemetry.recording.computing import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from unglow.comparison.results import Comparison
     from unglow.telemetry.reading.history import RunHistory
@@ -71,20 +70,10 @@ def runs_of(place: Path) -> list[Named]:
     InputError
         There is no telemetry of a run.
     """
-    wanted = None
-    results = place
-    if place.is_file() and place.parent.name == RUNS:
-        wanted, results = place.name.removesuffix(".jsonl"), place.parents[2]
-    elif not (place / "telemetry").is_dir() and (place / "results" / "telemetry").is_dir():
-        results = place / "results"
-    following = Follower(results)
-    following.poll()
-    runs = [h for h in History.of(following).runs if h.attempts and wanted in (None, h.run.id)]
+    runs = [h for h in recorded_runs(place) if h.attempts]
     if not runs:
-        raise InputError(
-            f"{place} holds no telemetry of a run; give results directories, or files of "
-            f"{Path('results', 'telemetry', RUNS)}."
-        )
+        raise InputError(f"{place} has the record of a run, but no job of it was tried.")
+    results = results_at(place)[0]
     name = results.absolute().parent.name if results.name == "results" else results.name
     return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in runs]
 
@@ -159,16 +148,6 @@ def _total(of: Callable[[RuleTally], float]) -> Callable[[RunHistory], float]:
     return lambda run: sum(of(row) for row in by_rule(run.attempts))
 
 
-def _peak_mb(run: RunHistory) -> float | None:
-    mb = memory_of_all(run.attempts)[1]
-    return float(mb.max()) if len(mb) else None
-
-
-def _declared_mb(run: RunHistory) -> float | None:
-    mb = declared_of_all(run.attempts)[1]
-    return float(mb.max()) if len(mb) else None
-
-
 def _took(key: str) -> Callable[[RunHistory], float | None]:
     def of(run: RunHistory) -> float | None:
         times = overhead(run)
@@ -193,8 +172,8 @@ _NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
     ("time", "s", lambda run: run.seconds),
     ("attempts", "", lambda run: len(run.attempts)),
     ("not ended well", "", _not_ended_well),
-    ("peak memory of all jobs", "MB", _peak_mb),
-    ("most declared at a time", "MB", _declared_mb),
+    ("peak memory of all jobs", "MB", lambda run: largest(memory_of_all(run.attempts)[1])),
+    ("most declared at a time", "MB", lambda run: largest(declared_of_all(run.attempts)[1])),
     ("processor time", "s", _total(lambda row: row.cpu_s)),
     ("processors at work", "share", _busy),
     ("time of all jobs", "s", _total(lambda row: row.seconds)),
@@ -267,6 +246,15 @@ def _results(comparison: Comparison) -> Model:
     }  # fmt: skip
 
 
+def _stages(h: RunHistory) -> list[tuple[str, float, float]]:
+    """Return when the first attempt of each rule began and the last ended, s, the first first."""
+    spans: dict[str, tuple[float, float]] = {}
+    for a in h.attempts:
+        begin, end = spans.get(a.attempt.rule, (a.start, a.end))
+        spans[a.attempt.rule] = min(begin, a.start), max(end, a.end)
+    return [(rule, *span) for rule, span in spans.items()]
+
+
 def _curves(named: Named) -> Model:
     h = named.history
     t, mb = memory_of_all(h.attempts)
@@ -276,6 +264,8 @@ def _curves(named: Named) -> Model:
     return {
         "name": named.name,
         "recorded": h.run.id != UNRECORDED,
+        "budget_mb": h.run.budget_mb,
+        "stages": _stages(h),
         "seconds": h.seconds,
         "hi": curves.rounded(curves.of_steps(t, mb, edges)[1], 1) if at is not None else None,
         "cpu": curves.rounded(curves.rates(h.attempts, edges)[0], 2),

@@ -1,8 +1,8 @@
-"""Small pictures of the results, as JPEG: what to look at first, without opening a file.
+"""Small pictures of the results for a page, as JPEG: what to look at first, without opening a file.
 
-Overviews are read from the coarse levels of the stores, figures are made smaller. They are packed
-into a page, or lie beside it: then figures are shown where they are, and an overview that is newer
-than its results is not drawn again. An error in one picture becomes a sentence on its card.
+Overviews are read from the coarse levels of the stores, figures are made smaller. They become
+smaller and fewer the more pairs a page has; figures that are not packed are links. An error in one
+picture becomes a sentence on its card.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import base64
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache, partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import cv2
 import numpy as np
 
 from unglow.core.archive import damaged
 from unglow.core.errors import describe
-from unglow.core.files import read_file, replacing
-from unglow.core.levels import LEVELS, RESULT_OF, name_of, place_of
+from unglow.core.files import read_file
+from unglow.core.levels import LEVELS, name_of, place_of
 from unglow.core.printable import harmless
+from unglow.io.candidates_csv import SHOWN, read_candidates
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
 from unglow.multiplexed.results import (
@@ -34,37 +34,34 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.photometry.difference import open_image
+from unglow.reporting.difference_picture import NoiseColours, hatched, spoilt_px
+from unglow.spoilt.saved_places import ARTEFACTS, read_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+
 log = logging.getLogger(__name__)
-THUMB_PX = 180
-LARGE_PX = 1000
-_QUALITY = 72
-# Up to so many pairs, large pictures have so many px.
-_SIZES = ((12, LARGE_PX), (40, 640), (120, 320))
-# Of smaller pictures than this, only the first figure is read; of the others there are links.
-_ALL_FIGURES_PX = 640
-# The file of a store that is written last.
-_ROOT = "zarr.json"
+_QUALITY = 76
+_SMALL_PX = 110
+# Rings around candidates: their radius, colour (BGR) and most of them.
+_RING_PX, _RING, _MOST_RINGS = 6, (190, 170, 60), 1000
+_IN_GALLERY = 24
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
-_GAMMA = 0.6
 _NO_DATA = (74, 66, 60)
-POST, PRE, ALIGNED, DIFFERENCE = "post", "pre as it came", "aligned pre", "difference"
+POST, PRE, ALIGNED, DIFFERENCE = "post", "unaligned pre", "aligned pre", "difference"
 BEFORE, AFTER, ALL_MARKERS = "before", "after", "all markers"
 # Figures with the names that a page gives them.
 _FIGURES = (
-    ("registration", "registration"),
-    ("gain", "ratio_histogram"),
-    ("candidates", "candidates"),
     ("gallery", "gallery"),
+    ("registration", "registration"),
+    ("candidates", "candidates"),
+    ("gain", "ratio_histogram"),
+    ("full difference", "difference"),
 )
-# Blue, green, red, as OpenCV has them.
-_BLUE, _ORANGE = (np.array(c, np.float32) for c in ((255, 182, 56), (31, 138, 255)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,31 +72,53 @@ class Picture:
     ----------
     name
         What it shows, in a word or two.
-    small, large
-        JPEG, base64; empty where there are too many pairs for them, or it lies beside the page.
+    image
+        JPEG, base64; empty where there are too many pairs for it.
+    small
+        JPEG for a row of a table, base64, in which the smallest spots are seen; empty but for the
+        main picture.
+    places
+        Of a difference: x and y (px of post) and signal-to-noise ratio of its candidates, the most
+        significant first, as many as the gallery has.
     file
-        The figure that it was made from, seen from the page; empty if there is none.
-    beside
-        Where the picture is, seen from the page; empty if it is packed.
+        The figure that shows this in full, seen from the page; empty if there is none.
     problem
         Why there is no picture, in a sentence; empty if there is one.
     """
 
     name: str
+    image: str = ""
     small: str = ""
-    large: str = ""
+    places: Sequence[tuple[float, float, float]] = ()
     file: str = ""
-    beside: str = ""
     problem: str = ""
 
 
-def large_px(pairs: int) -> int:
-    """Return how many px the longest side of a large picture may have, 0 for none."""
-    return next((px for most, px in _SIZES if pairs <= most), 0)
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How large the pictures of a pair are on a page, longest side in px; 0 for a link or none."""
+
+    difference: int
+    overviews: int
+    figures: int
+
+    @classmethod
+    def of(cls, pairs: int) -> Self:
+        """Return the sizes for so many pairs: a page of 500 stays below 25 MB."""
+        if pairs <= 12:
+            return cls(1000, 640, 1000)
+        if pairs <= 30:
+            return cls(640, 500, 640)
+        if pairs <= 120:
+            return cls(400, 400, 0)
+        return cls(320, 0, 0)
 
 
 def packed_pictures(
-    results: Path, rows: Sequence[Mapping[str, Any]], start: Path | None = None
+    results: Path,
+    rows: Sequence[Mapping[str, Any]],
+    start: Path | None = None,
+    sizes: Sizes | None = None,
 ) -> list[list[Picture]]:
     """Return the pictures of each row as they are packed into a page.
 
@@ -111,63 +130,24 @@ def packed_pictures(
         As in the summary.
     start
         The directory of the page; the results directory if None.
+    sizes
+        If None, those for so many rows.
     """
-    start = start or results
-    largest = large_px(len(rows))
+    chosen = sizes or Sizes.of(len(rows))
+
+    def pictures(row: Mapping[str, Any]) -> list[Picture]:
+        overviews = _overviews_of(results, row, chosen)
+        figures = _small_figures(results, row, chosen, start or results)
+        return [*_contain(row, "overviews", overviews), *_contain(row, "figures", figures)]
+
     with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
-        waiting = [
-            [
-                pool.submit(
-                    _contain, row, "overviews", partial(_overviews_of, results, row, largest)
-                ),
-                pool.submit(
-                    _contain, row, "figures", partial(_small_figures, results, row, largest, start)
-                ),
-            ]
-            for row in rows
-        ]
-        return [[p for done in group for p in done.result()] for group in waiting]
+        return list(pool.map(pictures, rows))
 
 
-def pictures_beside(
-    results: Path, rows: Sequence[Mapping[str, Any]], page: Path
-) -> list[list[Picture]]:
-    """Write the overviews of each row beside a page; return all pictures as the page names them.
-
-    Parameters
-    ----------
-    results
-        The results directory.
-    rows
-        As in the summary.
-    page
-        The file of the page; pictures of ``report.html`` are in ``report_files``.
-    """
-    place, start = page.with_name(f"{page.stem}_files"), page.parent
-
-    def overviews(row: Mapping[str, Any]) -> Iterator[Picture]:
-        for drawing in () if _of_slide(row) else _drawings(results, row, LARGE_PX):
-            path = place_of(place, row) / f"{drawing.name}.jpg"
-            yield from _contain(row, drawing.name, partial(_written, drawing, path, start))
-
-    def figures(row: Mapping[str, Any]) -> Iterator[Picture]:
-        for name, path in _figures(results, row):
-            yield Picture(name, beside=_seen_from(start, path))
-
-    def both(row: Mapping[str, Any]) -> list[Picture]:
-        parts = {"overviews": overviews, "figures": figures}
-        return [p for what, make in parts.items() for p in _contain(row, what, partial(make, row))]
-
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(both, rows))
-
-
-def _contain(
-    row: Mapping[str, Any], what: str, draw: Callable[[], Iterable[Picture]]
-) -> list[Picture]:
+def _contain(row: Mapping[str, Any], what: str, drawn: Iterable[Picture]) -> list[Picture]:
     """Return what is drawn; if that fails, a sentence in its place."""
     try:
-        return [*draw()]
+        return [*drawn]
     except Exception as error:  # noqa: BLE001 (a report with a gap is better than none)
         sentence = f"No {what}: {describe(error)}"
         log.warning("report, %s: %s", harmless(name_of(row)), sentence)
@@ -178,37 +158,28 @@ def _seen_from(start: Path, path: Path) -> str:
     return Path(os.path.relpath(path, start)).as_posix()
 
 
-def _overviews_of(results: Path, row: Mapping[str, Any], largest: int) -> Iterator[Picture]:
+def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterator[Picture]:
     if _of_slide(row):
         for name, image in _of_marker(results, row):
-            yield _picture(name, image, largest)
+            longest = sizes.difference if name == AFTER else sizes.overviews
+            if longest:
+                picture = _picture(name, image, longest)
+                yield replace(picture, small=_coded(image, _SMALL_PX)) if name == AFTER else picture
         return
-    for drawing in _drawings(results, row, largest or 2 * THUMB_PX):
-        yield from _contain(row, drawing.name, partial(_packed, drawing, largest))
-
-
-def _packed(drawing: _Drawing, largest: int) -> list[Picture]:
-    image = drawing.draw()
-    return [] if image is None else [_picture(drawing.name, image, largest)]
-
-
-def _written(drawing: _Drawing, path: Path, start: Path) -> list[Picture]:
-    """Write an overview unless there is one that is newer than its sources."""
-    newest = max(source.stat().st_mtime for source in drawing.sources)
-    if not path.is_file() or path.stat().st_mtime < newest:
-        image = drawing.draw()
-        if image is None:
-            return []
-        with replacing(path) as temporary:
-            temporary.write_bytes(_jpeg(_smaller(image, LARGE_PX)))
-    return [Picture(drawing.name, beside=_seen_from(start, path))]
+    shown = _Overviews(results, row)
+    if shown.is_there(DIFFERENCE):
+        yield from _contain(row, DIFFERENCE, shown.difference(sizes.difference))
+    for name in (POST, ALIGNED, PRE) if sizes.overviews else ():
+        if shown.is_there(name):
+            yield from _contain(row, name, shown.grey(name, sizes.overviews))
 
 
 def _small_figures(
-    results: Path, row: Mapping[str, Any], largest: int, start: Path
+    results: Path, row: Mapping[str, Any], sizes: Sizes, start: Path
 ) -> Iterator[Picture]:
     for name, path in _figures(results, row):
-        yield from _contain(row, name, partial(_figure, name, path, largest, start))
+        longest = 0 if name == _FIGURES[-1][0] else sizes.figures
+        yield from _contain(row, name, _figure(name, path, longest, start))
 
 
 def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
@@ -253,63 +224,103 @@ def _of_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDA
         yield AFTER, _grey(found.after, both)
 
 
-def _figure(name: str, path: Path, largest: int, start: Path) -> list[Picture]:
+def _figure(name: str, path: Path, longest: int, start: Path) -> Iterator[Picture]:
     file = _seen_from(start, path)
-    if largest < _ALL_FIGURES_PX and name != _FIGURES[0][0]:
-        return [Picture(name, file=file)]
+    if not longest:
+        yield Picture(name, file=file)
+        return
     content = np.frombuffer(read_file(path), np.uint8)
     figure = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     if figure is None:
         raise damaged(path)
-    return [_picture(name, np.asarray(figure, np.uint8), largest, file)]
+    yield _picture(name, np.asarray(figure, np.uint8), longest, file)
 
 
-@dataclass(frozen=True, slots=True)
-class _Drawing:
-    """An overview to be drawn: its name, files that decide when, and what draws it.
+class _Overviews:
+    """The overviews of a pair, in the frame of post, as far as there are results for them."""
 
-    ``draw`` returns None where there is nothing to draw.
-    """
+    def __init__(self, results: Path, row: Mapping[str, Any]) -> None:
+        images, registered, subtracted, detected = (
+            place_of(results, row, level)
+            for level in ("ingestion", "registration", "subtraction", "detection")
+        )
+        self._stores = {
+            POST: images / "post.ome.zarr",
+            PRE: images / "pre.ome.zarr",
+            ALIGNED: registered / "aligned_pre.ome.zarr",
+            DIFFERENCE: subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr",
+        }
+        self._scale, self._detected = subtracted / "scale.json", detected
 
-    name: str
-    sources: tuple[Path, ...]
-    draw: Callable[[], NDArray[np.uint8] | None]
+    def is_there(self, name: str) -> bool:
+        """Whether there are results to draw this from; a difference may be computed from others."""
+        wanted = [self._stores[POST], self._stores[name]]
+        if name == DIFFERENCE and not self._stores[name].is_dir():
+            wanted = [self._stores[POST], self._stores[ALIGNED], self._scale]
+        return all((path / "zarr.json").is_file() or path.is_file() for path in wanted)
 
+    def grey(self, name: str, longest: int) -> Iterator[Picture]:
+        """Yield the picture of an image, unless its store is empty."""
+        image = open_image(self._stores[name])
+        if image.empty is None:
+            post = open_store(self._stores[POST])
+            level = fitting_level(post, 3 * longest // 2)
+            aligned = name != PRE
+            pixels = (
+                overview(image, level).image
+                if aligned
+                else at_same_pixels(image, post.level_shape(level), level)
+            )
+            yield _picture(name, _grey(pixels), longest)
 
-def _drawings(results: Path, row: Mapping[str, Any], largest: int) -> Iterator[_Drawing]:
-    """Yield the overviews of a pair, in the frame of post, as far as there are results for them."""
-    images, registered, subtracted = (
-        place_of(results, row, level) for level in ("ingestion", "registration", "subtraction")
-    )
-    stores = {
-        POST: images / "post.ome.zarr",
-        PRE: images / "pre.ome.zarr",
-        ALIGNED: registered / "aligned_pre.ome.zarr",
-        DIFFERENCE: subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr",
-    }
-
-    @cache
-    def frame() -> tuple[tuple[int, int], int]:
-        post = open_store(stores[POST])
-        level = fitting_level(post, 3 * largest // 2)
-        return post.level_shape(level), level
-
-    def draw(name: str) -> NDArray[np.uint8] | None:
-        image = open_image(stores[name])
+    def difference(self, longest: int) -> Iterator[Picture]:
+        """Yield the picture of the difference: in units of noise, spoilt places and candidates."""
+        image = open_image(self._stores[DIFFERENCE])
         if image.empty is not None:
-            return None
-        shape, level = frame()
-        if name == PRE:
-            return _grey(at_same_pixels(image, shape, level))
-        pixels = overview(image, level).image
-        return _diverging(pixels) if name == DIFFERENCE else _grey(pixels)
+            return
+        post = open_store(self._stores[POST])
+        view = overview(image, fitting_level(post, 3 * longest // 2))
+        background = overview(post, view.level).image - view.image
+        spoilt = spoilt_px(read_places(self._detected / ARTEFACTS), view.image.shape, view.step)
+        clean = np.where(spoilt, np.float32(np.nan), view.image)
+        pixels = NoiseColours.of(clean, background).pixels(view.image, background)
+        drawn = _without_data(pixels[..., ::-1].copy(), np.isfinite(view.image))
+        side = -(-max(drawn.shape) // _SMALL_PX)
+        spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
+        points, snr = self._candidates()
+        ringed = _ringed(_hatched(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
+        best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
+        yield replace(
+            _picture(DIFFERENCE, ringed, longest),
+            places=[(x, y, s) for x, y, s in best.tolist()],
+            small=_coded(_hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX),
+        )
 
-    roots = {name: path / _ROOT for name, path in stores.items()}
-    computed = subtracted / RESULT_OF["subtraction"], roots[ALIGNED]
-    for name, root in roots.items() if roots[POST].is_file() else ():
-        sources = computed if name == DIFFERENCE and not root.is_file() else (root,)
-        if all(map(Path.is_file, sources)):
-            yield _Drawing(name, sources, partial(draw, name))
+    def _candidates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return places (N, 2) and signal-to-noise ratios of candidates, the largest first."""
+        table = self._detected / "candidates.csv"
+        if not table.is_file():
+            return np.empty((0, 2)), np.empty(0)
+        listed = read_candidates(table, SHOWN)
+        points, snr = listed.xy[listed.counted], listed.snr[listed.counted]
+        order = np.argsort(-snr, kind="stable")
+        return points[order], snr[order]
+
+
+def _ringed(
+    drawn: NDArray[np.uint8], points: NDArray[np.float64], longest: int
+) -> NDArray[np.uint8]:
+    """Return BGR with rings around the first points (N, 2), of one size once it is made smaller."""
+    factor = max(1.0, max(drawn.shape) / longest)
+    size, width = round(_RING_PX * factor), max(1, round(factor))
+    out = np.ascontiguousarray(drawn)
+    for x, y in np.rint(points[:_MOST_RINGS]).astype(int).tolist():
+        cv2.circle(out, (x, y), size, _RING, width, cv2.LINE_AA)
+    return out
+
+
+def _hatched(drawn: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    return hatched(drawn[..., ::-1], spoilt)[..., ::-1]
 
 
 def _grey(
@@ -321,16 +332,6 @@ def _grey(
     level = np.clip((image - low) * (255.0 / max(high - low, 1e-6)), 0, 255)
     grey = np.where(finite, level, 0).astype(np.uint8)
     return _without_data(np.repeat(grey[..., None], 3, axis=2), finite)
-
-
-def _diverging(image: NDArray[np.float32]) -> NDArray[np.uint8]:
-    """Draw 0 as black, positive values as orange, negative ones as blue, small ones brighter."""
-    finite = np.isfinite(image)
-    (limit,) = _quantiles(np.abs(image), _SHARE[1:])
-    share = np.where(finite, np.clip(image / max(limit, 1e-6), -1, 1), 0)[..., None]
-    bright = np.abs(share) ** _GAMMA
-    colour = np.where(share > 0, bright * _ORANGE, bright * _BLUE)
-    return _without_data(colour.astype(np.uint8), finite)
 
 
 def _quantiles(image: NDArray[np.float32], percent: Sequence[float]) -> list[float]:
@@ -345,11 +346,15 @@ def _without_data(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArra
     return drawn
 
 
-def _picture(name: str, drawn: NDArray[np.uint8], largest: int, file: str = "") -> Picture:
-    shown = _smaller(drawn, largest or THUMB_PX)
-    sizes = (_smaller(shown, THUMB_PX), shown) if largest else (shown,)
-    small, *large = (base64.b64encode(_jpeg(image)).decode("ascii") for image in sizes)
-    return Picture(name, small, "".join(large), file)
+def _picture(name: str, drawn: NDArray[np.uint8], longest: int, file: str = "") -> Picture:
+    return Picture(name, _coded(drawn, longest), file=file)
+
+
+def _coded(drawn: NDArray[np.uint8], longest: int) -> str:
+    """Return a picture of at most ``longest`` px as JPEG in base64."""
+    small = np.ascontiguousarray(_smaller(drawn, longest))
+    _, coded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
+    return base64.b64encode(coded.tobytes()).decode("ascii")
 
 
 def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
@@ -359,8 +364,3 @@ def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
         return drawn
     size = (max(1, round(cols * factor)), max(1, round(rows * factor)))
     return np.asarray(cv2.resize(drawn, size, interpolation=cv2.INTER_AREA), np.uint8)
-
-
-def _jpeg(drawn: NDArray[np.uint8]) -> bytes:
-    _, coded = cv2.imencode(".jpg", drawn, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
-    return coded.tobytes()

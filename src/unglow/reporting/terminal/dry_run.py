@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _WIDTH = 100
-_MOST_PREFLIGHT = 12
+_MOST_LINES = 24
 _DRY = ("-n", "--dry-run", "--dryrun")
 
 
@@ -67,17 +67,20 @@ class DryRun:
             return [done, *skipped, "Show them: unglow status"] if self.is_done else skipped
         to_do = [pair for pair in self.pairs if pair in self._to_do]
         rest = len(self.pairs) - len(to_do)
-        head = f"To do: {named(to_do)}" + (f"; {rest} finished" if to_do and rest else "")
+        head = f"To do: {named(to_do)}" + (f"; {rest} finished" if rest else "")
+        if not to_do:  # what is left is of all pairs together
+            head = f"{count(len(self.pairs), 'pair')} in this batch"
         rules = ", ".join(f"{n} {rule}" for rule, n in self._rules.items())
         jobs = f"{count(sum(self._rules.values()), 'job')}: {rules}"
-        preflight = self.preflight[1 : 1 + _MOST_PREFLIGHT]
-        if len(self.preflight) > 1 + _MOST_PREFLIGHT:
-            preflight.append("  ... (`unglow preflight` shows all)")
         if self.is_refused:
             last = "A real run would be refused: it does not fit this machine."
         else:
             last = f"Run it: {shlex.join(self._command)}"
-        return [head, *skipped, *preflight, *_wrapped(jobs), last]
+        above, below = [head, *skipped], [*_wrapped(jobs), last]
+        preflight = self.preflight[1:]
+        if len(preflight) > (room := _MOST_LINES - len(above) - len(below)):
+            preflight[room - 1 :] = ["  ... (`unglow preflight` shows all)"]
+        return [*above, *preflight, *below]
 
     def _skipped(self) -> list[str]:
         if not self.skipped:

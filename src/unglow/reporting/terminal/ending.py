@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
@@ -12,6 +13,7 @@ from rich.text import Text
 from unglow.core.levels import name_of
 from unglow.core.printable import clean, printable
 from unglow.core.rounding import duration
+from unglow.reporting.run_ending import INTERRUPTED
 from unglow.reporting.summary import STATUSES, texts
 from unglow.reporting.terminal.event_lines import first_sentence
 from unglow.reporting.terminal.formatting import count
@@ -26,13 +28,12 @@ _MOST_ROWS = 20
 _STYLES = {"ok": "green", "suspect": "yellow", "skipped": "yellow"}
 # What wants attention goes first.
 _ORDER = ("failed", "incomplete", "skipped", "suspect", "ok")
-_NUMBERS = (("error_median_px", "error px"), ("gain", "gain"), ("candidates", "candidates"))
+_NUMBERS = (("error_median_px", "map error px"), ("gain", "gain"), ("candidates", "candidates"))
 _LONGEST_NAME, _LONGEST_REASON = 40, 120
 
 
 def ending(
     *,
-    command: Sequence[str],
     seconds: float,
     pairs: Sequence[Mapping[str, Any]] = (),
     page: str = "",
@@ -43,8 +44,6 @@ def ending(
 
     Parameters
     ----------
-    command
-        The words that the user typed.
     seconds
         How long it took.
     pairs
@@ -55,14 +54,19 @@ def ending(
         What could not be written, and what to do next, in sentences; empty if all is well.
     """
     parts: list[RenderableType] = []
+    interrupted = any(sentence.startswith(INTERRUPTED) for sentence in closing)
+    judged = [row for row in pairs if not (interrupted and row["status"] == "incomplete")]
     if pairs:
-        parts += [_counts(pairs, seconds), _table(pairs)]
-    more = len(pairs) - _MOST_ROWS
+        parts += [_counts(pairs, seconds)]
+    if judged:
+        parts.append(_table(judged))
+    more = len(judged) - _MOST_ROWS
     if more > 0:
         parts.append(Text(f"and {more} more: `unglow status`", style="dim"))
     if page:
         parts += [Text(f"Report:  {clean(page)} (open it in a browser)")]
-        parts += [Text("Numbers: results/summary.tsv    Pixels: unglow view")]
+        numbers = PurePath(page).with_name("summary.tsv")
+        parts += [Text(f"Numbers: {clean(str(numbers))}    Pixels: unglow view")]
     parts += [Text(printable(sentence), style=BAD) for sentence in closing]
     if closing and log:
         parts.append(Text(f"Log of Snakemake: {clean(log)}"))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _Row = dict[str, Any]
 _JUDGED = ("ok", "suspect")
+_INTERRUPTED = "interrupted"
 # Characters of a reason or a message.
 _LONGEST = 200
 
@@ -66,10 +67,12 @@ class EventLines:
         The directory.
     name
         What lines begin with after the time; empty if there is only one directory.
+    inside
+        Whether it is for the run itself, which says where it begins and how it ends.
     """
 
-    def __init__(self, results: Path, name: str = "") -> None:
-        self.results = results
+    def __init__(self, results: Path, name: str = "", *, inside: bool = False) -> None:
+        self.results, self._inside = results, inside
         self._name = f"{clean(name)}: " if name else ""
         self._written: set[str] = set()
         self._left_out: set[str] | None = None
@@ -89,7 +92,7 @@ class EventLines:
         history
             The runs.
         rows
-            The pairs (`unglow.reporting.html.pair_rows.rows_of`).
+            The pairs (`unglow.reporting.pair_rows.rows_of`).
         """
         if self._left_out is None:
             self._left_out = {h.run.id for h in history.runs if h.outcome != RUNNING}
@@ -101,7 +104,8 @@ class EventLines:
 
     def _run(self, h: RunHistory, rows: Sequence[_Row]) -> Iterable[Event]:
         run, over = h.run, h.outcome != RUNNING
-        if run.id != UNRECORDED:
+        is_framed = run.id != UNRECORDED and not self._inside
+        if is_framed:
             jobs = count(plan.jobs_done(plan.by_rule(h))[1], "job")
             text = f"run of {jobs} on {run.host}"
             yield from self._once(f"{run.id} begin", Event(run.wall, text))
@@ -120,12 +124,14 @@ class EventLines:
                 event = Event(run.wall + a.end, _job_ended(a.attempt), "ok")
                 yield from self._once(a.attempt.id, event)
         for incident in incidents_of(h, self.results):
+            if incident.cause == _INTERRUPTED:  # as whoever did it knows
+                continue
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             status = "failed" if not incident.mended else ""
             wall, remedy = incident.wall or run.wall, clean(incident.remedy)
             event = Event(wall, _went_wrong(incident), status, remedy)
             yield from self._once(key, event)
-        if over and run.id != UNRECORDED:
+        if over and is_framed:
             yield from self._once(f"{run.id} end", Event(run.wall + h.seconds, _run_ended(h)))
 
     def _once(self, key: str, event: Event) -> Iterable[Event]:
@@ -168,7 +174,7 @@ def _went_wrong(incident: Incident) -> str:
     text += f": {first_sentence(incident.message)}" if incident.message else ""
     if incident.helps:  # of several things, the first
         text += f" What helps: {first_sentence(incident.helps.partition('; ')[0])}"
-    return text + (f" Log: {clean(incident.log)}" if incident.log else "")
+    return text + (f" (log: {clean(incident.log)})" if incident.log else "")
 
 
 def _run_ended(h: RunHistory) -> str:

@@ -7,6 +7,7 @@ nothing has to be put right if the process is killed.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
 import threading
@@ -65,9 +66,18 @@ class Painter:
             self._shown = shown
             self._redraw()
 
-    def forget_place(self) -> None:
-        """After others wrote to the terminal: leave what is there, and go on below it."""
-        self._lines = []
+    def leave_when_stopped(self) -> None:
+        """On Ctrl-Z, go on below what the shell prints; to be called in the main thread."""
+
+        def stop(*_: object) -> None:
+            with self._lock:
+                self._write("\r\n" if self._lines else "")
+                self._lines = []
+                signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+                os.kill(os.getpid(), signal.SIGTSTP)
+                signal.signal(signal.SIGTSTP, stop)
+
+        signal.signal(signal.SIGTSTP, stop)
 
     def _redraw(self) -> None:
         if not self._is_in_front():
@@ -109,7 +119,7 @@ class Painter:
         self.console.file.flush()
 
     def _is_in_front(self) -> bool:
-        """Whether the terminal is this process's, which a shell may have put into the background."""
+        """Whether this process is in the foreground of its terminal."""
         try:
             return os.tcgetpgrp(self._terminal) == os.getpgrp()
         except OSError:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
+import sys
 import threading
 import time
 from enum import Enum, auto
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from unglow.core.printable import clean, printable
+from unglow.core.terminal import SHOWN
+from unglow.reporting.run_ending import closing_sentence
 from unglow.reporting.terminal.dry_run import DryRun, named
 from unglow.reporting.terminal.ending import ending
 from unglow.reporting.terminal.follow import console_for
@@ -31,6 +33,7 @@ from unglow.reporting.terminal.screen import BAD, fitting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from types import TracebackType
     from typing import TextIO
 
     from rich.console import RenderableType
@@ -46,8 +49,13 @@ _STOPPING = (
     "`{}` continues."
 )
 # Errors that say of a failed job what its own record says better.
-_JOB_ERRORS = ("CalledProcessError", "At least one job did not complete successfully")
+_JOB_ERRORS = (
+    *("CalledProcessError", "At least one job did not complete successfully"),
+    "Exiting because a job execution failed",
+)
 _MOST_SKIPPED = 3
+# What the Snakefile adds to its records.
+_OF_ENDING = ("pairs", "closing", "page")
 _STYLES = {"ok": "green", "suspect": "yellow", "failed": BAD}
 
 
@@ -96,7 +104,7 @@ class RunOutput:
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
             self._painter = Painter(console_for(stream), terminal)
-            signal.signal(signal.SIGCONT, lambda *_: self._painter.forget_place())
+            self._painter.leave_when_stopped()
         self._console = console_for(stream)
         self._console.no_color = self._console.no_color or not colours
 
@@ -118,6 +126,24 @@ class RunOutput:
         self._pairs += [" ".join(part for part in pair if part) for pair in pairs]
         self._dry.pairs = self._pairs
         self._dry.skipped += problems
+        if self._painter is not None:
+            self._painter.draw(lambda: Text("Planning the jobs ...", style="dim"))
+
+    def replace_tracebacks(self) -> None:
+        """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
+
+        def told(
+            kind: type[BaseException], error: BaseException, trace: TracebackType | None
+        ) -> None:
+            if self._painter is not None:
+                self._painter.draw(None)
+            if issubclass(kind, KeyboardInterrupt):
+                sentence = closing_sentence("interrupted", any_failed=False, skipped=0)
+                self._print(Text(sentence, style="bold yellow"))
+            else:
+                sys.__excepthook__(kind, error, trace)
+
+        sys.excepthook = told
 
     def understands(self, record: logging.LogRecord) -> bool:
         """Whether the run is one of unglow, as far as is known."""
@@ -140,6 +166,7 @@ class RunOutput:
         """Show how it ended, and leave the terminal to others."""
         watch, self._watch = self._watch, None
         if watch is not None:
+            os.environ.pop(SHOWN, None)
             watch.stop()
         if self._painter is not None:
             self._painter.draw(None)
@@ -152,7 +179,7 @@ class RunOutput:
                 self._print(Text(line))
         elif self._mode == Mode.SCREEN and self._closing:
             seconds = time.monotonic() - self._began
-            self._print(ending(**self._closing, command=self._command, seconds=seconds))
+            self._print(ending(**self._closing, seconds=seconds))
 
     # ------------------------------------------------------------------------------------ records
 
@@ -180,6 +207,8 @@ class RunOutput:
         if self._mode == Mode.SCREEN:
             self._diversion = Diversion()
         if self._mode in (Mode.SCREEN, Mode.LINES, Mode.BESIDE):
+            if self._mode != Mode.BESIDE:
+                os.environ[SHOWN] = "1"
             self._watch = RunWatch(self._places, self._show)
             self._watch.start()
 
@@ -194,7 +223,7 @@ class RunOutput:
 
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """Show a message of Snakemake or of the Snakefile that matters."""
-        more = {key: vars(record)[key] for key in ("pairs", "closing", "page") if key in vars(record)}
+        more = {key: value for key, value in vars(record).items() if key in _OF_ENDING}
         if more:
             self._closing |= more
             if self._mode != Mode.SCREEN:
@@ -217,7 +246,9 @@ class RunOutput:
         if self._skipped <= _MOST_SKIPPED:
             self._print(Text(printable(text), style="yellow"))
         elif self._skipped == _MOST_SKIPPED + 1:
-            self._print(Text("More inputs are skipped: `unglow survey` shows them.", style="yellow"))
+            self._print(
+                Text("More inputs are skipped: `unglow survey` shows them.", style="yellow")
+            )
 
     # ------------------------------------------------------------------------------------- looking
 

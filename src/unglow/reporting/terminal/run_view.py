@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from unglow.reporting.html.pair_rows import Known
+    from unglow.reporting.pair_rows import Known
     from unglow.telemetry.reading.history import Placed, RunHistory
     from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.plan import RuleProgress
@@ -183,7 +183,7 @@ class Watched:
         """Return a row for each pair of the last look, as in summary.tsv."""
         if is_foreign(self.results):
             return []
-        from unglow.reporting.html.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
+        from unglow.reporting.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
 
         if self._made is None:
             self._made = rows_of(self.results, self.seen, self._rows)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.reporting.terminal.run_view import Watched
+from unglow.reporting.terminal.run_view import Watched, view_of
+from unglow.telemetry.reading.outcomes import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from unglow.reporting.terminal.run_view import RunView
 
 INTERVAL_S = 1.0
-# Looking and drawing take at most this share of a processor.
-_SHARE = 0.02
+"""What is seen is shown so often, s, its clocks set forward where there was no new look."""
+# Looking takes at most this share of a processor, and showing that one.
+_LOOKING, _SHOWING = 0.015, 0.005
 _PATIENCE_S = 30.0
 
 
@@ -41,8 +42,9 @@ class RunWatch:
         show: Callable[[Sequence[RunView], Sequence[Event]], None],
     ) -> None:
         self._watched = [Watched(place) for place in places]
-        self._events = [EventLines(place) for place in places]
+        self._events = [EventLines(place, inside=True) for place in places]
         self._show = show
+        self._runs: list[RunView] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="display", daemon=True)
 
@@ -56,19 +58,37 @@ class RunWatch:
         self._thread.join(_PATIENCE_S)
 
     def _repeat(self) -> None:
-        wait, last = 0.0, False
+        wait = looked = due = 0.0
+        last = False
         while not last:
             last = self._over.wait(wait)
+            before, now = time.thread_time(), time.monotonic()
+            events: list[Event] = []
+            if last or now >= due:
+                events, looked = self.look(), now
+                due = now + (time.thread_time() - before) / _LOOKING
             before = time.thread_time()
-            self._look()
-            wait = max(INTERVAL_S, (time.thread_time() - before) / _SHARE)
+            self._show([_later(run, now - looked) for run in self._runs], events)
+            wait = max(INTERVAL_S, (time.thread_time() - before) / _SHOWING)
 
-    def _look(self) -> None:
-        runs: list[RunView] = []
-        events: list[Event] = []
+    def look(self) -> list[Event]:
+        """Look at the runs of this process; return new events, by time."""
+        machine = Machine()
+        self._runs, events = [], []
         for watched, lines in zip(self._watched, self._events, strict=True):
-            own = [run for run in watched.look() if run.pid == os.getpid() and not run.over]
+            history = watched.history(machine)
+            own = [h for h in history.runs if machine.asks(h.run)]
             if own:
-                runs += [replace(run, pairs=watched.pairs(), incidents=()) for run in own]
-                events += lines.events(watched.seen, watched.rows())
-        self._show(runs, sorted(events))
+                run = view_of(watched.results, history, own[-1], machine, wrong=())
+                self._runs.append(replace(run, pairs=watched.pairs()))
+                events += lines.events(history, watched.rows())
+        return sorted(events)
+
+
+def _later(run: RunView, seconds: float) -> RunView:
+    """Return a run with the times of some seconds later."""
+    jobs = (
+        job if job.seconds is None else replace(job, seconds=job.seconds + seconds)
+        for job in run.jobs
+    )
+    return replace(run, seconds=run.seconds + seconds, jobs=tuple(jobs))

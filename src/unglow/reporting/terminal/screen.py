@@ -218,19 +218,6 @@ def _jobs(run: RunView, width: int, most: int) -> RenderableType:
     return Group(table, Text(f"and {more} more", style="dim")) if more > 0 else table
 
 
-def job_lines(jobs: Sequence[JobRow]) -> Table:
-    """Return a line for each of some running jobs, without a heading."""
-    lines = Table.grid(padding=(0, 2, 0, 0))
-    lines.add_column()
-    for side in ("left", "right", "right"):
-        lines.add_column(no_wrap=True, justify=side)
-    for job in jobs:
-        cells = _cells(job)
-        of = f"{megabytes(job.now_mb) or '-'} of {memory(job.declared_mb)}"
-        lines.add_row(_name(job_title(job)), cells["at"], cells["time"], Text(of))
-    return lines
-
-
 def job_title(job: JobRow) -> str:
     """Return the title of a job, with the number of the attempt if it is not the first."""
     return job.title + (f" (attempt {job.number})" if job.number > 1 else "")

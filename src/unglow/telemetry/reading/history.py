@@ -1,15 +1,13 @@
 """History of a results directory: all runs, each with its attempts, when and where.
 
-Attempts name their run; those of earlier versions belong to the one during which they began, and
-that has such a job. Times within a run are s since it began, by the monotonic clock where run and
-attempt share one. Of an attempt on another machine, wall times are compared; as it cannot begin
+Attempts name their run. Times within a run are s since it began, by the monotonic clock where run
+and attempt share one. Of an attempt on another machine, wall times are compared; as it cannot begin
 before Snakemake has started its job, nor end after Snakemake was told so, the clocks of that
 machine are put right if they contradict that.
 """
 
 from __future__ import annotations
 
-import bisect
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -17,21 +15,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.outcomes import Machine, boots, outcome_of_attempt, outcome_of_run
 from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from unglow.telemetry.reading.follower import Follower
-
 UNRECORDED = ""
 """Id of what stands in for runs that left no file."""
-# An attempt that does not name its run belongs to one that began at most so much after it, or ended
-# before it, s: clocks of other machines.
-_SLACK_S = 5.0
 # Starting a job takes Snakemake longer than this, s.
 _SOON_S = 0.2
 
@@ -108,6 +103,13 @@ class History:
     runs: tuple[RunHistory, ...]
 
     @classmethod
+    def read(cls, results: Path, machine: Machine | None = None) -> History:
+        """Read the telemetry of a results directory once, whole."""
+        follower = Follower(results)
+        follower.poll()
+        return cls.of(follower, machine)
+
+    @classmethod
     def of(cls, read: Follower, machine: Machine | None = None) -> History:
         """Join what was read, as it looks from a machine (this one, now, if None)."""
         return join(read.runs, read.attempts, machine or Machine())
@@ -120,23 +122,14 @@ class History:
 
 def join(runs: Sequence[Run], attempts: Iterable[Attempt], machine: Machine) -> History:
     """Put each attempt into the run that it belongs to; runs the oldest first."""
-    outcomes = {run.id: outcome_of_run(run, machine) for run in runs}
-    ends = {r.id: math.inf if outcomes[r.id] == RUNNING else r.wall + r.seen for r in runs}
     jobs = {run.id: {job.key: job for job in run.jobs} for run in runs}
-    begins = [run.wall for run in runs]
     members: dict[str, list[Attempt]] = {run.id: [] for run in runs}
-
-    def run_of(attempt: Attempt) -> str:
-        if attempt.run:
-            return attempt.run if attempt.run in jobs else UNRECORDED
-        first = bisect.bisect_right(begins, attempt.wall + _SLACK_S)
-        during = [r for r in runs[:first] if attempt.wall <= ends[r.id] + _SLACK_S]
-        with_job = [r for r in during if attempt.job in jobs[r.id]]
-        return [UNRECORDED, *(r.id for r in with_job or during)][-1]
-
     for attempt in attempts:
-        members.setdefault(run_of(attempt), []).append(attempt)
-    histories = [_history(r, outcomes[r.id], members[r.id], jobs[r.id], machine) for r in runs]
+        run = attempt.run if attempt.run in jobs else UNRECORDED
+        members.setdefault(run, []).append(attempt)
+    histories = [
+        _history(r, outcome_of_run(r, machine), members[r.id], jobs[r.id], machine) for r in runs
+    ]
     if UNRECORDED in members:
         histories.append(_without_run(members[UNRECORDED], machine))
     return History(tuple(sorted(histories, key=lambda h: h.run.wall)))

@@ -18,6 +18,7 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
+from unglow.telemetry.reading.leftovers import leftovers
 from unglow.telemetry.reading.outcomes import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.rejections import what_helps
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unglow.telemetry.reading.history import History, Placed, RunHistory
+    from unglow.telemetry.reading.leftovers import Leftovers
     from unglow.telemetry.reading.records import Job, Stall
 
 
@@ -75,12 +77,16 @@ def _directories(h: RunHistory, results: Path) -> Iterator[Path]:
 
 
 TAIL_LINES, TAIL_BYTES = 40, 8192
-STALL, NOT_STARTED, RUN_KILLED = "stall", "not_started", "run_killed"
+STALL, NOT_STARTED, RUN_KILLED, LEAK = "stall", "not_started", "run_killed", "leak"
 # A log that was written later than this after an attempt's end, s, is of another attempt.
 _SAME_LOG_S = 30.0
 # This job only repeats which pairs failed.
 _VERDICT = ("verdict", "bad_input")
 _REPEATED = "Not tried, since the attempt before has shown how it would end:"
+_LEAK_HELPS = (
+    "Look for files in `/dev/shm` and for processes (`ps -u $USER`) that nothing uses, and remove "
+    "them."
+)
 _IDLE = "No processor time was used and no bytes moved for {:.0f} s."
 _SENTENCES = {
     KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
@@ -97,9 +103,10 @@ class Incident:
     ----------
     kind
         ``attempt``, ``stall``, ``job`` (Snakemake says it failed, and there is no attempt),
-        ``run`` or ``pair``.
+        ``leak``, ``run`` or ``pair``.
     cause
-        One word: an outcome, ``stall``, ``not_started``, ``run_killed``, or a pair's status.
+        One word: an outcome, ``stall``, ``not_started``, ``leak``, ``run_killed``, or a pair's
+        status.
     wall
         When, Unix time, s; None for a pair of which that is not known.
     title
@@ -166,6 +173,7 @@ def incidents(
         others += [_of_stall(h, a, stall) for stall in a.attempt.whole_stalls]
     for h in history.runs:
         others += list(_of_jobs(h))
+        others += [_of_leak(h, left) for left in leftovers(h) if left.leaks]
         if h.outcome == KILLED:
             others.append(_of_run(h, results, mended=well > h.run.wall))
     others.sort(key=lambda i: i.wall or 0.0, reverse=True)
@@ -218,6 +226,26 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
         mended=a.outcome == ENDED_WELL,
         numbers={"seconds": stall.seconds, "number": float(a.attempt.number)},
         log=a.attempt.log,
+    )
+
+
+def _of_leak(h: RunHistory, left: Leftovers) -> Incident:
+    a, kinds = left.worst, []
+    if left.files_mb >= 1:
+        kinds.append(f"{left.files_mb:.0f} MB of files in memory")
+    if left.processes:
+        count = "1 process" if left.processes == 1 else f"{left.processes} processes"
+        kinds.append(f"{count} with {left.processes_mb:.0f} MB")
+    return Incident(
+        kind="leak",
+        cause=LEAK,
+        wall=h.run.wall + a.end,
+        title=left.host,
+        message=f"Finished jobs left behind {' and '.join(kinds)}, most by {a.attempt.title}.",
+        helps=_LEAK_HELPS,
+        run=h.run.id,
+        attempt=a.attempt.id,
+        numbers={"left_mb": left.files_mb + left.processes_mb},
     )
 
 

@@ -149,7 +149,7 @@ class Attempt:
     number
         1 the first time that a run of the workflow tries the job.
     run
-        Id of its run; empty where it does not tell (earlier versions).
+        Id of its run; empty where Snakemake did not hand it down.
     wall, clock
         When it began; ``clock`` is NaN where that is not known.
     declared_mb, limit_s

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.telemetry.reading.leftovers import lost_mb
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_attempt
 
 if TYPE_CHECKING:
@@ -94,6 +96,8 @@ class RuleTally:
         Where these seconds went.
     pixels
         All together, where jobs counted them; else 0.
+    lost_median_mb, lost_most_mb
+        What the machine had less of after an attempt; None if not known.
     """
 
     rule: str
@@ -110,6 +114,8 @@ class RuleTally:
     written: float
     split: Split
     pixels: float
+    lost_median_mb: float | None
+    lost_most_mb: float | None
 
     @property
     def mb_per_s(self) -> float | None:
@@ -136,6 +142,7 @@ def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
     shares = [(peak / declared, declared, peak) for peak, declared in peaks if declared]
     _, declared_mb, peak_mb = max(shares, default=(None, None, None))
     ends = [a.end for a in attempts if a.end is not None]
+    lost = lost_mb(attempts)
     return RuleTally(
         rule=rule,
         attempts=len(group),
@@ -151,6 +158,8 @@ def _tally(rule: str, group: Sequence[Placed]) -> RuleTally:
         written=sum(a.written or 0.0 for a in attempts),
         split=sum((split(a) for a in attempts), Split()),
         pixels=sum(float(end.more.get("pixels") or 0.0) for end in ends),
+        lost_median_mb=median(lost) if lost else None,
+        lost_most_mb=lost[-1] if lost else None,
     )
 
 

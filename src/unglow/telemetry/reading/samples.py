@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 NUMBERS = (
     *("t", "rss", "pss", "cpu", "read", "written"),
     *("threads", "processes", "peak", "available"),
+    *("file", "shmem", "swap", "runnable"),
 )
 """Columns of samples that are numbers."""
 # Nothing that is sampled is more; and no attempt takes longer, s.
@@ -40,6 +41,10 @@ class Samples:
         s and bytes since the attempt began.
     threads, processes
         How many there were.
+    file, shmem, swap
+        Parts of memory, MB: mapped files, shared memory, swapped out (docs/telemetry.md).
+    runnable
+        Threads that ran or could run; looked up once a second.
     state
         (n,) str: R, S, D and so on, as the kernel says.
     """
@@ -54,6 +59,10 @@ class Samples:
     processes: NDArray[np.float64]
     peak: NDArray[np.float64]
     available: NDArray[np.float64]
+    file: NDArray[np.float64]
+    shmem: NDArray[np.float64]
+    swap: NDArray[np.float64]
+    runnable: NDArray[np.float64]
     state: NDArray[np.str_]
 
     @classmethod
@@ -114,6 +123,11 @@ class Samples:
         return np.where(self._alone, self.rss, self.shared_once)
 
     @property
+    def private(self) -> NDArray[np.float64]:
+        """Resident memory that is neither of files nor shared, MB, (n,)."""
+        return np.maximum(self.rss - self.file - self.shmem, 0.0)
+
+    @property
     def _alone(self) -> NDArray[np.bool_]:
         return np.asarray(~(self.processes > 1))
 
@@ -130,7 +144,8 @@ class Samples:
         """Return about ``most`` samples, evenly spread, if there are more than twice as many.
 
         Of each stretch of time the sample with the most resident memory stays, with the largest
-        ``pss`` and the least ``available`` of the stretch, and so does the last of all.
+        ``pss`` and ``runnable`` and the least ``available`` of the stretch, and so does the last of
+        all.
         """
         if len(self) <= 2 * most:
             return self
@@ -143,6 +158,7 @@ class Samples:
         largest = order[np.append(firsts[1:], len(self)) - 1]
         kept = {name: getattr(self, name)[largest] for name in (*NUMBERS, "state")}
         kept["pss"] = np.fmax.reduceat(self.pss, firsts)
+        kept["runnable"] = np.fmax.reduceat(self.runnable, firsts)
         kept["available"] = np.fmin.reduceat(self.available, firsts)
         last = {name: getattr(self, name)[-1:] for name in kept}
         found = Samples(**kept)

@@ -15,7 +15,7 @@ from unglow.core.version import __version__
 from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
 from unglow.telemetry.recording import py_spy
 from unglow.telemetry.recording.process_sampler import COLUMNS
-from unglow.telemetry.recording.stack_sampler import StackSampler
+from unglow.telemetry.recording.stack_sampler import StackSampler, interval_s
 from unglow.telemetry.run_id import inherited_run_id
 from unglow.telemetry.speedscope import SUFFIX
 
@@ -90,7 +90,7 @@ class Attempt:
         record_steps(self._file, self._clock)
         if self._profile is not None and self._no_spy:
             log.info("profiled by a thread of the job, not by py-spy: %s", self._no_spy)
-            self._stacks = StackSampler(self._profile, log.warning)
+            self._stacks = StackSampler(self._profile, self._clock, log.warning)
             self._stacks.start()
         elif self._profile is not None:
             py_spy.permit(os.getppid())
@@ -105,7 +105,8 @@ class Attempt:
         process = {"pid": pid, "started": started_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profile is not None and not self._no_spy:
-            self._py_spy = py_spy.PySpy(self._profile, self._spy, pid, log.warning)
+            job = py_spy.Profiled(pid, self._clock, interval_s())
+            self._py_spy = py_spy.PySpy(self._profile, self._spy, job, log.warning)
 
     def sample(self, taken: Sample) -> None:
         """Add a sample."""

@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from unglow.core.process import OpenFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 INTERVAL_S = 0.1
 """Time between two samples, s, unless they cost too much."""
 COLUMNS = (
     *("t", "rss", "pss", "cpu", "read", "written"),
     *("threads", "processes", "state", "peak", "available"),
+    *("file", "shmem", "swap", "runnable"),
 )
 """What a sample is in an attempt's file."""
 
@@ -49,6 +54,12 @@ class Sample:
         Largest resident set so far of any single process, MB.
     available_mb
         Memory that the machine could still give without swapping, MB; None where unknown.
+    file_mb, shmem_mb, swap_mb
+        Of the processes together, as in `unglow.core.process.Memory`; None where unknown.
+    runnable
+        Threads that run or could run; None where it was not looked up.
+    disk_read, disk_written
+        Bytes from and to disks so far, as ``read`` and ``written`` otherwise.
     """
 
     rss_mb: float = 0.0
@@ -61,6 +72,12 @@ class Sample:
     state: str = ""
     peak_mb: float = 0.0
     available_mb: float | None = None
+    file_mb: float | None = None
+    shmem_mb: float | None = None
+    swap_mb: float | None = None
+    runnable: int | None = None
+    disk_read: int = 0
+    disk_written: int = 0
 
     def row(self, t: float) -> list[float | int | str | None]:
         """Return the sample as in `COLUMNS`, taken ``t`` s after the attempt began."""
@@ -68,7 +85,10 @@ class Sample:
         available = None if self.available_mb is None else round(self.available_mb)
         counts = (self.read, self.written, self.threads, self.processes)
         used = (round(t, 3), round(self.rss_mb, 2), pss, round(self.cpu_s, 2))
-        return [*used, *counts, self.state, round(self.peak_mb, 2), available]
+        parts = (self.file_mb, self.shmem_mb, self.swap_mb)
+        rounded = (None if part is None else round(part, 1) for part in parts)
+        seen = (*used, *counts, self.state, round(self.peak_mb, 2), available)
+        return [*seen, *rounded, self.runnable]
 
 
 class Sampler:
@@ -91,6 +111,7 @@ class Sampler:
         self._own = self._tree[str(pid)]
         self._machine = OpenFiles(proc)
         self._last = Sample()
+        self._moved: tuple[int, ...] = (0, 0, 0, 0)
         self._slow_due, self._pss_taken = 0.0, 0.0
         self._pss_s_per_mb = _PSS_S_PER_MB
         self._pss_due_soon = False
@@ -107,19 +128,22 @@ class Sampler:
         if slow:
             self._slow_due = now + _SLOW_S
         self._find(all_threads=slow)
-        rss, peak, cpu, read, written, threads = 0.0, self._last.peak_mb, 0.0, 0, 0, 0
-        states = []
+        cpu, threads, runnable = 0.0, 0, 0
+        held, moved, states = [], [], []
         for pid, one in list(self._tree.items()):
-            own_rss, own_peak = one.memory_mb()
-            rss, peak = rss + own_rss, max(peak, own_peak)
+            held.append(one.memory())
             stat = one.stat()
             states.append("" if stat is None else stat.state)
             if stat is not None:
                 cpu, threads = cpu + stat.cpu_s, threads + stat.threads
             elif one is not self._own:
                 self._tree.pop(pid).close()
-            moved = one.moved()
-            read, written = read + moved[0], written + moved[1]
+            moved.append(one.moved())
+            runnable += one.runnable() if slow else 0
+        rss = sum(one.rss or 0.0 for one in held)
+        # what a process has moved is on nobody's account either, until its parent has waited for it
+        sums = map(max, map(sum, zip(*moved, strict=True)), self._moved)
+        self._moved = read, written, disk_read, disk_written = tuple(sums)
         processes = len(states) - states.count("")
         available = self._available_mb() if slow else self._last.available_mb
         self.interval_s = max(self._least_s, (time.thread_time() - begun) / _SHARE)
@@ -128,15 +152,27 @@ class Sampler:
             pss_mb=self._pss_mb(now, rss, soon=processes != self._last.processes),
             # between its end and its parent's wait, what a child has done is on nobody's account
             cpu_s=max(cpu, self._last.cpu_s),
-            read=max(read, self._last.read),
-            written=max(written, self._last.written),
+            read=read,
+            written=written,
             threads=threads,
             processes=processes,
             state=next((s for s in "RD" if s in states), states[0]),
-            peak_mb=peak,
+            peak_mb=max(self._last.peak_mb, *(one.peak or 0.0 for one in held)),
             available_mb=available,
+            file_mb=_sum(one.file for one in held),
+            shmem_mb=_sum(one.shmem for one in held),
+            swap_mb=_sum(one.swap for one in held),
+            runnable=runnable if slow and states[0] else None,
+            disk_read=disk_read,
+            disk_written=disk_written,
         )
         return self._last
+
+    def others(self) -> list[float]:
+        """Return the resident memory, MB, of each process that lives beside the job's own."""
+        rest = [one for one in self._tree.values() if one is not self._own]
+        alive = [one for one in rest if (stat := one.stat()) is not None and stat.state not in "ZX"]
+        return [one.memory().rss or 0.0 for one in alive]
 
     def _find(self, *, all_threads: bool) -> None:
         """Add processes that are new; those known stay until they are gone, even as orphans."""
@@ -165,3 +201,9 @@ class Sampler:
 
     def _available_mb(self) -> float | None:
         return self._machine.size_mb("meminfo", "MemAvailable")
+
+
+def _sum(parts: Iterable[float | None]) -> float | None:
+    """Return the sum of what is known; None if nothing is."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None

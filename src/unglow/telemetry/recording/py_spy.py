@@ -11,16 +11,15 @@ import contextlib
 import ctypes
 import math
 import os
-import re
 import signal
 import sys
 import time
-from collections import defaultdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core.errors import UnglowError
-from unglow.telemetry.speedscope import HZ, Frame, write_profile
+from unglow.telemetry.reading.parsing import moment, parsed
+from unglow.telemetry.speedscope import Frame, Profile, write_profile
 
 if TYPE_CHECKING:
     import subprocess
@@ -37,7 +36,6 @@ _MOST_STARTS = 3
 # misses some 0.3 s each time.
 _SLICE_S = 15.0
 _PR_SET_PDEATHSIG, _PR_SET_PTRACER = 1, 0x59616D61  # linux/prctl.h
-_FRAME = re.compile(r"(.*?) \((.*?)(?::(\d+))?\)")  # name (file:line)
 
 
 def program() -> tuple[str, str]:
@@ -88,6 +86,14 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, ctypes.c_ulong(value), 0, 0, 0)
 
 
+class Profiled(NamedTuple):
+    """The process of a job, when its attempt began (monotonic time, s), and time between looks."""
+
+    pid: int
+    clock: float
+    interval_s: float
+
+
 class PySpy:
     """Takes the stacks of a job, from the first `look` to `finish`; for its watchdog.
 
@@ -95,24 +101,24 @@ class PySpy:
     ----------
     path
         The file that is written.
-    spy, pid
-        The program, from `program`, and the job's process, which has to `permit` it.
+    spy, job
+        The program, from `program`, and what to look at; it has to `permit` it.
     warn
         Called once with a sentence, if there is no profile.
     """
 
-    def __init__(self, path: Path, spy: str, pid: int, warn: Callable[[str], None]) -> None:
-        self._path, self._spy, self._pid, self._warn = path, spy, pid, warn
+    def __init__(self, path: Path, spy: str, job: Profiled, warn: Callable[[str], None]) -> None:
+        self._path, self._spy, self._job, self._warn = path, spy, job, warn
         self._process: subprocess.Popen[bytes] | None = None
         self._stacks, self._starts = -1, 0
-        self._began = 0.0
-        self._seconds: defaultdict[Stack, float] = defaultdict(float)
+        self._began, self._ends_at = 0.0, 0.0
+        self._profile = Profile()
 
     def look(self) -> None:
         """Start py-spy, again if it has ended; call it some times a second."""
         if self._process is not None and self._process.poll() is None:
-            if time.monotonic() - self._began > _SLICE_S:
-                self._began = math.inf
+            if time.monotonic() > self._ends_at:
+                self._ends_at = math.inf
                 self._process.send_signal(signal.SIGINT)
             return
         self._resume_job()
@@ -120,7 +126,7 @@ class PySpy:
             self._starts -= 1
             self._take()
             with contextlib.suppress(UnglowError):  # the disk is full, perhaps not for ever
-                write_profile(self._path, "py-spy", self._seconds)
+                write_profile(self._path, "py-spy", self._profile)
         if self._starts < _MOST_STARTS:
             self._start()
 
@@ -140,19 +146,18 @@ class PySpy:
         self._resume_job()
         self._take()
         os.close(self._stacks)
-        if code != 0 and not self._seconds:
+        if code != 0 and not self._profile.times:
             self._warn("the job was not profiled: py-spy could not look into it")
             return
         try:
-            write_profile(self._path, "py-spy", self._seconds)
+            write_profile(self._path, "py-spy", self._profile)
         except UnglowError as error:  # telemetry is no reason to lose a result
             self._warn(str(error))
 
     def _take(self) -> None:
-        """Add what py-spy has written, whole or up to where it was killed."""
-        stacks = os.pread(self._stacks, os.fstat(self._stacks).st_size, 0).decode(errors="replace")
-        for stack, seconds in seconds_of(stacks).items():
-            self._seconds[stack] += seconds
+        """Add what py-spy has written, which is nothing if it was killed."""
+        trace = os.pread(self._stacks, os.fstat(self._stacks).st_size, 0)
+        add_trace(self._profile, trace, self._began - self._job.clock)
 
     def _start(self) -> None:
         import subprocess  # noqa: PLC0415 (only for profiled jobs)
@@ -161,10 +166,11 @@ class PySpy:
             os.close(self._stacks)
         self._starts += 1
         self._began = time.monotonic()
+        self._ends_at = self._began + _SLICE_S
         self._stacks = os.memfd_create("unglow-stacks")  # whatever is killed, no file is left
-        words = [self._spy, "record", "--format", "raw", "--function", "--full-filenames"]
-        words += ["--idle", "--rate", str(HZ), "--pid", str(self._pid)]
-        words += ["--output", f"/proc/self/fd/{self._stacks}"]
+        words = [self._spy, "record", "--format", "chrometrace", "--function", "--full-filenames"]
+        words += ["--idle", "--rate", f"{1 / self._job.interval_s:.0f}"]
+        words += ["--pid", str(self._job.pid), "--output", f"/proc/self/fd/{self._stacks}"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):
             self._process = subprocess.Popen(  # noqa: S603 (found by `program`)
                 words,
@@ -180,20 +186,36 @@ class PySpy:
         """Have the job go on: a py-spy that was killed may have left it stopped."""
         if self._process is not None and self._process.returncode != 0:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._pid, signal.SIGCONT)
+                os.kill(self._job.pid, signal.SIGCONT)
 
 
-def seconds_of(stacks: str) -> dict[Stack, float]:
-    """Return how long each stack was seen, s, from lines ``name (file:line);... samples``."""
-    seconds: defaultdict[Stack, float] = defaultdict(float)
-    for line in stacks.splitlines():
-        calls, _, samples = line.rpartition(" ")
-        if not samples.isdecimal():
-            continue
-        matches = (_FRAME.fullmatch(call) for call in calls.split(";"))
-        stack = tuple(Frame(m[1], m[2], int(m[3] or 0)) for m in matches if m)
-        seconds[stack] += int(samples) / HZ
-    return seconds
+def add_trace(profile: Profile, trace: bytes, start: float) -> None:
+    """Add the stacks of a trace in the format of Chrome: calls that begin (B) and end (E).
+
+    Parameters
+    ----------
+    profile
+        They are added to it.
+    trace
+        What py-spy has written; nothing is added if it is torn.
+    start
+        When py-spy began, s since the attempt began.
+    """
+    events = parsed(trace)
+    frames: dict[Frame, Frame] = {}  # each is held once
+    threads: dict[object, tuple[float, Stack]] = {}  # since when, and the calls
+    with contextlib.suppress(TypeError, KeyError, ValueError):
+        for event in events:
+            t, thread = moment(event["ts"]) / 1e6, event["tid"]
+            since, stack = threads.get(thread, (t, ()))
+            if stack and t > since:
+                profile.add(stack, start + t, t - since)
+            if event["ph"] == "B":
+                about = event["args"]
+                frame = Frame(event["name"], about["filename"] or "", int(about["line"] or 0))
+                threads[thread] = t, (*stack, frames.setdefault(frame, frame))
+            else:
+                threads[thread] = t, stack[:-1]
 
 
 def _die_with_parent() -> None:

@@ -348,6 +348,11 @@ def _chain(times: Mapping[str, float]) -> float:
     return max(until.values())
 
 
+def time_in_words(seconds: float, high: float) -> str:
+    """Return a time with its 90 % interval, given its upper end: ``4 min (3 to 6 min)``."""
+    return _interval(seconds, high / seconds)
+
+
 def _in_words(seconds: float, kind: str = "") -> str:
     name, unit = _unit(seconds)
     return f"{number(seconds / unit, digits=2)} {kind}{name}"

@@ -11,7 +11,6 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from unglow.core.rounding import rounded
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 from unglow.telemetry.reading.rule_totals import split
@@ -33,9 +32,7 @@ if TYPE_CHECKING:
 
 def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None = None) -> None:
     """At the end of a run, in its process: keep what its jobs took (see `throughput`)."""
-    read = Follower(results)
-    read.poll()
-    for own in (h for h in History.of(read).runs if h.run.id == run_id):
+    for own in (h for h in History.read(results).runs if h.run.id == run_id):
         well = [a for a in own.attempts if a.outcome == ENDED_WELL]
         if well:
             add_run(file_of_machine(executor), EarlierRun(run_id, tuple(_of_jobs(well, batch))))

@@ -37,7 +37,7 @@ _BYTES = 240  # file systems allow 255, some for temporaries
 #: What a run itself writes beside the samples' folders.
 RESERVED = frozenset(
     {"benchmarks", "logs", "report.html", "summary.tsv", "telemetry", "verdict.txt"}
-    | {"digests", "groups.tsv", "multiqc", "report_files"}
+    | {"digests", "groups.tsv", "multiqc"}
 )
 MARKERS = ("pre", "post")
 SYNONYMS = {"before": "pre", "unstained": "pre", "after": "post", "stained": "post"}

@@ -18,9 +18,9 @@ from unglow.photometry.difference import difference_of
 from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.reporting import figures
+from unglow.reporting.difference_picture import spoilt_px
 from unglow.reporting.figures import DETAIL_PX, SIDE_PX, ComparisonRow, Crop, Stamp, save_png
 from unglow.reporting.figures.residuals import CELLS, gathered
-from unglow.review.polygons import Polygon
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -201,6 +201,7 @@ def draw_differences(
         method,
         difference.attributes["gain"],
         histogram,
+        background=overview(post, view.level).image - view.image,
         offset=difference.attributes["offset"],
         evened="gain_map" in difference.attributes,
         step=view.step,
@@ -223,14 +224,8 @@ def draw_differences(
 
 def _without(view: Overview, spoilt: Sequence[SavedPlace]) -> Overview:
     """Return an overview without data in spoilt places, the brightest of which are no stain."""
-    image = view.image.copy()
-    for place in spoilt:
-        for rings in place.polygons:
-            polygon = Polygon.of([ring[:-1] / view.step - 0.5 for ring in rings])
-            window = polygon.box.clip(image.shape)
-            part = image[window.slices]
-            part[polygon.over(window)] = np.nan
-    return replace(view, image=image)
+    left_out = spoilt_px(spoilt, view.image.shape, view.step)
+    return replace(view, image=np.where(left_out, np.float32(np.nan), view.image))
 
 
 def _method_row(found: Differences, method: str) -> ComparisonRow:
@@ -269,14 +264,14 @@ def draw_candidates(
         refuse([targets[name] for name in names], title, reason, status)
         return
     post = found.post
-    difference, histogram = found.chosen
+    difference, _ = found.chosen
     view = overview(difference)
     figure = figures.draw_candidates(
         view.image,
         candidates,
         report,
         search_counts,
-        histogram,
+        background=overview(post, view.level).image - view.image,
         step=view.step,
         pixel_size_um=pixel_size(post),
         spoilt=spoilt,

@@ -15,21 +15,76 @@ function attemptPanel(a) {
       ["time", seconds(a.end - a.start) + " from " + seconds(a.start) + " on" + start],
       ["peak of a process", a.peak_mb === null ? null : mb(a.peak_mb) + share],
       ["declared", mb(a.declared_mb)],
+      ["at its peak", partWords(a)],
+      ["memory of the machine", leftWords(a)],
       ["CPU", a.cpu_s === null ? null : seconds(a.cpu_s) + " on " + counted(a.threads, "thread")],
-      ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written)],
+      ["threads", threadWords(a)],
+      ["read, written", a.read === null ? null : bytes(a.read) + ", " + bytes(a.written) + diskWords(a)],
       ["progress", a.of ? a.done + " of " + (a.unit ? counted(a.of, a.unit) : a.of) : null],
       ["stalls", a.stalls.length ? a.stalls.map(([t, s, reason]) => seconds(s) + " from " + seconds(t - s) + " on, " + stallWords(reason)).join("; ") : null],
       ["why it was run", a.reason],
       ["machine", a.host],
       ["log", a.log],
     ]),
-    a.steps.length ? stepBars(a) : null);
+    a.parts ? el("p", { class: "soft" }, PARTS) : null,
+    a.steps.length ? stepBars(a) : null,
+    a.transfers ? folded("Images read and written (" + a.transfers.length + ")", () => transfersTable(a), { key: "transfers", open: a.transfers.length <= 8 }) : null);
   if (a.curve) {
     const host = el("div", { class: "plot small" });
     made.append(host);
     requestAnimationFrame(() => host.isConnected && attemptChart(host, a));
   }
   return made;
+}
+
+// What the parts of memory are, in one sentence.
+const PARTS = "Private memory is the job's own data; file-backed pages (libraries) are shared with other jobs and can be dropped; shared memory and files in memory stay until they are deleted; swapped memory is on the disk.";
+
+function partWords(a) {
+  if (!a.parts) return null;
+  const [own, file, shmem, swap] = a.parts;
+  return [mb(own) + " private", mb(file) + " file-backed", mb(shmem) + " shared", mb(swap) + " swapped"].join(", ");
+}
+
+function leftWords(a) {
+  if (!isKnown(a.available_before_mb) || !isKnown(a.available_after_mb)) return null;
+  const left = isKnown(a.left_behind_mb) ? Math.max(0, a.left_behind_mb) : null;
+  const files = (a.files_after_mb || 0) - (a.files_before_mb || 0);
+  return [
+    mb(a.available_before_mb) + " free before, " + mb(a.available_after_mb) + " after",
+    left === null ? null : mb(left) + " less that no process holds",
+    files >= 1 ? mb(files) + " more files in memory" : null,
+    a.processes_left ? counted(a.processes_left, "process", "processes") + " with " + mb(a.processes_left_mb) + " outlived it" : null,
+  ].filter(Boolean).join("; ");
+}
+
+// Asked for, and seen: all threads ten times a second, those that could run once a second.
+function threadWords(a) {
+  if (!isKnown(a.threads_seen)) return null;
+  const runnable = isKnown(a.runnable) ? ", at most " + a.runnable + " of them ready to run at once" : "";
+  const opencv = isKnown(a.opencv_threads) ? ", OpenCV uses " + a.opencv_threads : "";
+  const crowded = a.crowded ? el("span", { class: "badge doubt" }, "! more threads ready to run than asked for") : null;
+  return el("span", {}, a.threads + " asked for, " + a.threads_seen + " seen" + runnable + opencv, crowded ? [" ", crowded] : null);
+}
+
+function diskWords(a) {
+  if (!isKnown(a.disk_read)) return "";
+  return " · from and to a disk: " + bytes(a.disk_read) + ", " + bytes(a.disk_written) + "; the rest was cached or not yet written out";
+}
+
+function transfersTable(a) {
+  const ratio = (t) => (t.read + t.written > 0 && t.decoded + t.encoded > 0 ? (t.decoded + t.encoded) / (t.read + t.written) : null);
+  return table([
+    { name: "image", of: (t) => t.path },
+    { name: "read", title: "Bytes as stored", number: true, of: (t) => t.read, show: (t) => bytes(t.read) },
+    { name: "decoded", title: "Bytes of pixels that were made of them", number: true, of: (t) => t.decoded, show: (t) => bytes(t.decoded) },
+    { name: "written", title: "Bytes as stored", number: true, of: (t) => t.written, show: (t) => bytes(t.written) },
+    { name: "encoded", title: "Bytes of the pixels that they hold", number: true, of: (t) => t.encoded, show: (t) => bytes(t.encoded) },
+    { name: "pixels / stored", number: true, of: ratio, show: (t) => digits(ratio(t), 2) },
+    { name: "from", number: true, of: (t) => t.first, show: (t) => seconds(t.first) },
+    { name: "to", number: true, of: (t) => t.last, show: (t) => seconds(t.last) },
+    { name: "disk", of: (t) => t.kind, show: (t) => (t.kind ? t.kind + (t.remote ? " (network or FUSE)" : " (local)") : null) },
+  ], a.transfers, { key: "transfers" });
 }
 
 function attemptChart(host, a) {
@@ -49,11 +104,12 @@ function attemptChart(host, a) {
       stepSeries("memory, highest", css("--ink"), mb, { fill: css("--cpu-fill"), spanGaps: true }),
       stepSeries("memory, lowest", css("--soft"), mb, { width: 1, spanGaps: true }),
       stepSeries("shared pages counted once", css("--free"), mb, { paths: undefined, spanGaps: true }),
+      stepSeries("private", css("--cpu"), mb, { width: 1, spanGaps: true }),
       stepSeries("true peak of a process", css("--budget"), mb, { dash: [2, 3], width: 1 }),
       stepSeries("declared", css("--declared"), mb, { dash: [6, 3] }),
       stepSeries("processors", css("--io"), oneDecimal, { scale: "cpu", dash: [4, 2], width: 1 }),
     ],
-    renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
+    renew: () => [t, held(a.curve.hi), held(a.curve.lo), held(a.curve.pss), held(a.curve.private), t.map(() => a.peak_mb), t.map(() => declared || null), held(a.curve.cpu)],
   });
 }
 

@@ -1,6 +1,6 @@
 // Many pairs: a row each, what needs a look first; a row opens as a card.
 
-// What orders rows: pairs that failed, that are in doubt, that are unlike the others, and the rest.
+// Order of rows: failed, unfinished and suspect pairs, those with outlying values, the rest.
 const NEEDS = { failed: 0, skipped: 0, incomplete: 1, suspect: 2 };
 const needOf = (r) => NEEDS[r.pair.status] ?? (r.outlier.length ? 3 : 4);
 const worstFirst = (a, b) => needOf(a) - needOf(b) || (needOf(a) === 3 ? unusualness(b) - unusualness(a) : 0) || a.n - b.n;
@@ -12,27 +12,28 @@ const NUMBERS = [
   { key: "residual_median_px", name: "residual", rem: 4.1, unit: "px", show: px },
   { key: "error_median_px", name: "error", rem: 4.1, unit: "px", show: px },
   { key: "gain", name: "gain", rem: 6.7, show: px, ends: ["gain_low95", "gain_high95"] },
-  { key: "expected_gain", name: "expected", rem: 4.6, unit: "gain", show: px, title: "Gain that the exposure times promise" },
-  { key: "residual_shift_px", name: "shift", rem: 4.1, unit: "px", show: px, title: "By how much the aligned background still lies off the marker" },
+  { key: "expected_gain", name: "expected", rem: 4.6, unit: "gain", show: px, title: "Gain expected from the exposure times" },
+  { key: "residual_shift_px", name: "shift", rem: 4.1, unit: "px", show: px, title: "Distance of the aligned background from the marker" },
   { key: "clipped", name: "clipped", rem: 4.3, show: share, title: "Share of the pixels that were clipped at the ends of the type" },
-  { key: "background", name: "background", rem: 5.6, unit: "of noise", show: (v) => digits(v, 2), title: "What the difference has left of the background: its median in units of its noise (MAD)" },
+  { key: "background", name: "background", rem: 5.6, unit: "of noise", show: (v) => digits(v, 2), title: "Background left in the difference: its median in units of its noise (MAD)" },
   { key: "candidates", name: "candidates", rem: 5.4, show: px },
-  { key: "candidates_fdr", name: "FDR", rem: 3.8, show: share, title: "Estimated share of false candidates" },
+  { key: "candidates_fdr", name: "FDR", rem: 6, show: share, title: "Estimated share of false candidates", ends: ["fdr_low95", "fdr_high95"] },
   { key: "density_per_mm2", name: "density", rem: 6.9, unit: "per mm²", show: px, ends: ["density_low95", "density_high95"] },
   { key: "spoilt_share", name: "spoilt", rem: 4.1, show: share, title: "Share of the section that is spoilt and left out" },
-  { key: "seconds", name: "time", rem: 5.6, show: seconds, title: "Sum over the jobs of the pair, or of a marker's slide" },
+  { key: "seconds", name: "time", rem: 5.6, show: seconds, title: "Sum over the jobs of the pair, or of the slide of a marker" },
   { key: "peak_mb", name: "memory", rem: 4.4, show: mb, title: "Peak of the largest job" },
 ];
 const number = (r, key) => (isKnown(r.pair[key]) && isFinite(Number(r.pair[key])) ? Number(r.pair[key]) : null);
 
 function unlikeText(outlier, pair, model) {
   return outlier.map(([key, z]) => {
-    const told = NUMBERS.find((c) => c.key === key);
-    return model.batch.names[key] + " " + told.show(pair[key]) + (told.unit ? " " + told.unit : "") + " (robust z " + (z > 0 ? "+" : "−") + Math.abs(z) + ")";
+    const { show, unit } = NUMBERS.find((c) => c.key === key);
+    return model.batch.names[key] + " " + show(pair[key]) + (unit ? " " + unit : "") + " (robust z " + (z > 0 ? "+" : "−") + Math.abs(z) + ")";
   }).join(", ");
 }
 
 const ANY_REASON = "any spoilt place";
+const UNUSUAL = "outlying values";
 
 class Batch {
   constructor(view) {
@@ -64,7 +65,7 @@ class Batch {
 
   note(rows) {
     const odd = rows.filter((r) => r.outlier.length).length;
-    return unitsOf(rows.map((r) => r.pair)) + (odd ? ", " + odd + " unlike the others in some number" : "");
+    return unitsOf(rows.map((r) => r.pair)) + (odd ? ", " + odd + " with outlying values" : "");
   }
 
   show(rows, model) {
@@ -85,11 +86,11 @@ class Batch {
     const has = (key) => rows.some((r) => isKnown(r.pair[key]));
     const numbers = NUMBERS.filter((c) => has(c.key)).map((c) => ({
       ...c, rem: c.key === "gain" && model.slides ? 7.8 : c.rem, number: true, of: (r) => number(r, c.key),
-      below: c.ends && ((r) => (isKnown(r.pair[c.ends[0]]) ? r.pair[c.ends[0]] + " to " + r.pair[c.ends[1]] : null)),
+      below: c.ends && ((r) => (isKnown(r.pair[c.ends[0]]) ? c.ends.map((k) => c.show(r.pair[k])).join(" to ") : null)),
     }));
     return [
-      { name: "state", rem: 6, order: worstFirst, title: "Failures first, then what is in doubt, then what is unlike the others" },
-      { name: kindOf(rows.map((r) => r.pair)) === "Pairs" ? "pair" : "marker", rem: 7, grow: 1, of: (r) => r.name },
+      { name: "state", rem: 6, order: worstFirst, title: "Failed first, then suspect, then pairs with outlying values" },
+      { name: kindOf(rows.map((r) => r.pair)) === "Pairs" ? "pair" : "marker", rem: 11, grow: 1, of: (r) => r.name },
       { name: "why", rem: 8, grow: 2, of: (r) => this.why(r) || null },
       ...numbers,
     ];
@@ -117,7 +118,7 @@ class Batch {
     const groups = [...slides, "dye", ...this.model.batch.groups].map((key) => [key, known(key)]).filter(([, values]) => values.length > 1);
     if (!this.controls.contains(document.activeElement)) {
       fill(this.controls, search,
-        select("Show pairs with status", "every status", [...statuses, "unlike the others"], this.status, (v) => { this.status = v; }),
+        select("Show pairs with status", "every state", [...statuses, UNUSUAL], this.status, (v) => { this.status = v; }),
         groups.map(([key, values]) => select("Show pairs of " + label(key), "every " + label(key), values, this.chosen[key], (v) => { this.chosen[key] = v; })),
         reasons.length ? select("Show pairs with spoilt places", "spoilt or not", [ANY_REASON, ...reasons], this.spoilt, (v) => { this.spoilt = v; }) : null,
         this.count);
@@ -140,7 +141,7 @@ class Batch {
   fitting() {
     const asked = Object.entries(this.chosen).filter(([, value]) => value);
     return this.rows.filter((r) => {
-      const status = !this.status || r.pair.status === this.status || (this.status === "unlike the others" && r.outlier.length);
+      const status = !this.status || r.pair.status === this.status || (this.status === UNUSUAL && r.outlier.length);
       const parts = spoiltParts(r.pair);
       const spoilt = !this.spoilt || (this.spoilt === ANY_REASON ? parts.length > 0 : parts.some(([reason]) => reason === this.spoilt));
       return status && spoilt && asked.every(([key, value]) => r.pair[key] === value) && (r.name + " " + this.why(r)).toLowerCase().includes(this.text);
@@ -196,7 +197,7 @@ class Batch {
     const [first, ...rest] = [...names, ...this.model.batch.groups].map((key) => r.pair[key]);
     const why = this.why(r);
     const cells = [
-      [r.state], [el("b", {}, first), el("small", {}, [...rest, r.pair.control ? "control" : ""].filter(Boolean).join(" · "))], [el("span", { class: "why", title: why || null }, why)],
+      [r.state], [el("div", { class: "named" }, this.view.viewer.small(r.n, r.name), el("div", {}, el("b", {}, first), el("small", {}, [...rest, r.pair.control ? "control" : ""].filter(Boolean).join(" · "))))], [el("span", { class: "why", title: why || null }, why)],
       ...this.columns.slice(3).map((c) => [c.show(r.pair[c.key]) ?? "–", c.below && isKnown(r.pair[c.key]) ? el("small", {}, c.below(r)) : null]),
     ];
     const kinds = (c) => [c.number ? "number" : "", odd.has(c.key) ? "odd" : ""].join(" ").trim() || null;

@@ -232,6 +232,12 @@ function highest(a, from, to) {
 }
 
 function drawLimits(u, run, peak) {
+  drawLines(u, [["budget of the run", run.budget_mb, css("--budget")], ["machine", run.machine_mb, css("--soft")]]);
+  drawPeak(u, peak, "peak", css("--ink"));
+}
+
+// Dashed lines at amounts of memory, with names; those that are out of view are named in the corner.
+function drawLines(u, lines) {
   const context = u.ctx;
   const ratio = devicePixelRatio;
   const { left, top, width, height } = u.bbox;
@@ -239,7 +245,7 @@ function drawLimits(u, run, peak) {
   context.font = 12 * ratio + "px system-ui, sans-serif";
   context.textBaseline = "bottom";
   const beyond = [];
-  for (const [name, value, colour] of [["budget of the run", run.budget_mb, css("--budget")], ["machine", run.machine_mb, css("--soft")]]) {
+  for (const [name, value, colour] of lines) {
     if (!value) continue;
     if (value > u.scales.y.max) {
       beyond.push(name + " " + mb(value));
@@ -263,7 +269,6 @@ function drawLimits(u, run, peak) {
     context.textBaseline = "top";
     context.fillText("↑ " + beyond.join(", ") + " (out of view)", left + width - 6 * ratio, top + 4 * ratio);
   }
-  drawPeak(u, peak, "peak", css("--ink"));
   context.restore();
 }
 

@@ -1,9 +1,9 @@
-// What came out of runs, pair by pair, and what they cost, all from t = 0.
+// Results of two sides compared pair by pair, and the cost of their runs, aligned at start.
 
 Object.assign(OUTCOMES, {
-  different: { word: "different", sign: "≠", kind: "bad", means: "differs by more than both sides tell as their errors" },
-  unknown: { word: "not compared", sign: "?", kind: "doubt", means: "a side has not what it takes" },
-  equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors that both sides tell" },
+  different: { word: "different", sign: "≠", kind: "bad", means: "differs by more than the errors of both sides" },
+  unknown: { word: "not compared", sign: "?", kind: "doubt", means: "a side lacks a result" },
+  equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors of both sides" },
   identical: { word: "identical", sign: "=", kind: "quiet", means: "the same bytes" },
 });
 const VERDICTS = ["different", "unknown", "equal", "identical"]; // the worst first
@@ -20,7 +20,7 @@ function comparePage(model) {
 }
 
 function resultsPart(result, n) {
-  const part = section("results-" + n, "What came out", result.summary);
+  const part = section("results-" + n, "Results compared", result.summary);
   const points = result.pairs.flatMap((pair) => pair.findings.flatMap((f) => f.points.map(([side, x, y, snr]) => ({ pair: pair.name, side, x, y, snr }))));
   const more = result.pairs.flatMap((pair) => pair.findings).reduce((sum, f) => sum + f.more, 0);
   const text = (words) => el("p", { class: "message" }, words);
@@ -36,7 +36,7 @@ function resultsPart(result, n) {
   return part.made;
 }
 
-// A row for each pair, with what was found of each thing.
+// A row for each pair, with the findings of each kind.
 function comparedPairs(pairs, n) {
   const of = (pair, what) => pair.findings.filter((f) => f.what === what);
   const rank = (found) => Math.min(...found.map((f) => VERDICTS.indexOf(f.verdict)));
@@ -54,7 +54,7 @@ function costPart(model) {
   const colours = model.runs.map((r, n) => PALETTE[n % PALETTE.length]);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
   const longest = Math.max(...model.runs.map((r) => r.seconds), 1e-3);
-  const part = section("compare", "What it cost", "all from their begin on");
+  const part = section("compare", "What it cost", "aligned at start");
   const draw = () => {
     looked.clear();
     const axis = new Axis(longest);
@@ -67,10 +67,14 @@ function costPart(model) {
       { name: name + ": time", number: true, of: (r) => r.seconds[n], show: (r) => seconds(r.seconds[n]) },
       { name: "peak", number: true, of: (r) => r.peak_mb[n], show: (r) => (r.peak_mb[n] === null ? null : mb(r.peak_mb[n]) + " of " + mb(r.declared_mb[n])) },
     ])], model.rules));
-    for (const [key, title, shown] of [["hi", "Memory of all jobs", mb], ["done", "Jobs that have ended", (v) => String(Math.round(v))], ["cpu", "Processors at work", (v) => digits(v, 2)]]) {
+    for (const [key, title, shown] of [["hi", "Memory of all jobs", mb], ["done", "Finished jobs", (v) => String(Math.round(v))], ["cpu", "Processors at work", (v) => digits(v, 2)]]) {
       const host = el("div", { class: "plot" });
       charts.append(el("h3", {}, title), host);
       overlay(host, axis, model, key, shown, colours, dashes, longest);
+      if (key !== "hi") continue;
+      const rows = el("div", { class: "plot" });
+      charts.append(el("h3", {}, "Stages, from the start of the first job to the end of the last"), rows);
+      stages(rows, axis, model, colours, longest);
     }
   };
   return { made: part.made, draw };
@@ -95,7 +99,58 @@ function overlay(host, axis, model, key, shown, colours, dashes, longest) {
     scales: { y: { range: (u, min, max) => [0, 1.15 * (max || 1)] } },
     left: { values: tickTexts(shown) },
     series: [timeSeries(), ...model.runs.map((r, n) => stepSeries(r.name, colours[n], shown, { dash: dashes[n % dashes.length], width: 2 }))],
-    hooks: key === "hi" ? { draw: [(u) => model.runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n]))] } : {},
+    hooks: key === "hi" ? { draw: [(u) => drawMemory(u, model.runs, colours)] } : {},
     renew: () => [t, ...curves],
   });
+}
+
+// What each run was allowed, one line for runs with the same, and its peak.
+function drawMemory(u, runs, colours) {
+  const budgets = [...new Set(runs.map((r) => r.budget_mb).filter(Boolean))];
+  const of = (budget) => runs.filter((r) => r.budget_mb === budget);
+  drawLines(u, budgets.map((budget) => ["budget" + (budgets.length > 1 ? " of " + of(budget).map((r) => r.name).join(", ") : ""), budget, css("--budget")]));
+  runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n]));
+}
+
+// A row for each rule, and in it a bar for each run.
+function stages(host, axis, model, colours, longest) {
+  const rules = [...new Set(model.runs.flatMap((r) => r.stages.map(([rule]) => rule)))];
+  const bar = Math.max(4, 14 / model.runs.length);
+  const row = bar * model.runs.length + 4;
+  chart(host, axis, {
+    height: rules.length * row + 44,
+    scales: { y: { range: () => [0, rules.length || 1] } },
+    left: { values: (u, ticks) => ticks.map(() => "") },
+    series: [timeSeries(), stepSeries("", "transparent", String)],
+    hooks: { draw: [(u) => drawStages(u, model.runs, rules, colours)] },
+    renew: () => [[0, longest], [null, null]],
+  });
+}
+
+function drawStages(u, runs, rules, colours) {
+  const context = u.ctx;
+  const { left, top, width, height } = u.bbox;
+  const row = height / rules.length;
+  const bar = (0.85 * row) / runs.length;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  rules.forEach((rule, k) => {
+    const spans = runs.map((r) => r.stages.find(([name]) => name === rule));
+    spans.forEach((span, n) => {
+      if (!span) return;
+      const [from, to] = [span[1], span[2]].map((t) => u.valToPos(t, "x", true));
+      context.fillStyle = colours[n];
+      context.fillRect(from, top + k * row + n * bar, Math.max(to - from, 1), Math.max(bar - 1, 1));
+    });
+    const end = Math.max(...spans.filter(Boolean).map((span) => u.valToPos(span[2], "x", true)));
+    const fits = end + context.measureText(rule).width + 8 * devicePixelRatio < left + width;
+    context.textAlign = fits ? "left" : "right";
+    context.fillStyle = css("--ink");
+    context.fillText(rule, fits ? end + 5 * devicePixelRatio : left + width - 5 * devicePixelRatio, top + (k + 0.5) * row);
+  });
+  context.restore();
 }

@@ -1,6 +1,6 @@
 // Building elements. Text from outside always becomes text: nothing here takes markup.
 
-// What tells pairs and their variants apart, from the outermost directory in.
+// Names of pairs and their variants, the outermost directory first.
 const LEVELS = ["sample", "dye", "ingestion", "registration", "subtraction", "detection"];
 
 function el(name, attributes, ...children) {
@@ -40,9 +40,9 @@ function contained(what, build) {
 function section(id, title, note) {
   const body = el("div", { class: "body" });
   const heading = el("h2", {}, title);
-  const beside = el("span", { class: "note" }, note || "");
-  const made = el("section", { id, "aria-label": title }, el("header", {}, heading, beside), body);
-  return { made, body, note: beside };
+  const noted = el("span", { class: "note" }, note || "");
+  const made = el("section", { id, "aria-label": title }, el("header", {}, heading, noted), body);
+  return { made, body, note: noted };
 }
 
 function copyButton(text, what) {
@@ -85,7 +85,7 @@ function badge(outcome, count) {
   return el("span", { class: "badge " + kind, title: means || null }, el("span", { "aria-hidden": "true" }, sign), " ", isKnown(count) ? count + " " : null, word);
 }
 
-// What a reader opened or sorted, for when it is drawn anew.
+// What a reader opened or sorted, kept when it is drawn again.
 const remembered = new Map();
 
 // A part that is only built once it is opened.

@@ -2,6 +2,7 @@
 
 const FLAME_ROW = 20;
 const FLAMES_MS = 5000;
+const FLAME_BINS = 240; // of the chart of its time
 const FLAME_TEXT = 28; // no words on a bar that is narrower, px
 
 // One colour for all calls of a file, whatever else there is.
@@ -18,6 +19,7 @@ class Flames {
     this.rule = this.attempt = "";
     this.zoomed = 0;
     this.attempts = [];
+    this.axis = new Axis(1);
     this.asks = null; // gets the profiles of a run that goes on
   }
 
@@ -41,7 +43,7 @@ class Flames {
   async ask() {
     clearTimeout(this.timer);
     if (!this.folded.open) return;
-    const still = document.hidden || this.zoomed || this.part.body.contains(document.activeElement) && document.activeElement.tagName !== "SUMMARY";
+    const still = document.hidden || this.zoomed || this.partly() || this.part.body.contains(document.activeElement) && document.activeElement.tagName !== "SUMMARY";
     const profiled = still ? undefined : await this.asks();
     if (profiled !== undefined && this.folded.open) this.take(profiled);
     this.timer = setTimeout(() => this.ask(), FLAMES_MS);
@@ -89,7 +91,9 @@ class Flames {
   }
 
   restyle() {
-    if (this.attempts.length) this.update();
+    if (!this.attempts.length) return;
+    this.drawTime();
+    this.update();
   }
 
   draw(rule, attempt) {
@@ -97,9 +101,11 @@ class Flames {
     this.inside = el("div", { role: "group", "aria-label": "Calls, outermost first" });
     this.bars = el("div", { class: "flames-bars" }, this.inside);
     this.controls = el("div", { class: "controls" });
+    this.time = el("div", { class: "charts", tabindex: "0", "aria-label": "Time of the flame graph. Plus and minus choose less or more of it, 0 all, a and d move." });
+    this.time.addEventListener("keydown", (event) => this.axis.key(event));
     this.listen();
-    fill(this.folded ? this.shown : this.part.body, this.controls, this.status, this.bars,
-      el("p", { class: "soft" }, "Click a call to see it alone, and one above it, or press Escape, to go back. Arrows go from call to call."));
+    fill(this.folded ? this.shown : this.part.body, this.controls, this.time, this.status, this.bars,
+      el("p", { class: "soft" }, "Drag over the chart to see the calls of a time only. Click a call to see it alone, and one above it, or press Escape, to go back. Arrows go from call to call."));
     this.choose(rule, attempt);
     this.watch = new ResizeObserver(() => this.bars.clientWidth !== this.width && this.update());
     this.watch.observe(this.bars);
@@ -114,24 +120,85 @@ class Flames {
       made.addEventListener("change", () => act(made.value));
       return made;
     };
+    const tool = (name, title, act) => el("button", { type: "button", title, onclick: act }, name);
     const rules = [...new Set(this.attempts.map(({ of }) => of.rule))];
     const own = this.attempts.filter(({ of }) => !rule || of.rule === rule);
     fill(this.controls,
       pick("Rule of the flame graph", rule, [["", "all rules"], ...rules.map((r) => [r, r])], (chosen) => this.choose(chosen, "")),
       pick("Attempt of the flame graph", id, [["", "all attempts (" + own.length + ")"], ...own.map(({ of }) => [of.id, labelOf(of)])], (chosen) => this.choose(this.rule, chosen)),
-      el("button", { type: "button", title: "Back from one call to all (Escape)", onclick: () => this.zoom(0) }, "All calls"));
+      el("button", { type: "button", title: "Back from one call to all (Escape)", onclick: () => this.zoom(0) }, "All calls"),
+      el("span", { class: "tools" },
+        tool("+", "Less time (+), or drag over the chart", () => this.axis.zoom(0.5)),
+        tool("−", "More time (-)", () => this.axis.zoom(2)),
+        tool("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
+        tool("▶", "Later (d)", () => this.axis.pan(0.25)),
+        tool("all time", "Show all of the time (0), or double-click the chart", () => this.axis.reset())));
     this.chosen = own.filter(({ of }) => !id || of.id === id);
+    this.begin = Math.min(...this.chosen.map(({ of }) => of.start));
+    freeCharts(this.axis);
+    this.axis = new Axis(Math.max(...this.chosen.map(({ of }) => of.end)) - this.begin);
+    this.axis.name = "flames";
+    this.drawTime();
     this.times();
     this.update();
   }
 
-  // Seconds of threads in each call itself, and with all that it calls.
+  // Threads at work over time, of which a part can be chosen.
+  drawTime() {
+    const [length, count] = [this.axis.full[1], FLAME_BINS];
+    const each = length / count;
+    const busy = new Float64Array(count);
+    this.eachTime((node, from, to, s) => {
+      const [first, last] = [from, to].map((t) => Math.min(count - 1, Math.max(0, Math.floor(t / each))));
+      for (let k = first; k <= last; k++) busy[k] += first === last ? s : (s * Math.max(0, Math.min(to, (k + 1) * each) - Math.max(from, k * each))) / (to - from);
+    });
+    const threads = [...busy].map((s) => s / each);
+    this.axis.changed = () => {};
+    freeCharts(this.axis);
+    fill(this.time);
+    chart(this.time, this.axis, {
+      height: 90,
+      scales: { y: { range: (u, min, max) => [0, 1.1 * Math.max(1, max || 0)] } },
+      left: { values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? String(v) : "")) },
+      series: [timeSeries(), stepSeries("threads at work", css("--cpu"), oneDecimal, { fill: css("--cpu-fill") })],
+      renew: () => [edges(count, length), held(threads)],
+    });
+    this.axis.changed = () => {
+      this.times();
+      this.update();
+    };
+  }
+
+  // Calls act(node, from, to, seconds) for all that was seen, s since the first of the chosen began.
+  eachTime(act) {
+    for (const { node, bin, ms, bin_s: width, of } of this.chosen) {
+      const start = of.start - this.begin;
+      node.forEach((one, k) => {
+        const from = width ? start + bin[k] * width : start; // not known when: all of the attempt
+        act(one, from, width ? from + width : of.end - this.begin, ms[k] / 1000);
+      });
+    }
+  }
+
+  // Whether only a part of the time is shown.
+  partly() {
+    const { shown, full } = this.axis;
+    return shown[0] > full[0] || shown[1] < full[1];
+  }
+
+  // Seconds of threads in each call itself, and with all that it calls, in the time that is shown.
   times() {
     this.own = new Float64Array(this.parents.length);
-    for (const { node, ms } of this.chosen) node.forEach((one, k) => (this.own[one] += ms[k] / 1000));
+    const [begin, end] = this.partly() ? this.axis.shown : [-Infinity, Infinity];
+    this.eachTime((node, from, to, s) => {
+      const inside = Math.min(to, end) - Math.max(from, begin);
+      if (inside > 0) this.own[node] += s * (to > from ? Math.min(1, inside / (to - from)) : 1);
+    });
     this.all = this.own.slice();
     for (let node = this.all.length - 1; node > 0; node--) this.all[this.parents[node]] += this.all[node];
-    this.part.note.textContent = counted(this.chosen.length, "profiled attempt") + ", " + (seconds(this.all[0]) || "0 s") + " of threads";
+    const time = this.partly() ? ", from " + seconds(begin) + " to " + seconds(end) : "";
+    this.part.note.textContent = counted(this.chosen.length, "profiled attempt") + ", " + (seconds(this.all[0]) || "0 s") + " of threads" + time;
+    if (!(this.all[this.zoomed] > 0)) this.zoomed = 0;
   }
 
   zoom(node) {
@@ -175,7 +242,7 @@ class Flames {
   words(node) {
     let name = this.attempt ? labelOf(this.chosen[0].of) : this.rule || "all rules";
     if (node) name = this.frames[node][this.frames[node][0] === "<module>" ? 1 : 0];
-    return name + " · " + (percent(this.all[node] / this.all[0]) || "0 %") + " · " + (seconds(this.all[node]) || "0 s");
+    return name + " · " + (percent(this.all[0] ? this.all[node] / this.all[0] : 0) || "0 %") + " · " + (seconds(this.all[node]) || "0 s");
   }
 
   bar(bar) {

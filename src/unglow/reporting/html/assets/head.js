@@ -1,51 +1,65 @@
-// What a reader sees first: how it went, and everything that did not go well.
+// The head line: the states of all pairs; and numbers of the last run, incidents, how it was run.
 
 function headPart(model) {
   const run = model.runs[model.runs.length - 1];
   const place = model.results.split("/").slice(-2).join("/");
-  const tiles = [];
-  const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
-  if (run) {
-    const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
-    const bad = own.filter((a) => !went(a.outcome)).length;
-    const going = own.filter((a) => a.outcome === "running").length;
-    const ended = counted(own.length - going, "attempt") + " ended, " + (bad ? bad + " of them not well" : "all well");
-    const jobs = run.of ? run.done + " of " + run.of : String(own.length);
-    tile("jobs", jobs, ended + (going ? ", " + going + " running" : ""));
-    const left = run.outcome === "running" ? run.left : "";
-    tile("time", seconds(run.seconds) || "–", left || (run.recorded ? when(run.wall) : ""));
-    if (run.lines) {
-      const limit = run.budget_mb || run.machine_mb;
-      const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the budget, " : " of the machine, ") + mb(limit) : "";
-      tile("peak memory, all jobs (PSS)", mb(run.lines.peak.mb), share);
-    }
-    const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);
-    if (cpu) tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "");
-    const moved = own.reduce((sum, a) => sum + (a.read || 0) + (a.written || 0), 0);
-    if (moved) tile("read and written", bytes(moved), run.seconds > 0 ? digits(moved / 1e6 / run.seconds, 3) + " MB/s" : "");
-  }
   return el("header", { class: "head" },
     el("div", { class: "title" },
       el("h1", {}, "unglow ", el("span", { class: "place" }, place)),
-      verdict(model, run),
-      hasViewer(model) ? el("a", { href: "view/" }, "look at the images") : null,
+      hasViewer(model) ? el("a", { href: "view/" }, "open the viewer") : null,
       el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
       themeButton()),
-    el("div", { class: "tiles" }, tiles),
-    run && run.command ? commandLine(run.command) : null);
+    verdict(model, run));
 }
 
-const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
+// Numbers of the last run.
+function tilesPart(model) {
+  const run = model.runs[model.runs.length - 1];
+  if (!run) return el("div");
+  const tiles = [];
+  const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
+  const { own, finished, failed, going } = jobCounts(model);
+  tile("jobs", run.of ? run.done + " of " + run.of : String(own.length), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (going ? ", " + going + " running" : ""));
+  tile("time", seconds(run.seconds) || "–", run.outcome === "running" && run.left ? run.left : run.recorded ? when(run.wall) : "");
+  if (run.lines) {
+    const limit = run.budget_mb || run.machine_mb;
+    const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the budget, " : " of the machine, ") + mb(limit) : "";
+    tile("peak memory, all jobs (PSS)", mb(run.lines.peak.mb), share);
+  }
+  const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);
+  if (cpu) tile("processor time", seconds(cpu), run.cores ? percent(cpu / (run.seconds * run.cores)) + " of " + counted(run.cores, "core") : "");
+  const moved = own.reduce((sum, a) => sum + (a.read || 0) + (a.written || 0), 0);
+  if (moved) tile("read and written", bytes(moved), run.seconds > 0 ? digits(moved / 1e6 / run.seconds, 3) + " MB/s" : "");
+  return el("div", { class: "tiles" }, tiles);
+}
+
+// The attempts of the last run, and how many of them finished, failed and run.
+function jobCounts(model) {
+  const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
+  const going = own.filter((a) => a.outcome === "running").length;
+  return { own, going, finished: own.length - going, failed: own.filter((a) => !went(a.outcome)).length };
+}
+
+function technicalNote(model) {
+  const run = model.runs[model.runs.length - 1];
+  if (!run) return "no telemetry";
+  const { own, failed } = jobCounts(model);
+  return [counted(own.length, "job"), failed ? failed + " failed" : null, seconds(run.seconds), run.lines ? "peak memory " + mb(run.lines.peak.mb) : null].filter(Boolean).join(" · ");
+}
+
+const STATES = ["ok", "suspect", "failed", "incomplete", "running", "waiting"];
 
 // How many pairs are in which state; how the run ended only where that says more.
 function verdict(model, run) {
-  const counts = STATES.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
-  const bad = counts.some(([state]) => ["failed", "skipped", "incomplete"].includes(state));
-  const explained = run && (run.outcome === "ok" ? counts.length : run.outcome === "failed" && bad);
-  return [
-    run && !explained ? badge(run.outcome) : null,
-    counts.length ? el("span", { class: "verdict" }, unitsOf(model.pairs) + ": ", counts.map(([state, n]) => [badge(state, n), " "])) : null,
-  ];
+  const skipped = model.pairs.filter((pair) => pair.status === "skipped");
+  const started = model.pairs.filter((pair) => pair.status !== "skipped");
+  const counts = STATES.map((state) => [state, started.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
+  const bad = skipped.length || counts.some(([state]) => ["failed", "incomplete"].includes(state));
+  const explained = run && (run.outcome === "ok" ? model.pairs.length : run.outcome === "failed" && bad);
+  return el("p", { class: "verdict" },
+    run && !explained ? ["run ", badge(run.outcome), " "] : null,
+    counts.length ? [unitsOf(started) + ": ", counts.map(([state, n]) => badge(state, n))] : null,
+    skipped.length ? [counts.length ? "; " : null, badge("skipped", skipped.length)] : null);
 }
 
 function themeButton() {
@@ -66,25 +80,21 @@ function themeButton() {
 const OPEN_AT_FIRST = 3;
 const INCIDENTS_AT_ONCE = 50;
 
-function incidentsPart(model, view) {
-  const part = section("incidents", "Incidents", model.incidents.length ? counted(model.incidents.length, "incident") : "");
-  if (!model.incidents.length) {
-    const own = model.attempts.length ? "Every attempt of every run ended well, and nothing stalled." : "There is no telemetry; no pair failed.";
-    fill(part.body, el("p", { class: "fine" }, "✓ " + own));
-    return part.made;
-  }
+function incidentsPart(incidents, model, view) {
+  if (!incidents.length) return null;
+  const part = section("incidents", "Incidents", counted(incidents.length, "incident") + " of jobs and runs");
   const causes = new Map();
-  for (const i of model.incidents) causes.set(i.cause, (causes.get(i.cause) || 0) + 1);
+  for (const i of incidents) causes.set(i.cause, (causes.get(i.cause) || 0) + 1);
   let chosen = null;
   let shown = INCIDENTS_AT_ONCE;
   const list = el("div", { class: "incidents" });
   const buttons = el("div", { class: "filters" });
   const draw = () => {
-    const fitting = model.incidents.filter((i) => chosen === null || i.cause === chosen);
+    const fitting = incidents.filter((i) => chosen === null || i.cause === chosen);
     const more = fitting.length - shown;
     fill(list, fitting.slice(0, shown).map((i, n) => incident(i, n < OPEN_AT_FIRST && !i.mended, model, view)),
       more > 0 ? el("button", { type: "button", onclick: () => { shown += INCIDENTS_AT_ONCE; draw(); } }, counted(more, "more incident")) : null);
-    const choices = [[null, "all", model.incidents.length], ...[...causes].map(([c, n]) => [c, word(c), n])];
+    const choices = [[null, "all", incidents.length], ...[...causes].map(([c, n]) => [c, word(c), n])];
     fill(buttons, causes.size > 1 ? choices.map(([c, name, n]) => el("button", { type: "button", "aria-pressed": String(chosen === c), onclick: () => { chosen = c; shown = INCIDENTS_AT_ONCE; draw(); } }, name + " " + n)) : null);
   };
   draw();
@@ -94,7 +104,7 @@ function incidentsPart(model, view) {
 
 function incident(i, open, model, view) {
   const n = i.numbers;
-  const later = i.mended ? { stall: "it went on and ended well", run: "a later run ended well" }[i.kind] || "a later attempt ended well" : "";
+  const later = i.mended ? { stall: "it continued and finished", run: "a later run finished" }[i.kind] || "a later attempt finished" : "";
   const line = el("summary", {},
     badge(i.cause), " ", el("b", {}, i.title),
     el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : "", later].filter(Boolean).join(" · ")));
@@ -107,7 +117,7 @@ function incident(i, open, model, view) {
     ["log", i.log],
   ]);
   const known = i.attempt !== null && model.attempts.some((a) => a.id === i.attempt);
-  const link = known ? el("button", { type: "button", onclick: () => view.resources.open(i.attempt) }, "Show it in the charts") : null;
+  const link = known ? el("button", { type: "button", onclick: () => view.showAttempt(i.attempt) }, "Show it in the charts") : null;
   return el("details", { class: "incident", open },
     line,
     i.message ? el("p", { class: "message" }, i.message) : null,
@@ -132,7 +142,7 @@ function environmentPart(model) {
   const part = section("environment", "How it was run");
   const run = [...model.runs].reverse().find((r) => r.recorded);
   if (!run) {
-    fill(part.body, el("p", { class: "soft" }, "No run left a record of its environment. Made by unglow " + model.unglow + "."));
+    fill(part.body, el("p", { class: "soft" }, "No run has recorded its environment. Report by unglow " + model.unglow + "."));
     return part.made;
   }
   const e = run.environment;
@@ -146,12 +156,12 @@ function environmentPart(model) {
   fill(part.body,
     facts(Object.entries(names).map(([key, name]) => [name, e[key] === undefined ? null : flat(e[key])])),
     el("h3", {}, "Run it again"),
-    el("p", { class: "soft" }, "From the working directory. What is finished is not made again."),
+    el("p", { class: "soft" }, "From the working directory. Finished results are kept."),
     commandLine((e.directory ? "cd " + quoted(e.directory) + " && " : "") + run.command),
     run.messages.length ? folded("Warnings and errors of Snakemake (" + run.messages.length + ")", () => el("div", {}, run.messages.map((m) => el("pre", {}, seconds(m.t) + " " + m.level + ": " + m.text)))) : null,
     run.config ? folded("Settings", () => table([{ name: "key", of: (r) => r[0] }, { name: "value", of: (r) => r[1] }], flatSettings(run.config, ""))) : null,
     folded("All runs (" + model.runs.length + ")", () => table([
-      { name: "began", of: (r) => r.wall, show: (r) => when(r.wall) },
+      { name: "started", of: (r) => r.wall, show: (r) => when(r.wall) },
       { name: "outcome", of: (r) => r.outcome, show: (r) => badge(r.outcome) },
       { name: "time", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },

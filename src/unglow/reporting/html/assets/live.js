@@ -16,7 +16,8 @@ class Live {
     view.progress.append(this.progress.part.made);
     view.flames.asks = () => (this.running ? asked("flames").catch(() => undefined) : null);
     this.log = new LogView();
-    add(view.top, [el("div", { class: "live" }, this.places, this.state), this.now.made]);
+    this.stop = el("button", { type: "button", hidden: true, onclick: () => this.end() }, "Stop the run");
+    add(view.top, [el("div", { class: "live" }, this.places, this.state, " ", this.stop), this.now.made]);
     const choose = view.resources.choose.bind(view.resources);
     view.resources.choose = (a, reveal) => {
       choose(a, reveal);
@@ -51,22 +52,31 @@ class Live {
     if (!same) this.show();
   }
 
+  async end() {
+    if (!confirm("Stop the run? Jobs that run are finished, and no other job begins. `unglow resume` continues.")) return;
+    const answer = await fetch("stop", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" }).catch(() => null);
+    const said = answer && (await answer.json().catch(() => null));
+    alert(said ? said.text || said.error : "The monitor does not answer: give `unglow stop` in a terminal.");
+  }
+
   openLog(id) {
     const a = this.model.attempts.find((attempt) => attempt.id === id);
     if (a && a.log) this.log.open(a);
   }
 
   show() {
-    const run = this.model.runs[this.model.runs.length - 1];
+    // curves of a large run come less often than its progress
+    const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
+    const runs = this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) }));
+    const run = runs[runs.length - 1];
     const jobs = run && run.of ? run.done + " of " + run.of + " · " : "";
     document.title = jobs + "unglow monitor: " + this.model.results.split("/").slice(-2).join("/");
     fill(this.places, placesPart(this.model.places));
+    this.stop.hidden = !(this.running && (this.model.parts || []).includes("stop"));
     this.now.made.hidden = !this.model.now.length;
     fill(this.now.body, this.model.now.map((now) => runningPart(now, (job) => this.openLog(job.attempt))));
     this.progress.show(this.model);
-    // curves of a large run come less often than how far it is
-    const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
-    this.view.show({ ...this.model, runs: this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) })) });
+    this.view.show({ ...this.model, runs });
   }
 }
 

@@ -10,24 +10,42 @@ class View {
     this.progress = el("div");
     this.incidents = el("div");
     this.pairs = el("div");
+    this.tiles = el("div");
     this.environment = el("div");
-    const links = [["incidents", "Incidents"], ["pairs", "Pairs"], ["resources", "Time and memory"], ["rules", "By rule"], ["flames", "Flame graph"], ["environment", "How it was run"]];
-    const bar = el("nav", { "aria-label": "Parts of the report" }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
     this.top = el("div");
-    this.main = el("main", {}, this.top, this.head, this.progress, bar, this.incidents, this.pairs, this.resources.part.made, this.flames.part.made, this.environment);
+    this.note = el("span", { class: "note" });
+    this.technical = el("details", { id: "technical" }, el("summary", {}, el("h2", {}, "Time and memory"), this.note),
+      this.tiles, this.resources.part.made, this.flames.part.made, this.environment);
+    const links = [["pairs", "Results"], ["incidents", "Incidents"], ["resources", "Time and memory"], ["rules", "By rule"], ["flames", "Flame graph"], ["environment", "How it was run"]];
+    const bar = el("nav", { "aria-label": "Parts of the report", onclick: (event) => this.unfold(event.target.hash) }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
+    this.main = el("main", {}, this.top, this.head, this.progress, bar, this.pairs, this.incidents, this.technical);
+    this.link = (id) => bar.querySelector(".to-" + id);
     this.shown = {}; // what each part was made of
+  }
+
+  // Open the technical part if what a link leads to is in it.
+  unfold(hash) {
+    if (hash && this.technical.querySelector(hash)) this.technical.open = true;
+  }
+
+  showAttempt(id) {
+    this.technical.open = true;
+    this.resources.open(id);
   }
 
   show(model) {
     this.model = model;
-    this.part("head", [model.runs, model.pairs.map((p) => p.status), model.made], () => headPart(model));
-    this.part("incidents", model.incidents, () => incidentsPart(model, this));
-    this.main.querySelector(".to-pairs").textContent = kindOf(model.pairs);
+    this.part("head", [model.pairs.map((p) => p.status), model.made], () => headPart(model));
+    this.part("tiles", [model.runs, model.made], () => tilesPart(model));
+    this.note.textContent = technicalNote(model);
+    const incidents = model.incidents.filter((i) => i.kind !== "pair"); // those of pairs are on their cards
+    this.part("incidents", incidents, () => incidentsPart(incidents, model, this));
+    this.link("incidents").hidden = !incidents.length;
     this.part("pairs", [settled(model.pairs), model.batch], () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
-    tellStates(this.states || [], model);
+    showStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
     this.own("Flame graph", this.flames, model);
-    this.main.querySelector(".to-flames").hidden = this.flames.part.made.hidden;
+    this.link("flames").hidden = this.flames.part.made.hidden;
     this.own("Time and memory", this.resources, model);
   }
 
@@ -37,12 +55,12 @@ class View {
     if (failed) fill(shower.part.body, failed);
   }
 
-  // A part is only made anew if what it shows is new, so that what a reader opened stays open.
+  // A part is only drawn again if its content is new, so that what a reader opened stays open.
   part(name, about, build) {
     const text = JSON.stringify(about);
     if (this.shown[name] === text) return;
     this.shown[name] = text;
-    this[name].replaceChildren(contained(name, build));
+    fill(this[name], contained(name, build));
   }
 }
 
@@ -54,7 +72,7 @@ async function embedded(id) {
   return JSON.parse(await new Response(stream).text());
 }
 
-// What reads the pictures of a pair that came with the page: all of them are unpacked for the first.
+// Reads the pictures of a pair that came with the page: all of them are unpacked for the first.
 function packedPictures() {
   let all = null;
   return async (n) => (await (all = all || embedded("pictures")))[n] || [];
@@ -71,7 +89,7 @@ async function begin() {
   if (model.kind === "compare") {
     comparePage(model);
   } else {
-    const view = new View(model.live ? (n, name) => asked("pictures?pair=" + encodeURIComponent(name)) : packedPictures());
+    const view = new View(model.live ? (n, name, small) => asked("pictures?pair=" + encodeURIComponent(name) + (small ? "&small=1" : "")) : packedPictures());
     document.getElementById("page").replaceChildren(view.main);
     view.show(model);
     root.addEventListener("themechange", () => { looked.clear(); view.resources.restyle(); view.flames.restyle(); });

@@ -1,13 +1,14 @@
-// The pairs: status and reasons, the numbers to believe or not, and pictures.
+// The results of the pairs: states with reasons, pictures, and numbers with their intervals.
 
-// So many pairs are shown as cards at once; more have a row each, which opens as a card.
+// Up to this many pairs are shown as cards; more have a row each, which opens as a card.
 const CARDS_AT_ONCE = 6;
 
 function pairsPart(model, view) {
-  const part = section("pairs", kindOf(model.pairs), unitsOf(model.pairs) + (model.pairs.length ? "" : " yet"));
+  const part = section("pairs", "Results", model.pairs.length ? "" : "no pair yet");
   if (!model.pairs.length) return part.made;
   const rows = (view.states = rowsOf(model));
-  const cards = () => bySlide(rows).map((group) => [
+  const isSkipped = (r) => r.pair.status === "skipped";
+  const cards = () => bySlide([...rows].sort((a, b) => isSkipped(a) - isSkipped(b))).map((group) => [
     isMarker(group[0].pair) ? slideHead(group, view, model) : null,
     el("div", { class: "pairs" }, group.map((r) => containedCard(r, view, hasViewer(model)))),
   ]);
@@ -57,15 +58,15 @@ function slideHead(group, view, model) {
   const slide = group[0].pair.sample;
   const n = model.pairs.length + (model.slides || []).indexOf(slide);
   const all = PAIR_ORDER.map((s) => [s, group.filter((r) => r.pair.status === s).length]).filter(([, k]) => k);
-  const told = el("span", { class: "soft" });
+  const note = el("span", { class: "soft" });
   const show = (pictures) => {
     const [first] = pictures;
-    if (first && !first.problem) view.viewer.open(pictures, 0, slide);
-    else fill(told, first ? first.problem : "There is no picture of all markers yet.");
+    if (first && first.image) view.viewer.open(pictures, 0, slide);
+    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : "There is no picture of all markers yet.");
   };
-  const open = () => view.viewer.read(n, slide).then(show, () => fill(told, "The monitor does not answer: no pictures."));
+  const open = () => view.viewer.read(n, slide).then(show, () => fill(note, "The monitor does not answer: no pictures."));
   return el("div", { class: "slide-head" }, el("b", {}, slide), el("span", { class: "soft" }, counted(group.length, "marker") + ": " + all.map(([s, k]) => k + " " + word(s)).join(", ")),
-    el("button", { type: "button", onclick: open }, "All markers side by side"), told);
+    el("button", { type: "button", onclick: open }, "All markers side by side"), note);
 }
 
 // Whether the server shows images too.
@@ -87,15 +88,15 @@ function range(low, high) {
   return isKnown(low) ? " (" + low + " to " + high + ")" : "";
 }
 
-// How pairs stand that are not done, on cards that stay as they are.
-function tellStates(rows, model) {
+// Update the states of unfinished pairs on cards that are not drawn again.
+function showStates(rows, model) {
   for (const { pair, name, n, state } of rows) {
     const work = (model.working || {})[name];
     fill(state, badge((model.pairs[n] || pair).status), work ? [" ", el("span", { class: "soft working" }, work)] : null);
   }
 }
 
-// What cards are made of: whether a pair that is not done runs just now changes too often.
+// Rows as cards are made of them: whether an unfinished pair runs at this moment changes too often.
 const settled = (pairs) => pairs.map((p) => (p.status === "running" ? { ...p, status: "waiting" } : p));
 
 const containedCard = (r, view, canLook) => contained("The card of " + r.name, () => pairCard(r, view, canLook));
@@ -108,41 +109,79 @@ function spoiltParts({ spoilt_reasons: text }) {
 
 function spoiltText(pair) {
   const parts = spoiltParts(pair).map(([reason, share]) => reason + " " + percent(share));
-  return percent(Number(pair.spoilt_share)) + " of the section is spoilt and left out: " + parts.join(", ") + ".";
+  return parts.length ? percent(Number(pair.spoilt_share)) + " of the section: " + parts.join(", ") : isKnown(pair.spoilt_share) ? percent(Number(pair.spoilt_share)) : null;
 }
 
-function pairCard({ pair, n, state, outlier }, view, canLook) {
+// The estimated share of false candidates with its interval, and how many that is.
+function falseText(pair) {
+  if (!isKnown(pair.candidates_fdr)) return null;
+  const rate = Number(pair.candidates_fdr);
+  const interval = isKnown(pair.fdr_low95) ? range(percent(Number(pair.fdr_low95)), percent(Number(pair.fdr_high95))) : "";
+  const count = Number(pair.candidates) ? ", about " + Math.round(rate * pair.candidates) + " of " + pair.candidates : "";
+  return percent(rate) + interval + count;
+}
+
+// What the colours of a picture mean.
+function captionOf(picture, pair) {
+  if (picture.name !== "difference") return null;
+  const key = (kind, text) => el("span", { class: "item" }, el("span", { class: "key " + kind }), text);
+  return el("span", { class: "legend" }, key("only-post", "only in post: stain"), key("only-pre", "only in pre"),
+    key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, left out") : null);
+}
+
+// Links to candidates in the viewer, in the order of the gallery.
+function placeLinks(pair, places) {
+  if (!places.length) return null;
+  const link = ([x, y, snr]) => el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=4", title: "S/N " + snr }, "(" + x.toFixed(0) + ", " + y.toFixed(0) + ")");
+  return el("p", { class: "links" }, "Most significant candidates in the viewer:", places.map(link));
+}
+
+// The directory of a pair as `unglow view` takes it, from the working directory.
+const directoryOf = (pair, model) => [model.results.split("/").pop(), ...LEVELS.map((k) => pair[k]).filter(Boolean)].join("/");
+
+function pairCard({ pair, name, n, state, outlier }, view, canLook) {
+  const { model } = view;
   const share = (v) => (isKnown(v) ? percent(Number(v)) : null);
   const both = (a, b) => (isKnown(pair[a]) ? pair[a] + " px, " + pair[b] + " px" : null);
   const estimate = (key, low, high, unit) => (isKnown(pair[key]) ? pair[key] + range(pair[low], pair[high]) + (unit || "") : null);
-  const numbers = facts([
-    ["map", pair.model],
+  const results = facts([
+    ["candidates", pair.candidates],
+    ["estimated false discoveries (95 % interval)", falseText(pair)],
+    ["density (95 % interval)", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
+    ["gain" + (pair.method ? ", " + pair.method : "") + " (95 % interval)", estimate("gain", "gain_low95", "gain_high95")],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
-    ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
-    ["overlap", share(pair.overlap)],
+    ["spoilt and left out", spoiltText(pair)],
+    ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["background", pair.background_channel],
-    ["gain, " + (pair.method || ""), estimate("gain", "gain_low95", "gain_high95")],
     ["gain expected by exposure", pair.expected_gain],
-    ["offset", pair.offset],
     ["residual shift", isKnown(pair.residual_shift_px) ? pair.residual_shift_px + " px" : null],
     ["clipped", share(pair.clipped)],
-    ["candidates", pair.candidates],
-    ["false-discovery rate", share(pair.candidates_fdr)],
-    ["by controls", share(pair.fdr_control)],
-    ["density", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
-    ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
+  ]);
+  const more = facts([
+    ["map", pair.model],
+    ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
+    ["overlap", share(pair.overlap)],
+    ["offset", pair.offset],
+    ["false discoveries by controls", isKnown(pair.fdr_control) ? share(pair.fdr_control) + range(share(pair.fdr_control_low95), share(pair.fdr_control_high95)) : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
     [isMarker(pair) ? "time of the slide's jobs" : "time of its jobs", seconds(pair.seconds)],
     ["largest job", mb(pair.peak_mb)],
   ]);
-  return el("article", { class: "pair " + (pair.status || "") },
-    el("h3", {}, nameOf(pair), " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
-      canLook && pair.dye && !isMarker(pair) ? [" ", el("a", { class: "soft look", href: viewOf(pair) }, "look at the images")] : null),
-    pair.reasons ? el("p", { class: "message" }, pair.reasons) : null,
-    outlier.length ? el("p", { class: "message" }, "Unlike the other pairs of its dye: " + unlikeText(outlier, pair, view.model) + ".") : null,
-    pair.notes ? el("p", { class: "message" }, pair.notes) : null,
-    spoiltParts(pair).length ? el("p", { class: "message" }, spoiltText(pair)) : null,
-    el("div", { class: "columns" }, numbers, el("div", {}, view.viewer.strip(n, nameOf(pair)))));
+  const viewable = !isMarker(pair) && isKnown(pair.dye) && pair.status !== "skipped";
+  const incident = model.incidents.find((i) => i.kind === "pair" && i.title === name);
+  const links = (shown) => (canLook && viewable ? placeLinks(pair, shown.places) : null);
+  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links);
+  const message = (text) => (text ? el("p", { class: "message" }, text) : null);
+  return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
+    el("h3", {}, name, " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
+      canLook && viewable ? [" ", el("a", { class: "look", href: viewOf(pair) }, "open in the viewer")] : null),
+    message(pair.reasons),
+    incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
+    outlier.length ? message("Differs from the other pairs of its dye: " + unlikeText(outlier, pair, model) + ".") : null,
+    message(pair.notes),
+    el("div", { class: "columns" }, picture, el("div", {}, results, others)),
+    more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
+    viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
 }
 
 function summaryTable(pairs) {

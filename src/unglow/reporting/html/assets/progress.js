@@ -1,9 +1,9 @@
-// Plan and progress of runs that go on: bars of planned, running and done jobs, what waits for what, pairs.
+// Plan and progress of current runs: bars of planned, running and done jobs, dependencies, pairs.
 
 // States of jobs, in the order of their pieces of a bar.
 const JOB_STATES = [
   ["done", "done"], ["failed", "failed"], ["running", "running"], ["submitted", "submitted"],
-  ["ready", "ready"], ["waiting", "waiting for other jobs"], ["blocked", "cannot begin: a job before it failed"],
+  ["ready", "ready"], ["waiting", "waiting for other jobs"], ["blocked", "blocked: a job before it failed"],
 ];
 const PAIRS_NAMED = 3;
 
@@ -47,7 +47,7 @@ function stateBar(counts, of, kind) {
   return bar;
 }
 
-// How far a pair is, in the words of the terminal: "register 45 %", or its status.
+// The progress of a pair, in the words of the terminal: "register 45 %", or its status.
 const farOf = (pair, working) => (pair.status === "running" && working ? working : word(pair.status) + (working ? " (" + working + ")" : ""));
 
 function pairsProgress(model) {
@@ -59,18 +59,18 @@ function pairsProgress(model) {
     const name = nameOf(pair);
     return el("span", { class: "cell pair-" + pair.status, title: name + ": " + farOf(pair, working[name]) });
   });
-  const told = together(model.pairs.filter((p) => ["failed", "skipped", "incomplete", "running"].includes(p.status)), working).sort((a, b) => rank(a) - rank(b));
-  const bad = told.filter((p) => p.status !== "running");
-  const going = told.filter((p) => p.status === "running");
+  const listed = together(model.pairs.filter((p) => ["failed", "skipped", "incomplete", "running"].includes(p.status)), working).sort((a, b) => rank(a) - rank(b));
+  const bad = listed.filter((p) => p.status !== "running");
+  const going = listed.filter((p) => p.status === "running");
   return [
     el("h3", {}, kindOf(model.pairs) + " ", el("span", { class: "note" }, counts.map(([s, n]) => n + " " + word(s)).join(", "))),
     el("div", { class: "cells", role: "img", "aria-label": counts.map(([s, n]) => n + " " + word(s)).join(", ") }, cells),
     el("ul", { class: "pairs-progress" }, [...bad.slice(0, PAIRS_NAMED), ...going].map((pair) => pairLine(pair, model)),
-      bad.length > PAIRS_NAMED ? el("li", { class: "soft" }, counted(bad.length - PAIRS_NAMED, "more pair") + " that did not end well, under Pairs") : null),
+      bad.length > PAIRS_NAMED ? el("li", { class: "soft" }, counted(bad.length - PAIRS_NAMED, "more pair") + " failed, skipped or incomplete, under Results") : null),
   ];
 }
 
-// Markers of a slide that stand alike, as they mostly do, are one line.
+// Markers of a slide in the same state, as they mostly are, share one line.
 function together(pairs, working) {
   const lines = new Map();
   for (const pair of pairs) {

@@ -38,7 +38,8 @@ class Resources {
     for (const made of this.axis.charts) made.setData(made.renew(), false);
     this.axis.set(...this.axis.shown);
     fill(this.legend, this.legendParts());
-    fill(this.tables, this.tableParts());
+    const typing = document.activeElement;
+    if (!(typing.type === "search" && this.tables.contains(typing))) fill(this.tables, this.tableParts());
     return true;
   }
 

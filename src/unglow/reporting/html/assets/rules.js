@@ -38,6 +38,10 @@ function rulesTable(run) {
     { name: "written", number: true, of: (r) => r.written, show: (r) => bytes(r.written) },
     { name: "MB/s", title: "Bytes read and written in each second of a job, cached or not", number: true, of: (r) => r.mb_per_s, show: (r) => digits(r.mb_per_s, 3) },
   ];
+  if (run.rules.some((r) => isKnown(r.lost_most_mb))) {
+    const lost = (amount) => mb(Math.max(0, amount));
+    columns.push({ name: "left behind", title: "Memory that the machine had less of after an attempt and that no process holds: median and largest of all attempts. Other programs change it, too", number: true, of: (r) => r.lost_most_mb, show: (r) => (isKnown(r.lost_most_mb) ? lost(r.lost_median_mb) + " / " + lost(r.lost_most_mb) : null) });
+  }
   if (run.rules.some((r) => r.pixels)) {
     columns.push({ name: "Mpx/s", number: true, of: (r) => r.pixels / r.seconds, show: (r) => (r.pixels ? digits(r.pixels / 1e6 / r.seconds, 3) : null) });
   }
@@ -62,15 +66,53 @@ function overheadPart(run) {
   ];
 }
 
+// What a number of a step is given as: {name, of(number, tally)}.
+const STEP_UNITS = [
+  { name: "all together", of: (value) => value, time: seconds, size: bytes },
+  { name: "each time", of: (value, s) => value / s.count, time: seconds, size: bytes },
+  { name: "share of the rule", of: (value, s, whole) => (whole > 0 ? value / whole : null), time: percent, size: percent },
+  { name: "per Mpx", of: (value, s) => (s.pixels ? value / (s.pixels / 1e6) : null), time: (v) => (v < 0.1 ? digits(1000 * v, 3) + " ms" : seconds(v)), size: (v) => digits(v / 1e6, 3) + " MB" },
+];
+
 function stepsPart(run) {
   if (!run.steps.length) return null;
-  return folded("Steps of jobs (" + run.steps.length + ")", () => table([
-    { name: "rule", of: (s) => s.rule },
-    { name: "step", of: (s) => s.name, show: (s) => "– ".repeat(s.depth) + s.name },
-    { name: "times", number: true, of: (s) => s.count },
-    { name: "together", number: true, of: (s) => s.seconds, show: (s) => seconds(s.seconds) },
-    { name: "mean", number: true, of: (s) => s.seconds / s.count, show: (s) => seconds(s.seconds / s.count) },
-  ], run.steps, { key: "steps" }), { key: "steps", open: run.steps.length <= 40 });
+  return folded("Steps of jobs (" + run.steps.length + ")", () => stepsTable(run), { key: "steps", open: run.steps.length <= 40 });
+}
+
+function stepsTable(run) {
+  const chosen = remembered.get("steps chosen") || { unit: 0, text: "" };
+  remembered.set("steps chosen", chosen);
+  const rules = new Map(run.rules.map((r) => [r.rule, r]));
+  const made = el("div");
+  const draw = () => {
+    const unit = STEP_UNITS[chosen.unit];
+    const column = (name, key, title, show) => {
+      const of = (s) => unit.of(s[key], s, (rules.get(s.rule) || {})[key]);
+      return { name, title, number: true, of, show: (s) => (isKnown(of(s)) ? show(of(s)) : null) };
+    };
+    const text = chosen.text.trim().toLowerCase();
+    fill(made, table([
+      { name: "rule", of: (s) => s.rule },
+      { name: "step", of: (s) => s.name, show: (s) => "– ".repeat(s.depth) + s.name },
+      { name: "times", number: true, of: (s) => s.count },
+      column("time", "seconds", "Steps inside are part of it", unit.time),
+      column("CPU", "cpu_s", "Processor time, from samples 0.1 s apart", unit.time),
+      column("read", "read", "Bytes through read calls, cached or not", unit.size),
+      column("written", "written", "Bytes through write calls", unit.size),
+    ], run.steps.filter((s) => (s.rule + " " + s.name).toLowerCase().includes(text)), { key: "steps" }));
+  };
+  const unit = el("select", { "aria-label": "Unit of steps" }, STEP_UNITS.map(({ name }, n) => el("option", { value: n, selected: n === chosen.unit }, name)));
+  unit.addEventListener("change", () => {
+    chosen.unit = Number(unit.value);
+    draw();
+  });
+  const filter = el("input", { type: "search", "aria-label": "Rules and steps to show", placeholder: "rule or step", value: chosen.text });
+  filter.addEventListener("input", () => {
+    chosen.text = filter.value;
+    draw();
+  });
+  draw();
+  return el("div", {}, el("div", { class: "controls" }, filter, unit), made);
 }
 
 function attemptsTable(attempts, open) {
@@ -82,6 +124,7 @@ function attemptsTable(attempts, open) {
     { name: "declared", number: true, of: (a) => a.declared_mb, show: (a) => mb(a.declared_mb) },
     { name: "peak", number: true, of: (a) => a.peak_mb, show: (a) => mb(a.peak_mb) },
     { name: "CPU", number: true, of: (a) => a.cpu_s, show: (a) => seconds(a.cpu_s) },
+    { name: "threads", title: "Asked for, and the most that were seen ready to run at once", number: true, of: (a) => a.runnable, show: (a) => a.threads + (isKnown(a.runnable) ? " / " + a.runnable : ""), cls: (a) => (a.crowded ? "bad" : "") },
     { name: "read", number: true, of: (a) => a.read, show: (a) => bytes(a.read) },
     { name: "written", number: true, of: (a) => a.written, show: (a) => bytes(a.written) },
     { name: "machine", of: (a) => a.host },

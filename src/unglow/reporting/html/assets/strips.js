@@ -13,7 +13,7 @@ function svg(name, attributes, ...children) {
   return made;
 }
 
-// All plots of these rows; choose(n) is told which pair was clicked.
+// All plots of these rows; choose(n) is called with the pair that was clicked.
 function batchPlots(rows, model, choose) {
   const tip = el("div", { class: "tip", hidden: true });
   const dyes = [...new Set(model.pairs.map((p) => seriesOf(p)))];

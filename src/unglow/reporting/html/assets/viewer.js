@@ -1,21 +1,17 @@
-// Pictures: a strip of small ones beside each pair, and a large view that can blink two of them.
+// Pictures: the difference of a pair, small ones of the rest, and a large view that can blink two of them.
 
 const BLINK_MS = 700;
-const BLINKS = [["post", "aligned pre"], ["post", "pre as it came"], ["post", "difference"], ["before", "after"]];
+const BLINKS = [["post", "aligned pre"], ["post", "unaligned pre"], ["post", "difference"], ["before", "after"]];
+const MAIN = ["difference", "after"]; // what a card shows large
+const isWide = (picture) => ["gallery", "registration"].includes(picture.name); // what it shows next
 
 // Files are named as seen from the page.
 const pathOf = (file) => file.split("/").map(encodeURIComponent).join("/");
 const toFile = (file) => ({ href: pathOf(file), target: "_blank", rel: "noopener" });
-
-// What shows a picture, small or large: what is packed, or a file beside the page.
-function addressOf(picture, size) {
-  if (picture.beside) return pathOf(picture.beside);
-  const packed = picture[size] || picture.small;
-  return packed ? "data:image/jpeg;base64," + packed : null;
-}
+const addressOf = (picture) => (picture.image ? "data:image/jpeg;base64," + picture.image : null);
 
 class Viewer {
-  // What read(n, name) promises are the pictures of the n-th pair.
+  // What read(n, name, small) promises are the pictures of the n-th pair; small ones for a row of a table.
   constructor(read) {
     this.read = read;
     this.timer = null;
@@ -23,26 +19,48 @@ class Viewer {
     this.dialog.addEventListener("close", () => this.stop());
     this.dialog.addEventListener("keydown", (event) => this.key(event));
     document.body.append(this.dialog);
+    this.waiting = new Map(); // by the frame of a small picture: what fills it
+    this.seen = new IntersectionObserver((entries) => entries.filter((e) => e.isIntersecting).forEach((e) => {
+      this.seen.unobserve(e.target);
+      this.waiting.get(e.target)();
+      this.waiting.delete(e.target);
+    }), { rootMargin: "200px" });
   }
 
-  // Pictures come when they have been read, each only once it comes into view.
-  strip(n, title) {
-    const made = el("div");
-    const told = (text) => fill(made, el("p", { class: "soft" }, text));
-    this.read(n, title).then((all) => fill(made, this.thumbs(all, title)), () => told("The monitor does not answer: no pictures."));
-    return made;
+  // The main picture of a pair and small ones of the rest, with a caption and links; filled once they have been read.
+  pictures(n, title, caption, linked) {
+    const main = el("div", { class: "main-picture" });
+    const rest = el("div", { class: "strip" });
+    const show = (all) => {
+      const group = all.filter(addressOf);
+      const first = group.findIndex((p) => MAIN.includes(p.name));
+      if (first >= 0) fill(main, this.button(group, first, title), el("p", { class: "caption" }, caption(group[first])));
+      const links = all.filter((p) => p.file && !group.includes(p)).map((p) => el("a", toFile(p.file), p.name));
+      const others = group.map((_, k) => k).filter((k) => k !== first).sort((a, b) => isWide(group[b]) - isWide(group[a]));
+      fill(rest, others.map((k) => this.button(group, k, title)),
+        first >= 0 ? linked(group[first]) : null,
+        links.length ? el("p", { class: "links" }, "Figures: ", links) : null,
+        all.filter((p) => p.problem).map((p) => el("p", { class: "message problem" }, p.problem)));
+    };
+    this.read(n, title).then(show, () => fill(rest, el("p", { class: "soft" }, "The monitor does not answer: no pictures.")));
+    return [main, rest];
   }
 
-  thumbs(all, title) {
-    const group = all.filter((picture) => addressOf(picture, "small"));
-    const links = all.filter((picture) => !picture.problem && !addressOf(picture, "small")).map((picture) => el("a", toFile(picture.file), picture.name));
-    const made = el("div", { class: "strip" }, group.map((picture, k) => {
-      const image = el("img", { alt: "", loading: "lazy", width: 120, height: 96, src: addressOf(picture, "small") });
-      image.addEventListener("error", () => image.closest("button").replaceWith(el("span", { class: "thumb" }, picture.name + " cannot be read")));
-      return el("button", { type: "button", class: "thumb", title: "Open " + picture.name, onclick: () => this.open(group, k, title) }, image, el("span", {}, picture.name));
-    }));
-    const problems = all.filter((picture) => picture.problem).map((picture) => el("p", { class: "message problem" }, picture.problem));
-    return [made, links.length ? el("p", { class: "links" }, links) : null, problems];
+  button(group, k, title) {
+    const picture = group[k];
+    const image = el("img", { alt: picture.name + " of " + title, loading: "lazy", src: addressOf(picture) });
+    return el("button", { type: "button", class: isWide(picture) ? "thumb wide" : "thumb", title: "Enlarge: " + picture.name, onclick: () => this.open(group, k, title) }, image, el("span", {}, picture.name));
+  }
+
+  // A small difference for a row of a table, read once it comes into view.
+  small(n, title) {
+    const frame = el("span", { class: "small-picture" });
+    this.waiting.set(frame, () => this.read(n, title, true).then((all) => {
+      const picture = all.find((p) => p.small);
+      fill(frame, picture ? el("img", { alt: picture.name + " of " + title, src: addressOf({ image: picture.small }) }) : null);
+    }, () => {}));
+    this.seen.observe(frame);
+    return frame;
   }
 
   open(group, k, title) {
@@ -64,18 +82,17 @@ class Viewer {
     const named = (name) => this.group.findIndex((p) => p.name === name);
     const blinks = BLINKS.filter((names) => names.every((name) => named(name) >= 0));
     this.image = el("img", { class: this.whole ? "whole" : "fit", alt: picture.name + " of " + this.title });
-    this.image.src = addressOf(picture, "large");
+    this.image.src = addressOf(picture);
     this.image.addEventListener("click", () => { this.whole = !this.whole; this.image.className = this.whole ? "whole" : "fit"; });
     this.caption = el("b", {}, picture.name);
     const button = (text, act, title, pressed) => el("button", { type: "button", title, onclick: act, "aria-pressed": pressed === undefined ? null : String(pressed) }, text);
-    const file = picture.file || picture.beside;
-    const path = file ? el("a", toFile(file), "the picture itself") : null;
+    const path = picture.file ? el("a", toFile(picture.file), "open the file") : null;
     fill(this.dialog,
       el("div", { class: "bar" },
         el("span", {}, this.title, ": ", this.caption),
-        button("◀", () => this.go(this.k - 1), "Picture before (left arrow)"),
+        button("◀", () => this.go(this.k - 1), "Previous picture (left arrow)"),
         button("▶", () => this.go(this.k + 1), "Next picture (right arrow)"),
-        blinks.map((names) => button("blink " + names.join(" / "), () => this.blink(names), "Show one after the other (b); Space changes by hand", this.names === names)),
+        blinks.map((names) => button("blink " + names.join(" / "), () => this.blink(names), "Alternate between the two (b); Space switches by hand", this.names === names)),
         path,
         button("Close", () => this.dialog.close(), "Close (Escape)")),
       el("div", { class: "frame" }, this.image));
@@ -97,7 +114,8 @@ class Viewer {
     const now = this.group[this.k].name === this.names[0] ? this.names[1] : this.names[0];
     this.k = this.group.findIndex((p) => p.name === now);
     const picture = this.group[this.k];
-    this.image.src = addressOf(picture, "large");
+    this.image.src = addressOf(picture);
+    this.image.alt = picture.name + " of " + this.title;
     this.caption.textContent = picture.name;
   }
 

@@ -1,0 +1,100 @@
+"""``unglow stop``: end a run that is at work, from another terminal."""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from unglow.cli.directories import add_directory, named, results_of
+from unglow.core.errors import UnglowError
+from unglow.core.terminal import say
+from unglow.jobs import stop
+from unglow.reporting.html.live_answers import JSON, Answer
+from unglow.telemetry.reading import plan
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.records import RUNNING
+
+if TYPE_CHECKING:
+    import argparse
+    from pathlib import Path
+
+    from unglow.reporting.html.live_answers import Request
+    from unglow.reporting.html.live_site import Source
+
+# So many jobs are named.
+_NAMED = 5
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow stop` to a parser."""
+    parser.description = (
+        "End the run that is at work in a directory: no other job begins, and the command waits "
+        "for those that run (Ctrl-C ends the wait, not the run). The run has to be yours and on "
+        "this machine. Finished jobs are kept, and `unglow resume` continues."
+    )
+    add_directory(parser)
+    parser.add_argument(
+        "--now", action="store_true", help="end running jobs too, as Ctrl-C does; they begin anew"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Stop the run, and say what happened."""
+    results = results_of(arguments.directory)
+    trace = stop.running_here(results)
+    if trace is None:
+        say(f"Nothing runs in {results}.")
+        return 0
+    if arguments.now:
+        stop.end_jobs(trace, results)
+    else:
+        stop.finish_jobs(trace)
+        if titles := _running(results):
+            say(f"Waiting for {titles} (--now ends them).")
+        stop.wait(trace)
+    say(f"Stopped: {_done(results)}. `unglow resume{named(arguments.directory, '.')}` continues.")
+    return 0
+
+
+def _running(results: Path) -> str:
+    last = History.read(results).last
+    titles = [a.attempt.title for a in last.attempts if a.outcome == RUNNING] if last else []
+    more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
+    return ", ".join([*titles[:_NAMED], *more])
+
+
+def _done(results: Path) -> str:
+    last = History.read(results).last
+    done, of = (0, 0) if last is None else plan.jobs_done(plan.by_rule(last))
+    return f"{done} of {of} jobs are done"
+
+
+class StopButton:
+    """What the live page sends to, to end the run of its directory after the running jobs.
+
+    Parameters
+    ----------
+    source
+        The results directory, as the page shows it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._results = source.results
+
+    def answer(self, request: Request) -> Answer:
+        """Ask the run to end; say what happens."""
+        if request.method != "POST" or request.parts:
+            text, status = "Send to this address to stop the run.\n", HTTPStatus.METHOD_NOT_ALLOWED
+            return Answer.text(text, status=status)
+        try:
+            trace = stop.running_here(self._results)
+        except UnglowError as error:
+            return Answer.text(json.dumps({"error": str(error)}), JSON, HTTPStatus.CONFLICT)
+        if trace is None:
+            return Answer.text(json.dumps({"text": "Nothing runs any more."}), JSON)
+        stop.finish_jobs(trace)
+        said = (
+            "The run ends after its running jobs; `unglow stop --now` in a terminal ends them too."
+        )
+        return Answer.text(json.dumps({"text": said}), JSON)

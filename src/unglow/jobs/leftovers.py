@@ -1,0 +1,104 @@
+"""What is left of a job when it has ended: processes that go on, and memory that is not given back.
+
+Memory of processes is given back when they end. What can stay is that of processes that live on,
+and files in memory file systems (`/dev/shm`). The rest that a machine has less of afterwards is the
+kernel's own, or that of other programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from unglow.core import mounts, process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+_SHARED = "/dev/shm"  # noqa: S108 (where POSIX has shared memory)
+
+
+def lost_mb(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
+    """Return the memory, MB, that the machine lost and that no process holds; None if unknown.
+
+    Parameters
+    ----------
+    before, after
+        `unglow.core.process.meminfo_mb` before and after a job.
+    """
+    if not {"MemAvailable", "AnonPages"} <= before.keys() & after.keys():
+        return None
+    lost = before["MemAvailable"] - after["MemAvailable"]
+    return lost - (after["AnonPages"] - before["AnonPages"])
+
+
+def files_in_memory_mb() -> float:
+    """Return the size, MB, of this user's files directly in memory file systems for such files.
+
+    These are `/dev/shm`, and the directory of temporary files if it is one.
+    """
+    temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 (nothing is written there)
+    places = {_SHARED, *([temporary] if in_memory([temporary]) else [])}
+    return sum(map(_files_mb, places))
+
+
+def in_memory(paths: Iterable[str]) -> bool:
+    """Whether any of these absolute paths without links is in a memory file system."""
+    mounted = mounts.mounts()
+    found = (mounts.mount_of(path, mounted) for path in paths)
+    return any(mount is not None and mount.in_memory for mount in found)
+
+
+def _files_mb(directory: str) -> float:
+    blocks, user = 0, os.getuid()
+    with contextlib.suppress(OSError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):  # gone meanwhile
+                about = entry.stat(follow_symlinks=False)
+                if about.st_uid == user and stat.S_ISREG(about.st_mode):
+                    blocks += about.st_blocks
+    return blocks * 512 / 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class MachineMemory:
+    """Memory of the machine and files of this user in memory file systems, at one moment, MB."""
+
+    machine: Mapping[str, float]
+    files_mb: float
+
+    @classmethod
+    def now(cls) -> Self:
+        """Return what there is now."""
+        return cls(process.meminfo_mb(), files_in_memory_mb())
+
+    def compare(
+        self, outputs: Iterable[Path], written: float, others: Sequence[float]
+    ) -> dict[str, float]:
+        """Return what the end of an attempt says of memory that there was before it, and is now.
+
+        Parameters
+        ----------
+        outputs, written
+            Files of the job, which take memory where they are in such a file system; bytes written.
+        others
+            Memory of each process that has outlived the job, MB.
+        """
+        after = self.now()
+        found: dict[str, float] = {}
+        for name, mb in (("before", self.machine), ("after", after.machine)):
+            if "MemAvailable" in mb:
+                found[f"available_{name}_mb"] = round(mb["MemAvailable"])
+        lost = lost_mb(self.machine, after.machine)
+        if lost is not None:
+            kept = written / 1e6 if in_memory(map(os.path.realpath, outputs)) else 0.0
+            found["left_behind_mb"] = round(lost - kept)
+        found["files_before_mb"] = round(self.files_mb, 1)
+        found["files_after_mb"] = round(after.files_mb, 1)
+        if others:
+            found |= {"processes_left": len(others), "processes_left_mb": round(sum(others), 1)}
+        return found

@@ -1,0 +1,153 @@
+"""A difference as a picture in which stain stands out: colours in units of noise, spoilt places.
+
+Noise is black over a dim picture of the section, what is brighter in post goes from brown to white,
+what is darker is dark blue: hues and brightness that the colour-blind tell apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from unglow.review.polygons import Polygon
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.spoilt.saved_places import SavedPlace
+
+    Floats = NDArray[np.float32]
+
+BLACK_TO = 2.0
+"""Differences up to this many times their noise are black."""
+NO_DATA = (201, 204, 209)
+"""Light grey, RGB."""
+HATCH = (43, 180, 85)
+"""Green, RGB: stands out from black, orange, blue and grey."""
+# A spot this many times as bright as noise has the brightest colour, or more in a bright image.
+_LEAST_TOP = 15.0
+_BRIGHTEST = 99.98  # percentile
+_BRIGHTNESSES = 16
+_MAD_TO_SIGMA = 1.4826
+# Noise is at least this part of the typical one: where px are cut off at 0 there is none.
+_LEAST_NOISE = 0.2
+_ENOUGH = 1 << 16
+# From the darkest blue over black to white, equally far apart on each side.
+_NEGATIVE = ((38, 104, 176), (12, 52, 104))
+_POSITIVE = ((0, 0, 0), (110, 40, 10), (222, 100, 16), (255, 190, 60), (255, 250, 225))
+_HATCH_PX = 7
+_ROWS = 64  # drawn together, which takes little memory
+_DIM = 44  # brightest grey of the section under the colours
+_PLACES = (*np.linspace(-1, 0, len(_NEGATIVE) + 1)[:-1], *np.linspace(0, 1, len(_POSITIVE)))
+_TABLE = np.rint(
+    [
+        np.interp(np.linspace(-1, 1, 511), _PLACES, channel)
+        for channel in zip(*_NEGATIVE, *_POSITIVE, strict=True)
+    ]
+).T.astype(np.uint8)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class NoiseColours:
+    """Colours of a difference in units of its noise, which depends on the background.
+
+    Attributes
+    ----------
+    background
+        (n,) brightness of the background, grey levels, rising.
+    noise
+        (n,) standard deviation of the difference where the background is that bright.
+    top
+        Multiple of the noise that has the brightest colour.
+    """
+
+    background: NDArray[np.float64]
+    noise: NDArray[np.float64]
+    top: float
+
+    @classmethod
+    def of(cls, difference: Floats, background: Floats | None = None) -> Self:
+        """Measure the noise of an overview, both (rows, cols); NaN is left out.
+
+        Without a background, noise is the same everywhere.
+        """
+        every = max(1, round((difference.size / _ENOUGH) ** 0.5))
+        values = difference[::every, ::every]
+        bright = np.zeros_like(values) if background is None else background[::every, ::every]
+        known = np.isfinite(values) & np.isfinite(bright)
+        values, bright = values[known], bright[known]
+        if not values.size:
+            return cls(np.zeros(1), np.ones(1), _LEAST_TOP)
+        ends = np.unique(np.quantile(bright, np.linspace(0, 1, _BRIGHTNESSES + 1)[1:-1]))
+        group = np.searchsorted(ends, bright, side="right")
+        parts = [group == n for n in range(len(ends) + 1) if (group == n).any()]
+        at = np.array([float(np.median(bright[part])) for part in parts])
+        noise = np.array([_spread(values[part]) for part in parts])
+        typical = float(np.median(noise[noise > 0])) if (noise > 0).any() else 1.0
+        colours = cls(at, np.maximum(noise, _LEAST_NOISE * typical), _LEAST_TOP)
+        top = float(np.percentile(colours.in_noise(values, bright), _BRIGHTEST))
+        return cls(colours.background, colours.noise, max(top, _LEAST_TOP))
+
+    def in_noise(self, difference: Floats, background: Floats | None = None) -> Floats:
+        """Return a difference in units of its noise; NaN stays."""
+        noise = np.interp(0.0 if background is None else background, self.background, self.noise)
+        return np.asarray(difference / noise, np.float32)
+
+    def pixels(self, difference: Floats, background: Floats | None = None) -> NDArray[np.uint8]:
+        """Return RGB of a difference, (rows, cols, 3), over the dim background if it is given."""
+        out = np.empty((*difference.shape, 3), np.uint8)
+        for start in range(0, len(out), _ROWS):
+            rows = slice(start, start + _ROWS)
+            below = None if background is None else background[rows]
+            out[rows] = self.shades(self.in_noise(difference[rows], below))
+            if below is not None:
+                np.maximum(out[rows], self._dim(below)[..., None], out=out[rows])
+        return out
+
+    def _dim(self, background: Floats) -> NDArray[np.uint8]:
+        span = max(float(self.background[-1] - self.background[0]), 1e-6)
+        unit = np.clip((background - self.background[0]) / span, 0, 1)
+        return np.asarray(np.nan_to_num(_DIM * np.sqrt(unit)), np.uint8)
+
+    def shades(self, in_noise: Floats) -> NDArray[np.uint8]:
+        """Return RGB of multiples of noise of any shape, (..., 3); `NO_DATA` for NaN."""
+        out = _TABLE[np.rint(255 + 255 * np.nan_to_num(self.place(in_noise))).astype(np.intp)]
+        out[np.isnan(in_noise)] = NO_DATA
+        return out
+
+    def place(self, in_noise: Floats | float) -> NDArray[np.float64]:
+        """Return where multiples of noise are on the scale of colours, -1 to 1: logarithmic."""
+        size = np.maximum(np.abs(in_noise), BLACK_TO) / BLACK_TO
+        share = np.minimum(np.log(size) / np.log(self.top / BLACK_TO), 1)
+        return np.asarray(np.copysign(share, in_noise))
+
+
+def _spread(values: Floats) -> float:
+    return _MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values))))
+
+
+def spoilt_px(places: Sequence[SavedPlace], shape: tuple[int, int], step: int) -> NDArray[np.bool_]:
+    """Return which px of an overview (rows, cols), ``step`` level-0 px each, are in places."""
+    out = np.zeros(shape, np.bool_)
+    for place in places:
+        for rings in place.polygons:
+            polygon = Polygon.of([ring[:-1] / step - 0.5 for ring in rings])
+            window = polygon.box.clip(shape)
+            out[window.slices] |= polygon.over(window)
+    return out
+
+
+def hatched(pixels: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    """Return RGB with oblique lines over spoilt px, and a line around them."""
+    row, col = np.ogrid[: spoilt.shape[0], : spoilt.shape[1]]
+    inner = spoilt.copy()
+    for axis in (0, 1):
+        for by in (-1, 1):
+            inner &= np.roll(spoilt, by, axis)
+    out = pixels.copy()
+    out[spoilt & (((row + col) % _HATCH_PX == 0) | ~inner)] = HATCH
+    return out

@@ -1,0 +1,44 @@
+"""What a job leaves behind, and what is only in use by others."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from unglow.core import mounts
+from unglow.jobs import leftovers
+
+
+def test_memory_that_other_processes_hold_is_not_lost():
+    before = {"MemAvailable": 8000.0, "AnonPages": 1000.0}
+    after = {"MemAvailable": 7000.0, "AnonPages": 1900.0}
+    assert leftovers.lost_mb(before, after) == 100
+    assert leftovers.lost_mb(after, before) == -100
+    assert leftovers.lost_mb({}, after) is None
+
+
+def test_files_count_where_they_take_memory_and_belong_to_this_user(tmp_path, monkeypatch):
+    (tmp_path / "left").write_bytes(bytes(300_000))
+    (tmp_path / "to").symlink_to(tmp_path / "left")
+    (tmp_path / "inside").mkdir()
+    (tmp_path / "inside" / "deeper").write_bytes(bytes(300_000))
+    monkeypatch.setattr(leftovers, "_SHARED", str(tmp_path))
+    monkeypatch.setattr(leftovers, "in_memory", lambda paths: False)
+    assert leftovers.files_in_memory_mb() == pytest.approx(0.3, rel=0.1)
+    monkeypatch.setattr(os, "getuid", lambda: -1)
+    assert leftovers.files_in_memory_mb() == 0
+
+
+def test_what_was_written_into_memory_is_a_result_and_not_lost(monkeypatch):
+    told = {"MemAvailable": 7000.0, "AnonPages": 900.0}
+    monkeypatch.setattr(leftovers.process, "meminfo_mb", lambda: told)
+    before = leftovers.MachineMemory({"MemAvailable": 8000.0, "AnonPages": 1000.0}, 5.0)
+    on_disk = before.compare([], 300e6, [12.0, 8.0])
+    assert (on_disk["available_before_mb"], on_disk["available_after_mb"]) == (8000, 7000)
+    assert on_disk["left_behind_mb"] == 1100
+    assert (on_disk["files_before_mb"], on_disk["processes_left"]) == (5.0, 2)
+    assert on_disk["processes_left_mb"] == 20
+    tmpfs = mounts.Mount("/", "tmpfs", "none", frozenset())
+    monkeypatch.setattr(leftovers.mounts, "mounts", lambda: [tmpfs])
+    assert before.compare(["/results/a"], 300e6, [])["left_behind_mb"] == 800

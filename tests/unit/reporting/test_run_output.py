@@ -1,0 +1,253 @@
+"""What a run prints: from Snakemake's records, at a terminal, in a pipe, as a dry run."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import logging
+import os
+import pty
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+import snakemake_logger_plugin_unglow as plugin
+from snakemake_logger_plugin_unglow.choice import mode_for
+from unglow.reporting.terminal.ending import ending
+from unglow.reporting.terminal.painter import Diversion, Painter
+from unglow.reporting.terminal.run_output import Mode, RunOutput
+
+PAIRS = [("s1", "DAPI"), ("s2", "DAPI"), ("s3", "DAPI"), ("s4", "DAPI")]
+
+
+def record(text="", level=logging.INFO, **more):
+    made = logging.LogRecord("snakemake.logging", level, "", 0, text, (), None)
+    vars(made).update(more)
+    return made
+
+
+def job(rule, sample, jobid=1):
+    names = {"sample": sample, "dye": "DAPI"}
+    return record(event="job_info", rule_name=rule, wildcards=names, jobid=jobid)
+
+
+def printed(mode, *records, problems=(), pairs=PAIRS, command=("unglow", "run", "-n"), results):
+    stream = io.StringIO()
+    output = RunOutput(stream, mode, command)
+    output.attach(results=results, pairs=pairs, problems=problems)
+    for one in records:
+        output.take(one)
+    output.close()
+    return stream.getvalue().splitlines()
+
+
+# ------------------------------------------------------------------------------------- the package
+
+
+def test_importing_the_package_loads_nothing_else():
+    code = (
+        "import sys, snakemake_interface_logger_plugins.base; before = set(sys.modules); "
+        "import snakemake_logger_plugin_unglow; print(*sorted(set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"__future__", "snakemake_logger_plugin_unglow"}
+
+
+def test_snakemake_knows_the_package():
+    from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
+
+    assert "unglow" in LoggerPluginRegistry().get_registered_plugins()
+    assert importlib.util.find_spec("snakemake_logger_plugin_unglow.choice") is not None
+
+
+class BrokenOutput:
+    def understands(self, _):
+        return True
+
+    def take(self, _):
+        raise RuntimeError("broken")
+
+    close = attach = take
+
+
+def test_nothing_that_fails_gets_out_and_snakemakes_own_text_follows(capsys):
+    settings = SimpleNamespace(verbose=True, debug_dag=False, log_handler_settings={})
+    handler = plugin.LogHandler(settings, None)
+    assert not handler.writes_to_stream  # the user wants Snakemake's own text
+    handler._output = BrokenOutput()
+    assert handler.writes_to_stream
+    handler.emit(record("one", logging.ERROR))
+    handler.emit(record("two"))
+    handler.close()
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("unglow: the display failed (RuntimeError('broken'))")
+    assert told[1:] == ["one", "two"]
+
+
+class Stream(io.StringIO):
+    def __init__(self, *, terminal):
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self):
+        return self.terminal
+
+
+@pytest.mark.parametrize(
+    ("terminal", "environment", "quiet", "mode"),
+    [
+        (True, {"TERM": "xterm"}, [], Mode.SCREEN),
+        (True, {"TERM": "xterm"}, ["rules", "reason"], Mode.SCREEN),
+        (False, {"TERM": "xterm"}, [], Mode.LINES),
+        (True, {"TERM": "xterm", "UNGLOW_MONITOR": "0"}, [], Mode.LINES),
+        (True, {"TERM": "xterm"}, ["progress", "rules"], Mode.QUIET),
+        (True, {"TERM": "xterm"}, ["all"], Mode.SILENT),
+        (True, {"TERM": "dumb"}, [], Mode.LINES),
+        (True, {}, [], Mode.LINES),
+    ],
+)
+def test_how_a_run_is_shown(terminal, environment, quiet, mode):
+    stream = Stream(terminal=terminal)
+    assert mode_for(stream, environment, quiet, is_dry=False) is mode
+    assert mode_for(stream, environment, quiet, is_dry=True) is Mode.PLAN
+
+
+# -------------------------------------------------------------------------------------- a dry run
+
+
+def test_a_dry_run_is_a_few_lines_whatever_the_batch(tmp_path):
+    many = [(f"s{n}", "DAPI") for n in range(500)]
+    stats = dict.fromkeys(("ingest", "register", "all"), 400) | {"total": 1200}
+    lines = printed(
+        Mode.PLAN,
+        record("skipped: a", logging.WARNING),
+        record("\n".join(["preflight: 800 jobs to do:", *[f"  line {n}" for n in range(40)]])),
+        record(event="run_info", stats=stats),
+        *(job("register", f"s{n}") for n in range(400)),
+        record(event="run_info", stats=stats),
+        pairs=many,
+        problems=["x" * 500] * 60,
+        results=tmp_path,
+    )
+    assert lines[0] == "To do: 400 pairs (s0 DAPI, s1 DAPI, s2 DAPI and 397 more); 100 finished"
+    assert lines[-2] == "800 jobs: 400 ingest, 400 register"
+    assert lines[-1] == "Run it: unglow run"
+    assert len(lines) < 25
+
+
+def test_a_dry_run_with_nothing_to_do_and_one_that_would_be_refused(tmp_path):
+    done = record("Nothing to be done (all requested files are present and up to date).")
+    assert printed(Mode.PLAN, done, results=tmp_path)[0] == "Nothing to do: 4 pairs finished."
+    refused = printed(
+        Mode.PLAN,
+        record("preflight: a real run would be refused:\n  memory  TOO MUCH", logging.WARNING),
+        record(event="run_info", stats={"ingest": 1, "total": 1}),
+        job("ingest", "s1"),
+        results=tmp_path,
+    )
+    assert "  memory  TOO MUCH" in refused
+    assert refused[-1].startswith("A real run would be refused")
+
+
+# ------------------------------------------------------------------------------------ a real run
+
+
+def test_quiet_prints_the_result_and_what_is_wrong(tmp_path):
+    records = [
+        record("Building DAG of jobs..."),
+        record(event="run_info", stats={"ingest": 4, "total": 4}),
+        record("something is odd", logging.WARNING),
+        record("CalledProcessError in file x", logging.ERROR, event="error"),
+        record("results/summary.tsv: 4 ok", pairs=[]),
+        record("results/report.html: open it in a browser.", page="results/report.html"),
+    ]
+    result = ["results/summary.tsv: 4 ok", "results/report.html: open it in a browser."]
+    assert printed(Mode.QUIET, *records, results=tmp_path) == ["something is odd", *result]
+    assert printed(Mode.SILENT, *records, results=tmp_path) == []
+
+
+def test_lines_begin_with_what_runs_and_skipped_inputs_do_not_flood_them(tmp_path):
+    lines = printed(
+        Mode.LINES,
+        *(record(f"skipped: input {n}", logging.WARNING) for n in range(9)),
+        record(event="run_info", stats={"ingest": 4, "all": 1, "total": 5}),
+        record("Terminating processes on user request, this might take some time."),
+        command=("unglow", "run"),
+        results=tmp_path,
+    )
+    assert lines[:3] == [f"skipped: input {n}" for n in range(3)]
+    assert lines[3].startswith("More inputs are skipped")
+    assert lines[4] == "4 pairs (s1 DAPI, s2 DAPI, s3 DAPI and 1 more); 4 jobs to do"
+    assert lines[-1].endswith("`unglow run` continues.")
+
+
+def test_the_ending_has_a_row_for_each_pair_the_worst_first():
+    rows = [{"sample": f"s{n}", "dye": "d", "status": "ok", "gain": 1.3} for n in range(30)]
+    rows += [{"sample": "bad\x1b[2J", "dye": "d", "status": "failed", "reasons": "One. Two."}]
+    console = Console(file=io.StringIO(), width=100, markup=False)
+    console.print(ending(seconds=61, pairs=rows, page="r/report.html"))
+    lines = console.file.getvalue().splitlines()
+    assert lines[0] == "31 pairs in 1 min 01 s: 30 ok, 1 failed"
+    assert lines[2].split() == ["bad[2J", "d", "failed", "One."]
+    assert lines[22].startswith("and 11 more")
+    assert "r/report.html" in lines[23]
+    console = Console(file=io.StringIO(), width=100, markup=False)
+    waiting = [{"sample": "s", "dye": "d", "status": "incomplete", "reasons": "No file."}]
+    console.print(ending(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
+    assert "No file." not in console.file.getvalue()
+
+
+# -------------------------------------------------------------------------------------- painting
+
+
+@pytest.fixture
+def painter(monkeypatch):
+    outer, inner = pty.openpty()
+    stream = io.StringIO()
+    monkeypatch.setattr(Painter, "_is_in_front", lambda _: True)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 10)))
+    yield Painter(Console(file=stream, markup=False), inner), stream
+    os.close(outer)
+    os.close(inner)
+
+
+def test_a_frame_takes_the_place_of_the_last_one_below_lines_that_stay(painter, monkeypatch):
+    made, stream = painter
+    made.draw(lambda: Text("one\ntwo"))
+    made.draw(lambda: Text("three"))
+    made.say(Text("stays"))
+    made.draw(None)
+    assert stream.getvalue() == ("one\r\ntwo\r\x1b[1A\r\x1b[Jthree\r\x1b[Jstays\r\nthree\r\x1b[J")
+    made.draw(lambda: Text("four"))
+    stream.truncate(0)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((30, 10)))
+    made.draw(lambda: Text("five"))
+    assert stream.getvalue().lstrip("\0") == "\x1b[H\x1b[2Jstays\r\nfive"
+
+
+def test_a_frame_is_never_higher_than_the_terminal(painter):
+    made, stream = painter
+    made.draw(lambda: Text("\n".join("abcdefghijklmnopq")))
+    assert stream.getvalue().count("\n") == 8
+
+
+def test_what_others_write_to_the_terminal_is_kept_for_later():
+    code = (
+        "import os, subprocess\n"
+        "from unglow.reporting.terminal.painter import Diversion\n"
+        "d = Diversion()\n"
+        "subprocess.run(['sh', '-c', 'echo of a job; printf rest'])\n"
+        "lines = d.new_lines()\n"
+        "left = d.end()\n"
+        "print('back', lines, left)\n"
+    )
+    outer, inner = pty.openpty()
+    subprocess.run([sys.executable, "-c", code], stdout=inner, stderr=inner, check=True)
+    assert os.read(outer, 1000) == b"back ['of a job'] ['rest']\r\n"
+    os.close(inner)
+    os.close(outer)
+    assert Diversion.__doc__

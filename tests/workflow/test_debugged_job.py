@@ -1,0 +1,61 @@
+"""`unglow debug`: a job in pdb, whose commands come from standard input."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+from real_runs import BIN, bytes_of
+
+import unglow
+
+pytestmark = pytest.mark.workflow
+
+
+def debugged(work, commands, *words):
+    return subprocess.run(
+        [BIN / "unglow", "debug", *words],
+        cwd=work,
+        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
+        input=commands,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+def test_a_stage_stops_at_its_first_line_and_makes_the_same_bytes(small_work):
+    before = bytes_of(small_work / "results")
+    run = debugged(small_work, "n\np job.rule\nc\n", "register", "phantom/SYTO9")
+    assert run.returncode == 0, run.stdout
+    assert "(Pdb)" in run.stdout
+    assert "'register'" in run.stdout
+    assert bytes_of(small_work / "results") == before
+    last = unglow.open_run(small_work).attempts[0]
+    assert (last.rule, last.outcome, len(last.samples)) == ("register", "ok", 0)
+
+
+def test_the_debugger_opens_where_an_error_is_raised(small_work):
+    fault = ("import unglow.workflow.stages.register as stage", "stage.register_stores = None")
+    commands = "\n".join(["n", *fault, "c", "p 6 * 7", "q", ""])
+    run = debugged(small_work, commands, "register", "phantom/SYTO9")
+    assert run.returncode == 1
+    assert "TypeError: 'NoneType' object is not callable" in run.stdout
+    assert "(Pdb) 42" in run.stdout
+    assert unglow.open_run(small_work).attempts[0].outcome == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("register", "other/SYTO9"), "'other/SYTO9' is not one of the pairs: phantom/SYTO9."),
+        (("slide_scale", "phantom/SYTO9"), "phantom/SYTO9 has no job slide_scale."),
+    ],
+)
+def test_what_is_no_job_is_told(small_work, words, told):
+    run = debugged(small_work, "", *words)
+    assert run.returncode == 2
+    assert told in run.stdout
