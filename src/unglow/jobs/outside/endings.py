@@ -93,7 +93,8 @@ def ending_of(failure: Failure) -> dict[str, Any]:
         how = f"ended by {signal.Signals(-code).name}"
     else:
         how = "failed" if failure.code is None else f"ended with exit status {code}"
-    return {"outcome": "error", "message": f"{how}; see its log.", **told}
+    where = "see its log" if failure.log else "Snakemake says more above"
+    return {"outcome": "error", "message": f"{how}; {where}.", **told}
 
 
 def overrun(declared_mb: float | None, peak_mb: float | None) -> str:
