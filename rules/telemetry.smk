@@ -33,7 +33,9 @@ def record_run():
     )
     quiet = {kind.name for kind in workflow.output_settings.quiet or ()}
     # rules of a workflow that uses this one as a module do not measure themselves
-    logger.addHandler(OutsideRecorder(recorder, is_quiet=bool(quiet & {"ALL", "PROGRESS"})))
+    logger.addHandler(
+        OutsideRecorder(recorder, is_quiet=bool(quiet & {"ALL", "PROGRESS"}))
+    )
     logger.addHandler(recorder)
     return recorder
 
