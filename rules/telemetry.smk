@@ -3,6 +3,7 @@
 import shlex
 
 from unglow.jobs.outcomes import COMMAND
+from unglow.jobs.outside.recorder import OutsideRecorder
 from unglow.jobs.parent_process import announce
 from unglow.jobs.schedulers.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
@@ -29,6 +30,11 @@ def record_run():
         lambda: head_of_run(results),
         lambda: planned_jobs(workflow, recorder.is_recorded),
         jobs_elsewhere,
+    )
+    quiet = {kind.name for kind in workflow.output_settings.quiet or ()}
+    # rules of a workflow that uses this one as a module do not measure themselves
+    logger.addHandler(
+        OutsideRecorder(recorder, is_quiet=bool(quiet & {"ALL", "PROGRESS"}))
     )
     logger.addHandler(recorder)
     return recorder

@@ -13,6 +13,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 if TYPE_CHECKING:
     import logging
 
+    from snakemake_logger_plugin_unglow.foreign import Foreign
     from unglow.reporting.terminal.run_output import RunOutput
 
 __all__ = ["LogHandler"]
@@ -25,6 +26,7 @@ class LogHandler(LogHandlerBase):
     """
 
     _output: RunOutput | None = None
+    _foreign: Foreign | None = None
     _uses_own_text = False
 
     def __post_init__(self) -> None:
@@ -35,6 +37,12 @@ class LogHandler(LogHandlerBase):
             self._output = output_for(self.common_settings)
         except Exception as error:  # noqa: BLE001 (Snakemake prints its own text then)
             self._fail(error)
+        try:
+            from snakemake_logger_plugin_unglow.foreign import foreign_for  # noqa: PLC0415
+
+            self._foreign = foreign_for(self.common_settings, self._output)
+        except Exception as error:  # noqa: BLE001
+            self._fail_to_record(error)
 
     def attach(self, **facts: Any) -> None:
         """Take facts about the batch from the Snakefile (`RunOutput.attach`)."""
@@ -59,11 +67,22 @@ class LogHandler(LogHandlerBase):
     def close(self) -> None:
         """Show how the run ended, and give the terminal back."""
         output, self._output = self._output, None
+        foreign, self._foreign = self._foreign, None
+        try:
+            if foreign is not None:
+                foreign.stop_watching()
+        except Exception as error:  # noqa: BLE001
+            self._fail_to_record(error)
         try:
             if output is not None:
                 output.close()
         except Exception as error:  # noqa: BLE001
             self._fail(error)
+        try:
+            if foreign is not None:
+                foreign.conclude()
+        except Exception as error:  # noqa: BLE001
+            self._fail_to_record(error)
         super().close()
 
     def _print(self, record: logging.LogRecord) -> None:
@@ -84,6 +103,12 @@ class LogHandler(LogHandlerBase):
         if not self._uses_own_text:
             warn(f"unglow: the display failed ({error!r}); Snakemake's own text follows.")
         self._uses_own_text = True
+
+    @staticmethod
+    def _fail_to_record(error: Exception) -> None:
+        from unglow.core.terminal import warn  # noqa: PLC0415
+
+        warn(f"unglow: the record of this run is not complete ({error!r}).")
 
     @property
     def writes_to_stream(self) -> bool:

@@ -4,11 +4,12 @@ from importlib import import_module
 
 from unglow.core.version import __version__
 
-__all__ = ["__version__", "list_runs", "open_difference", "open_run"]
+__all__ = ["__version__", "list_runs", "open_difference", "open_run", "span"]
 _MODULES = {
     "open_difference": "unglow.photometry.difference",
     "open_run": "unglow.reporting.runs",
     "list_runs": "unglow.reporting.runs",
+    "span": "unglow.telemetry.recording.span",
 }
 
 

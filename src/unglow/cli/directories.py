@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.workflow_files import FOREIGN
 from unglow.workflow.config import CONFIG, read_config
 
 if TYPE_CHECKING:
@@ -49,6 +50,23 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lost", action="append", default=[], metavar="HOST", help=about)
 
 
+def recorded(results: Path) -> Path:
+    """Return a results directory, or what is recorded of another workflow.
+
+    For the latter, its working directory or any directory in it without telemetry may be named.
+
+    Raises
+    ------
+    InputError
+        There is neither.
+    """
+    if not (results / TELEMETRY).is_dir():
+        for place in (results / FOREIGN, results.parent / FOREIGN):
+            if (place / TELEMETRY).is_dir():
+                return place
+    return existing(results)
+
+
 def existing(results: Path) -> Path:
     """Return a results directory that has to be there.
 
@@ -70,6 +88,7 @@ def named(directory: Path, default: str = "results") -> str:
 def results_of(directory: Path) -> Path:
     """Return the results directory of a working directory, or itself if it is one.
 
+    That of a workflow that is not unglow's has its records in `FOREIGN`.
     A directory without any telemetry is taken for a working directory whose run has not begun.
 
     Raises
@@ -83,6 +102,9 @@ def results_of(directory: Path) -> Path:
         )
     if (directory / TELEMETRY).is_dir():
         return _readable(directory)
+    foreign = directory / FOREIGN
+    if (foreign / TELEMETRY).is_dir() and not (configured_results(directory) / TELEMETRY).is_dir():
+        return _readable(foreign)
     configured = directory / str(read_config(directory / CONFIG)["results"])
     for place in (configured, configured / TELEMETRY):
         if place.exists() and not place.is_dir():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.cli.directories import add_results, existing
+from unglow.cli.directories import add_results, recorded
 from unglow.core.terminal import say
 
 if TYPE_CHECKING:
@@ -28,6 +28,6 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
     from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
-    place = existing(arguments.results)
+    place = recorded(arguments.results)
     say(write_report(place, arguments.output))
     return 0

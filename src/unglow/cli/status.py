@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, named, results_of
-from unglow.core.printable import table
+from unglow.core.printable import clean, shortened, table
 from unglow.core.terminal import say
+from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.pair_rows import rows_of
 from unglow.reporting.summary import SKIPPED
 from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.plan import by_rule
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, Work, sentence_of
 from unglow.workflow.preflight.pending_jobs import pending_jobs
@@ -128,6 +130,25 @@ def what_next(history: History, directory: str = "", results: str = "") -> list[
     return lines
 
 
+def _show_rules(results: Path, history: History, *, as_json: bool) -> int:
+    """Print how far each rule of the last run of a workflow without pairs is; 1 if it failed."""
+    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
+
+    last = history.last
+    if as_json:
+        run = None if last is None else run_of(results, history).to_json()
+        place = str(results.absolute())
+        found = {"schema": SCHEMA, "results": place, "pairs": [], "next": [], "run": run}
+        say(json.dumps(found, indent=1))
+    elif last is None:
+        say("No run is recorded here.")
+    else:
+        rows = [("rule", "jobs", "")]
+        rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in by_rule(last)]
+        say(table(rows, "lrl"))
+    return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
+
+
 def _verdicts(
     rows: Iterable[Mapping[str, Any]], slides: Container[str]
 ) -> dict[tuple[str, ...], tuple[str, str]]:
@@ -161,7 +182,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.core.printable import clean, shortened  # noqa: PLC0415
     from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
@@ -169,6 +189,8 @@ def run(arguments: argparse.Namespace) -> int:
     results = results_of(arguments.directory)
     history = History.read(results)
     last = history.last
+    if is_foreign(results):
+        return _show_rules(results, history, as_json=arguments.json)
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
     settings = dict(recorded.get("config") or read_config(work / CONFIG)) | {"only": None}

@@ -163,6 +163,24 @@ def working_in(directory: Path) -> Iterator[tuple[int, list[str]]]:
             yield int(path.name), [os.fsdecode(word) for word in words]
 
 
+def words_of(pid: int) -> tuple[str, ...]:
+    """Return the command of a process; nothing if it is gone."""
+    try:
+        text = (PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return ()
+    return tuple(os.fsdecode(text).rstrip("\0").split("\0"))
+
+
+def written_by(pid: int) -> frozenset[str]:
+    """Return where a process writes its output and its errors to, as far as these are files."""
+    targets = set()
+    for descriptor in (1, 2):
+        with contextlib.suppress(OSError):
+            targets.add(str((PROC / str(pid) / "fd" / str(descriptor)).readlink()))
+    return frozenset(targets)
+
+
 # What processes and the machine take
 
 

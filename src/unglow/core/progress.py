@@ -85,6 +85,11 @@ def record_steps(file: LineSink | None, origin: float = 0.0) -> None:
     _recording = None if file is None else _Recording(file, origin)
 
 
+def is_recording() -> bool:
+    """Whether steps of this process are recorded."""
+    return _recording is not None
+
+
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
     """Mark what the block does as a step of the job; steps may lie within steps.

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+FOREIGN = Path(".snakemake/unglow")
+"""Where records of runs of other workflows are, in their working directory."""
+
+
+def is_foreign(results: Path) -> bool:
+    """Whether a directory holds records of another workflow, which knows no pairs."""
+    return results.absolute().parts[-len(FOREIGN.parts) :] == FOREIGN.parts
+
 
 def workflow_directory() -> Path:
     """Return the directory of the Snakefile.

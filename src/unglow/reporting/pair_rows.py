@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
+from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
 from unglow.reporting.summary import SKIPPED, Entry, read_summary, rows, texts
@@ -56,6 +57,8 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
     known
         Rows that were made of files before, for those who look again and again: it is filled.
     """
+    if is_foreign(results):
+        return []
     summary: list[dict[str, Any]] = []
     with suppress(UnglowError, OSError):
         summary = [

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.core.workflow_files import FOREIGN
 from unglow.reporting.pair_rows import rows_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.jsonl import SUFFIX
@@ -243,7 +244,7 @@ def results_at(path: Path) -> tuple[Path, str | None]:
     """
     if path.is_file() and path.parent.name == RUNS:
         return path.parents[2], path.name.removesuffix(SUFFIX)
-    for results in (path, path / "results"):
+    for results in (path, path / "results", path / FOREIGN):
         if (results / "telemetry").is_dir():
             return results, None
     below = sorted(place.parent for place in path.glob("*/telemetry") if place.is_dir())

@@ -187,6 +187,17 @@ def command_line() -> Namespace | None:
     return None
 
 
+def workflow_at_work() -> Any:
+    """Return the workflow that this thread executes; None if it executes none."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        own = frame.f_locals.get("self")
+        if type(own).__name__ == "Workflow":
+            return own
+        frame = frame.f_back
+    return None
+
+
 def limit_of(workflow: Any, name: str) -> int | None:
     """Return a limit for all jobs together, such as that of ``mem_mb``; None if there is none."""
     limit = workflow.global_resources.get(name)

@@ -75,7 +75,7 @@ class BrokenOutput:
 
 
 def test_nothing_that_fails_gets_out_and_snakemakes_own_text_follows(capsys):
-    settings = SimpleNamespace(verbose=True, debug_dag=False, log_handler_settings={})
+    settings = SimpleNamespace(verbose=True, debug_dag=False, log_handler_settings={}, dryrun=True)
     handler = plugin.LogHandler(settings, None)
     assert not handler.writes_to_stream  # the user wants Snakemake's own text
     handler._output = BrokenOutput()

@@ -14,6 +14,7 @@ import numpy as np
 from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
 from unglow.core.version import __version__
+from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
@@ -80,6 +81,7 @@ def build(
         "made": time.time(),
         "live": live,
         "results": str(results.absolute()),
+        **({"foreign": True} if is_foreign(results) else {}),
         **(charts_of(history) if charts is None else charts),
         "incidents": [_incident(i) for i in incidents(history, results, pairs)],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],

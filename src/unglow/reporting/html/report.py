@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from unglow.core import digests
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
+from unglow.core.workflow_files import is_foreign
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
 from unglow.reporting.pair_rows import rows_of
@@ -72,12 +73,15 @@ def write_report(
 
 
 def _write(results: Path, place: Path, ending: str | None) -> Path:
-    from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
-
     model = read_model(results, ending=ending)
     rows = [*model["pairs"], *({"sample": slide} for slide in model.get("slides", ()))]
-    shown = packed_pictures(results, rows, place.parent)
-    write_text(place, page(model, shown, title=f"unglow report: {results.absolute().parent.name}"))
+    shown = []
+    if rows:
+        from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
+
+        shown = packed_pictures(results, rows, place.parent)
+    directory = results.absolute().parents[1 if is_foreign(results) else 0]
+    write_text(place, page(model, shown, title=f"unglow report: {directory.name}"))
     own = results / NAME
     if own.is_file() and own.samefile(place):  # which may have another name
         digests.write(digests.list_of(results, "report"), [own])

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import name_of
 from unglow.core.printable import clean
-from unglow.core.rounding import duration
+from unglow.core.rounding import duration, memory
+from unglow.core.workflow_files import is_foreign
 from unglow.reporting.terminal.formatting import OUTCOMES, clock, count
 from unglow.reporting.terminal.run_view import incidents_of
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import UNRECORDED
-from unglow.telemetry.reading.records import RUNNING
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.reading.history import History, RunHistory
     from unglow.telemetry.reading.incidents import Incident
+    from unglow.telemetry.reading.records import Attempt
 
 _Row = dict[str, Any]
 _JUDGED = ("ok", "suspect")
@@ -117,6 +119,10 @@ class EventLines:
             if wall is not None:  # else it was done before
                 event = Event(wall, _finished(row), str(row["status"]))
                 yield from self._once(f"{run.id} {event.text}", event)
+        if is_foreign(self.results):  # no pairs: each job is told
+            for a in (a for a in h.attempts if a.outcome == ENDED_WELL):
+                event = Event(run.wall + a.end, _job_ended(a.attempt), "ok")
+                yield from self._once(a.attempt.id, event)
         for incident in incidents_of(h, self.results):
             if incident.cause == _INTERRUPTED:  # as whoever did it knows
                 continue
@@ -150,6 +156,15 @@ def first_sentence(text: str, longest: int = _LONGEST) -> str:
     """Return the first sentence of a text, or its beginning if that is too long."""
     head, stop, _ = clean(text).partition(". ")
     return textwrap.shorten(head + stop.rstrip(), longest, placeholder=" …")
+
+
+def _job_ended(attempt: Attempt) -> str:
+    """Return what a job took: time, memory, and what its rule declared."""
+    text = f"{clean(attempt.title)}: ok, {duration(attempt.seconds)}"
+    if attempt.peak_mb is not None:
+        text += f", peak {memory(attempt.peak_mb)}"
+        text += f" of {memory(attempt.declared_mb)}" if attempt.declared_mb else ""
+    return text
 
 
 def _went_wrong(incident: Incident) -> str:

@@ -214,9 +214,10 @@ class RunOutput:
 
     def _head(self, jobs: int) -> list[Text]:
         results = ", ".join(clean(str(place)) for place in self._places)
+        pairs = f"{named(self._pairs)}; " if self._pairs else ""
         return [
-            Text(f"{named(self._pairs)}; {count(jobs, 'job')} to do", style="bold"),
-            Text(f"Results: {results}"),
+            Text(f"{pairs}{count(jobs, 'job')} to do", style="bold"),
+            Text(f"{'Results' if pairs else 'Record'}: {results}"),
             Text("Live page: unglow monitor --web (in another terminal)"),
         ]
 
@@ -233,7 +234,8 @@ class RunOutput:
         elif text.startswith(_LOG):
             self._closing["log"] = text.removeprefix(_LOG)
         elif text.startswith(NOTHING_TO_DO):
-            self._print(Text(f"Nothing to do: {count(len(self._pairs), 'pair')} finished."))
+            done = f"{count(len(self._pairs), 'pair')} finished" if self._pairs else "all is made"
+            self._print(Text(f"Nothing to do: {done}."))
         elif text.startswith(_SKIPPED):
             self._skip(text)
         elif record.levelno >= logging.WARNING and not any(words in text for words in _JOB_ERRORS):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.machine import memory_available_mb
+from unglow.core.workflow_files import is_foreign
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History
@@ -180,6 +181,8 @@ class Watched:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each pair of the last look, as in summary.tsv."""
+        if is_foreign(self.results):
+            return []
         from unglow.reporting.pair_rows import rows_of  # noqa: PLC0415 (loads what maps need)
 
         if self._made is None:

@@ -114,6 +114,10 @@ class Attempt:
         if self._py_spy is not None:
             self._py_spy.look()
 
+    def write(self, line: Mapping[str, Any]) -> None:
+        """Add a line that another process of the job has written."""
+        self._file.write({**line})
+
     def ended(self) -> None:
         """Before the process of the job is waited for: nobody looks into it any more."""
         if self._py_spy is not None:

@@ -110,18 +110,29 @@ class RunRecorder(logging.Handler):
         """How the run ends, which its file says last of all; None before that is known."""
         return self._outcome
 
+    def ending(self) -> str:
+        """Return how the run ends, when it does: unless it is known, by what is left to do."""
+        return self._outcome or ("failed" if self._plan() else "ok")
+
     def close(self) -> None:
         """Write the end; Snakemake closes its handlers in any way out, and Python does."""
         if self._file is not None and not self._ended:
             self._ended = True
             self._over.set()
-            # without handlers of the workflow, it failed if jobs are left to do
-            outcome = self._outcome or ("failed" if self._plan() else "ok")
-            self._write("end", wall=round(time.time(), 3), outcome=outcome)
+            self._write("end", wall=round(time.time(), 3), outcome=self.ending())
             self._file.close()
-        self._telemetry.discard(self._path.parents[1])
+        self._telemetry.discard(self.telemetry)
         finish_run(self.run_id)
         super().close()
+
+    @property
+    def telemetry(self) -> Path:
+        """The directory of all telemetry of these results."""
+        return self._path.parents[1]
+
+    def note(self, kind: str, **content: Any) -> None:
+        """Write a line that others know the meaning of."""
+        self._write(kind, **content)
 
     def is_recorded(self, output: Iterable[Any], log: Iterable[Any]) -> bool:
         """Whether this file tells of a job that writes these files.
@@ -130,7 +141,7 @@ class RunRecorder(logging.Handler):
         workflow in this process, which writes another results directory and records them itself.
         """
         files = [Path(str(path)).absolute() for path in (*output, *log)]
-        others = self._telemetry - {self._path.parents[1]}
+        others = self._telemetry - {self.telemetry}
         return bool(files) and not any(
             file.is_relative_to(other) for file in files for other in others
         )

@@ -1,11 +1,16 @@
 // The head line: the states of all pairs; and numbers of the last run, incidents, how it was run.
 
+// The last names of the directory; of a workflow that is not unglow's, that of where it ran.
+function placeOf(model) {
+  const names = model.results.split("/");
+  return model.foreign ? names[names.length - 3] : names.slice(-2).join("/");
+}
+
 function headPart(model) {
   const run = model.runs[model.runs.length - 1];
-  const place = model.results.split("/").slice(-2).join("/");
   return el("header", { class: "head" },
     el("div", { class: "title" },
-      el("h1", {}, "unglow ", el("span", { class: "place" }, place)),
+      el("h1", {}, "unglow ", el("span", { class: "place" }, placeOf(model))),
       hasViewer(model) ? el("a", { href: "view/" }, "open the viewer") : null,
       el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
       themeButton()),

@@ -70,7 +70,7 @@ class Live {
     const runs = this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) }));
     const run = runs[runs.length - 1];
     const jobs = run && run.of ? run.done + " of " + run.of + " · " : "";
-    document.title = jobs + "unglow monitor: " + this.model.results.split("/").slice(-2).join("/");
+    document.title = jobs + "unglow monitor: " + placeOf(this.model);
     fill(this.places, placesPart(this.model.places));
     this.stop.hidden = !(this.running && (this.model.parts || []).includes("stop"));
     this.now.made.hidden = !this.model.now.length;

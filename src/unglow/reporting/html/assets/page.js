@@ -34,6 +34,7 @@ class View {
   }
 
   show(model) {
+    if (model.foreign && !this.model) this.technical.open = true;
     this.model = model;
     this.part("head", [model.pairs.map((p) => p.status), model.made], () => headPart(model));
     this.part("tiles", [model.runs, model.made], () => tilesPart(model));
@@ -41,7 +42,8 @@ class View {
     const incidents = model.incidents.filter((i) => i.kind !== "pair"); // those of pairs are on their cards
     this.part("incidents", incidents, () => incidentsPart(incidents, model, this));
     this.link("incidents").hidden = !incidents.length;
-    this.part("pairs", [settled(model.pairs), model.batch], () => pairsPart({ ...model, pairs: settled(model.pairs) }, this));
+    this.link("pairs").hidden = Boolean(model.foreign); // a workflow without pairs
+    this.part("pairs", [settled(model.pairs), model.batch], () => model.foreign ? el("div") : pairsPart({ ...model, pairs: settled(model.pairs) }, this));
     showStates(this.states || [], model);
     this.part("environment", model.runs.map((r) => [r.id, r.outcome, r.done]), () => environmentPart(model));
     this.own("Flame graph", this.flames, model);

@@ -1,0 +1,75 @@
+"""Has runs of other workflows recorded: those whose Snakefile has told nothing to the plugin."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.terminal import warn
+from unglow.core.workflow_files import FOREIGN
+from unglow.jobs.snakemake_command import only_looks
+from unglow.workflow.snakemake_internals import command_line
+
+if TYPE_CHECKING:
+    from unglow.reporting.terminal.run_output import RunOutput
+    from unglow.workflow.foreign_run import ForeignRun
+
+
+def foreign_for(settings: Any, output: RunOutput | None) -> Foreign | None:
+    """Return what records another workflow, attached to Snakemake's logger; None for dry runs."""
+    options = command_line()
+    if settings.dryrun or (options is not None and only_looks(options)):
+        return None
+    kinds = {kind.name.lower() for kind in settings.quiet or ()}
+    foreign = Foreign(output, kinds)
+    # before the queue in which records wait for the plugin itself
+    logging.getLogger("snakemake.logging").addHandler(foreign)
+    return foreign
+
+
+class Foreign(logging.Handler):
+    """Waits, in the thread of the run, for the first word about its jobs."""
+
+    def __init__(self, output: RunOutput | None, quiet: set[str]) -> None:
+        super().__init__(logging.INFO)
+        self._output, self._quiet = output, quiet
+        self._has_seen_jobs = False
+        self._run: ForeignRun | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Begin to record, unless unglow's own Snakefile does."""
+        if self._has_seen_jobs or str(getattr(record, "event", None) or "") != "run_info":
+            return
+        self._has_seen_jobs = True
+        try:
+            self._begin()
+        except Exception as error:  # noqa: BLE001 (a record is no reason to end a run)
+            warn(f"unglow: this run is not recorded ({error!r}).")
+
+    def stop_watching(self) -> None:
+        """Before the last look of the display."""
+        if self._run is not None:
+            self._run.stop_watching()
+
+    def conclude(self) -> None:
+        """After it: write the report, and say where."""
+        page = None if self._run is None else self._run.close()
+        if page is not None and self._output is not None and "all" not in self._quiet:
+            warn(f"Report: {page.relative_to(page.parents[2])} (open it in a browser)")
+
+    def _begin(self) -> None:
+        if _is_recorded_by_itself():
+            return
+        from unglow.workflow.foreign_run import ForeignRun  # noqa: PLC0415
+
+        self._run = ForeignRun(is_quiet=bool(self._quiet & {"progress", "all"}))
+        if self._output is not None:
+            self._output.attach(results=FOREIGN, pairs=[], problems=[])
+
+
+def _is_recorded_by_itself() -> bool:
+    """Whether a Snakefile of unglow has its run recorded."""
+    from unglow.telemetry.recording.run import RunRecorder  # noqa: PLC0415
+
+    handlers = logging.getLogger("snakemake.logging").handlers
+    return any(isinstance(handler, RunRecorder) for handler in handlers)

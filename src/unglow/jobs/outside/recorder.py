@@ -1,0 +1,292 @@
+"""Records jobs that do not measure themselves, in the Snakemake that starts them.
+
+It follows Snakemake's logger for when jobs begin and end, and looks at the child processes of this
+process meanwhile. Jobs on other machines are not below this process: of them nothing is recorded
+here.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.files import tail
+from unglow.core.process import OpenFiles, is_mounted
+from unglow.jobs.outside.endings import Failure, ending_of, exit_code, overrun
+from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
+from unglow.jobs.outside.spans import SpanFiles
+from unglow.jobs.outside.watched import WatchedAttempt, directory_of
+from unglow.telemetry.jsonl import SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unglow.telemetry.recording.run import RunRecorder
+
+INTERVAL_S = 0.25
+"""Time between two looks, s, unless they cost too much."""
+# Looks take at most this share of a processor, but there is one in so many s.
+_SHARE, _LONGEST_S = 0.015, 10.0
+# So often a child is asked whose it is before it is left alone: it may be about to become another.
+_TRIES = 8
+# With --quiet Snakemake does not say that a job has finished: it has if its processes are gone for
+# so long, s, and its files are there.
+_GONE_S = 1.0
+_LOG_BYTES, _ERRORS = 4000, 50
+
+log = logging.getLogger("unglow")
+
+
+@dataclass
+class _Running:
+    """A job that runs, and its attempt."""
+
+    job: OutsideJob
+    declared_mb: float | None
+    log: str
+    attempt: WatchedAttempt
+
+
+@dataclass
+class _Child:
+    """A child process whose job is not known."""
+
+    words: tuple[str, ...] = ()
+    tries: int = 0
+
+
+class OutsideRecorder(logging.Handler):
+    """Writes attempts of a run; a handler of Snakemake's logger.
+
+    Parameters
+    ----------
+    run
+        What records the run, and knows which of its jobs it tells of.
+    is_quiet
+        Whether Snakemake does not say that jobs have finished.
+    """
+
+    def __init__(self, run: RunRecorder, *, is_quiet: bool = False) -> None:
+        super().__init__(logging.INFO)
+        self._run, self._is_quiet = run, is_quiet
+        self._state = threading.Lock()
+        self._running: dict[int, _Running] = {}
+        self._tries: Counter[int] = Counter()
+        self._errors: deque[str] = deque(maxlen=_ERRORS)
+        self._spans: SpanFiles | None = None
+        self._known: set[str] = set()
+        self._unknown: dict[str, _Child] = {}
+        self._of_rules: list[WatchedAttempt] = []
+        self._own = OpenFiles(f"/proc/{os.getpid()}")
+        self._looks, self._cpu_s = 0, 0.0
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._is_broken = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
+        event = str(getattr(record, "event", None) or "")
+        try:
+            if event == "error":
+                self._errors.append(record.getMessage())
+            elif event in ("job_info", "job_finished", "job_error"):
+                with self._state:
+                    self._take(event, vars(record))
+        except Exception as error:  # noqa: BLE001
+            self._fail(error)
+
+    def close(self) -> None:
+        """End what is still there, and stop looking."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+            with self._state:
+                run_ended_well = self._run.ending() == "ok"
+                for jobid, running in [*self._running.items()]:
+                    if run_ended_well or self._has_made(running):
+                        self._finish(jobid)
+                    else:
+                        self._end(jobid, {"outcome": "interrupted", "message": ""})
+                self._end_rules(everything=True)
+            if self._spans is not None:
+                self._spans.remove()
+            self._run.note("watched", looks=self._looks, cpu_s=round(self._cpu_s, 3))
+        super().close()
+
+    # ------------------------------------------------------------------------- what is told of jobs
+
+    def _take(self, event: str, job: Mapping[str, Any]) -> None:
+        if event == "job_info":
+            self._begin(job)
+        elif event == "job_finished":
+            self._finish(job["job_id"])
+        elif job["jobid"] in self._running:
+            self._failed(job)
+
+    def _begin(self, job: Mapping[str, Any]) -> None:
+        output, logs = ([str(path) for path in job[key] or ()] for key in ("output", "log"))
+        measures_itself = any(name.endswith(SUFFIX) for name in logs)
+        if measures_itself or not job["local"] or not self._run.is_recorded(output, logs):
+            return
+        self._spans = self._spans or SpanFiles(self._run.telemetry, self._run.run_id)
+        jobid, rule = job["jobid"], str(job["rule_name"])
+        wildcards = {str(k): str(v) for k, v in dict(job["wildcards"] or {}).items()}
+        self._tries[jobid] += 1
+        memory = dict(job["resources"].items()).get("mem_mb")
+        declared_mb = float(memory) if isinstance(memory, int | float) else None
+        attempt = WatchedAttempt(
+            directory_of(self._run.telemetry, rule, wildcards),
+            {
+                "rule": rule,
+                "wildcards": wildcards,
+                "attempt": self._tries[jobid],
+                "declared_mb": declared_mb,
+                "threads": job["threads"],
+                "limit_s": None,
+                "log": logs[0] if logs else "",
+            },
+        )
+        told = OutsideJob(
+            jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")
+        )
+        self._running[jobid] = _Running(told, declared_mb, logs[0] if logs else "", attempt)
+        if self._thread is None and is_mounted():
+            self._thread = threading.Thread(target=self._repeat, name="outside", daemon=True)
+            self._thread.start()
+
+    def _finish(self, jobid: int) -> None:
+        if jobid in self._running:
+            running = self._running[jobid]
+            running.attempt.look()
+            message = overrun(running.declared_mb, running.attempt.peak_mb)
+            self._end(jobid, {"outcome": "ok", "message": message, "signal": 0, "code": 0})
+
+    def _failed(self, job: Mapping[str, Any]) -> None:
+        running = self._running[job["jobid"]]
+        text = ""
+        if running.log:
+            try:
+                text = tail(Path(running.log), _LOG_BYTES)
+            except OSError:  # nobody has begun it
+                text = ""
+        names = (running.job.shell.strip(), *running.attempt.scripts)
+        failure = Failure(
+            rule=running.job.rule,
+            declared_mb=running.declared_mb,
+            peak_mb=running.attempt.peak_mb,
+            code=exit_code(self._errors, names),
+            kernel_kills=running.attempt.kernel_kills,
+            interrupted=self._run.outcome == "interrupted",
+            log=text,
+        )
+        self._end(job["jobid"], ending_of(failure), text)
+
+    def _end(self, jobid: int, ending: Mapping[str, Any], text: str = "") -> None:
+        self._copy_steps()
+        self._running.pop(jobid).attempt.end(ending, text)
+
+    @staticmethod
+    def _has_made(running: _Running) -> bool:
+        output = running.job.output
+        return not running.attempt.is_alive and all(os.path.lexists(path) for path in output)
+
+    # ------------------------------------------------------------------------- looking at processes
+
+    def _repeat(self) -> None:
+        wait = 0.05
+        while not self._over.wait(wait):
+            begun = time.thread_time()
+            try:
+                with self._state:
+                    self._look()
+            except Exception as error:  # noqa: BLE001
+                self._fail(error)
+            cost = time.thread_time() - begun
+            self._looks, self._cpu_s = self._looks + 1, self._cpu_s + cost
+            wait = min(max(INTERVAL_S, cost / _SHARE), _LONGEST_S)
+
+    def _look(self) -> None:
+        if not self._running and not self._of_rules:
+            return
+        self._assign(self._own.children(all_threads=True))
+        for attempt in (*(r.attempt for r in self._running.values()), *self._of_rules):
+            attempt.look()
+        self._copy_steps()
+        self._end_rules()
+        if self._is_quiet:
+            now = time.monotonic()
+            for jobid, running in [*self._running.items()]:
+                gone = running.attempt.gone_since
+                if gone is not None and now - gone > _GONE_S and self._has_made(running):
+                    self._finish(jobid)
+
+    def _assign(self, children: Sequence[str]) -> None:
+        """Give new child processes to the jobs that they belong to."""
+        self._known &= {*children}
+        self._unknown = {pid: c for pid, c in self._unknown.items() if pid in children}
+        for pid in children:
+            child = self._unknown.setdefault(pid, _Child()) if pid not in self._known else None
+            if child is not None and child.tries < _TRIES:
+                seen = Seen.of(int(pid))
+                child.tries += 1
+                self._assign_child(pid, child, seen)
+
+    def _assign_child(self, pid: str, child: _Child, seen: Seen) -> None:
+        idle = [r.job for r in self._running.values() if not r.attempt.is_alive]
+        fitting = jobs_of(seen, idle)
+        if len(fitting) == 1:
+            self._running[fitting[0].jobid].attempt.add_process(int(pid), seen.script_name)
+        elif len({job.rule for job in fitting}) == 1:
+            self._watch_for_rule(int(pid), fitting)
+        else:
+            if child.tries == _TRIES:
+                self._run.note("unassigned", words=" ".join(seen.words)[:200], jobs=len(fitting))
+            return
+        self._known.add(pid)
+        self._unknown.pop(pid, None)
+
+    def _watch_for_rule(self, pid: int, jobs: Sequence[OutsideJob]) -> None:
+        """Record a process that may be any of several jobs of a rule, as one of that rule."""
+        wildcards = {"job": f"one of {len(jobs)} with the same command"}
+        declared = {
+            "rule": jobs[0].rule,
+            "wildcards": wildcards,
+            "attempt": 1,
+            "declared_mb": self._running[jobs[0].jobid].declared_mb,
+            "threads": 1,
+            "limit_s": None,
+            "log": "",
+            "jobs": [job.jobid for job in jobs],
+        }
+        attempt = WatchedAttempt(
+            directory_of(self._run.telemetry, jobs[0].rule, wildcards), declared
+        )
+        attempt.add_process(pid)
+        self._of_rules.append(attempt)
+
+    def _end_rules(self, *, everything: bool = False) -> None:
+        for attempt in [*self._of_rules]:
+            if everything or not attempt.is_alive:
+                self._of_rules.remove(attempt)
+                attempt.end({"outcome": "ok", "message": "", "measured": "rule"})
+
+    def _copy_steps(self) -> None:
+        if self._spans is None:
+            return
+        self._spans.look()
+        for running in self._running.values():
+            job, attempt = running.job, running.attempt
+            for source, line in self._spans.lines_of(job.rule, job.wildcards, attempt.pids):
+                attempt.step(source, line)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._is_broken:
+            self._is_broken = True
+            log.warning("what jobs take is not recorded completely (%r)", error)

@@ -1,0 +1,227 @@
+"""`--logger unglow` in workflows that are not unglow's: every job with what it took itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from contextlib import contextmanager
+
+import pytest
+from real_runs import PROJECT, command
+
+from unglow.core.workflow_files import FOREIGN
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import History
+
+pytestmark = pytest.mark.workflow
+#: Takes memory, holds it, and writes the largest resident set that the kernel kept of it, MB.
+HOLD = """
+import sys, time
+def hold(mb, out, seconds=2.5):
+    data = bytearray(mb * 1_000_000)
+    data[::4096] = b"x" * len(data[::4096])
+    time.sleep(seconds)
+    lines = open("/proc/self/status").read().splitlines()
+    kb = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+    print(kb * 1024 / 1e6, file=open(out, "w"))
+if __name__ == "__main__":
+    hold(int(sys.argv[1]), sys.argv[2])
+"""
+SCRIPT = """
+import sys
+sys.path.insert(0, ".")
+from hold import hold
+import unglow
+with unglow.span("outer"):
+    with unglow.span("hold"):
+        hold(snakemake.params.mb, snakemake.output[0])
+"""
+HEAD = f"""
+PY = {sys.executable!r}
+MB = dict(s1=60, s10=110, s3=160, c1=85, c2=135, p1=75, p2=125, b=180)
+size = lambda w: MB[w.n]
+"""
+EIGHT = """
+rule all:
+    input: expand("o/simple_{n}", n=["s1", "s10", "s3"]), expand("o/compound_{n}", n=["c1", "c2"]),
+           expand("o/script_{n}", n=["p1", "p2"]), "o/block_b"
+rule simple:
+    output: "o/simple_{n}"
+    params: mb=size
+    resources: mem_mb=lambda w: MB[w.n] + 100
+    shell: PY + " hold.py {params.mb} /dev/stderr 2> {output}"
+rule compound:
+    output: "o/compound_{n}"
+    params: mb=size
+    shell: "mkdir -p o; " + PY + " hold.py {params.mb} {output}.tmp; mv {output}.tmp {output}"
+rule script:
+    output: "o/script_{n}"
+    params: mb=size
+    script: "hold_script.py"
+rule block:
+    output: "o/block_{n}"
+    run:
+        import sys
+        sys.path.insert(0, ".")
+        from hold import hold
+        hold(MB[wildcards.n], output[0])
+"""
+HARD = """
+rule all:
+    input: "o/twin_a", "o/twin_b", "o/flaky"
+rule twin:
+    output: touch("o/twin_{n}")
+    shell: PY + " hold.py 40 /dev/null"
+rule flaky:
+    output: "o/flaky"
+    log: "logs/flaky.log"
+    resources: mem_mb=lambda w, attempt: 20 * attempt
+    retries: 1
+    shell: PY + " hold.py 40 o/x; echo x >> o/tries; echo broken > {log}; "
+           "[ $(wc -l < o/tries) -ge 2 ] || exit 3; mv o/x {output}"
+"""
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "o").mkdir()
+    (tmp_path / "hold.py").write_text(HOLD)
+    (tmp_path / "hold_script.py").write_text(SCRIPT)
+    # a configuration that is none of unglow's
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("samples: samples.tsv\n")
+    return tmp_path
+
+
+def run_of(work, rules, *words):
+    (work / "Snakefile").write_text(HEAD + rules)
+    return command(work, "snakemake", "--cores", "8", *words, "--logger", "unglow")
+
+
+def history_of(results):
+    following = Follower(results)
+    following.poll()
+    return History.of(following).last
+
+
+def attempts_of(work):
+    return history_of(work / FOREIGN).attempts
+
+
+def is_near(measured, true):
+    return abs(measured - true) <= max(15.0, 0.1 * true)
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_each_of_eight_jobs_at_once_has_its_own_peak(work, quiet):
+    done = run_of(work, EIGHT, *quiet)
+    assert done.code == 0, done.text
+    assert f"Report: {FOREIGN}/report.html" in done.text
+    attempts = attempts_of(work)
+    assert len(attempts) == 8
+    for a in attempts:
+        attempt = a.attempt
+        own = float((work / f"o/{attempt.rule}_{attempt.wildcards['n']}").read_text())
+        assert is_near(attempt.peak_mb, own), (attempt.title, attempt.peak_mb, own)
+        assert a.outcome == "ok"
+        assert attempt.end.more["measured"] == "processes"
+    spans = [[s.name for s in a.attempt.steps] for a in attempts if a.attempt.rule == "script"]
+    assert spans == [["outer", "hold"]] * 2
+    assert all(s.end is not None for a in attempts for s in a.attempt.steps)
+    assert not (work / FOREIGN / "telemetry" / "spans").exists()
+
+
+def test_watching_costs_little(work):
+    assert run_of(work, EIGHT).code == 0
+    [record] = (work / FOREIGN / "telemetry" / "runs").iterdir()
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    watched = next(line for line in lines if line["kind"] == "watched")
+    assert watched["cpu_s"] < 0.02 * lines[-1]["t"] + 0.05
+
+
+def test_equal_commands_go_to_their_rule_and_each_try_is_an_attempt(work):
+    done = run_of(work, HARD)
+    assert done.code == 0, done.text
+    attempts = attempts_of(work)
+    twins = [a.attempt for a in attempts if a.attempt.rule == "twin"]
+    own = [a for a in twins if "n" in a.wildcards]
+    assert [a.end.more["measured"] for a in own] == ["nothing", "nothing"]
+    of_rule = [a for a in twins if a not in own]
+    assert len(of_rule) == 2
+    assert all(is_near(a.peak_mb, 50) and a.end.more["measured"] == "rule" for a in of_rule)
+    first, second = [a for a in attempts if a.attempt.rule == "flaky"]
+    assert (first.outcome, first.attempt.end.code, first.attempt.number) == ("error", 3, 1)
+    assert (second.outcome, second.attempt.number, second.attempt.declared_mb) == ("ok", 2, 40)
+    assert "more than the mem_mb of 40" in second.attempt.end.message
+
+
+def test_commands_read_the_record(work):
+    assert run_of(work, HARD).code == 0
+    shown = command(work, "unglow", "monitor", "--once")
+    assert shown.code == 0, shown.text
+    assert "3 of 3 jobs" in shown.text
+    assert "pairs" not in shown.text
+    told = command(work, "unglow", "status")
+    assert told.code == 0, told.text
+    assert "flaky" in told.text
+    written = command(work, "unglow", "report", work)
+    assert written.code == 0, written.text
+    assert (work / FOREIGN / "report.html").is_file()
+    again = run_of(work, HARD)
+    assert "Nothing to do" in again.text
+
+
+def test_what_the_kernel_killed_is_told_with_what_to_declare(work):
+    with control_group(60) as group:
+        done = run_of(
+            work,
+            f'rule big:\n    output: "o/big"\n    resources: mem_mb=60\n    shell: "echo $$ > '
+            f'{group}/cgroup.procs; sleep 1; " + PY + " hold.py 200 {{output}}"\n',
+        )
+    assert done.code == 1, done.text
+    [a] = attempts_of(work)
+    assert a.outcome == "oom_killed", a.attempt.end
+    assert a.attempt.end.needed_mb == 100
+    assert "--set-resources big:mem_mb=100" in a.attempt.end.remedy
+
+
+@contextmanager
+def control_group(limit_mb):
+    sys.path.insert(0, str(PROJECT / "benchmarks"))
+    try:
+        import control_groups
+
+        try:
+            place = control_groups.ControlGroups()
+        except control_groups.NoGroupsError as reason:
+            pytest.skip(f"memory control groups are not to be had here: {reason}")
+        with place:
+            yield place.group("big", limit_mb)
+    finally:
+        sys.path.remove(str(PROJECT / "benchmarks"))
+
+
+def test_a_dry_run_leaves_nothing(work):
+    assert run_of(work, HARD, "-n").code == 0
+    assert not (work / FOREIGN).exists()
+
+
+def test_rules_of_a_workflow_that_uses_unglow_are_measured_beside_its_own(small_raw, work):
+    shutil.copytree(small_raw, work / "raw")
+    (work / "config" / "config.yaml").unlink()
+    done = run_of(
+        work,
+        f'module unglow:\n    snakefile: "{PROJECT / "Snakefile"}"\n    config: {{}}\n\n'
+        "use rule * from unglow as unglow_*\n\n"
+        'rule mine:\n    output: "o/mine"\n    shell: PY + " hold.py 70 {output}"\n',
+        "o/mine",
+        "results/phantom/SYTO9/plan.json",
+    )
+    assert done.code == 0, done.text
+    assert not (work / FOREIGN / "telemetry").exists()
+    attempts = {a.attempt.rule: a.attempt for a in history_of(work / "results").attempts}
+    own = float((work / "o/mine").read_text())
+    assert is_near(attempts["mine"].peak_mb, own)
+    assert attempts["mine"].fields["recorded"] == "outside"
+    assert "recorded" not in next(a for r, a in attempts.items() if r != "mine").fields
