@@ -53,8 +53,11 @@ class Foreign(logging.Handler):
 
     def conclude(self) -> None:
         """After it: write the report, and say where."""
-        page = None if self._run is None else self._run.close()
+        if self._run is None:
+            return
+        page = self._run.close()
         if page is not None and self._output is not None and "all" not in self._quiet:
+            warn(self._run.describe_end())
             warn(f"Report: {page.relative_to(page.parents[2])} (open it in a browser)")
 
     def _begin(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from contextlib import contextmanager
@@ -117,6 +118,7 @@ def is_near(measured, true):
 def test_each_of_eight_jobs_at_once_has_its_own_peak(work, quiet):
     done = run_of(work, EIGHT, *quiet)
     assert done.code == 0, done.text
+    assert re.search(r"\d+ of \d+ jobs done in ", done.text)
     assert f"Report: {FOREIGN}/report.html" in done.text
     attempts = attempts_of(work)
     assert len(attempts) == 8

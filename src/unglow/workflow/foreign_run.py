@@ -12,6 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.rounding import duration
 from unglow.core.workflow_files import FOREIGN
 from unglow.jobs.outside.recorder import OutsideRecorder
 from unglow.jobs.snakemake_command import snakemake_words
@@ -66,6 +67,20 @@ class ForeignRun:
         if not (self.place / "telemetry" / RUNS / f"{self._run.run_id}.jsonl").is_file():
             return None
         return write_report(self.place, ending=ending)
+
+    def describe_end(self) -> str:
+        """Return how many of its jobs are done, and how long that took."""
+        from unglow.telemetry.reading import plan  # noqa: PLC0415 (loads numpy)
+        from unglow.telemetry.reading.history import History  # noqa: PLC0415
+
+        last = History.read(self.place).last
+        if last is None:
+            return ""
+        rules = plan.by_rule(last)
+        done, of = plan.jobs_done(rules)
+        failed = sum(rule.failed for rule in rules)
+        words = f", {failed} failed" if failed else ""
+        return f"{done} of {of} jobs done in {duration(last.seconds)}{words}."
 
 
 def _head(workflow: Any) -> dict[str, Any]:
