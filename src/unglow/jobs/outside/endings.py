@@ -93,7 +93,7 @@ def ending_of(failure: Failure) -> dict[str, Any]:
         how = f"ended by {signal.Signals(-code).name}"
     else:
         how = "failed" if failure.code is None else f"ended with exit status {code}"
-    where = "see its log" if failure.log else "Snakemake says more above"
+    where = "see its log" if failure.log else "Snakemake's log (.snakemake/log) says more"
     return {"outcome": "error", "message": f"{how}; {where}.", **told}
 
 
