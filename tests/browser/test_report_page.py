@@ -188,7 +188,7 @@ def test_compared_runs_are_drawn(tmp_path, browse):
     opened = browse(place)
     assert opened.complaints() == []
     assert "data-failed" not in opened.root
-    assert opened.dom.count("<canvas") == 3
+    assert opened.dom.count("<canvas") == 4
     assert "peak memory of all jobs" in opened.text
 
 

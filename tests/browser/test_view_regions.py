@@ -80,7 +80,7 @@ def test_a_region_that_is_drawn_is_searched_no_more(regions):
     used = work / "raw" / "phantom" / "phantom_post_SYTO9.regions.geojson"
     assert json.loads(used.read_text())["features"] == [feature]
 
-    run = command(work, "bash", "-c", told)
+    run = command(work, "bash", "-c", f"{told} --verbose")  # with Snakemake's table of jobs
 
     assert run.code == 0, run.text
     assert "detect" in run.jobs()
