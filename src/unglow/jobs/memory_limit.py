@@ -27,7 +27,7 @@ from unglow.core.own_memory import STACK_MB
 # just before, whose pages come in large pieces, less all terms of the model. For jobs of slides
 # each 2 MB of a library of which a page was used count whole, less all terms.
 BASE = {
-    "ingest": 60.0,
+    "ingest": 66.0,
     "register": 122.0,
     "align": 104.0,
     "scale": 44.0,
