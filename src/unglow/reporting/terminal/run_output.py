@@ -43,11 +43,17 @@ if TYPE_CHECKING:
 
 NOTHING_TO_DO = "Nothing to be done"
 _SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "
-_INTERRUPTED = ("on user request", "Will exit after finishing currently running jobs")
-_STOPPING = (
-    "Stopping: running jobs are ended, which takes some seconds. Finished files are kept; "
-    "`{}` continues."
-)
+# What Snakemake says when it is asked to end, and what is said instead, once.
+_STOPPING = {
+    "on user request": (
+        "Stopping: running jobs are ended, which takes some seconds. Finished files are kept; "
+        "`{}` continues."
+    ),
+    "Will exit after finishing currently running jobs": (
+        "Stopping: no other job starts, and running jobs finish. Finished files are kept; "
+        "`{}` continues."
+    ),
+}
 # Errors that say of a failed job what its own record says better.
 _JOB_ERRORS = (
     *("CalledProcessError", "At least one job did not complete successfully"),
@@ -100,6 +106,7 @@ class RunOutput:
         self._painter: Painter | None = None
         self._diversion: Diversion | None = None
         self._closing: dict[str, Any] = {}
+        self._said: set[str] = set()
         if mode == Mode.SCREEN:  # what others write to the stream goes elsewhere while it draws
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
@@ -228,9 +235,11 @@ class RunOutput:
             self._closing |= more
             if self._mode != Mode.SCREEN:
                 self._print(Text(printable(text), style=_style(record)))
-        elif any(words in text for words in _INTERRUPTED):
-            command = " ".join(self._command[:2])
-            self._print(Text(_STOPPING.format(command), style="bold yellow"))
+        elif asked := next((words for words in _STOPPING if words in text), ""):
+            sentence = _STOPPING[asked].format(" ".join(self._command[:2]))
+            if sentence not in self._said:
+                self._said.add(sentence)
+                self._print(Text(sentence, style="bold yellow"))
         elif text.startswith(_LOG):
             self._closing["log"] = text.removeprefix(_LOG)
         elif text.startswith(NOTHING_TO_DO):
