@@ -131,7 +131,7 @@ def test_ctrl_c_says_what_happens_and_the_same_command_continues(work):
 
 def test_a_run_that_was_killed_is_told(work):
     run = Typed(work, *unglow("--until", "ingest"))
-    run.until(lambda text: "0 of 1 job" in text)
+    run.until(lambda _: attempt_at(work, "ingest"))
     os.kill(run.process.pid, signal.SIGKILL)
     run.end()
     told = command(work, "unglow", "monitor", "--once")
