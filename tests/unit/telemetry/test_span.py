@@ -24,6 +24,7 @@ def run(place):
 
 @pytest.fixture(autouse=True)
 def no_steps():
+    progress.record_steps(None)  # whatever ran before in this process
     yield
     progress.record_steps(None)
     spans._opened_by = None
