@@ -9,9 +9,16 @@ from unglow.jobs.schedulers.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry import run_id
 from unglow.telemetry.recording import stack_sampler
-from unglow.telemetry.recording.environment import surroundings
 from unglow.telemetry.recording.run import RunRecorder
-from unglow.workflow.snakemake_internals import command_line, limit_of, planned_jobs
+from unglow.workflow.snakemake_internals import (
+    command_line,
+    describe_run,
+    hides_finished_jobs,
+    planned_jobs,
+    quiet_kinds,
+)
+
+is_quiet = hides_finished_jobs(quiet_kinds(workflow.output_settings))
 
 
 def record_run():
@@ -31,11 +38,8 @@ def record_run():
         lambda: planned_jobs(workflow, recorder.is_recorded),
         jobs_elsewhere,
     )
-    quiet = {kind.name for kind in workflow.output_settings.quiet or ()}
     # rules of a workflow that uses this one as a module do not measure themselves
-    logger.addHandler(
-        OutsideRecorder(recorder, is_quiet=bool(quiet & {"ALL", "PROGRESS"}))
-    )
+    logger.addHandler(OutsideRecorder(recorder, is_quiet=is_quiet))
     logger.addHandler(recorder)
     return recorder
 
@@ -48,22 +52,12 @@ def jobs_elsewhere():
 
 def head_of_run(results):
     """What is known of the run when its first job is about to start."""
-    executor = workflow.executor_plugin
     chosen = {key: pair for key, pair in batch.pairs.items() if key in batch.keys}
     slides = job_params.slide_markers(batch)
     expected = None if run_forecast is None else run_forecast.record()
     return {
-        **surroundings(),
-        "command": snakemake_words(sys.argv),
-        "directory": os.getcwd(),
-        "started_in": str(workflow.rundir),
-        "workflow": str(workflow.basedir),
-        "results": results,
-        "cores": limit_of(workflow, "_cores"),
-        "executor": None if executor is None else executor.name,
-        "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
+        **describe_run(workflow, results),
         "config": dict(batch.settings),
-        "config_files": [str(path) for path in workflow.configfiles],
         "pairs": [list(key) for key in chosen],
         "groups": [dict(pair.groups) for pair in chosen.values()],
         **({"slides": slides} if slides else {}),
@@ -84,8 +78,7 @@ def show_run():
     if run_recorder is not None and not handlers:
         from unglow.reporting.terminal.run_output import LinesBeside, Mode, RunOutput
 
-        kinds = {kind.name for kind in workflow.output_settings.quiet or ()}
-        if not kinds & {"ALL", "PROGRESS"}:
+        if not is_quiet:
             handlers = [RunOutput(sys.stderr, Mode.BESIDE, snakemake_words(sys.argv))]
             logger.addHandler(LinesBeside(handlers[0]))
     for handler in handlers:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.reporting.terminal.run_output import Mode, RunOutput
-from unglow.workflow.snakemake_internals import command_line
+from unglow.workflow.snakemake_internals import command_line, quiet_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,8 +26,7 @@ def output_for(settings: Any) -> RunOutput | None:
     if settings.verbose or settings.debug_dag or looks or not is_alone:
         return None
     stream = sys.stdout if settings.stdout else sys.stderr
-    quiet = [kind.name.lower() for kind in settings.quiet or ()]
-    mode = mode_for(stream, os.environ, quiet, is_dry=settings.dryrun)
+    mode = mode_for(stream, os.environ, quiet_kinds(settings), is_dry=settings.dryrun)
     output = RunOutput(stream, mode, snakemake_words(sys.argv), colours=not settings.nocolor)
     output.replace_tracebacks()
     return output

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.terminal import warn
 from unglow.core.workflow_files import FOREIGN
 from unglow.jobs.snakemake_command import only_looks
-from unglow.workflow.snakemake_internals import command_line
+from unglow.workflow.snakemake_internals import command_line, hides_finished_jobs, quiet_kinds
 
 if TYPE_CHECKING:
     from unglow.reporting.terminal.run_output import RunOutput
@@ -20,8 +20,7 @@ def foreign_for(settings: Any, output: RunOutput | None) -> Foreign | None:
     options = command_line()
     if settings.dryrun or (options is not None and only_looks(options)):
         return None
-    kinds = {kind.name.lower() for kind in settings.quiet or ()}
-    foreign = Foreign(output, kinds)
+    foreign = Foreign(output, quiet_kinds(settings))
     # before the queue in which records wait for the plugin itself
     logging.getLogger("snakemake.logging").addHandler(foreign)
     return foreign
@@ -30,7 +29,7 @@ def foreign_for(settings: Any, output: RunOutput | None) -> Foreign | None:
 class Foreign(logging.Handler):
     """Waits, in the thread of the run, for the first word about its jobs."""
 
-    def __init__(self, output: RunOutput | None, quiet: set[str]) -> None:
+    def __init__(self, output: RunOutput | None, quiet: frozenset[str]) -> None:
         super().__init__(logging.INFO)
         self._output, self._quiet = output, quiet
         self._has_seen_jobs = False
@@ -65,7 +64,7 @@ class Foreign(logging.Handler):
             return
         from unglow.workflow.foreign_run import ForeignRun  # noqa: PLC0415
 
-        self._run = ForeignRun(is_quiet=bool(self._quiet & {"progress", "all"}))
+        self._run = ForeignRun(is_quiet=hides_finished_jobs(self._quiet))
         if self._output is not None:
             self._output.attach(results=FOREIGN, pairs=[], problems=[])
 

@@ -25,7 +25,7 @@ from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from unglow.workflow.batch import Batch
 
@@ -132,14 +132,9 @@ def what_next(history: History, directory: str = "", results: str = "") -> list[
 
 def _show_rules(results: Path, history: History, *, as_json: bool) -> int:
     """Print how far each rule of the last run of a workflow without pairs is; 1 if it failed."""
-    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
-
     last = history.last
     if as_json:
-        run = None if last is None else run_of(results, history).to_json()
-        place = str(results.absolute())
-        found = {"schema": SCHEMA, "results": place, "pairs": [], "next": [], "run": run}
-        say(json.dumps(found, indent=1))
+        _say_json(results, history)
     elif last is None:
         say("No run is recorded here.")
     else:
@@ -147,6 +142,25 @@ def _show_rules(results: Path, history: History, *, as_json: bool) -> int:
         rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in by_rule(last)]
         say(table(rows, "lrl"))
     return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
+
+
+def _say_json(
+    results: Path,
+    history: History,
+    statuses: Sequence[PairStatus] = (),
+    then: Sequence[str] = (),
+) -> None:
+    """Print pairs and last run as JSON; docs/commands.md has the keys."""
+    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
+
+    found = {
+        "schema": SCHEMA,
+        "results": str(results.absolute()),
+        "pairs": [asdict(pair) for pair in statuses],
+        "next": [*then],
+        "run": None if history.last is None else run_of(results, history).to_json(),
+    }
+    say(json.dumps(found, indent=1))
 
 
 def _verdicts(
@@ -182,7 +196,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
-    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
 
@@ -198,14 +211,7 @@ def run(arguments: argparse.Namespace) -> int:
     code = int(any(pair.status not in _WELL for pair in statuses))
     then = what_next(history, named(arguments.directory, "."), named(results))
     if arguments.json:
-        found = {
-            "schema": SCHEMA,
-            "results": str(results.absolute()),
-            "pairs": [asdict(pair) for pair in statuses],
-            "next": then,
-            "run": None if last is None else run_of(results, history).to_json(),
-        }
-        say(json.dumps(found, indent=1))
+        _say_json(results, history, statuses, then)
         return code
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]

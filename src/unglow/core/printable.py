@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import textwrap
 from typing import TYPE_CHECKING
 from unicodedata import category as _category
 
@@ -53,6 +54,18 @@ def shortened(text: str, longest: int) -> str:
         return text
     end = (longest - 1) // 2
     return f"{text[: longest - 1 - end]}…{text[-end:]}"
+
+
+def wrapped(text: str, width: int, start: str = "", indent: str = "  ") -> list[str]:
+    """Return text as lines of at most ``width`` characters; paths and options stay whole."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=start,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def cell(text: str) -> str:

@@ -8,19 +8,15 @@ publishes results leaves it out already.
 from __future__ import annotations
 
 import logging
-import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.core.rounding import duration
 from unglow.core.workflow_files import FOREIGN
 from unglow.jobs.outside.recorder import OutsideRecorder
-from unglow.jobs.snakemake_command import snakemake_words
 from unglow.telemetry.attempt_files import RUNS
-from unglow.telemetry.recording.environment import surroundings
 from unglow.telemetry.recording.run import RunRecorder
 from unglow.telemetry.run_id import start_run
-from unglow.workflow.snakemake_internals import limit_of, planned_jobs, workflow_at_work
+from unglow.workflow.snakemake_internals import describe_run, planned_jobs, workflow_at_work
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +42,7 @@ class ForeignRun:
         self._run = RunRecorder(
             self.place / "telemetry" / RUNS,
             start_run(),
-            lambda: _head(workflow),
+            lambda: describe_run(workflow, str(FOREIGN)) | {"config": dict(workflow.config)},
             lambda: planned_jobs(workflow, self._run.is_recorded),
         )
         self._outside = OutsideRecorder(self._run, is_quiet=is_quiet)
@@ -81,21 +77,3 @@ class ForeignRun:
         failed = sum(rule.failed for rule in rules)
         words = f", {failed} failed" if failed else ""
         return f"{done} of {of} jobs done in {duration(last.seconds)}{words}."
-
-
-def _head(workflow: Any) -> dict[str, Any]:
-    """Return what the first line of the run's file says about it."""
-    executor = workflow.executor_plugin
-    return {
-        **surroundings(),
-        "command": snakemake_words(sys.argv),
-        "directory": os.getcwd(),  # noqa: PTH109
-        "started_in": str(workflow.rundir),
-        "workflow": str(workflow.basedir),
-        "results": str(FOREIGN),
-        "cores": limit_of(workflow, "_cores"),
-        "executor": None if executor is None else executor.name,
-        "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
-        "config": dict(workflow.config),
-        "config_files": [str(path) for path in workflow.configfiles],
-    }

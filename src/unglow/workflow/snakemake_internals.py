@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -25,6 +27,8 @@ from unglow.jobs.schedulers.choice import (
     has_ended,
     slurm_queue,
 )
+from unglow.jobs.snakemake_command import snakemake_words
+from unglow.telemetry.recording.environment import surroundings
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -196,6 +200,33 @@ def workflow_at_work() -> Any:
             return own
         frame = frame.f_back
     return None
+
+
+def quiet_kinds(settings: Any) -> frozenset[str]:
+    """Return what Snakemake was asked to be quiet about, in small letters, by output settings."""
+    return frozenset(kind.name.lower() for kind in settings.quiet or ())
+
+
+def hides_finished_jobs(quiet: Iterable[str]) -> bool:
+    """Whether Snakemake does not say that jobs have finished, by `quiet_kinds`."""
+    return not {"all", "progress"}.isdisjoint(quiet)
+
+
+def describe_run(workflow: Any, results: str) -> dict[str, Any]:
+    """Return what the record of a run says first of any workflow; ``results`` as it was named."""
+    executor = workflow.executor_plugin
+    return {
+        **surroundings(),
+        "command": snakemake_words(sys.argv),
+        "directory": os.getcwd(),  # noqa: PTH109
+        "started_in": str(workflow.rundir),
+        "workflow": str(workflow.basedir),
+        "results": results,
+        "cores": limit_of(workflow, "_cores"),
+        "executor": None if executor is None else executor.name,
+        "resources": {"mem_mb": limit_of(workflow, "mem_mb")},
+        "config_files": [str(path) for path in workflow.configfiles],
+    }
 
 
 def limit_of(workflow: Any, name: str) -> int | None:

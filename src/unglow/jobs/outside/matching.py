@@ -85,7 +85,7 @@ def jobs_of(seen: Seen, jobs: Sequence[OutsideJob]) -> list[OutsideJob]:
     commands = [j for j in jobs if j.shell]
     for fits in (
         [j for j in commands if _is_command(j.shell, seen.words)],
-        [j for j in commands if seen.writes & {str(Path(file).absolute()) for file in j.files}],
+        _writers(commands, seen),
         [j for j in commands if j.shell.strip() in line],
         [j for j in commands if any(file in line for file in j.files)],
     ):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.printable import clean
+from unglow.core.printable import clean, wrapped
 from unglow.reporting.terminal.formatting import count
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class DryRun:
             last = "A real run would be refused: it does not fit this machine."
         else:
             last = f"Run it: {shlex.join(self._command)}"
-        above, below = [head, *skipped], [*_wrapped(jobs), last]
+        above, below = [head, *skipped], [*wrapped(jobs, _WIDTH), last]
         preflight = self.preflight[1:]
         if len(preflight) > (room := _MOST_LINES - len(above) - len(below)):
             preflight[room - 1 :] = ["  ... (`unglow preflight` shows all)"]
@@ -87,7 +86,7 @@ class DryRun:
             return []
         lines = [f"{count(len(self.skipped), 'input')} skipped:"]
         for message in self.skipped[:_NAMED]:
-            lines += _wrapped(clean(message), "  - ", "    ")[:2]
+            lines += wrapped(clean(message), _WIDTH, "  - ", "    ")[:2]
         more = len(self.skipped) - _NAMED
         return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
 
@@ -98,14 +97,3 @@ def named(names: Sequence[str]) -> str:
     first = ", ".join(clean(name) for name in names[:_NAMED])
     rest = f" and {more} more" if more > 0 else ""
     return count(len(names), "pair") + (f" ({first}{rest})" if first else "")
-
-
-def _wrapped(text: str, start: str = "", indent: str = "  ") -> list[str]:
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=start,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )

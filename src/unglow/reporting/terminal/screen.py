@@ -5,7 +5,6 @@ Names and messages are put in as text that no markup acts in. Nothing is told by
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from unglow.core.printable import clean
+from unglow.core.printable import clean, wrapped
 from unglow.core.rounding import duration, memory
 from unglow.reporting.terminal.formatting import OUTCOMES, clock, count, megabytes, stopwatch
 from unglow.telemetry.reading.history import UNRECORDED
@@ -263,12 +262,5 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
 
 def _paragraphs(text: str, width: int) -> Text:
     """Return lines of text, indented, each of them broken between words where it is too long."""
-    # Paths and options stay whole, so that they can be copied.
-    wrapper = textwrap.TextWrapper(
-        max(20, width),
-        break_long_words=False,
-        break_on_hyphens=False,
-        initial_indent="  ",
-        subsequent_indent="  ",
-    )
-    return Text("\n".join(part for line in text.splitlines() for part in wrapper.wrap(clean(line))))
+    lines = (wrapped(clean(line), max(20, width), "  ", "  ") for line in text.splitlines())
+    return Text("\n".join(part for parts in lines for part in parts))
