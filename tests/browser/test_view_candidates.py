@@ -97,7 +97,7 @@ def test_the_table_is_sorted_and_filtered(looked_at):
     tab.run(f"{PANEL}.filters.set({{snr: null, text: 'snr>1e3'}})")
     assert tab.run(LISTED) == []
     tab.run(f"{PANEL}.filters.set({{text: 'brightness>8'}})")
-    assert "“brightness>8” is no condition" in tab.run(
+    assert "“brightness>8” is not a condition" in tab.run(
         "document.querySelector('.filters').innerText"
     )
 

@@ -1,4 +1,4 @@
-// What is known about the pair: its verdict, the map, gains and the search.
+// Facts about the pair: its state, map, gains and search.
 
 import { el, fill } from "./elements.js";
 import { number } from "./status.js";
@@ -20,7 +20,7 @@ export class AboutPanel {
   }
 }
 
-// What is said above already, or says nothing to people.
+// Keys that are shown above, or mean nothing to people.
 const HIDDEN = ["status", "reasons", "reason", "version", "path", "sha256", "largest", "widths", "below_share"];
 // Significant digits where three say too little: a scale is near 1.
 const DIGITS = { scale: 6 };

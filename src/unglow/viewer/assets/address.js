@@ -1,4 +1,4 @@
-// What is looked at, kept in the address: a link shows the same to somebody else.
+// The view, kept in the address: a link shows the same to somebody else.
 
 const NUMBERS = ["x", "y", "zoom", "blur", "hz", "at"];
 const START = {
@@ -14,7 +14,7 @@ export class Address {
     window.addEventListener("hashchange", () => {
       if (location.hash === this.written) return;
       this.values = { ...START, ...read(location.hash) };
-      this.tell(Object.keys(START), true);
+      this.notify(Object.keys(START), true);
     });
   }
 
@@ -22,12 +22,12 @@ export class Address {
     return this.values[key];
   }
 
-  // Change some of it; those who listen are told once, with the keys that are new.
+  // Change some of it; listeners are called once, with the changed keys.
   set(changes) {
     const keys = Object.keys(changes).filter((key) => JSON.stringify(this.values[key]) !== JSON.stringify(changes[key]));
     if (!keys.length) return;
     Object.assign(this.values, changes);
-    this.tell(keys, false);
+    this.notify(keys, false);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.write(), SAVE_MS);
   }
@@ -36,7 +36,7 @@ export class Address {
     this.heard.push(heard);
   }
 
-  tell(keys, jumped) {
+  notify(keys, jumped) {
     for (const heard of this.heard) heard(keys, jumped);
   }
 
@@ -46,7 +46,7 @@ export class Address {
     history.replaceState(null, "", this.written);
   }
 
-  // The whole address of what is seen now.
+  // The complete address of the current view.
   link() {
     this.write();
     return location.href;

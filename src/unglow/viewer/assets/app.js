@@ -1,4 +1,4 @@
-// The viewer: a pair, its layers in one or two panes, and what stands beside them.
+// The viewer: a pair, its layers in one or two panes, and panels next to them.
 
 import { Address } from "./address.js";
 import { el, fill } from "./elements.js";
@@ -33,7 +33,7 @@ export class App {
     this.address.listen((keys, jumped) => this.changed(keys, jumped));
   }
 
-  // What is asked for below the directory of results; an error says why it cannot be had.
+  // Fetch a file of the results; an error gives the reason.
   async get(path) {
     const response = await fetch(new URL(path, this.base), { cache: "no-cache" });
     if (!response.ok) throw new Error(path + ": " + (await reasonOf(response)));
@@ -51,7 +51,7 @@ export class App {
     // both are asked for at once: each way to a server far away takes time
     const pair = named ? this.read(named).catch(() => null) : null;
     this.pairs = await this.get("pairs.json");
-    if (!this.pairs.length) throw new Error("there is no pair in these results yet");
+    if (!this.pairs.length) throw new Error("no finished pair yet");
     const isThere = this.pairs.some(({ id }) => id === named);
     if (isThere) await this.open(named, await pair);
     else await this.openFirst();
@@ -174,7 +174,7 @@ export class App {
     }
   }
 
-  // Wait until the images are seen, but not for ever: long tables keep the server busy.
+  // Wait until the images are drawn, but not forever: long tables keep the server busy.
   async seen() {
     const until = performance.now() + PATIENCE_MS;
     do await new Promise((resolve) => setTimeout(resolve, 20));
@@ -236,7 +236,7 @@ export class App {
     this.stage.classList.toggle("two", count === 2);
   }
 
-  // Go where the address says, or show the whole image. Until then new sizes and images change nothing of the address.
+  // Go where the address says, or show the entire image. Until then new sizes and images change nothing of the address.
   async placed(wasWhole, isLate) {
     const { address } = this;
     this.placing = true;
@@ -255,7 +255,7 @@ export class App {
     this.link(first);
   }
 
-  // Two images without a map between them have one scale: at which both are seen whole, or that of the first.
+  // Two images without a map between them share one scale: at which both fit, or that of the first.
   equaliseScales(isWhole) {
     if (isWhole) for (const pane of this.panes) pane.whole();
     const zooms = this.panes.map((pane) => pane.place(false).zoom);

@@ -11,14 +11,14 @@ export const COLUMNS = {
   flux: ["flux", "grey levels", "sum of the difference over a circle"],
   flux_err: ["flux error", "grey levels", "standard error"],
   snr: ["snr", "", "signal-to-noise ratio at the peak"],
-  area_px: ["area", "px", "px that stand out"],
+  area_px: ["area", "px", "px above the noise"],
   a: ["a", "px", "longer standard deviation of its shape"],
   b: ["b", "px", "shorter standard deviation of its shape"],
   theta: ["theta", "rad", "direction of its shape, from x towards y"],
   flags: ["flags", "", "what may be wrong with it"],
   pre: ["pre", "grey levels", "brightness of aligned pre there"],
   post: ["post", "grey levels", "brightness of post there"],
-  fdr: ["FDR", "", "false discovery rate of all candidates that stand out at least as much"],
+  fdr: ["FDR", "", "false-discovery rate of all candidates with at least this S/N"],
   fdr_control: ["FDR control", "", "false discovery rate by unstained controls"],
   fdr_control_high95: ["FDR control 95 %", "", "upper end of the interval of the rate by controls"],
   error_px: ["map error", "px", "estimated error of the map there"],
@@ -28,8 +28,8 @@ export const COLUMNS = {
 
 export const FLAGS = {
   deblended: "one of several that touch",
-  unsplit: "so many touch that they could not be separated",
-  extended: "on a structure such as a glow or a crowd",
+  unsplit: "too many touch to be separated",
+  extended: "on a larger structure, such as diffuse stain or a cluster",
   incomplete: "px nearby could not be used",
   saturated: "post is saturated: brighter than measured",
   misregistered: "the error of the map counts for more than noise there",
@@ -74,7 +74,7 @@ export class CandidateList {
     return { id: id[row], x: x[row], y: y[row] };
   }
 
-  // What a cell says, numbers with so many digits.
+  // Text of a cell, numbers with that many digits.
   text(row, name, digits = 5) {
     if (name === "flags") return this.flags[row].replaceAll("+", ", ");
     if (name === "decision") return this.decided[row] ? DECISIONS[this.decided[row]] : "";
@@ -129,7 +129,7 @@ export class CandidateList {
       const [, name, sign, what] = /^(\w+)(>=|<=|!=|=|>|<)(.+)$/.exec(part) || [];
       if (name === "flags" && /^!?=$/.test(sign)) return this.flagged(what, sign === "=");
       if (name in this.values && Number.isFinite(Number(what))) return this.condition(name, sign, Number(what));
-      throw new Error("“" + part + "” is no condition such as area_px>20 or flags!=saturated; columns are " + Object.keys(this.values).join(", ") + ".");
+      throw new Error("“" + part + "” is not a condition such as area_px>20 or flags!=saturated; columns are " + Object.keys(this.values).join(", ") + ".");
     });
   }
 }

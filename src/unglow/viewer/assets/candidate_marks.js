@@ -1,4 +1,4 @@
-// Candidates over an image: rings where there is room, dots where there are many.
+// Candidates over an image: rings where they fit, dots where there are many.
 
 const CELL = 256;
 const MOST_RINGS = 2500;
@@ -33,7 +33,7 @@ export class CandidateMarks {
     const next = this.starts.slice();
     this.members = new Uint32Array(count);
     cells.forEach((cell, row) => (this.members[next[cell]++] = row));
-    // places in the order of members: what lies side by side is read at once
+    // places in the order of members: neighbours are read together
     this.xs = Float32Array.from(this.members, (row) => x[row]);
     this.ys = Float32Array.from(this.members, (row) => y[row]);
   }
@@ -170,7 +170,7 @@ function stroke(context, colour, width) {
   context.stroke();
 }
 
-// A rejected one is crossed out: it can be told without its colour.
+// A rejected one is crossed out: colour is not needed to see it.
 function ring(context, [x, y], radius, crossed) {
   context.moveTo(x + radius, y);
   context.arc(x, y, radius, 0, 2 * Math.PI);

@@ -1,4 +1,4 @@
-// Candidates: a table in step with the image, and what is decided about each.
+// Candidates: a table in step with the image, and the decision on each.
 
 import { CandidateList, COLUMNS, DECISIONS } from "./candidate_list.js";
 import { CandidateMarks, emphasise } from "./candidate_marks.js";
@@ -32,7 +32,7 @@ export class CandidatesPanel {
     this.filters = new Filters(() => this.arrange());
     this.table = new Table("Candidates", { picked: (place) => this.choose(this.order[place], true), sorted: (by) => this.sortBy(by), classOf: (row) => this.classOf(row) });
     this.chosen = new Chosen(app, { decide: (decision) => this.decide(decision), note: (text) => this.note(text), undo: () => this.back("undo"), redo: () => this.back("redo"), retry: () => this.review.send() });
-    this.tours = new Tours(app, (text) => this.tell(text));
+    this.tours = new Tours(app, (text) => this.say(text));
     this.reviews = new Map(); // by pair: what could not be saved is kept while another one is looked at
     this.search = el("p", { class: "search" });
     this.counts = el("p", { class: "counts", role: "status" });
@@ -58,7 +58,7 @@ export class CandidatesPanel {
 
   read(home) {
     const { app } = this;
-    app.get(home + "candidates.json").then((told) => home === app.home && this.take(told), (error) => {
+    app.get(home + "candidates.json").then((table) => home === app.home && this.take(table), (error) => {
       if (home !== app.home) return;
       this.problem = error.message;
       this.lay();
@@ -66,8 +66,8 @@ export class CandidatesPanel {
     this.review.refresh();
   }
 
-  take(told) {
-    this.list = new CandidateList(told);
+  take(table) {
+    this.list = new CandidateList(table);
     this.lay();
     if (!this.list.length) return;
     this.marks = new CandidateMarks(this.list);
@@ -104,7 +104,7 @@ export class CandidatesPanel {
     this.arrange();
   }
 
-  // Filter and sort anew.
+  // Filter and sort again.
   arrange() {
     if (!this.list) return;
     try {
@@ -173,7 +173,7 @@ export class CandidatesPanel {
     if (row === undefined || row < 0) return;
     this.row = row;
     this.tours.place = null;
-    this.tell("");
+    this.say("");
     this.found();
     this.app.address.set({ source: String(this.list.values.id[row]) });
     this.table.mark(this.isListed ? this.place : -1);
@@ -183,10 +183,10 @@ export class CandidatesPanel {
   }
 
   // Below the images; what others say there stays.
-  tell(text) {
+  say(text) {
     const { app } = this;
-    if (text || app.message.textContent === this.told) app.say(text);
-    this.told = text;
+    if (text || app.message.textContent === this.said) app.say(text);
+    this.said = text;
   }
 
   go({ x, y }) {
@@ -205,13 +205,13 @@ export class CandidatesPanel {
     if (row >= 0 && row !== this.row) this.choose(row, !hasPlace);
   }
 
-  // The next one by the order of the table; one that has left it has made room for the next.
+  // The next one by the order of the table; if it has left the table, the next one has taken its place.
   step(by) {
     if (!this.order.length) return;
     const from = this.place < 0 ? (by > 0 ? -1 : this.order.length) : this.isListed || by < 0 ? this.place : this.place - 1;
     const place = from + by;
     if (place >= 0 && place < this.order.length) this.choose(this.order[place], true);
-    else this.tell(by > 0 ? "This is the last candidate of the table." : "This is the first candidate of the table.");
+    else this.say(by > 0 ? "This is the last candidate of the table." : "This is the first candidate of the table.");
   }
 
   decide(decision) {
@@ -231,14 +231,14 @@ export class CandidatesPanel {
   }
 
   mayChange() {
-    if (!this.review.writable) this.tell(this.review.why || "Nothing can be saved here.");
+    if (!this.review.writable) this.say(this.review.why || "Nothing can be saved here.");
     return this.review.writable && this.row >= 0;
   }
 
   back(which) {
     const candidate = this.review.writable ? this.review[which]() : null;
     if (candidate) this.choose(this.list.row(candidate.id), true);
-    else this.tell(this.review.writable ? "There is nothing to " + (which === "undo" ? "undo." : "do again.") : this.review.why);
+    else this.say(this.review.writable ? "There is nothing to " + (which === "undo" ? "undo." : "do again.") : this.review.why);
   }
 
   update(keys) {
@@ -276,7 +276,7 @@ export class CandidatesPanel {
   key(event, isOpen) {
     const { key } = event;
     if (key === "?") this.showKeys();
-    else if (key === "l") this.tours.block().then((place) => place && this.visit(place, "blocks"), (error) => this.tell(error.message));
+    else if (key === "l") this.tours.block().then((place) => place && this.visit(place, "blocks"), (error) => this.say(error.message));
     else if (key === "g") this.visit(this.tours.negative(this.list));
     else if (!this.list || !this.list.length) return false;
     else if (key === "n" || key === "p") {

@@ -1,4 +1,4 @@
-// The chosen candidate: its stamps, what was measured, and what is decided about it.
+// The chosen candidate: its stamps, measurements and decision.
 
 import { COLUMNS, FLAGS } from "./candidate_list.js";
 import { button, el, fill } from "./elements.js";
@@ -7,7 +7,7 @@ import { Stamps } from "./stamps.js";
 const DECIDE = [["accepted", "Accept", "a"], ["rejected", "Reject", "r"], ["unsure", "Unsure", "u"], ["", "Clear", "c"]];
 const WITH_ERROR = { x: "x_err", y: "y_err", flux: "flux_err" };
 const SHAPE = "standard deviations along and across";
-const TOLD = ["x", "y", "snr", "fdr", "flux", "peak", "post", "pre", "area_px", "shape", "error_px", "edge_px", "fdr_control", "fdr_control_high95"];
+const SHOWN = ["x", "y", "snr", "fdr", "flux", "peak", "post", "pre", "area_px", "shape", "error_px", "edge_px", "fdr_control", "fdr_control_high95"];
 
 export class Chosen {
   // `acts.decide(decision)`, `acts.note(text)`, `acts.undo()`, `acts.redo()`, `acts.retry()`.
@@ -25,7 +25,7 @@ export class Chosen {
     this.hint = el("p", {}, "Press n, a row of the table or a mark to look at a candidate.");
     this.element = el("section", { class: "chosen" }, this.hint, this.stamps.element,
       el("div", { class: "group", role: "group", "aria-label": "Decision" }, this.buttons, this.undo, this.redo),
-      el("div", { class: "telling" }, this.note, el("label", { title: "After a decision go on to the next candidate" }, this.onward, "go on")), this.trouble, this.facts, this.flags);
+      el("div", { class: "deciding" }, this.note, el("label", { title: "After a decision, show the next candidate" }, this.onward, "next after deciding")), this.trouble, this.facts, this.flags);
   }
 
   typed(event) {
@@ -51,13 +51,13 @@ export class Chosen {
     this.note.disabled = isOff;
     this.text = note;
     if (document.activeElement !== this.note) this.note.value = note;
-    this.tell(review, reason);
+    this.showReview(review, reason);
     if (this.list === list && this.row === row) return;
     Object.assign(this, { list, row });
     this.measured();
   }
 
-  tell(review, reason) {
+  showReview(review, reason) {
     const lost = review && review.problem ? "Not saved (" + review.waiting.size + "): " + review.problem : "";
     this.trouble.hidden = !(lost || reason);
     this.trouble.className = lost ? "problem" : "soft";
@@ -68,8 +68,8 @@ export class Chosen {
     const { list, row } = this;
     const isThere = list && row >= 0;
     this.stamps.show(isThere ? { x: list.values.x[row], y: list.values.y[row] } : null);
-    const told = isThere ? TOLD.map((name) => [name, value(list, row, name)]).filter(([, text]) => text) : [];
-    fill(this.facts, told.map(([name, text]) => el("div", { title: name === "shape" ? SHAPE : COLUMNS[name][2] }, el("dt", {}, name === "shape" ? name : COLUMNS[name][0]), el("dd", {}, text))));
+    const shown = isThere ? SHOWN.map((name) => [name, value(list, row, name)]).filter(([, text]) => text) : [];
+    fill(this.facts, shown.map(([name, text]) => el("div", { title: name === "shape" ? SHAPE : COLUMNS[name][2] }, el("dt", {}, name === "shape" ? name : COLUMNS[name][0]), el("dd", {}, text))));
     const words = isThere && list.flags[row] ? list.flags[row].split("+") : [];
     fill(this.flags, words.map((word) => el("span", {}, el("b", {}, word), FLAGS[word] ? ": " + FLAGS[word] + ". " : " ")));
   }

@@ -41,7 +41,7 @@ export function colourOf(name, share) {
   return a.map((value, n) => Math.round(value + (b[n] - value) * (at - below)));
 }
 
-// Where a value lies between the limits, 0 to 1, after the stretch; symmetric limits keep 0 in the middle.
+// Position of a value between the limits, 0 to 1, after the stretch; symmetric limits keep 0 in the middle.
 export function share(value, [low, high], stretch, symmetric) {
   const linear = (value - low) / (high - low || 1);
   if (stretch !== "asinh") return linear;

@@ -1,13 +1,13 @@
-// What was written for the workflow, and the command that goes on with it.
+// The file written for the workflow, and the command that uses it.
 
 import { button, el } from "./elements.js";
 
-// `told` has `file`, `command` and, where another file was there before, `kept`.
-export function goesOn(told, sentence) {
-  const words = told.command.split(" ").flatMap((word) => [" ", el("span", {}, word)]).slice(1); // lines break between them
+// `written` has `file`, `command` and, where another file was there before, `kept`.
+export function nextCommand(written, sentence) {
+  const words = written.command.split(" ").flatMap((word) => [" ", el("span", {}, word)]).slice(1); // lines break between them
   const command = el("code", {}, words);
   const copy = button("Copy", "Copy the command", () => copied(command, copy));
-  return el("div", { class: "goes-on" }, el("p", {}, "Written: ", el("b", {}, told.file)), told.kept ? el("p", {}, "What was there before is kept as " + told.kept + ".") : null,
+  return el("div", { class: "next-command" }, el("p", {}, "Written: ", el("b", {}, written.file)), written.kept ? el("p", {}, "The previous file is kept as " + written.kept + ".") : null,
     el("p", {}, sentence), el("div", { class: "command" }, command, copy));
 }
 

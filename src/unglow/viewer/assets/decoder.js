@@ -1,4 +1,4 @@
-// A worker that decompresses chunks, beside the page, which stays quick.
+// A worker that decompresses chunks, so that the page stays responsive.
 //
 // Blosc's module makes functions from text as it starts. The page's policy forbids that, and only this file's own
 // allows it: nothing but compressed chunks comes in here.
@@ -14,7 +14,7 @@ codec.encode(new Uint8Array(HEADER)); // starts the module while the page still 
 self.addEventListener("message", async ({ data: { id, stored } }) => {
   try {
     const claimed = stored.byteLength < HEADER || stored[0] !== MAGIC ? Infinity : new DataView(stored.buffer, stored.byteOffset).getUint32(4, true);
-    if (claimed > MOST) throw new Error("it is no Blosc chunk of a size that can be");
+    if (claimed > MOST) throw new Error("not a Blosc chunk of a plausible size");
     const chunk = await codec.decode(stored);
     const own = chunk.byteLength === chunk.buffer.byteLength ? chunk : chunk.slice();
     self.postMessage({ id, chunk: own }, [own.buffer]);

@@ -112,8 +112,8 @@ async function fetched(request) {
 // The part of a file that was asked for, from a server that knows no parts and sends all of it.
 async function part(response, range) {
   const [, first, last] = range.match(/bytes=(\d*)-(\d*)/);
-  const whole = await response.arrayBuffer();
-  return new Response(first ? whole.slice(Number(first), Number(last) + 1) : whole.slice(-Number(last)), { status: 206 });
+  const bytes = await response.arrayBuffer();
+  return new Response(first ? bytes.slice(Number(first), Number(last) + 1) : bytes.slice(-Number(last)), { status: 206 });
 }
 
 class Chunks {
@@ -144,7 +144,7 @@ class Chunks {
     return entry.chunk;
   }
 
-  // What is decoded already, or null.
+  // A tile that is decoded already, or null.
   now(key) {
     const known = this.kept.get(key);
     return known ? known.value : null;
@@ -194,7 +194,7 @@ export class Image {
     return this.url + "/" + level + "/" + row + "/" + col;
   }
 
-  // A window of a level as float32, `width` x `height`; what lies outside of the image is NaN.
+  // A window of a level as float32, `width` x `height`; NaN outside the image.
   async read(level, x, y, width, height) {
     const array = this.levels[level];
     const [rows, cols] = array.shape;
@@ -237,12 +237,12 @@ export class Image {
     return values;
   }
 
-  // All px of the finest level with at most so many px, that values are spread over the picture by.
+  // All px of the finest level with at most `most` px: contrast follows from them.
   async overview(most) {
     const level = this.levels.findIndex((array) => array.shape[0] * array.shape[1] <= most);
     const at = level < 0 ? this.levels.length - 1 : level;
     const [rows, cols] = this.levels[at].shape;
-    // the coarsest level of an image with few levels may be large: its middle tells enough
+    // the coarsest level of an image with few levels may be large: its middle is enough
     const side = Math.floor(Math.sqrt(most));
     const width = Math.min(cols, level < 0 ? side : cols), height = Math.min(rows, level < 0 ? side : rows);
     return this.read(at, (cols - width) >> 1, (rows - height) >> 1, width, height);

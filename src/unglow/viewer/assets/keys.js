@@ -5,7 +5,7 @@ import { savePicture } from "./picture.js";
 
 // What keys do, for people; panels have theirs.
 export const KEYS = [
-  ["← → ↑ ↓", "move by a quarter, with Shift by all that is seen"], ["+ −", "nearer, farther"], ["0", "the whole image"], ["f", "one px of the image per px of the screen"],
+  ["← → ↑ ↓", "move by a quarter, with Shift by a full view"], ["+ −", "zoom in, zoom out"], ["0", "entire image"], ["f", "one px of the image per px of the screen"],
   [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["s", "save a picture"],
 ];
 

@@ -14,10 +14,10 @@ export class LandmarkPoints {
   }
 
   forget() {
-    Object.assign(this, { points: [], past: [], fit: NO_FIT, about: {}, isSaved: true, told: null });
+    Object.assign(this, { points: [], past: [], fit: NO_FIT, about: {}, isSaved: true, written: null });
   }
 
-  // Those of the pair that is open: what was being clicked there before, or what is in its file.
+  // Landmarks of the open pair: unsaved ones, or those of its file.
   async load() {
     const { home } = this.app;
     if (home !== this.home) {
@@ -47,7 +47,7 @@ export class LandmarkPoints {
     return this.about.writable === false ? this.about.why || "Landmarks cannot be saved." : "";
   }
 
-  get whole() {
+  get complete() {
     return this.points.filter(({ post, pre }) => post && pre);
   }
 
@@ -83,7 +83,7 @@ export class LandmarkPoints {
 
   change(points, isKept = true) {
     if (isKept) this.past.push(this.points);
-    Object.assign(this, { points, isSaved: false, told: null });
+    Object.assign(this, { points, isSaved: false, written: null });
     this.refit();
     this.changed();
   }
@@ -91,7 +91,7 @@ export class LandmarkPoints {
   refit() {
     clearTimeout(this.timer);
     const turn = (this.turn = {});
-    if (this.whole.length < LEAST) {
+    if (this.complete.length < LEAST) {
       this.fit = NO_FIT;
       return;
     }
@@ -122,14 +122,14 @@ export class LandmarkPoints {
   // The index of the point that the fit misses by most; -1 where all are met.
   get worst() {
     const off = this.fit.residuals_px.map((value) => value || 0), most = Math.max(...off);
-    return off.length && this.whole.length > LEAST && most > 0.01 ? off.indexOf(most) : -1;
+    return off.length && this.complete.length > LEAST && most > 0.01 ? off.indexOf(most) : -1;
   }
 
   async save() {
-    const points = this.whole;
+    const points = this.complete;
     if (points.length < LEAST) throw new Error("Two landmarks at least make a map: click the same place in both images, twice.");
-    const told = await this.app.post(this.home + "landmarks", { points });
-    Object.assign(this, { told, isSaved: points.length === this.points.length });
+    const written = await this.app.post(this.home + "landmarks", { points });
+    Object.assign(this, { written, isSaved: points.length === this.points.length });
     this.changed();
   }
 }

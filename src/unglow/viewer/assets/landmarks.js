@@ -1,6 +1,6 @@
 // Landmarks: the same places clicked in post and pre, for a registration that needs help.
 
-import { goesOn } from "./command.js";
+import { nextCommand } from "./command.js";
 import { button, el, fill } from "./elements.js";
 import { drawExpected, drawLandmarks } from "./landmark_marks.js";
 import { LandmarkPoints } from "./landmark_points.js";
@@ -62,7 +62,7 @@ export class LandmarksPanel {
     if (this.isOpen && keys.some((key) => ["panel", "mode", "a", "b"].includes(key))) this.show();
   }
 
-  // ------------------------------------------------------------------ what stands in the panel
+  // ------------------------------------------------------------------ the panel
 
   show() {
     const { marks } = this;
@@ -109,25 +109,25 @@ export class LandmarksPanel {
   }
 
   ofFit() {
-    const { fit, whole } = this.marks;
-    if (whole.length < 2) return null;
+    const { fit, complete } = this.marks;
+    if (complete.length < 2) return null;
     const off = fit.residuals_px.filter((value) => value !== null && value !== undefined).sort((a, b) => a - b);
     const isExact = off.length > 0 && off[off.length - 1] < 0.01;
     const missed = off.length > 2 && !isExact ? ": they are missed by " + lengthOf(off[Math.floor((off.length - 1) / 2)]) + " in the median, by " + lengthOf(off[off.length - 1]) + " at most" : "";
-    const exact = isExact ? " So few are always met exactly: another one tells how well it fits." : "";
-    return [fit.model ? el("p", {}, cased(fit.model) + " map of " + whole.length + " landmarks" + missed + "." + exact) : null, fit.problem ? el("p", { class: "doubt" }, fit.problem) : null];
+    const exact = isExact ? " So few always fit exactly: add one more to see the error." : "";
+    return [fit.model ? el("p", {}, cased(fit.model) + " map of " + complete.length + " landmarks" + missed + "." + exact) : null, fit.problem ? el("p", { class: "doubt" }, fit.problem) : null];
   }
 
   saving() {
     const { marks } = this;
-    const { about, refusal, told } = marks;
+    const { about, refusal, written } = marks;
     const state = refusal || (marks.isSaved ? (marks.points.length ? "Saved in " + about.file + "." : "") : "Not saved yet" + (marks.half ? "; a point without a partner is left out." : "."));
     return [about.problem ? el("p", { class: "doubt" }, about.problem) : null, el("p", { class: "soft" }, state),
       button("Save landmarks", "Write them where the registration reads them", () => this.save(), { disabled: Boolean(refusal) || marks.isSaved }),
-      told && goesOn(told, "The registration of this pair and what follows it run again with:"), told && told.note ? el("p", { class: "doubt" }, told.note) : null];
+      written && nextCommand(written, "The registration of this pair and what follows it run again with:"), written && written.note ? el("p", { class: "doubt" }, written.note) : null];
   }
 
-  // ------------------------------------------------------------------ what is done
+  // ------------------------------------------------------------------ actions
 
   async save() {
     try {

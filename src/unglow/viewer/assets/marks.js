@@ -1,8 +1,8 @@
-// What is drawn over an image: residual blocks, arrows of the displacement field, the scale bar, and what panels draw.
+// Overlays: residual blocks, arrows of the displacement field, the scale bar, and marks of panels.
 
 const BLOCK = { used: "#57d27a", held: "#e8b84a", out: "#ff5555" };
 const MARGIN = 60;
-// Residuals and displacements are far smaller than what can be seen: they are drawn so many px long.
+// Residuals and displacements are far smaller than what can be seen: they are drawn magnified.
 const LONGEST = 46;
 
 export function drawMarks(app, pane) {
@@ -31,7 +31,7 @@ function isNear([x, y], width, height) {
   return x > -MARGIN && y > -MARGIN && x < width + MARGIN && y < height + MARGIN;
 }
 
-// Lengths that are seen: the longest of them is so many px.
+// The longest arrow is that many screen px.
 function stretch(lengths) {
   const sorted = lengths.filter((value) => Number.isFinite(value)).sort((a, b) => a - b);
   return LONGEST / Math.max(sorted[Math.floor(0.98 * (sorted.length - 1))] || 0, 1e-3);

@@ -1,6 +1,6 @@
 // Maps between images as 3 x 3 matrices.
 
-// Where a matrix leads from a place {x, y, zoom, turn}: what is seen there is as large and as upright as before.
+// Where a matrix leads from a place {x, y, zoom, turn}: the view keeps its size and direction.
 export function mapped(m, { x, y, zoom, turn }) {
   const w = m[2][0] * x + m[2][1] * y + m[2][2];
   const scale = Math.sqrt(Math.abs(m[0][0] * m[1][1] - m[0][1] * m[1][0]));

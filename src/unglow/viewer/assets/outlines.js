@@ -50,7 +50,7 @@ export function rectangleOf([x0, y0], [x1, y1]) {
   return [[x0, y0], [x1, y0], [x1, y1], [x0, y1]];
 }
 
-// Whether two sides of an outline cross each other: then it is not clear what lies inside.
+// Whether two sides of an outline cross each other: then its inside is not defined.
 export function crosses(corners) {
   const sides = corners.map((corner, n) => [corner, corners[(n + 1) % corners.length]]);
   return sides.some((one, n) => sides.slice(n + 1).some((other) => meet(...one, ...other)));
@@ -82,7 +82,7 @@ export function boxOf({ polygons }) {
   return box;
 }
 
-// The corner that is nearest to the upper left: where the name stands.
+// The corner nearest to the upper left, for the name.
 export function cornerOf({ polygons }) {
   return polygons.flatMap(([outline]) => outline).reduce((best, corner) => (corner[0] + corner[1] < best[0] + best[1] ? corner : best));
 }

@@ -5,7 +5,7 @@ import { tileSource } from "./tiles.js";
 // A square of the checkerboard is about so wide on the screen, px.
 const SQUARE = 120;
 const MOST_TILES = 160;
-// An image whose coarsest level is larger than so many px is computed where somebody looks: never all of it at once.
+// An image whose coarsest level is larger than this is computed only where somebody looks.
 const WHOLE_PX = 4096, LEAST_SHARE = 0.5;
 
 export class Pane {
@@ -130,7 +130,7 @@ export class Pane {
     return squares.length ? squares : [rectangle(x - 2, y - 2, 1, 1)];
   }
 
-  // What is seen, in px of the image from its corner.
+  // The visible window, in px of the image from its corner.
   bounds() {
     const { x, y, width, height } = this.viewer.viewport.getBounds(true);
     return { x: x * this.width, y: y * this.width, width: width * this.width, height: height * this.width };
@@ -185,7 +185,7 @@ export class Pane {
     return [point.x, point.y];
   }
 
-  // Whether all tiles of what is seen are there.
+  // Whether all visible tiles are loaded.
   get settled() {
     return this.ready && this.items.every(({ item }) => item.getOpacity() === 0 || item.getFullyLoaded());
   }

@@ -1,4 +1,4 @@
-// What stands beside the images: panels, one of which is open. Each has `title`, `element`, and may have
+// Panels next to the images, one of which is open. Each has `title`, `element`, and may have
 // fill() for another pair, update(keys), attend(pane), draw(pane, context, about), key(event), and `keys` as in keys.js.
 
 import { AboutPanel } from "./about.js";

@@ -1,4 +1,4 @@
-// What is seen as a picture to keep: PNG with scale bar, colour bars and a caption that says what it is.
+// Save the view as PNG with scale bar, colour bars and a caption.
 
 import { wrapped } from "./elements.js";
 import { barOf, number } from "./status.js";
@@ -109,7 +109,7 @@ function drawLegend(context, app, top) {
   }
 }
 
-// Sentences that tell a reader of a paper what the picture is.
+// The caption, in sentences for a paper.
 export function caption(app) {
   const { pair, address } = app;
   const place = app.toPost(app.shown[0].layer, app.panes[0].place());

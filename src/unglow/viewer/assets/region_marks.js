@@ -1,4 +1,4 @@
-// Regions over an image: what is excluded and what is spoilt is hatched, what is analysed outlined.
+// Regions over an image: excluded and spoilt ones are hatched, analysed ones outlined.
 
 import { boxOf, cornerOf, pathOf } from "./outlines.js";
 

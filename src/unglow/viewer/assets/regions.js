@@ -1,6 +1,6 @@
 // Regions to exclude from the search, and regions to analyse: drawn, named, saved and handed to the workflow.
 
-import { goesOn } from "./command.js";
+import { nextCommand } from "./command.js";
 import { Drawing } from "./drawing.js";
 import { button, el, fill, select } from "./elements.js";
 import { areaOf, boxOf, featureOf, newId, withCorners, withProperties } from "./outlines.js";
@@ -24,9 +24,9 @@ export class RegionsPanel {
     this.app = app;
     this.kind = "exclude";
     this.chosen = "";
-    this.told = null;
+    this.written = null;
     this.saved = new SavedRegions(app, () => this.show());
-    this.drawing = new Drawing((corners) => this.add(corners), (isHover) => isHover ? app.redraw() : this.tell());
+    this.drawing = new Drawing((corners) => this.add(corners), (isHover) => isHover ? app.redraw() : this.showHint());
     this.tools = el("div", { class: "tools" });
     this.state = el("p", { class: "state", role: "status" });
     this.list = el("div", { class: "regions", onfocusout: () => this.isBehind && setTimeout(() => this.show()) });
@@ -41,7 +41,7 @@ export class RegionsPanel {
   }
 
   fill() {
-    Object.assign(this, { chosen: "", told: null });
+    Object.assign(this, { chosen: "", written: null });
     this.drawing.stop();
     if (this.isThere()) this.saved.load();
   }
@@ -54,7 +54,7 @@ export class RegionsPanel {
     if (keys.includes("panel") && !this.isOpen && this.drawing.tool) this.drawing.stop();
   }
 
-  // ------------------------------------------------------------------ what stands in the panel
+  // ------------------------------------------------------------------ the panel
 
   show() {
     const off = Boolean(this.saved.refusal);
@@ -62,11 +62,11 @@ export class RegionsPanel {
     this.isBehind = this.list.contains(document.activeElement) && document.activeElement.tagName === "INPUT";
     if (!this.isBehind) fill(this.list, this.saved.all.map((region) => this.row(region, off)));
     fill(this.use, this.ofWorkflow(off));
-    this.tell();
+    this.showHint();
   }
 
-  // What can be drawn, and what is to be done next.
-  tell() {
+  // A hint: the next step of drawing.
+  showHint() {
     const { refusal } = this.saved;
     const off = Boolean(refusal);
     const tool = (name, text, key) => button(text, text + " (" + key + ")", () => this.start(name), { disabled: off, "aria-pressed": String(this.drawing.tool === name) });
@@ -102,7 +102,7 @@ export class RegionsPanel {
 
   counts({ id, kind }) {
     const found = (this.saved.about.counts || {})[id];
-    return found && kind === "analyse" ? [told("candidates", found.candidates), el("br"), told("accepted", found.accepted)] : null;
+    return found && kind === "analyse" ? [countText("candidates", found.candidates), el("br"), countText("accepted", found.accepted)] : null;
   }
 
   ofWorkflow(off) {
@@ -110,11 +110,11 @@ export class RegionsPanel {
     const state = about.in_use === true ? "These are the regions that the workflow reads." : about.in_use === false ? "The regions that the workflow reads differ from these." : "";
     if (!all.length && about.in_use !== false) return null;
     return [el("h3", {}, "In the workflow"), state ? el("p", { class: about.in_use ? "good" : "doubt" }, state) : null,
-      el("p", { class: "soft" }, "The search leaves out what is excluded and counts what is analysed. Only the search and what follows it run again."),
-      button("Use in the workflow", "Write these regions where the workflow reads them", () => this.useThem(), { disabled: off || about.in_use === true }), about.in_use !== false && this.told && goesOn(this.told, "Go on with:")];
+      el("p", { class: "soft" }, "The search skips excluded regions and counts candidates in analysed ones. Only the search and what follows it run again."),
+      button("Use in the workflow", "Write these regions where the workflow reads them", () => this.useThem(), { disabled: off || about.in_use === true }), about.in_use !== false && this.written && nextCommand(this.written, "Go on with:")];
   }
 
-  // ------------------------------------------------------------------ what is done
+  // ------------------------------------------------------------------ actions
 
   start(tool) {
     if (this.saved.refusal) return;
@@ -153,7 +153,7 @@ export class RegionsPanel {
     this.chosen = id;
     this.list.querySelectorAll(".region").forEach((row) => row.classList.toggle("is-chosen", row.dataset.id === id));
     if (id) this.isShown();
-    this.tell();
+    this.showHint();
   }
 
   remove(id, event) {
@@ -176,7 +176,7 @@ export class RegionsPanel {
 
   async useThem() {
     try {
-      this.told = await this.saved.use();
+      this.written = await this.saved.use();
       this.show();
     } catch (error) {
       this.app.say(error.message);
@@ -199,8 +199,8 @@ export class RegionsPanel {
   // Whether the image of a pane is one that regions are drawn on; if not, it is said why.
   isPost(pane) {
     if (this.frameOf(pane) === "post") return true;
-    this.drawing.problem = "Regions are px of the post-stain image: draw them on post, or on a layer that lies on it.";
-    this.tell();
+    this.drawing.problem = "Regions are px of the post-stain image: draw them on post, or on a layer in its frame.";
+    this.showHint();
     return false;
   }
 
@@ -230,7 +230,7 @@ export class RegionsPanel {
       end: (isMoved) => {
         if (!isMoved) return;
         const corners = [...outline];
-        outline[corner] = before; // what is undone
+        outline[corner] = before; // undo
         this.saved.put(withCorners(region.feature, corners));
       },
     };
@@ -285,7 +285,7 @@ export class RegionsPanel {
   }
 }
 
-function told(word, { count, unit, density, density_ci95: ends }) {
+function countText(word, { count, unit, density, density_ci95: ends }) {
   const of = { mm2: "mm²", Mpx: "megapixel" }[unit];
   if (!of) return count + " " + word;
   const [mean, low, high] = [density, ...ends].map((value) => String(+value.toPrecision(3)));

@@ -1,9 +1,9 @@
-// What is decided about the candidates of a pair: shown at once, saved in order, taken back where asked for.
+// Decisions on the candidates of a pair: shown at once, saved in order, undone on request.
 
 const NOTHING = { decision: "", note: "" };
 
 export class Review {
-  // `heard(review)` is called when what is known has changed.
+  // `heard(review)` is called after each change.
   constructor(app, heard) {
     Object.assign(this, { app, heard, home: app.home });
     this.saved = new Map();
@@ -20,8 +20,8 @@ export class Review {
   async read() {
     const turn = (this.reading = {});
     try {
-      const told = await this.app.get(this.home + "review.json");
-      if (turn === this.reading) this.take(told);
+      const saved = await this.app.get(this.home + "review.json");
+      if (turn === this.reading) this.take(saved);
     } catch (error) {
       if (turn === this.reading) Object.assign(this, { writable: false, why: "What was decided cannot be read: " + error.message });
     }
@@ -80,8 +80,8 @@ export class Review {
     return step.candidate;
   }
 
-  change(candidate, told) {
-    this.waiting.set(candidate.id, { ...candidate, ...told });
+  change(candidate, decision) {
+    this.waiting.set(candidate.id, { ...candidate, ...decision });
     this.send();
     this.heard(this);
   }

@@ -3,12 +3,12 @@
 import { regionOf } from "./outlines.js";
 
 export class SavedRegions {
-  // `changed(why)` hears when the regions, or what is known of them, are others.
+  // `changed(why)` is called when the regions change.
   constructor(app, changed) {
     Object.assign(this, { app, changed, all: [], about: {}, home: "", past: [], queue: Promise.resolve(), waiting: 0 });
   }
 
-  // Regions of the pair that is open, anew.
+  // Read the regions of the open pair again.
   async load() {
     const { home } = this.app;
     if (home !== this.home) Object.assign(this, { home, all: [], about: {}, past: [] });
@@ -36,7 +36,7 @@ export class SavedRegions {
     const { pair } = this.app;
     if (!pair.live) return "These are files without a server: regions are shown, and cannot be drawn here.";
     const writable = this.about.writable ?? pair.writable ?? true;
-    return writable ? "" : this.about.why || pair.why || "Nothing can be saved beside these results.";
+    return writable ? "" : this.about.why || pair.why || "These results cannot be written to.";
   }
 
   put(feature) {
@@ -80,8 +80,8 @@ export class SavedRegions {
   }
 
   async use() {
-    const told = await this.app.post(this.home + "regions/use", {});
+    const written = await this.app.post(this.home + "regions/use", {});
     await this.load();
-    return told;
+    return written;
   }
 }

@@ -6,11 +6,11 @@ import { attendTo } from "./pointer.js";
 import { drawRegions } from "./region_marks.js";
 import { number } from "./status.js";
 
-// So many of them, the largest, have a row.
+// Number of places with a row: the largest ones.
 const MOST_ROWS = 300;
 const WHY = {
   "not stored": "post has the lowest value of the image there: the tile was not written",
-  lost: "post is as dark as beside the section: tissue was torn off",
+  lost: "post is as dark as glass: tissue was torn off",
   moved: "structures are shifted against the map",
   debris: "post is brighter throughout: dust, a fold, or other tissue on top",
   "gain off": "post is brighter or darker in proportion to pre: bleaching, or uneven light",
@@ -24,7 +24,7 @@ export class SpoiltPanel {
   title = "Spoilt";
 
   constructor(app) {
-    Object.assign(this, { app, all: [], whole: null, chosen: null, problem: "", home: "" });
+    Object.assign(this, { app, all: [], merged: null, chosen: null, problem: "", home: "" });
     this.state = el("p", { class: "state", role: "status" });
     this.list = el("div", { class: "spoilt-places" });
     this.element = el("div", {}, this.state, this.list);
@@ -37,7 +37,7 @@ export class SpoiltPanel {
   }
 
   async fill() {
-    Object.assign(this, { all: [], whole: null, chosen: null, problem: "", home: this.app.home });
+    Object.assign(this, { all: [], merged: null, chosen: null, problem: "", home: this.app.home });
     if (!this.isThere()) return;
     this.show();
     const { home } = this;
@@ -54,11 +54,11 @@ export class SpoiltPanel {
     return this.app.panels.open === this;
   }
 
-  // ------------------------------------------------------------------ what is in the panel
+  // ------------------------------------------------------------------ the panel
 
   show() {
     fill(this.list, this.all.slice(0, MOST_ROWS).map((place) => this.row(place)));
-    this.tell();
+    this.showCounts();
   }
 
   row(place) {
@@ -72,14 +72,14 @@ export class SpoiltPanel {
     return px + " px" + (size ? ", " + (um2 >= 1e5 ? number(+(um2 / 1e6).toPrecision(3)) + " mm²" : number(+um2.toPrecision(3)) + " µm²") : "");
   }
 
-  tell() {
+  showCounts() {
     fill(this.state, this.problem || (this.chosen ? this.about(this.chosen) : this.summary()));
     this.list.querySelectorAll(".spoilt-place").forEach((row) => row.setAttribute("aria-pressed", String(this.chosen !== null && row.dataset.id === this.chosen.id)));
     this.app.redraw();
   }
 
   about(place) {
-    // what is lost or not stored may be so by its dark px alone
+    // lost or missing places may show dark px only
     const strength = place.strength > 0 ? "Strength: " + number(place.strength) + " times the scatter of the section. " : "";
     return [el("b", {}, place.reason), WHY[place.reason] ? ": " + WHY[place.reason] + ". " : ". ", strength, el("span", { class: "soft" }, WRONG)];
   }
@@ -93,12 +93,12 @@ export class SpoiltPanel {
     return share + " is spoilt and left out of the search, in " + spoilt.places + (spoilt.places === 1 ? " place." : " places.") + more + " Click one, in the list or in the image, to see why.";
   }
 
-  // ------------------------------------------------------------------ what is done
+  // ------------------------------------------------------------------ actions
 
   choose(place) {
     this.chosen = place;
     if (place) this.mark();
-    this.tell();
+    this.showCounts();
   }
 
   mark() {
@@ -142,9 +142,9 @@ export class SpoiltPanel {
       return pane.screenAt(place.x, place.y);
     };
     // all of them as one: of an image that is unlike its pre everywhere there are many thousands
-    this.whole ||= { polygons: this.all.flatMap(({ polygons }) => polygons), name: "", kind: "spoilt" };
+    this.merged ||= { polygons: this.all.flatMap(({ polygons }) => polygons), name: "", kind: "spoilt" };
     const named = this.chosen ? [{ ...this.chosen, name: this.chosen.reason }] : [];
-    drawRegions(context, [this.whole, ...named], toScreen, named[0], [width, height]);
+    drawRegions(context, [this.merged, ...named], toScreen, named[0], [width, height]);
   }
 }
 

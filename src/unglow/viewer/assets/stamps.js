@@ -36,13 +36,13 @@ export class Stamps {
     const { place } = this;
     const turn = (this.turn = {});
     const layers = place ? this.layers : [];
-    const room = Math.floor((this.element.clientWidth - GAP * (layers.length - 1)) / layers.length);
-    if (!layers.length || room <= 0) {
+    const space = Math.floor((this.element.clientWidth - GAP * (layers.length - 1)) / layers.length);
+    if (!layers.length || space <= 0) {
       fill(this.element);
       return;
     }
-    const zoom = Math.max(LEAST_ZOOM, Math.ceil(room / MOST_PX));
-    const side = Math.min(MOST_PX, Math.floor(room / zoom));
+    const zoom = Math.max(LEAST_ZOOM, Math.ceil(space / MOST_PX));
+    const side = Math.min(MOST_PX, Math.floor(space / zoom));
     const made = await Promise.all(layers.map((layer) => this.stamp(layer, place, side - 1 + (side % 2), zoom)));
     if (turn === this.turn) fill(this.element, made);
   }

@@ -1,4 +1,4 @@
-// What is under the cursor, and how large it is.
+// Values and size of the px under the cursor.
 
 import { el, fill } from "./elements.js";
 
@@ -71,7 +71,7 @@ export function number(value) {
   return Number.isInteger(value) ? String(value) : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(3) : String(+value.toPrecision(5));
 }
 
-// A round length that is at most so many screen px long, in µm where px have a size.
+// A round length of at most `most` screen px, in µm where px have a size.
 export function barOf(zoom, size, most = BAR_PX) {
   const perPx = size ? size[0] : 1;
   const longest = (most / zoom) * perPx;

@@ -61,11 +61,11 @@ export class Table {
 
   reveal() {
     const { element, at } = this;
-    const room = element.clientHeight - ROW; // below the headings
+    const space = element.clientHeight - ROW; // below the headings
     const top = at * ROW - element.scrollTop;
-    if (at >= 0 && room > 0 && (top < 0 || top + ROW > room)) {
-      const near = top > -2 * ROW && top < room + ROW;
-      element.scrollTop = at * ROW - (near ? (top < 0 ? 0 : room - ROW) : (room - ROW) / 2);
+    if (at >= 0 && space > 0 && (top < 0 || top + ROW > space)) {
+      const near = top > -2 * ROW && top < space + ROW;
+      element.scrollTop = at * ROW - (near ? (top < 0 ? 0 : space - ROW) : (space - ROW) / 2);
     }
     this.draw();
   }

@@ -16,8 +16,8 @@ export class Toolbar {
     this.modes = el("span", { class: "group", role: "group", "aria-label": "how images are shown" });
     this.layers = el("span", { class: "group" });
     this.look = el("span", { class: "group look" });
-    this.marks = el("span", { class: "group", role: "group", "aria-label": "what is drawn over them" });
-    this.picture = button("Save picture", "Save what is seen as PNG, with scale bar, colour bar and caption (s)", () => savePicture(app));
+    this.marks = el("span", { class: "group", role: "group", "aria-label": "overlays" });
+    this.picture = button("Save picture", "Save the view as PNG, with scale bar, colour bar and caption (s)", () => savePicture(app));
     this.crop = button("Save crop", "Save the px of image A that are seen as OME-TIFF", () => saveCrop(app));
     this.keep = el("span", { class: "group" }, this.picture, this.crop, button("Copy link", "Copy the address of this very view", () => saveLink(app)));
     this.element = el("header", { class: "toolbar" }, this.pairs, this.modes, this.layers, this.look, this.marks, this.keep);
@@ -56,10 +56,10 @@ export class Toolbar {
     address.set({ marks: (marks.includes(key) ? marks.filter((other) => other !== key) : [...marks, key]).join(",") });
   }
 
-  // The contrast of what is shown: a row for each kind of layer, or one for a layer that has its own.
+  // Contrast: a row for each kind of layer, or for a layer with its own contrast.
   contrast() {
     const { app } = this;
-    // what is being typed or dragged stays as it is
+    // a field that is being edited stays as it is
     if (!app.shown) return fill(this.look);
     if (this.look.contains(document.activeElement) && ["number", "range"].includes(document.activeElement.type)) return this.bars();
     const rows = new Map(app.shown.map((shown) => [app.looks.keyOf(shown.layer), shown]));

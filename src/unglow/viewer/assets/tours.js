@@ -3,9 +3,9 @@
 import { number } from "./status.js";
 
 export class Tours {
-  // `tell(text)` is for people.
-  constructor(app, tell) {
-    Object.assign(this, { app, tell });
+  // `say(text)` shows a message.
+  constructor(app, say) {
+    Object.assign(this, { app, say });
     this.forget();
   }
 
@@ -20,7 +20,7 @@ export class Tours {
     const at = (this.at[of] = (this.at[of] + 1) % places.length);
     const place = places[at];
     this.place = place;
-    this.tell(what + " " + (at + 1) + " of " + places.length + ": " + place.text + " at x " + place.x.toFixed(0) + ", y " + place.y.toFixed(0) + ".");
+    this.say(what + " " + (at + 1) + " of " + places.length + ": " + place.text + " at x " + place.x.toFixed(0) + ", y " + place.y.toFixed(0) + ".");
     return place;
   }
 
@@ -29,14 +29,14 @@ export class Tours {
     if (!this.blocks) this.blocks = worst(await app.get(home + "blocks.json"));
     if (home !== app.home) return null;
     if (this.blocks.length) return this.next("block", this.blocks, "Residual block");
-    this.tell("There are no residual blocks: registration has used none for this pair.");
+    this.say("No residual blocks: registration used none for this pair.");
     return null;
   }
 
   negative(list) {
     const found = list ? list.negatives : [];
     if (found.length) return this.next("negative", found.map(([x, y, snr]) => ({ x, y, text: "signal-to-noise ratio " + number(-snr) })), "Negative");
-    this.tell("The brightest negatives are not known: the search of this pair has not kept where they are.");
+    this.say("The brightest negatives are not known: the search did not keep their places.");
     return null;
   }
 }
