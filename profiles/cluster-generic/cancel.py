@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# where `python3` is not that of unglow: its sources beside the profile, or the package around it
+# where `python3` is not that of unglow: its sources next to the profile, or the package around it
 sys.path.extend(str(Path(__file__).resolve().parents[n] / s) for n, s in ((2, "src"), (4, "")))
 
 from unglow.jobs.schedulers.choice import chosen
