@@ -28,6 +28,7 @@ rule align:
         runtime=runtime("align"),
         attempt=this_attempt,
     params:
+        memory=memory("align"),
         version=2,
     script:
         "../scripts/align.py"

@@ -41,6 +41,7 @@ rule detect:
         runtime=runtime("detect"),
         attempt=this_attempt,
     params:
+        memory=memory("detect"),
         version=5,
         settings=of_batch(job_params.detect_settings),
         controls=of_batch(job_params.control_samples),

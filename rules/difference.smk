@@ -31,6 +31,7 @@ rule difference:
         runtime=runtime("difference"),
         attempt=this_attempt,
     params:
+        memory=memory("difference"),
         version=6,
         counted=of_batch(counted_methods),
     script:

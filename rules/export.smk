@@ -30,6 +30,7 @@ rule export_difference:
         disk_streams=1,
         attempt=this_attempt,
     params:
+        memory=memory("export_difference"),
         version=2,
     script:
         "../scripts/export.py"

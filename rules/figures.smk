@@ -32,6 +32,7 @@ rule figures_registration:
         runtime=runtime("figures_registration"),
         attempt=this_attempt,
     params:
+        memory=memory("figures_registration"),
         version=6,
     script:
         "../scripts/figures_registration.py"
@@ -89,6 +90,7 @@ rule figures:
         runtime=runtime("figures"),
         attempt=this_attempt,
     params:
+        memory=memory("figures"),
         version=8,
     script:
         "../scripts/figures.py"

@@ -27,6 +27,7 @@ rule ingest:
         disk_streams=1,
         attempt=this_attempt,
     params:
+        memory=memory("ingest"),
         version=1,
         channel=of_batch(job_params.channel_setting),
         post_header=of_batch(job_params.header_record, role="post"),

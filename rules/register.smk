@@ -27,6 +27,7 @@ rule register:
         runtime=runtime("register"),
         attempt=this_attempt,
     params:
+        memory=memory("register"),
         version=11,
         settings=of_batch(job_params.register_settings),
     script:

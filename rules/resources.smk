@@ -2,6 +2,7 @@
 
 from snakemake.io import apply_wildcards
 
+from unglow.memory.demand import to_json
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
 from unglow.workflow import job_resources
@@ -44,6 +45,32 @@ def mem_mb(rule, beside=False):
         return declared + (0 if beside else launcher_mb())
 
     return predicted
+
+
+def memory(rule):
+    """A function that gives a job its memory demand, by which it chooses its workers.
+
+    Parameters whose functions take output or resources rerun nothing when they change.
+    """
+
+    def demand(wildcards, output):
+        return to_json(job_resources.demand_of(batch, rule, wildcards))
+
+    def demand_in(wildcards, resources):
+        given = resources.mem_mb - launcher_mb()
+        return to_json(job_resources.demand_of(batch, rule, wildcards, given))
+
+    return demand_in if rule in ("slide_scale", "slide_subtract") else demand
+
+
+def at_a_time(rule):
+    """A function that gives how many channels a job of a slide works on at a time."""
+
+    def channels(wildcards, resources):
+        given = resources.mem_mb - launcher_mb()
+        return job_resources.channels_at_a_time(batch, rule, wildcards, given)
+
+    return channels
 
 
 def disk_mb(rule):

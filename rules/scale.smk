@@ -29,6 +29,7 @@ rule scale:
         runtime=runtime("scale"),
         attempt=this_attempt,
     params:
+        memory=memory("scale"),
         version=9,
         settings=of_batch(job_params.scale_settings),
     script:

@@ -33,6 +33,7 @@ rule slide_register:
         runtime=runtime("slide_register"),
         attempt=this_attempt,
     params:
+        memory=memory("slide_register"),
         version=3,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
@@ -68,6 +69,8 @@ rule slide_scale:
         disk_streams=1,
         attempt=this_attempt,
     params:
+        memory=memory("slide_scale"),
+        at_a_time=at_a_time("slide_scale"),
         version=2,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
@@ -108,6 +111,8 @@ rule slide_subtract:
         disk_streams=1,
         attempt=this_attempt,
     params:
+        memory=memory("slide_subtract"),
+        at_a_time=at_a_time("slide_subtract"),
         version=1,
         slide=of_batch(job_params.slide_record),
         own_cells=of_batch(job_params.slide_own_cells),
@@ -146,6 +151,7 @@ rule slide_figures:
         runtime=runtime("slide_figures"),
         attempt=this_attempt,
     params:
+        memory=memory("slide_figures"),
         version=2,
     script:
         "../scripts/slide_figures.py"

@@ -24,6 +24,7 @@ rule snr:
         runtime=runtime("snr"),
         attempt=this_attempt,
     params:
+        memory=memory("snr"),
         version=1,
         settings=of_batch(job_params.snr_settings),
     script:

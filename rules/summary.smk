@@ -34,6 +34,7 @@ rule summary:
         runtime=runtime_beside("summary"),
         attempt=this_attempt,
     params:
+        memory=memory("summary"),
         version=3,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
         problems=of_batch(job_params.summary_problems),
@@ -76,6 +77,7 @@ rule comparison:
         runtime=runtime("comparison"),
         attempt=this_attempt,
     params:
+        memory=memory("comparison"),
         version=5,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
@@ -104,6 +106,7 @@ rule verdict:
         runtime=runtime_beside("verdict"),
         attempt=this_attempt,
     params:
+        memory=memory("verdict"),
         allow_failed=batch.settings["allow_failed"],
     script:
         "../scripts/verdict.py"

@@ -83,9 +83,9 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
     (patch / "sitecustomize.py").write_text(
         "import sys\n"
         "if any(word.endswith('snakemake') for word in sys.orig_argv):\n"
-        "    from unglow.workflow import memory_model\n"
-        "    from unglow.core.demand import Demand\n"
-        "    memory_model.ingest_both = lambda *_: Demand(30.0, 0.0)\n"
+        "    from unglow.memory import stages\n"
+        "    from unglow.memory.demand import Demand\n"
+        "    stages.ingest_both = lambda *_: Demand(30.0, 0.0)\n"
     )
     run = snakemake(
         tmp_path / "work",

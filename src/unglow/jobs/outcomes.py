@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import tail
 from unglow.jobs import memory_limit
-from unglow.jobs.memory_limit import BASE, BY_HEADER, small
 from unglow.jobs.snakemake_command import changed
 
 if TYPE_CHECKING:
@@ -75,7 +74,10 @@ class Declared(Protocol):
     launcher_mb: float
     log_path: Path | None
     in_flight: int | None
-    least_mb: int | None
+
+    @property
+    def least_mb(self) -> int | None:
+        """See above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,14 +234,7 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
 def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> int:
     """Return a declaration, MB, that a job which lacked memory may get along with."""
     least = job.least_mb
-    if least is None and job.rule in BASE:
-        least = small(job.rule).peak_mb(0, 1)
-        if job.rule in BY_HEADER:
-            # it ended before it knew: what its libraries take, and as much for its work
-            least *= 2
-        elif job.mem_mb < least:
-            return least
-    elif least is not None and job.mem_mb < least:
+    if least is not None and job.mem_mb < least:
         return least
     needed = max(job.mem_mb * _MORE, peak_mb + (memory_limit.asked_mb(error) or 0), least or 0)
     return math.ceil(needed / 50) * 50

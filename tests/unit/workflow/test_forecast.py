@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tifffile
 
-from unglow.core.demand import Demand
+from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
 from unglow.workflow.forecast.forecast import (
     MOST_RUNS,

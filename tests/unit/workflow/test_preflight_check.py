@@ -11,10 +11,10 @@ import pytest
 import tifffile
 
 from unglow import cli
-from unglow.core.demand import Demand
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
 from unglow.jobs.snakemake_command import changed, snakemake_words
-from unglow.workflow import memory_model
+from unglow.memory import stages
+from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
 from unglow.workflow.preflight.check import (
     Finding,
@@ -535,15 +535,11 @@ def test_the_disk_bound_is_that_of_the_stores(work):
     batch = Batch.load({}, work)
     tasks = pending_jobs(batch, work / "results", only={("B", "SYTO9")})
     stores = [
-        memory_model.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, r))
+        stages.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, r))
         for r in ("post", "pre")
     ]
-    stores += [
-        memory_model.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))
-    ] * 2
+    stores += [stages.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))] * 2
     small = len([r for r in tasks if r.rule in ("ingest", "register", "scale")])
     figures = sum({"figures_registration": 5, "figures": 10}.get(r.rule, 0) for r in tasks)
-    listed = memory_model.candidates_disk_mb(
-        batch.layout({"sample": "B", "dye": "SYTO9"}, "derived")
-    )
+    listed = stages.candidates_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))
     assert sum(t.disk_mb for t in tasks) == sum(stores) + small + figures + listed
