@@ -108,6 +108,17 @@ def time_limit(expected, wildcards, attempt, rulename):
     return limit + node_snakemake.STARTING_MIN
 
 
+def resources(rule, beside=False):
+    """What a job of a rule asks for, by name; `beside` where it runs beside Snakemake itself."""
+    asked = dict(
+        mem_mb=mem_mb(rule, beside=beside),
+        disk_mb=disk_mb(rule),
+        runtime=runtime_beside(rule) if beside else runtime(rule),
+        attempt=this_attempt,
+    )
+    return {**asked, **({"disk_streams": 1} if STAGES[rule].streams else {})}
+
+
 def this_attempt(wildcards, attempt):
     """Which attempt this is, so that a second one knows that there was a first."""
     return attempt

@@ -85,7 +85,7 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
         "if any(word.endswith('snakemake') for word in sys.orig_argv):\n"
         "    from unglow.memory import stages\n"
         "    from unglow.memory.demand import Demand\n"
-        "    stages.ingest_both = lambda *_: Demand(30.0, 0.0)\n"
+        "    stages.ingest_both = lambda *_: Demand(55.0, 0.0, most=1)\n"
     )
     run = snakemake(
         tmp_path / "work",

@@ -133,7 +133,8 @@ def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[
 
 
 def _job(batch: Batch, rule: str, wildcards: Wildcards) -> PlannedJob:
-    stage = STAGES[rule]
-    patterns = (batch.outputs.file(stage.level, name) for name in stage.files)
+    stage, out = STAGES[rule], batch.outputs
+    patterns = [out.file(stage.level, name) for name in stage.files.values()]
+    patterns = patterns or [out.digests(rule, stage.level)]  # a directory of files has these
     files = tuple(pattern.format(**wildcards) for pattern in patterns)
     return PlannedJob(rule, wildcards, files, disk_mb(batch, rule, wildcards))

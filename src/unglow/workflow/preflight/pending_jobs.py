@@ -18,7 +18,7 @@ from unglow.io.tiff import remedy
 from unglow.workflow.job_resources import demand_of, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stage_table import STAGES, STREAMING
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -288,7 +288,7 @@ def _pending(
         disk=disk,
         advice=_advice(batch, job),
         mpx=cost[1],
-        disk_streams=int(job.rule in STREAMING),
+        disk_streams=int(STAGES[job.rule].streams),
     )
 
 
