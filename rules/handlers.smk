@@ -73,7 +73,7 @@ def remember_times():
     """After a run: how long its jobs took, for forecasts of later ones; it never spoils a run."""
     if run_recorder is not None:
         try:
-            from unglow.workflow.forecast.measured import remember_run
+            from unglow.workflow.forecast import remember_run
 
             place = Path(workflow.pathvars.apply("<results>"))
             remember_run(place, run_recorder.run_id, batch, executor_elsewhere())

@@ -63,10 +63,14 @@ def rules_as_set():
 
 def forecast_of(jobs, capacity, executor):
     """How long the jobs will take, here or where an ``executor`` has them; None if there are none."""
-    from unglow.workflow.forecast.forecast import forecast
-    from unglow.workflow.forecast.forecast import Throughput, file_of_machine, read_runs
+    from unglow.workflow.forecast import (
+        Throughput,
+        file_of_machine,
+        forecast,
+        read_runs,
+    )
 
-    throughput = Throughput.of(read_runs(file_of_machine(executor)))
+    throughput = Throughput(read_runs(file_of_machine(executor)))
     budget = batch.settings["memory_per_job"]
     return forecast(jobs, capacity, budget, throughput, len(batch.keys))
 

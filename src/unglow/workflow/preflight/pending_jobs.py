@@ -21,7 +21,7 @@ from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from unglow.memory.demand import AnyDemand
     from unglow.workflow.batch import Batch
@@ -218,8 +218,17 @@ def pending_jobs(
                 cost = _cost(batch, job, known)
                 pending.append(_pending(batch, job, rules, cost, disk, missing=missing))
 
-    for key in batch.keys if only is None else sorted(only):
-        add(jobs_of(batch, *key), results.joinpath(*key))
+    asked = batch.keys if only is None else sorted(only)
+    queue: list[tuple[tuple[str, str], str]] = [(key, "") for key in asked]
+    for key, lent in queue:
+        jobs = list(jobs_of(batch, *key))
+        add(_missing_until(jobs, lent, results) if lent else jobs, results.joinpath(*key))
+        made = {job.rule for job in pending if job.variant[:2] == key}
+        queue += [
+            loan[1:]
+            for loan in _loans(batch, key)
+            if loan[0] in made and loan[1] not in asked and loan[1:] not in queue
+        ]
     if (pending and only is None) or again:
         add(jobs_of_run(batch), results)
     return _by_device(pending)
@@ -246,6 +255,27 @@ def capacity_for(
         free_mb={disk: disk_free_mb(Path(disk)) for disk in disks},
         disk_streams=disk_streams,
     )
+
+
+def _loans(batch: Batch, key: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str], str]]:
+    """Yield the rules of a pair that read results of another one: of which, and by which rule."""
+    pair = batch.pairs.get(key)
+    if pair is None:
+        return
+    if key in batch.maps_from:
+        yield "register", (pair.sample, batch.maps_from[key]), "register"
+    if pair.move is not None:
+        yield "register", (str(pair.slide), ""), "slide_register"
+    if not pair.control:
+        yield from (("detect", one, "detect") for one in batch.controls if one[1] == pair.dye)
+
+
+def _missing_until(jobs: Sequence[PlannedJob], rule: str, results: Path) -> Iterator[PlannedJob]:
+    """Yield the jobs of a rule that are to be done, and those that have to be done before."""
+    missing = [job for job in jobs if job.rule == rule and _is_missing(job, results)]
+    for before in STAGES[rule].after if missing else ():
+        yield from _missing_until(jobs, before, results)
+    yield from missing
 
 
 def _is_missing(job: PlannedJob, results: Path) -> bool:
