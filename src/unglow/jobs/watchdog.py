@@ -21,12 +21,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups, process
+from unglow.jobs.stall_reason import stall_reason
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unglow.jobs.stall_reason import Look, Reason
+    from unglow.jobs.stall_reason import Reason
     from unglow.telemetry.recording.process_sampler import Sample
 
 STALL_S = 60.0
@@ -63,9 +64,8 @@ class Activity:
 
 
 class Turn(Enum):
-    """What has become of a job's activity: half the time to a stall is over, a stall, its end."""
+    """Whether a stall has begun or is over."""
 
-    QUIET = "quiet"
     STALLED = "stalled"
     OVER = "over"
 
@@ -85,7 +85,7 @@ class Stall:
         return self.quiet_s if self.quiet_s >= self.after_s else 0.0
 
     def sample(self, seconds: float, now: Activity) -> Turn | None:
-        """Take a sample ``seconds`` after the last; return what has come to pass with it."""
+        """Take a sample ``seconds`` after the last; return what has changed."""
         before = self.quiet_s
         if now.moved != self._mark.moved or abs(now.cpu_s - self._mark.cpu_s) > _IDLE_CPU_S:
             self._mark, self.quiet_s = now, 0.0
@@ -93,21 +93,14 @@ class Stall:
         self.quiet_s += seconds
         if self.quiet_s >= self.after_s:
             self.longest_s = max(self.longest_s, self.quiet_s)
-        if before < self.after_s <= self.quiet_s:
-            return Turn.STALLED
-        return Turn.QUIET if before < self.after_s / 2 <= self.quiet_s else None
+        return Turn.STALLED if before < self.after_s <= self.quiet_s else None
 
 
 class _Idleness:
     """Looks for stalls of a job, says when one begins and ends, and keeps why."""
 
     def __init__(self, pid: int, on_stall: Callable[[float, Reason, bool], None]) -> None:
-        # only here: the job does without them, and during a stall they may not be readable
-        from unglow.jobs.stall_reason import Look, look, reason  # noqa: PLC0415
-
         self._pid, self._on_stall = pid, on_stall
-        self._look, self._reason = look, reason
-        self._before: Look = Look(time.monotonic())
         self.stall = Stall(STALL_S)
         self.waited: Reason | None = None
 
@@ -115,10 +108,8 @@ class _Idleness:
         """Take a sample ``seconds`` after the last, of these processes."""
         idle_s = self.stall.quiet_s
         turn = self.stall.sample(seconds, Activity(taken.cpu_s, taken.read + taken.written))
-        if turn is Turn.QUIET:
-            self._before = self._look(pids)
-        elif turn is Turn.STALLED:
-            self.waited = self._reason(self._before, self._look(pids), self._pid)
+        if turn is Turn.STALLED:
+            self.waited = stall_reason(pids, self._pid)
             self._on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
         elif turn is Turn.OVER and self.waited is not None:
             self._on_stall(idle_s, self.waited, True)  # noqa: FBT003

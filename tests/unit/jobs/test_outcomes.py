@@ -47,7 +47,7 @@ def test_why_a_job_does_nothing_is_told_with_what_helps_and_shows_more():
 def test_a_job_that_had_stalled_does_not_blame_disks_alone(timed_out):
     how = {"report": {}, "timed_out": timed_out, "signal": signal.SIGTERM, "idle_s": 70.0}
     more = {"abandoned": False, "by_kernel": False, "peak_mb": 50.0, "code": -15}
-    more["waited"] = Reason()
+    more["waited"] = Reason("", "it waits for another process", "look at it")
     cause = outcomes.of_ending(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
     assert cause.outcome == "stalled"
     for words in ("disk or network drive", "overloaded", "stopped the process", "a fault of the"):
