@@ -173,12 +173,6 @@ def _fill(weighed: Sequence[tuple[int, int, PendingJob]], capacity: Capacity) ->
 
 
 _TITLE = (*LEVELS, "role", "method", "cycle")
-# Wildcards that memory and time of a job depend on, beside sample, dye, ingestion and role.
-_DEMAND = {
-    "register": ("registration",),
-    "difference": ("subtraction", "method"),
-    "export_difference": ("subtraction", "method"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,15 +202,13 @@ def pending_jobs(
     """
     rules = rules or RuleSettings.shipped()
     pending: list[PendingJob] = []
-    known: dict[tuple[str, ...], tuple[AnyDemand, float]] = {}
 
     def add(jobs: Iterable[PlannedJob], directory: Path) -> None:
         disk, fresh = str(existing(directory)), not directory.is_dir()
         for job in jobs:
             missing = fresh or _is_missing(job, results)
             if missing or again:
-                cost = _cost(batch, job, known)
-                pending.append(_pending(batch, job, rules, cost, disk, missing=missing))
+                pending.append(_pending(batch, job, rules, disk, missing=missing))
 
     asked = batch.keys if only is None else sorted(only)
     queue: list[tuple[tuple[str, str], str]] = [(key, "") for key in asked]
@@ -284,23 +276,10 @@ def _is_missing(job: PlannedJob, results: Path) -> bool:
     return not all(file.is_file() for file in files)
 
 
-def _cost(
-    batch: Batch, job: PlannedJob, known: dict[tuple[str, ...], tuple[AnyDemand, float]]
-) -> tuple[AnyDemand, float]:
-    """Return memory and px of a job (`work_mpx`), computed once for jobs with the same ones."""
-    names = (*LEVELS[:3], "role", *_DEMAND.get(job.rule, ()))
-    key = job.rule, *(job.wildcards.get(name, "") for name in names)
-    if key not in known:
-        demand = demand_of(batch, job.rule, job.wildcards)
-        known[key] = demand, work_mpx(batch, job.rule, job.wildcards)
-    return known[key]
-
-
 def _pending(
     batch: Batch,
     job: PlannedJob,
     rules: RuleSettings,
-    cost: tuple[AnyDemand, float],
     disk: str,
     *,
     missing: bool,
@@ -309,7 +288,7 @@ def _pending(
     return PendingJob(
         title=" ".join(names[n] for n in _TITLE if names.get(n)) or "the run",
         rule=job.rule,
-        demand=cost[0],
+        demand=demand_of(batch, job.rule, names),
         threads=rules.threads.get(job.rule, 1),
         variant=tuple(names.get(name, "") for name in LEVELS),
         step=STAGES[job.rule].step,
@@ -317,7 +296,7 @@ def _pending(
         disk_mb=job.disk_mb if missing else 0,
         disk=disk,
         advice=_advice(batch, job),
-        mpx=cost[1],
+        mpx=work_mpx(batch, job.rule, names),
         disk_streams=int(STAGES[job.rule].streams),
     )
 
