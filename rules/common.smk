@@ -21,11 +21,11 @@ from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.scale_methods import counted_methods
 from unglow.workflow.snakemake_internals import (
-    bear_with_slurm,
+    tolerate_slurm_outages,
     command_line,
     has_done,
     limit_of,
-    look_often,
+    shorten_poll_interval,
     start_jobs_at_once,
     unknown_version,
 )
@@ -159,7 +159,7 @@ def figures(rule):
 def record(kind, rule):
     """The pattern of one of the logs, benchmarks or telemetry of a rule."""
     stage, name = STAGES[rule], STAGES[rule].record or rule
-    if stage.level == "move":  # beside those of the slide
+    if stage.level == "move":  # next to those of the slide
         return out.record(kind, f"{name}_{{cycle}}", "slide")
     return out.record(kind, name, stage.level)
 

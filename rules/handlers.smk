@@ -57,8 +57,8 @@ def refresh_report():
         ending = None if run_recorder is None else run_recorder.outcome
         try:
             page = write_report(place, ending=ending)
-            told = f"{page}: open it in a browser."
-            logger.info(told, extra={"page": str(page)})
+            text = f"{page}: open it in a browser."
+            logger.info(text, extra={"page": str(page)})
         except UnglowError as error:
             unwritten.append(
                 f"{error}\nThe results are not affected; `unglow report {place}` writes the report."

@@ -12,7 +12,7 @@ MOST_GROUPED = 20
 
 
 def launcher_mb():
-    """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
+    """Memory that starting a job takes in addition, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
         return node_snakemake.launcher_mb(None, os.environ)
     executor = executor_elsewhere()
@@ -35,7 +35,7 @@ def record_of(rulename, wildcards):
 def mem_mb(rule, beside=False):
     """A function that predicts the peak memory of a job, MB, from headers and budget.
 
-    Jobs of rules that always run beside Snakemake itself need no launcher.
+    Jobs of rules that always run in Snakemake's place need no launcher.
     """
 
     def predicted(wildcards, threads, attempt, rulename):
@@ -142,7 +142,7 @@ def figures_group(wildcards):
     return pair_group(wildcards) or f"{name}.figures"
 
 
-def tell_jobs():
+def reserve_launcher_memory():
     """On a node: what of its declared memory a job has to leave to what has started it."""
     if workflow.remote_exec:
         os.environ[node_snakemake.VARIABLE] = str(launcher_mb())

@@ -83,7 +83,7 @@ class Job:
     attempt
         1 the first time that a run of the workflow tries the job.
     launcher_mb
-        What a batch system needs beside it to start it, MB; 0 on this machine.
+        What a batch system needs in addition to start it, MB; 0 on this machine.
     demand
         The memory that it needs, by its rule; None where the rule does not say.
     in_flight
@@ -303,7 +303,7 @@ class Job:
                 "attempt %d was short of memory with %.0f MB; now with %.0f MB",
                 *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
             )
-            if self.launcher_mb:  # a batch system has counted it anew
+            if self.launcher_mb:  # a batch system has counted it again
                 return
             try:
                 self._room.enter_context(retries.one_at_a_time(self.mem_mb))
@@ -347,18 +347,18 @@ class Job:
             pid,
             pipe,
             limit_s=self.limit_s,
-            on_stall=partial(self._tell_stall, pid),
+            on_stall=partial(self._report_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
             abandoned=self._parent.gone,
         )
 
-    def _tell_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
+    def _report_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
         self._telemetry.stall(seconds, why._asdict(), over=over)
         if over:
             log.info("it goes on, after %.0f s in which it had done nothing", seconds)
             return
-        because = outcomes.idle_because(why, pid)
+        because = outcomes.explain_idleness(why, pid)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 
     def _warn(self, sentence: str) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from unglow.core import process
 from unglow.core.own_memory import STACK_MB
 
-# A thread's stack counts whole. Beside its workers a job has some helpers.
+# A thread's stack counts in full. A job has some helpers besides its workers.
 _OTHER_THREADS = 3
 # Small blocks freed between used ones, arenas that grow ahead of use, and a codec's tables.
 _SPARE_MB = 20.0
@@ -85,29 +85,29 @@ def lift_limit() -> None:
 
 
 def is_memory_failure(error: BaseException | None) -> bool:
-    """Return whether an error, or one that it was made from, is for want of memory.
+    """Return whether an error, or one that it was made from, is a lack of memory.
 
-    Libraries tell it in many ways: ``MemoryError``, ``cv2.error`` with "Insufficient memory", the
+    Libraries report it in many ways: ``MemoryError``, ``cv2.error`` with "Insufficient memory", the
     text of ``std::bad_alloc``, "can't start new thread", ``ENOMEM``.
     """
     return _memory_failure(error) is not None
 
 
 def asked_mb(error: BaseException | None) -> float | None:
-    """Return how much memory, MB, was asked for in vain, if the error tells."""
+    """Return how much memory, MB, was asked for without success, if the error says so."""
     found = _memory_failure(error)
     match = _ASKED.search(str(found)) if found is not None else None
     return None if match is None else float(match[1]) * _UNITS[match[2].lower()] / 1e6
 
 
-def tells_of_memory(text: str) -> bool:
+def mentions_memory(text: str) -> bool:
     """Return whether the words of a library are about memory that it did not get."""
     text = text.lower()
     return any(sign in text for sign in _SIGNS)
 
 
 def _memory_failure(error: BaseException | None) -> BaseException | None:
-    """Return the first error for want of memory among an error and those that led to it."""
+    """Return the first memory error among an error and those that led to it."""
     pending = [error]
     seen: set[int] = set()
     while pending:
@@ -116,7 +116,7 @@ def _memory_failure(error: BaseException | None) -> BaseException | None:
             continue
         seen.add(id(one))
         lacking = isinstance(one, OSError) and one.errno == errno.ENOMEM
-        if isinstance(one, MemoryError) or lacking or tells_of_memory(str(one)):
+        if isinstance(one, MemoryError) or lacking or mentions_memory(str(one)):
             return one
         pending += [one.__context__, one.__cause__]
         if isinstance(one, BaseExceptionGroup):
@@ -127,7 +127,7 @@ def _memory_failure(error: BaseException | None) -> BaseException | None:
 def _reserve_blas() -> None:
     """Have OpenBLAS reserve the buffer of 33 MB that it hardly uses, while it may.
 
-    It would ask again for ever if it did not get it later.
+    It would ask again forever if it did not get it later.
     """
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:

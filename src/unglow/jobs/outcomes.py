@@ -1,9 +1,9 @@
 """Outcomes of jobs: in a word, in a sentence for the user, and with a command that may help.
 
 The words: ``ok``, ``memory`` (the memory limit, or an allocation that failed),
-``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
+``oom_killed`` (by the kernel, for lack of memory), ``timeout``, ``stalled`` (ended while it did
 nothing), ``bad_input``, ``error``, ``killed`` (from outside), ``interrupted`` (Ctrl-C) and
-``superseded`` (a later attempt at the same job has begun).
+``superseded`` (a later attempt at the same job has started).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Declared(Protocol):
     mem_mb, limit_s
         Memory, MB, and time, s, that it was declared with.
     launcher_mb
-        Memory that has to be declared beside it for what starts it, MB.
+        Memory that has to be declared in addition for what starts it, MB.
     log_path
         Its log.
     in_flight
@@ -185,7 +185,7 @@ def overrun(job: Declared, peak_mb: float) -> str:
     )
 
 
-def idle_because(why: Reason, pid: int) -> str:
+def explain_idleness(why: Reason, pid: int) -> str:
     """Return why a process does nothing, as far as that is known, what helps and shows more."""
     look = f"`ps -L -o pid,lwp,stat,wchan:24,comm -p {pid}`, `uptime` and `free -m` show more"
     return f"{why.message}: {why.helps}. {look}."
@@ -278,7 +278,7 @@ def _without_report(job: Declared, ending: Ending) -> Cause:
             innocent=True,
         )
     overran = ending.signal in _CRASHES and peak > job.mem_mb
-    if overran or memory_limit.tells_of_memory(log_tail(job)):
+    if overran or memory_limit.mentions_memory(log_tail(job)):
         return _lack("memory", job, peak)
     if ending.signal == signal.SIGINT:
         return Cause("interrupted", "interrupted")

@@ -2,7 +2,7 @@
 
 The watchdog forks before anything heavy is imported, so it costs a few MB that are shared anyway.
 It still speaks when the job cannot: stuck in compiled code that holds the interpreter lock, ended
-by a fault in a library, or killed by the kernel for want of memory.
+by a fault in a library, or killed by the kernel because of a lack of memory.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Activity:
 
 
 class Turn(Enum):
-    """Whether a stall has begun or is over."""
+    """Whether a stall has started or is over."""
 
     STALLED = "stalled"
     OVER = "over"
@@ -141,7 +141,7 @@ class Ending:
     timed_out
         It was ended because its time was over.
     by_kernel
-        The kernel killed processes for want of memory meanwhile.
+        The kernel killed processes because of a lack of memory meanwhile.
     abandoned
         It was ended because nobody waits for it any more.
     """
@@ -221,7 +221,7 @@ def watch(
         Time that the job may take, s; None for no limit.
     on_stall
         Called with the time, s, and why, once the job has done nothing for `STALL_S`; and again
-        when it goes on, with True.
+        when it continues, with True.
     on_sample
         Called with what the job takes each time that it was looked at.
     on_end
@@ -308,7 +308,7 @@ def _end(pid: int, reading: int, said: bytearray) -> None:
 
 
 def _outlived(sampler: Sampler) -> list[float]:
-    """Return the memory of each process that goes on without the job, MB."""
+    """Return the memory of each process that continues without the job, MB."""
     if sampler.others():
         time.sleep(_DYING_S)
     return sampler.others()
@@ -323,9 +323,9 @@ def _parsed(said: bytearray) -> dict[str, Any]:
 
 
 def _kernel_kills(pid: int) -> Callable[[], int]:
-    """Return what counts the processes that the kernel kills for want of memory.
+    """Return what counts the processes that the kernel kills because of a lack of memory.
 
-    These are those of the job's own control group, or of the whole machine where there is none.
+    These are those of the job's own control group, or of the entire machine where there is none.
     """
     group = cgroups.kills_file(pid)
     return process.machine_oom_kills if group is None else lambda: cgroups.kills(group) or 0

@@ -114,7 +114,7 @@ def from_json(record: Mapping[str, Any]) -> AnyDemand:
 
 
 def _at_work_mb(demand: Demand, blocks: int) -> float:
-    """Return what a job takes beside its libraries with so many blocks in flight, MB."""
+    """Return what a job takes on top of its libraries with N blocks in flight, MB."""
     blocks = blocks if demand.most is None else min(blocks, demand.most)
     at_work = demand.fixed + blocks * demand.each + (demand.ahead if blocks > 1 else 0.0)
     return max(at_work, demand.least - demand.base)

@@ -92,13 +92,13 @@ def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
 
 # Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
-# Time limits are so many times what one thread of an idle 2-core machine needs, and two minutes.
+# Time limits are this many times what one thread of an idle 2-core machine needs, and two minutes.
 _GENEROUS = 100
 # What decoding a sample takes, in the time that a px takes until it is stored; and of slow codecs,
 # by parts of their names.
 _DECODING, _SLOW_DECODING = 0.1, 3.5
 _SLOW_CODECS = ("2000", "JPEGXL", "JPEGXR", "LZMA")
-# Exporting a difference that is not written takes as long as so many that are.
+# Exporting a difference that is not written takes as long as this many that are.
 _COMPUTING = 2.0
 
 

@@ -97,7 +97,7 @@ class Outputs:
     move = partialmethod(file, "move")
 
     def run(self, name: str) -> str:
-        """Return the path of a file that covers the whole run."""
+        """Return the path of a file that covers the entire run."""
         return self.file("run", name)
 
     def record(self, kind: str, stage: str, level: str) -> str:

@@ -36,7 +36,7 @@ class Time(NamedTuple):
     shared: float = 0.0
 
     def per_mpx_with(self, threads: int) -> float:
-        """Return the seconds for each million px with so many threads."""
+        """Return the seconds for each million px with N threads."""
         return self.per_mpx * (1 - self.shared + self.shared / threads)
 
 

@@ -38,7 +38,7 @@ def test_a_job_that_knows_its_least_is_told_that():
 
 
 def test_why_a_job_does_nothing_is_told_with_what_helps_and_shows_more():
-    told = outcomes.idle_because(Reason("disk", "it waits for a disk", "look at it"), 17)
+    told = outcomes.explain_idleness(Reason("disk", "it waits for a disk", "look at it"), 17)
     assert told.startswith("it waits for a disk: look at it. `ps ")
     assert told.endswith("-p 17`, `uptime` and `free -m` show more.")
 

@@ -59,7 +59,7 @@ def compare_settings(
     Parameters
     ----------
     jobs, pairs
-        What is to be done, of so many pairs.
+        What is to be done, of N pairs.
     capacity, budget_mb
         Cores and memory as they are set, ``memory_per_job`` in MB.
     throughput

@@ -131,7 +131,7 @@ def heaviest_at_once(
     """Choose the heaviest jobs that Snakemake may start together, as far as cores and limit go.
 
     Heaviest for each core first, of each variant one step only: once the step of the job that comes
-    first, once the step that is heaviest as a whole; the heavier choice counts.
+    first, once the step that is heaviest in total; the heavier choice counts.
     """
     limit = math.inf if capacity.limit_mb is None else capacity.limit_mb
     weighed = []
