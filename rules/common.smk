@@ -133,10 +133,9 @@ def outputs(rule, **shown):
     stage = STAGES[rule]
     made = {name: out.file(stage.level, file) for name, file in stage.files.items()}
     more = {name: report(made[name], **words) for name, words in shown.items()}
-    if rule == "summary":  # it is written again when a run ends
-        return {**made, **more}
-    digests = out.digests(stage.record or rule, stage.level)
-    return {**made, **more, "digests": digests}
+    digests = {"digests": out.digests(stage.record or rule, stage.level)}
+    # the summary is written again when a run ends
+    return {**made, **more, **({} if "summary" in made else digests)}
 
 
 def figures(rule):
