@@ -82,8 +82,8 @@ onstart:
     refuse_obstacles()
     os.environ[HOOKS] = "1"
     start_jobs_at_once(workflow)
-    look_often(workflow)
-    bear_with_slurm(workflow, logger.warning)
+    shorten_poll_interval(workflow)
+    tolerate_slurm_outages(workflow, logger.warning)
 
 
 onsuccess:

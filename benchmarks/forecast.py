@@ -22,7 +22,7 @@ from tables import table
 
 from unglow.core.machine import cache_directory, memory_limit_mb, processors
 from unglow.workflow.batch import Batch
-from unglow.workflow.forecast.forecast import (
+from unglow.workflow.forecast import (
     EarlierRun,
     Forecast,
     Throughput,
@@ -134,7 +134,7 @@ def forecast_of(done: Done, others: list[EarlierRun]) -> Forecast:
     jobs = pending_jobs(batch, done.directory / "results")
     capacity = capacity_for(jobs, done.planned.cores, memory_limit_mb(0.6))
     budget = batch.settings["memory_per_job"]
-    found = forecast(jobs, capacity, budget, Throughput.of(others), len(batch.pairs))
+    found = forecast(jobs, capacity, budget, Throughput(others), len(batch.pairs))
     if found is None:
         raise SystemExit(f"nothing is left to do in {done.directory}")
     return found

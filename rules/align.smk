@@ -8,26 +8,20 @@ rule align:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
     output:
-        aligned=out.registered(store("aligned_pre")),
-        statistics=out.registered("statistics.npz"),
-        bins=out.registered("bins.npz"),
-        digests=out.digests("align", "registered"),
+        **outputs("align"),
     log:
-        out.record("logs", "align", "registered"),
-        telemetry=out.record("telemetry", "align", "registered"),
+        **logs("align"),
     benchmark:
-        out.record("benchmarks", "align", "registered")
+        record("benchmarks", "align")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["align"].threads
     resources:
-        mem_mb=mem_mb("align"),
-        disk_mb=disk_mb("align"),
-        runtime=runtime("align"),
-        attempt=this_attempt,
+        **resources("align"),
     params:
+        memory=memory("align"),
         version=2,
     script:
         "../scripts/align.py"

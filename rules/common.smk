@@ -14,21 +14,22 @@ from unglow.jobs.snakemake_command import only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.paths import FORMS, store
+from unglow.workflow.paths import FIGURES, FORMS, store
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.scale_methods import counted_methods
 from unglow.workflow.snakemake_internals import (
-    bear_with_slurm,
+    tolerate_slurm_outages,
     command_line,
     has_done,
     limit_of,
-    look_often,
+    shorten_poll_interval,
     start_jobs_at_once,
     unknown_version,
 )
+from unglow.workflow.stage_table import STAGES
 from unglow.workflow.variants import SECTIONS, variants
 
 VERSION = "0.1.0"
@@ -124,14 +125,44 @@ def of_main_method(name):
     return of_batch(job_params.of_main_method, name=name)
 
 
-def figure(level, name, category, label):
-    """A figure of a pair, and how Snakemake's own report shows it."""
-    variant = out.levels(level)[2:]
-    labels = {"figure": label, **{name: f"{{{name}}}" for name in variant}}
-    return report(
-        out.file(level, f"figures/{name}.png"),
-        caption=f"../report/{name}.rst",
-        category=category,
-        subcategory="{sample} {dye}",
-        labels=labels,
-    )
+def outputs(rule, **shown):
+    """The outputs of a rule by name, with the list of their digests.
+
+    Of those that are `shown` in Snakemake's own report, with what to say of them there.
+    """
+    stage = STAGES[rule]
+    made = {name: out.file(stage.level, file) for name, file in stage.files.items()}
+    more = {name: report(made[name], **words) for name, words in shown.items()}
+    digests = {"digests": out.digests(stage.record or rule, stage.level)}
+    # the summary is written again when a run ends
+    return {**made, **more, **({} if "summary" in made else digests)}
+
+
+def figures(rule):
+    """The outputs of a rule that draws figures of a pair."""
+    level = STAGES[rule].level
+    variant = {name: f"{{{name}}}" for name in out.levels(level)[2:]}
+    shown = {
+        name: dict(
+            caption=f"../report/{name}.rst",
+            category=category,
+            subcategory="{sample} {dye}",
+            labels={"figure": label, **variant},
+        )
+        for name, (of_level, category, label) in FIGURES.items()
+        if of_level == level
+    }
+    return outputs(rule, **shown)
+
+
+def record(kind, rule):
+    """The pattern of one of the logs, benchmarks or telemetry of a rule."""
+    stage, name = STAGES[rule], STAGES[rule].record or rule
+    if stage.level == "move":  # next to those of the slide
+        return out.record(kind, f"{name}_{{cycle}}", "slide")
+    return out.record(kind, name, stage.level)
+
+
+def logs(rule):
+    """The log and the telemetry of a rule, by name."""
+    return {kind: record(kind, rule) for kind in ("logs", "telemetry")}

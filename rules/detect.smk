@@ -19,28 +19,20 @@ rule detect:
         blocks=of_main_method("difference/{method}.blocks.npz"),
         controls=of_batch(job_params.control_search_counts),
     output:
-        table=out.detected("candidates.csv"),
-        geojson=out.detected("candidates.geojson"),
-        artefacts=out.detected("artefacts.geojson"),
-        report=out.detected("detection.json"),
-        search_counts=out.detected("search.npz"),
-        digests=out.digests("detect", "detected"),
+        **outputs("detect"),
     log:
-        out.record("logs", "detect", "detected"),
-        telemetry=out.record("telemetry", "detect", "detected"),
+        **logs("detect"),
     benchmark:
-        out.record("benchmarks", "detect", "detected")
+        record("benchmarks", "detect")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["detect"].threads
     resources:
-        mem_mb=mem_mb("detect"),
-        disk_mb=disk_mb("detect"),
-        runtime=runtime("detect"),
-        attempt=this_attempt,
+        **resources("detect"),
     params:
+        memory=memory("detect"),
         version=5,
         settings=of_batch(job_params.detect_settings),
         controls=of_batch(job_params.control_samples),

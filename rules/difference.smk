@@ -10,27 +10,20 @@ rule difference:
         gain_map=out.subtracted("gain_map.npz"),
         same=of_batch(job_params.same_difference),
     output:
-        difference=out.subtracted(store("difference/{method}")),
-        histogram=out.subtracted("difference/{method}.histogram.npz"),
-        background=out.subtracted("difference/{method}.background.npz"),
-        blocks=out.subtracted("difference/{method}.blocks.npz"),
-        digests=out.digests("difference_{method}", "subtracted"),
+        **outputs("difference"),
     log:
-        out.record("logs", "difference_{method}", "subtracted"),
-        telemetry=out.record("telemetry", "difference_{method}", "subtracted"),
+        **logs("difference"),
     benchmark:
-        out.record("benchmarks", "difference_{method}", "subtracted")
+        record("benchmarks", "difference")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["difference"].threads
     resources:
-        mem_mb=mem_mb("difference"),
-        disk_mb=disk_mb("difference"),
-        runtime=runtime("difference"),
-        attempt=this_attempt,
+        **resources("difference"),
     params:
+        memory=memory("difference"),
         version=6,
         counted=of_batch(counted_methods),
     script:

@@ -9,27 +9,20 @@ rule export_difference:
         gain_map=out.subtracted("gain_map.npz"),
         written=of_batch(job_params.difference_if_written),
     output:
-        image=out.subtracted("exports/difference_{method}.{form}"),
-        digests=out.digests("export_difference_{method}.{form}", "subtracted"),
+        **outputs("export_difference"),
     log:
-        out.record("logs", "export_difference_{method}.{form}", "subtracted"),
-        telemetry=out.record(
-            "telemetry", "export_difference_{method}.{form}", "subtracted"
-        ),
+        **logs("export_difference"),
     benchmark:
-        out.record("benchmarks", "export_difference_{method}.{form}", "subtracted")
+        record("benchmarks", "export_difference")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: STAGES["export_difference"].threads
     resources:
-        mem_mb=mem_mb("export_difference"),
-        disk_mb=disk_mb("export_difference"),
-        runtime=runtime("export_difference"),
-        disk_streams=1,
-        attempt=this_attempt,
+        **resources("export_difference"),
     params:
+        memory=memory("export_difference"),
         version=2,
     script:
         "../scripts/export.py"
@@ -39,36 +32,30 @@ use rule export_difference as export_snr with:
     input:
         store=out.detected(store("snr")),
     output:
-        image=out.detected("exports/snr.{form}"),
-        digests=out.digests("export_snr.{form}", "detected"),
+        **outputs("export_snr"),
     log:
-        out.record("logs", "export_snr.{form}", "detected"),
-        telemetry=out.record("telemetry", "export_snr.{form}", "detected"),
+        **logs("export_snr"),
     benchmark:
-        out.record("benchmarks", "export_snr.{form}", "detected")
+        record("benchmarks", "export_snr")
 
 
 use rule export_difference as export_aligned_pre with:
     input:
         store=out.registered(store("aligned_pre")),
     output:
-        image=out.registered("exports/aligned_pre.{form}"),
-        digests=out.digests("export_aligned_pre.{form}", "registered"),
+        **outputs("export_aligned_pre"),
     log:
-        out.record("logs", "export_aligned_pre.{form}", "registered"),
-        telemetry=out.record("telemetry", "export_aligned_pre.{form}", "registered"),
+        **logs("export_aligned_pre"),
     benchmark:
-        out.record("benchmarks", "export_aligned_pre.{form}", "registered")
+        record("benchmarks", "export_aligned_pre")
 
 
 use rule export_difference as export_raw with:
     input:
         store=out.ingested(store("{role}")),
     output:
-        image=out.ingested("exports/{role}.{form}"),
-        digests=out.digests("export_{role}.{form}", "ingested"),
+        **outputs("export_raw"),
     log:
-        out.record("logs", "export_{role}.{form}", "ingested"),
-        telemetry=out.record("telemetry", "export_{role}.{form}", "ingested"),
+        **logs("export_raw"),
     benchmark:
-        out.record("benchmarks", "export_{role}.{form}", "ingested")
+        record("benchmarks", "export_raw")

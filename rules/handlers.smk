@@ -57,8 +57,8 @@ def refresh_report():
         ending = None if run_recorder is None else run_recorder.outcome
         try:
             page = write_report(place, ending=ending)
-            told = f"{page}: open it in a browser."
-            logger.info(told, extra={"page": str(page)})
+            text = f"{page}: open it in a browser."
+            logger.info(text, extra={"page": str(page)})
         except UnglowError as error:
             unwritten.append(
                 f"{error}\nThe results are not affected; `unglow report {place}` writes the report."
@@ -73,7 +73,7 @@ def remember_times():
     """After a run: how long its jobs took, for forecasts of later ones; it never spoils a run."""
     if run_recorder is not None:
         try:
-            from unglow.workflow.forecast.measured import remember_run
+            from unglow.workflow.forecast import remember_run
 
             place = Path(workflow.pathvars.apply("<results>"))
             remember_run(place, run_recorder.run_id, batch, executor_elsewhere())

@@ -6,27 +6,20 @@ rule ingest:
         post=of_batch(job_params.raw_image, role="post"),
         pre=of_batch(job_params.raw_image, role="pre"),
     output:
-        plan=out.ingested("plan.json"),
-        post=out.ingested(store("post")),
-        pre=out.ingested(store("pre")),
-        digests=out.digests("ingest", "ingested"),
+        **outputs("ingest"),
     log:
-        out.record("logs", "ingest", "ingested"),
-        telemetry=out.record("telemetry", "ingest", "ingested"),
+        **logs("ingest"),
     benchmark:
-        out.record("benchmarks", "ingest", "ingested")
+        record("benchmarks", "ingest")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 2  # the two images of a pair are ingested side by side
+    threads: STAGES["ingest"].threads
     resources:
-        mem_mb=mem_mb("ingest"),
-        disk_mb=disk_mb("ingest"),
-        runtime=runtime("ingest"),
-        disk_streams=1,
-        attempt=this_attempt,
+        **resources("ingest"),
     params:
+        memory=memory("ingest"),
         version=1,
         channel=of_batch(job_params.channel_setting),
         post_header=of_batch(job_params.header_record, role="post"),

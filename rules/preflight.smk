@@ -22,14 +22,14 @@ LIMITS = ("--cores", "mem_mb of --resources", "disk_streams of --resources")
 
 def asked_for(options):
     """The pairs and slides whose files are asked for (None for all), and whether that may be only a part."""
-    whole = {
+    everything = {
         workflow.modifier.modify_rulename("all"),
         *(workflow.pathvars.apply(out.run(n)) for n in ("summary.tsv", "verdict.txt")),
     }
     partly = bool(
         options.until or options.omit_from or options.batch or options.allowed_rules
     )
-    if not options.targets or whole & set(options.targets):
+    if not options.targets or everything & set(options.targets):
         return None, partly
     results = Path(workflow.pathvars.apply("<results>"))
     pairs = set()
@@ -63,10 +63,14 @@ def rules_as_set():
 
 def forecast_of(jobs, capacity, executor):
     """How long the jobs will take, here or where an ``executor`` has them; None if there are none."""
-    from unglow.workflow.forecast.forecast import forecast
-    from unglow.workflow.forecast.forecast import Throughput, file_of_machine, read_runs
+    from unglow.workflow.forecast import (
+        Throughput,
+        file_of_machine,
+        forecast,
+        read_runs,
+    )
 
-    throughput = Throughput.of(read_runs(file_of_machine(executor)))
+    throughput = Throughput(read_runs(file_of_machine(executor)))
     budget = batch.settings["memory_per_job"]
     return forecast(jobs, capacity, budget, throughput, len(batch.keys))
 
@@ -107,7 +111,7 @@ def preflight():
         in_module=workflow.modifier.parent_modifier is not None,
     )
     if lines:
-        tell(result.level, len(jobs), lines, dry, partly)
+        report_findings(result.level, len(jobs), lines, dry, partly)
     return None if partly else expected
 
 
@@ -125,7 +129,7 @@ def takes(expected, partly):
     return ("if everything is computed, " if partly else "") + expected.words()
 
 
-def tell(level, jobs, lines, dry, partly):
+def report_findings(level, jobs, lines, dry, partly):
     """Print the lines as loud as it is bad; raise if this is a refusal."""
     if level < Level.REFUSED:
         head = f"{jobs} jobs to do:"

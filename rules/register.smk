@@ -7,26 +7,20 @@ rule register:
         post=out.ingested(store("post")),
         pre=out.ingested(store("pre")),
     output:
-        transform=out.registered("transform.json"),
-        displacement=out.registered("displacement.npz"),
-        blocks=out.registered("blocks.csv"),
-        digests=out.digests("register", "registered"),
+        **outputs("register"),
     log:
-        out.record("logs", "register", "registered"),
-        telemetry=out.record("telemetry", "register", "registered"),
+        **logs("register"),
     benchmark:
-        out.record("benchmarks", "register", "registered")
+        record("benchmarks", "register")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["register"].threads
     resources:
-        mem_mb=mem_mb("register"),
-        disk_mb=disk_mb("register"),
-        runtime=runtime("register"),
-        attempt=this_attempt,
+        **resources("register"),
     params:
+        memory=memory("register"),
         version=11,
         settings=of_batch(job_params.register_settings),
     script:

@@ -2,6 +2,7 @@
 
 from snakemake.io import apply_wildcards
 
+from unglow.memory.demand import to_json
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
 from unglow.workflow import job_resources
@@ -11,7 +12,7 @@ MOST_GROUPED = 20
 
 
 def launcher_mb():
-    """Memory that starting a job takes beside it, MB: 0 unless a batch system runs it elsewhere."""
+    """Memory that starting a job takes in addition, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
         return node_snakemake.launcher_mb(None, os.environ)
     executor = executor_elsewhere()
@@ -34,7 +35,7 @@ def record_of(rulename, wildcards):
 def mem_mb(rule, beside=False):
     """A function that predicts the peak memory of a job, MB, from headers and budget.
 
-    Jobs of rules that always run beside Snakemake itself need no launcher.
+    Jobs of rules that always run in Snakemake's place need no launcher.
     """
 
     def predicted(wildcards, threads, attempt, rulename):
@@ -44,6 +45,32 @@ def mem_mb(rule, beside=False):
         return declared + (0 if beside else launcher_mb())
 
     return predicted
+
+
+def memory(rule):
+    """A function that gives a job its memory demand, by which it chooses its workers.
+
+    Parameters whose functions take output or resources rerun nothing when they change.
+    """
+
+    def demand(wildcards, output):
+        return to_json(job_resources.demand_of(batch, rule, wildcards))
+
+    def demand_in(wildcards, resources):
+        given = resources.mem_mb - launcher_mb()
+        return to_json(job_resources.demand_of(batch, rule, wildcards, given))
+
+    return demand_in if rule in ("slide_scale", "slide_subtract") else demand
+
+
+def at_a_time(rule):
+    """A function that gives how many channels a job of a slide works on at a time."""
+
+    def channels(wildcards, resources):
+        given = resources.mem_mb - launcher_mb()
+        return job_resources.channels_at_a_time(batch, rule, wildcards, given)
+
+    return channels
 
 
 def disk_mb(rule):
@@ -81,6 +108,17 @@ def time_limit(expected, wildcards, attempt, rulename):
     return limit + node_snakemake.STARTING_MIN
 
 
+def resources(rule, beside=False):
+    """What a job of a rule asks for, by name; `beside` where it runs beside Snakemake itself."""
+    asked = dict(
+        mem_mb=mem_mb(rule, beside=beside),
+        disk_mb=disk_mb(rule),
+        runtime=runtime_beside(rule) if beside else runtime(rule),
+        attempt=this_attempt,
+    )
+    return {**asked, **({"disk_streams": 1} if STAGES[rule].streams else {})}
+
+
 def this_attempt(wildcards, attempt):
     """Which attempt this is, so that a second one knows that there was a first."""
     return attempt
@@ -104,7 +142,7 @@ def figures_group(wildcards):
     return pair_group(wildcards) or f"{name}.figures"
 
 
-def tell_jobs():
+def reserve_launcher_memory():
     """On a node: what of its declared memory a job has to leave to what has started it."""
     if workflow.remote_exec:
         os.environ[node_snakemake.VARIABLE] = str(launcher_mb())

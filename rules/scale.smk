@@ -10,25 +10,20 @@ rule scale:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
     output:
-        scale=out.subtracted("scale.json"),
-        gain_map=out.subtracted("gain_map.npz"),
-        digests=out.digests("scale", "subtracted"),
+        **outputs("scale"),
     log:
-        out.record("logs", "scale", "subtracted"),
-        telemetry=out.record("telemetry", "scale", "subtracted"),
+        **logs("scale"),
     benchmark:
-        out.record("benchmarks", "scale", "subtracted")
+        record("benchmarks", "scale")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: STAGES["scale"].threads
     resources:
-        mem_mb=mem_mb("scale"),
-        disk_mb=disk_mb("scale"),
-        runtime=runtime("scale"),
-        attempt=this_attempt,
+        **resources("scale"),
     params:
+        memory=memory("scale"),
         version=9,
         settings=of_batch(job_params.scale_settings),
     script:

@@ -12,27 +12,21 @@ rule slide_register:
     input:
         images=of_batch(job_params.slide_images),
     output:
-        transform=out.move("transform.json"),
-        displacement=out.move("displacement.npz"),
-        blocks=out.move("blocks.csv"),
-        digests=out.digests("slide_register", "move"),
+        **outputs("slide_register"),
     log:
-        out.record("logs", "slide_register_{cycle}", "slide"),
-        telemetry=out.record("telemetry", "slide_register_{cycle}", "slide"),
+        **logs("slide_register"),
     benchmark:
-        out.record("benchmarks", "slide_register_{cycle}", "slide")
+        record("benchmarks", "slide_register")
     wildcard_constraints:
         sample=one_of(batch.slides),
         cycle=r"\d+-\d+",
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["slide_register"].threads
     resources:
-        mem_mb=mem_mb("slide_register"),
-        disk_mb=disk_mb("slide_register"),
-        runtime=runtime("slide_register"),
-        attempt=this_attempt,
+        **resources("slide_register"),
     params:
+        memory=memory("slide_register"),
         version=3,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
@@ -46,28 +40,21 @@ rule slide_scale:
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
         displacements=of_batch(job_params.slide_maps, name="displacement.npz"),
     output:
-        slide=out.slide("slide.json"),
-        scale=out.slide("scale.json"),
-        gain_maps=out.slide("gain_maps.npz"),
-        statistics=out.slide("statistics.npz"),
-        digests=out.digests("slide_scale", "slide"),
+        **outputs("slide_scale"),
     log:
-        out.record("logs", "slide_scale", "slide"),
-        telemetry=out.record("telemetry", "slide_scale", "slide"),
+        **logs("slide_scale"),
     benchmark:
-        out.record("benchmarks", "slide_scale", "slide")
+        record("benchmarks", "slide_scale")
     wildcard_constraints:
         sample=one_of(batch.slides),
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["slide_scale"].threads
     resources:
-        mem_mb=mem_mb("slide_scale"),
-        disk_mb=disk_mb("slide_scale"),
-        runtime=runtime("slide_scale"),
-        disk_streams=1,
-        attempt=this_attempt,
+        **resources("slide_scale"),
     params:
+        memory=memory("slide_scale"),
+        at_a_time=at_a_time("slide_scale"),
         version=2,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
@@ -86,28 +73,21 @@ rule slide_subtract:
         gain_maps=out.slide("gain_maps.npz"),
     output:
         **corrected,
-        markers=out.slide("markers_corrected.csv"),
-        subtraction=out.slide("subtraction.json"),
-        residues=out.slide("residues.npz"),
-        overviews=out.slide("overviews.npz"),
-        digests=out.digests("slide_subtract", "slide"),
+        **outputs("slide_subtract"),
     log:
-        out.record("logs", "slide_subtract", "slide"),
-        telemetry=out.record("telemetry", "slide_subtract", "slide"),
+        **logs("slide_subtract"),
     benchmark:
-        out.record("benchmarks", "slide_subtract", "slide")
+        record("benchmarks", "slide_subtract")
     wildcard_constraints:
         sample=one_of(batch.slides),
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["slide_subtract"].threads
     resources:
-        mem_mb=mem_mb("slide_subtract"),
-        disk_mb=disk_mb("slide_subtract"),
-        runtime=runtime("slide_subtract"),
-        disk_streams=1,
-        attempt=this_attempt,
+        **resources("slide_subtract"),
     params:
+        memory=memory("slide_subtract"),
+        at_a_time=at_a_time("slide_subtract"),
         version=1,
         slide=of_batch(job_params.slide_record),
         own_cells=of_batch(job_params.slide_own_cells),
@@ -128,24 +108,21 @@ rule slide_figures:
         residues=out.slide("residues.npz"),
         overviews=out.slide("overviews.npz"),
     output:
+        **outputs("slide_figures"),
         figures=directory(out.slide("figures")),
-        digests=out.digests("slide_figures", "slide"),
     log:
-        out.record("logs", "slide_figures", "slide"),
-        telemetry=out.record("telemetry", "slide_figures", "slide"),
+        **logs("slide_figures"),
     benchmark:
-        out.record("benchmarks", "slide_figures", "slide")
+        record("benchmarks", "slide_figures")
     wildcard_constraints:
         sample=one_of(batch.slides),
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: STAGES["slide_figures"].threads
     resources:
-        mem_mb=mem_mb("slide_figures"),
-        disk_mb=disk_mb("slide_figures"),
-        runtime=runtime("slide_figures"),
-        attempt=this_attempt,
+        **resources("slide_figures"),
     params:
+        memory=memory("slide_figures"),
         version=2,
     script:
         "../scripts/slide_figures.py"

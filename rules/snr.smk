@@ -6,24 +6,20 @@ rule snr:
         **detect_inputs,
         same=of_batch(job_params.same_snr),
     output:
-        snr=out.detected(store("snr")),
-        digests=out.digests("snr", "detected"),
+        **outputs("snr"),
     log:
-        out.record("logs", "snr", "detected"),
-        telemetry=out.record("telemetry", "snr", "detected"),
+        **logs("snr"),
     benchmark:
-        out.record("benchmarks", "snr", "detected")
+        record("benchmarks", "snr")
     group:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: 2
+    threads: STAGES["snr"].threads
     resources:
-        mem_mb=mem_mb("snr"),
-        disk_mb=disk_mb("snr"),
-        runtime=runtime("snr"),
-        attempt=this_attempt,
+        **resources("snr"),
     params:
+        memory=memory("snr"),
         version=1,
         settings=of_batch(job_params.snr_settings),
     script:

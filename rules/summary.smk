@@ -4,36 +4,37 @@
 LOGS = workflow.pathvars.apply("<logs>")
 RESULTS = workflow.pathvars.apply("<results>")
 
+of_variants = dict(
+    caption="../report/comparison.rst",
+    category="Comparison",
+    subcategory="{sample} {dye}",
+)
+
 
 rule summary:
     input:
         of_batch(job_params.summary_inputs, results=RESULTS),
     output:
-        report(
-            out.run("summary.tsv"),
-            caption="../report/summary.rst",
-            category="Summary",
-            labels={"figure": "all pairs"},
+        **outputs(
+            "summary",
+            summary=dict(
+                caption="../report/summary.rst",
+                category="Summary",
+                labels={"figure": "all pairs"},
+            ),
         ),
-        out.run("multiqc/unglow_general_mqc.json"),
-        out.run("multiqc/unglow_pairs_mqc.json"),
-        out.run("multiqc/unglow_spoilt_mqc.json"),
-        out.run("multiqc/unglow_jobs_mqc.json"),
     log:
-        out.record("logs", "summary", "run"),
-        telemetry=out.record("telemetry", "summary", "run"),
+        **logs("summary"),
     benchmark:
-        out.record("benchmarks", "summary", "run")
+        record("benchmarks", "summary")
     localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: STAGES["summary"].threads
     resources:
-        mem_mb=mem_mb("summary", beside=True),
-        disk_mb=disk_mb("summary"),
-        runtime=runtime_beside("summary"),
-        attempt=this_attempt,
+        **resources("summary", beside=True),
     params:
+        memory=memory("summary"),
         version=3,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
         problems=of_batch(job_params.summary_problems),
@@ -45,37 +46,24 @@ rule comparison:
     input:
         unpack(of_batch(job_params.comparison_inputs)),
     output:
-        table=report(
-            out.pair("comparison.tsv"),
-            caption="../report/comparison.rst",
-            category="Comparison",
-            subcategory="{sample} {dye}",
-            labels={"figure": "variants, table"},
+        **outputs(
+            "comparison",
+            table=dict(**of_variants, labels={"figure": "variants, table"}),
+            figure=dict(**of_variants, labels={"figure": "variants side by side"}),
         ),
-        figure=report(
-            out.pair("comparison.png"),
-            caption="../report/comparison.rst",
-            category="Comparison",
-            subcategory="{sample} {dye}",
-            labels={"figure": "variants side by side"},
-        ),
-        digests=out.digests("comparison", "pair"),
     log:
-        out.record("logs", "comparison", "pair"),
-        telemetry=out.record("telemetry", "comparison", "pair"),
+        **logs("comparison"),
     benchmark:
-        out.record("benchmarks", "comparison", "pair")
+        record("benchmarks", "comparison")
     group:
         figures_group
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: STAGES["comparison"].threads
     resources:
-        mem_mb=mem_mb("comparison"),
-        disk_mb=disk_mb("comparison"),
-        runtime=runtime("comparison"),
-        attempt=this_attempt,
+        **resources("comparison"),
     params:
+        memory=memory("comparison"),
         version=5,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
@@ -86,24 +74,20 @@ rule verdict:
     input:
         out.run("summary.tsv"),
     output:
-        out.run("verdict.txt"),
-        digests=out.digests("verdict", "run"),
+        **outputs("verdict"),
     log:
-        out.record("logs", "verdict", "run"),
-        telemetry=out.record("telemetry", "verdict", "run"),
+        **logs("verdict"),
     benchmark:
-        out.record("benchmarks", "verdict", "run")
+        record("benchmarks", "verdict")
     retries: 0  # nothing would change
     localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
-    threads: 1
+    threads: STAGES["verdict"].threads
     resources:
-        mem_mb=mem_mb("verdict", beside=True),
-        disk_mb=disk_mb("verdict"),
-        runtime=runtime_beside("verdict"),
-        attempt=this_attempt,
+        **resources("verdict", beside=True),
     params:
+        memory=memory("verdict"),
         allow_failed=batch.settings["allow_failed"],
     script:
         "../scripts/verdict.py"

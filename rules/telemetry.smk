@@ -67,7 +67,7 @@ def head_of_run(results):
 
 
 def show_run():
-    """Tell the batch to unglow's output; beside Snakemake's own text, have lines about pairs."""
+    """Give the batch to unglow's output; next to Snakemake's own text, print lines about pairs."""
     facts = {
         # now: in a module the names of paths mean something else later
         "results": Path(workflow.pathvars.apply("<results>")).absolute(),
@@ -108,7 +108,7 @@ if workflow.is_main_process:
     except Exception as error:  # a view is no reason to end a run
         logger.warning(f"no lines about pairs ({error!r})")
 profile_jobs()
-tell_jobs()
+reserve_launcher_memory()
 
 if run_recorder is not None:
 

@@ -7,7 +7,6 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow import transform
     from unglow.io.zarr import open_store, plan_layout
-    from unglow.workflow import memory_model
     from unglow.workflow.stages.align import AlignedStore
 
     job.limit_memory()
@@ -15,7 +14,7 @@ with Job.of(snakemake) as job:
     found = transform.load(Path(snakemake.input.transform))
     layout = plan_layout(post.shape, "float32")
     store = AlignedStore(post, pre, found, layout, Path(snakemake.output.aligned).parent)
-    store.make(workers=job.workers(memory_model.align(layout, pre.layout)))
+    store.make(workers=job.choose_workers())
     job.count(pixels=layout.shape[0] * layout.shape[1])
     store.statistics.save(Path(snakemake.output.statistics))
     store.bins.save(Path(snakemake.output.bins))

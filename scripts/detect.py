@@ -8,13 +8,11 @@ with Job.of(snakemake) as job:
     from unglow.detection.false_discovery import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.io.search_counts import SearchCounts
-    from unglow.workflow import memory_model
     from unglow.workflow.stages.detect import detect
     from unglow.workflow.stages.detect_inputs import DetectInputs
 
     job.limit_memory()
     inputs = DetectInputs.open(snakemake.input)
-    drawn = sum(Path(path).stat().st_size for path in snakemake.input.regions)
     counts = tuple(SearchCounts.load(Path(path)) for path in snakemake.input.controls)
     rows = detect(
         inputs,
@@ -23,6 +21,6 @@ with Job.of(snakemake) as job:
         version=snakemake.params.version,
         controls=Controls(tuple(snakemake.params.controls), counts) if counts else None,
         is_control=snakemake.params.is_control,
-        workers=job.workers(memory_model.detect(inputs.aligned.layout, drawn)),
+        workers=job.choose_workers(),
     )
     job.count(pixels=inputs.post.shape[0] * inputs.post.shape[1], rows=rows)

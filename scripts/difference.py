@@ -9,7 +9,6 @@ with Job.of(snakemake) as job:
     from unglow.photometry.difference import Matched
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.joint_histogram import JointStatistics
-    from unglow.workflow import memory_model
     from unglow.workflow.stages.difference import DifferenceStore
 
     job.limit_memory()
@@ -26,7 +25,7 @@ with Job.of(snakemake) as job:
         layout,
         Path(snakemake.output.difference).parent,
     )
-    workers = job.workers(memory_model.difference(layout))
+    workers = job.choose_workers()
     same = [Path(path).parent for path in snakemake.input.same]  # one at most
     if not any(store.make_same(other, workers=workers) for other in same):
         store.make(workers=workers)

@@ -1,4 +1,4 @@
-"""Adapter: draw how well pre lies on post."""
+"""Adapter: draw how well pre matches post."""
 
 from pathlib import Path
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.workflow import memory_model
     from unglow.workflow.samples import ROLES
     from unglow.workflow.stages.ingest import ingest_both
     from unglow.workflow.stages.plan import plan_pair, with_light
@@ -15,10 +14,6 @@ with Job.of(snakemake) as job:
     headers = {role: snakemake.params[f"{role}_header"] for role in ROLES}
     channel, dye = snakemake.params.channel, snakemake.wildcards.dye
     plan = plan_pair(raw["post"], raw["pre"], headers, channel=channel, dye=dye)
-    demand = memory_model.ingest_both(
-        tuple(plan.headers[role] for role in ROLES),
-        tuple(plan.layouts[role] for role in ROLES),
-    )
     paths = {role: Path(snakemake.output[role]).parent for role in ROLES}
-    job.count(pixels=ingest_both(plan, paths, workers=job.workers(demand)))
+    job.count(pixels=ingest_both(plan, paths, workers=job.choose_workers()))
     with_light(plan, paths).save(Path(snakemake.output.plan))

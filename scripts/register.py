@@ -9,7 +9,6 @@ with Job.of(snakemake) as job:
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import displacement
-    from unglow.workflow import memory_model
     from unglow.workflow.stages.register import read_hints, read_shared_map, register_stores
 
     job.limit_memory()
@@ -18,14 +17,8 @@ with Job.of(snakemake) as job:
     settings = RegisterSettings(**chosen)
     post, pre = (open_store(Path(p).parent) for p in (snakemake.input.post, snakemake.input.pre))
     shared = read_shared_map(given, snakemake.input, post.shape)
-    demand = memory_model.register(
-        (post.shape, pre.shape),
-        settings.coarse_px,
-        settings.block_px,
-        field=settings.field == "auto",
-    )
     hints = read_hints(post, pre, snakemake.input)
-    workers = job.workers(demand)
+    workers = job.choose_workers()
     found = register_stores(post, pre, settings, workers=workers, hints=hints, shared=shared)
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     # Snakemake wants the file of the field whether or not there is one

@@ -8,7 +8,6 @@ with Job.of(snakemake) as job:
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import displacement
-    from unglow.workflow import slide_memory
     from unglow.workflow.slides import KnownSlide
     from unglow.workflow.stages.slide_register import register_move
 
@@ -16,7 +15,7 @@ with Job.of(snakemake) as job:
     known = KnownSlide.from_dict(snakemake.params.slide)
     settings = RegisterSettings(**snakemake.params.settings)
     move = tuple(map(int, snakemake.wildcards.cycle.split("-")))
-    workers = job.workers(slide_memory.register(known, settings))
+    workers = job.choose_workers()
     found = register_move(known, move, settings, workers=workers)
     write_blocks(Path(snakemake.output.blocks), found.blocks)
     # Snakemake wants the file of the field whether or not there is one

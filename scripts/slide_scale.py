@@ -4,20 +4,18 @@ from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow.photometry.gain.scale import ScaleSettings
-    from unglow.workflow import slide_memory
     from unglow.workflow.slides import KnownSlide
     from unglow.workflow.stages.slide_scale import measure
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
-    at_a_time = slide_memory.markers_at_a_time(known, job.mem_mb)
     measure(
         known,
         known.read_maps(snakemake.input.transforms),
         ScaleSettings(**snakemake.params.settings),
         job.targets,
         suspect_px=snakemake.params.suspect_px,
-        workers=job.workers(slide_memory.measure(known, at_a_time)),
-        markers_at_a_time=at_a_time,
+        workers=job.choose_workers(),
+        markers_at_a_time=snakemake.params.at_a_time,
     )
     job.count(pixels=known.shape[0] * known.shape[1] * len(known.slide.markers))

@@ -7,7 +7,6 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.detection.settings import DetectSettings
     from unglow.io.zarr import plan_layout
-    from unglow.workflow import memory_model
     from unglow.workflow.stages.detect_inputs import DetectInputs
     from unglow.workflow.stages.snr import write_snr
 
@@ -20,7 +19,7 @@ with Job.of(snakemake) as job:
         layout,
         Path(snakemake.output.snr).parent,
         version=snakemake.params.version,
-        workers=job.workers(memory_model.snr(layout)),
+        workers=job.choose_workers(),
         same=next((Path(other).parent for other in snakemake.input.get("same", ())), None),
     )
     job.count(pixels=layout.shape[0] * layout.shape[1])

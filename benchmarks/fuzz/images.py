@@ -24,7 +24,7 @@ from unglow.core.windows import Window
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import lift_limit, set_limit
-from unglow.workflow import memory_model
+from unglow.memory import stages
 from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
 from unglow.workflow.samples import Pair
 from unglow.workflow.stages.ingest import SignalStore
@@ -68,8 +68,8 @@ def read_image(path: Path, room: Path, pixels: Path | None, other: Reader) -> Ou
     if parsing > PARSING_MB:
         return Outcome(OVER, f"its headers took {parsing:.0f} MB")
     layout = layouts(header, header, "auto")["post"]
-    planning = memory_model.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
-    ingesting = memory_model.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
+    planning = stages.plan((header, header)).peak_mb(_BUDGET_MB, _THREADS)
+    ingesting = stages.ingest(header, layout).peak_mb(_BUDGET_MB, _THREADS)
     if max(planning, ingesting) > MOST_MB:
         return Outcome(REFUSED, f"preflight: it needs {max(planning, ingesting):.0f} MB")
     forget_peak()

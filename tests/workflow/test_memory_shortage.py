@@ -79,13 +79,12 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
         shutil.copytree(raw, tmp_path / "work" / "raw" / name)
     patch = tmp_path / "patch"
     patch.mkdir()
-    # a model that promises too little for ingest, in the main process and nowhere else
+    # too little is declared for ingest
     (patch / "sitecustomize.py").write_text(
         "import sys\n"
         "if any(word.endswith('snakemake') for word in sys.orig_argv):\n"
-        "    from unglow.workflow import memory_model\n"
-        "    from unglow.core.demand import Demand\n"
-        "    memory_model.ingest_both = lambda *_: Demand(30.0, 0.0)\n"
+        "    from unglow.workflow import job_resources\n"
+        "    job_resources.mem_mb = lambda *_: 30\n"
     )
     run = snakemake(
         tmp_path / "work",

@@ -18,7 +18,7 @@ from unglow.core.terminal import say
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
-from unglow.workflow.forecast.forecast import (
+from unglow.workflow.forecast import (
     Throughput,
     file_of_machine,
     forecast,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from unglow.workflow.forecast.forecast import Forecast
+    from unglow.workflow.forecast import Forecast
     from unglow.workflow.preflight.check import PreflightResult
     from unglow.workflow.preflight.other_settings import RunSettings
     from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
@@ -121,7 +121,7 @@ def _check(arguments: argparse.Namespace) -> _Checked:
         batch = skip_oversized(batch, results, limit, memory_available_mb())
     jobs = pending_jobs(batch, results)
     capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
-    known = Throughput.of(read_runs(file_of_machine()))
+    known = Throughput(read_runs(file_of_machine()))
     what = jobs, capacity, budget, known, len(batch.keys)
     others = compare_settings(*what) if arguments.settings or arguments.json else []
     return _Checked(batch, jobs, capacity, check(jobs, capacity, budget), forecast(*what), others)
@@ -148,7 +148,11 @@ def table_of(settings: Sequence[RunSettings]) -> str:
     header = ("cores", "memory_per_job", "jobs at a time", "their memory", "limited by", "time")
     rows = [header]
     for one in settings:
-        took = "" if one.seconds is None else time_in_words(one.seconds, one.high or one.seconds)
+        took = (
+            ""
+            if one.seconds is None
+            else time_in_words(one.seconds, (one.high or one.seconds) / one.seconds)
+        )
         memory = f"{gigabytes(one.memory_mb)} GB"
         counts = str(one.cores), f"{one.memory_per_job:g} MB", str(one.jobs_at_once)
         rows.append((*counts, memory, one.limited_by, took if one.fits else "refused"))

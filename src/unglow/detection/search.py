@@ -15,12 +15,12 @@ from unglow.detection.candidate_table import LISTED, UNCOUNTED
 from unglow.detection.density import density
 from unglow.detection.false_discovery import Sides
 from unglow.detection.region_counts import RegionCounts, outside_of
-from unglow.detection.sizes import CANDIDATES, DETECT_TILE
 from unglow.detection.snr import EXCLUDED, UNUSABLE, around_px, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import MEASURED, margin_of, measure
 from unglow.detection.tiles import tiles
 from unglow.io.search_counts import SearchCounts, no_squares, per_square, square_px
+from unglow.memory.sizes import CANDIDATES, DETECT_TILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

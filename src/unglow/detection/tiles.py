@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.detection.sizes import DETECT_PANEL
 from unglow.detection.snr import Images
+from unglow.memory.sizes import DETECT_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,10 +16,11 @@ import tifffile
 from unglow.core.files import replacing
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
-from unglow.export.targets import EXPORT_BAND, about, provenance
+from unglow.export.targets import about, provenance
 from unglow.io.tiff.ome_xml import OmeChannel
 from unglow.io.tiff.ome_xml import ome_xml as image_xml
 from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
+from unglow.memory.sizes import EXPORT_BAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -84,10 +84,6 @@ def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
             yield name, json.dumps(value)
 
 
-EXPORT_BAND = 16_000_000
-"""At most so much of an image is held while it is exported, bytes."""
-
-
 def refuse_existing(target: Path) -> None:
     """Refuse to write where there is something.
 

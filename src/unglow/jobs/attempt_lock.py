@@ -1,6 +1,6 @@
 """The attempt lock: of several attempts at one job, only the last to begin publishes anything.
 
-An attempt may go on without anybody waiting for it: on a machine that was thought lost, or after
+An attempt may continue without anybody waiting for it: on a machine that was thought lost, or after
 Snakemake was killed. Each attempt therefore takes a number, higher than all before it, by creating
 the file of that number (`unglow.telemetry.attempt_files`). Then it removes what earlier attempts
 have under way. An attempt that is about to publish looks whether there is a higher number.
@@ -81,13 +81,13 @@ class AttemptLock:
 
     @property
     def superseded(self) -> bool:
-        """Whether a later attempt has begun."""
+        """Whether a later attempt has started."""
         if self.directory is None:
             return False
         return last_number(self.directory) > self.number
 
     def check(self) -> None:
-        """See that no later attempt has begun.
+        """See that no later attempt has started.
 
         Raises
         ------
@@ -107,7 +107,7 @@ def revoke(outputs: Iterable[Path]) -> None:
 
 
 def store_or_file(output: Path) -> Path:
-    """Return what is published as a whole: the store of a root ``zarr.json``, or the file."""
+    """Return what is published in one piece: the store of a root ``zarr.json``, or the file."""
     return output.parent if output.name == _ROOT else output
 
 

@@ -31,6 +31,7 @@ from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
 from unglow.jobs.schedulers import node_snakemake
+from unglow.memory.demand import from_json
 from unglow.telemetry.recording import stack_sampler
 from unglow.telemetry.recording.attempt import Attempt
 
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from unglow.core.demand import AnyDemand
     from unglow.jobs.stall_reason import Reason
+    from unglow.memory.demand import AnyDemand
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0
@@ -82,11 +83,11 @@ class Job:
     attempt
         1 the first time that a run of the workflow tries the job.
     launcher_mb
-        What a batch system needs beside it to start it, MB; 0 on this machine.
+        What a batch system needs in addition to start it, MB; 0 on this machine.
+    demand
+        The memory that it needs, by its rule; None where the rule does not say.
     in_flight
         Blocks in flight; None until they are chosen.
-    least_mb
-        The least memory that it can do with, MB; None until it is known.
     outputs
         Files that it is to publish.
     targets
@@ -108,8 +109,8 @@ class Job:
     targets: dict[str, Path] = field(default_factory=dict)
     digests_path: Path | None = None
     counters: dict[str, float] = field(default_factory=dict)
+    demand: AnyDemand | None = None
     in_flight: int | None = None
-    least_mb: int | None = None
     _most_workers: int | None = None
     _report: int | None = None
     _telemetry: Attempt = field(init=False)
@@ -132,6 +133,7 @@ class Job:
         output = getattr(script, "output", ())
         named = output.items() if hasattr(output, "items") else ()
         targets = {name: Path(path) for name, path in named}
+        demand = getattr(getattr(script, "params", None), "memory", None)
         return cls(
             rule=script.rule,
             wildcards=dict(script.wildcards.items()),
@@ -140,6 +142,7 @@ class Job:
             limit_s=float(minutes) * 60 if minutes else None,
             attempt=int(getattr(script.resources, "attempt", 1)),
             launcher_mb=float(launcher or 0),
+            demand=None if demand is None else from_json(demand),
             log_path=Path(script.log[0]) if len(script.log) else None,
             record_path=Path(record) if record else None,
             outputs=tuple(map(Path, output)),
@@ -264,10 +267,16 @@ class Job:
         if limit is not None:
             log.info("memory limit at %.0f MB of private memory", limit)
 
-    def workers(self, demand: AnyDemand) -> int:
+    @property
+    def least_mb(self) -> int | None:
+        """The least memory that it can do with, MB; None if that is unknown."""
+        return None if self.demand is None else self.demand.peak_mb(0, 1)
+
+    def choose_workers(self) -> int:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
-        workers = demand.in_flight(self.mem_mb, self.threads)
-        self.least_mb = demand.peak_mb(0, 1)
+        workers = self.threads
+        if self.demand is not None:
+            workers = self.demand.in_flight(self.mem_mb, self.threads)
         if self._most_workers is not None:
             workers = min(workers, self._most_workers)
         self.in_flight = workers
@@ -294,7 +303,7 @@ class Job:
                 "attempt %d was short of memory with %.0f MB; now with %.0f MB",
                 *(self.attempt - 1, earlier["declared_mb"], self.mem_mb),
             )
-            if self.launcher_mb:  # a batch system has counted it anew
+            if self.launcher_mb:  # a batch system has counted it again
                 return
             try:
                 self._room.enter_context(retries.one_at_a_time(self.mem_mb))
@@ -338,18 +347,18 @@ class Job:
             pid,
             pipe,
             limit_s=self.limit_s,
-            on_stall=partial(self._tell_stall, pid),
+            on_stall=partial(self._report_stall, pid),
             on_sample=self._telemetry.sample,
             on_end=self._telemetry.ended,
             abandoned=self._parent.gone,
         )
 
-    def _tell_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
+    def _report_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
         self._telemetry.stall(seconds, why._asdict(), over=over)
         if over:
             log.info("it goes on, after %.0f s in which it had done nothing", seconds)
             return
-        because = outcomes.idle_because(why, pid)
+        because = outcomes.explain_idleness(why, pid)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")
 
     def _warn(self, sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""What is left of a job when it has ended: processes that go on, and memory that is not given back.
+"""What a job leaves behind: processes that continue, and memory that is not given back.
 
 Memory of processes is given back when they end. What can stay is that of processes that live on,
 and files in memory file systems (`/dev/shm`). The rest that a machine has less of afterwards is the

@@ -3,8 +3,6 @@
 Without it a job that takes more than was declared for it makes the machine swap, or the kernel
 kills some process without a word. What is limited is the private writable memory of the process
 (``RLIMIT_DATA``), so files that are mapped for reading stay free.
-
-`BASE` is the memory of jobs before they read a pixel; of those that read small files only, all.
 """
 
 from __future__ import annotations
@@ -16,47 +14,9 @@ import sys
 from typing import Any
 
 from unglow.core import process
-from unglow.core.demand import Demand
 from unglow.core.own_memory import STACK_MB
 
-# VmHWM, MB, of a process that has imported what the stage needs and worked on a trivial image.
-# Pages of shared libraries count, and how many of them come along with one that is used differs
-# between kernels and file systems. For those that load OpenCV it is the peak where a used page
-# brings in the 2 MB around it (a thread populated them all the time), less the terms below. For
-# `detect` and `ingest` it is what a pair of 510 x 667 px took in an environment that was installed
-# just before, whose pages come in large pieces, less all terms of the model. For jobs of slides
-# each 2 MB of a library of which a page was used count whole, less all terms.
-BASE = {
-    "ingest": 66.0,
-    "register": 122.0,
-    "align": 104.0,
-    "scale": 44.0,
-    "difference": 64.0,
-    "detect": 102.0,
-    "snr": 112.0,
-    "export": 58.0,
-    "slide_scale": 98.0,
-    "slide_subtract": 62.0,
-    "figures_registration": 186.0,
-    "figures": 182.0,
-    "slide_figures": 148.0,
-    "comparison": 205.0,
-    "summary": 40.0,
-}
-BY_HEADER = ("ingest", "register", "align", "difference", "detect", "snr")
-"""Stages whose memory depends on the images; the others read small files only."""
-SLACK = 12.0
-"""Small files, small arrays, and what the allocator keeps at hand, MB."""
-# Cells of moments, and fits of gain and gain map to some of them, MB.
-_FITS = 64.0
-
-
-def small(stage: str) -> Demand:
-    """Demand of a job that reads small data only: scale, figures, summary."""
-    return Demand(BASE[stage], 0.0, fixed=SLACK + (_FITS if stage == "scale" else 0.0))
-
-
-# A thread's stack counts whole. Beside its workers a job has some helpers.
+# A thread's stack counts in full. A job has some helpers besides its workers.
 _OTHER_THREADS = 3
 # Small blocks freed between used ones, arenas that grow ahead of use, and a codec's tables.
 _SPARE_MB = 20.0
@@ -125,29 +85,29 @@ def lift_limit() -> None:
 
 
 def is_memory_failure(error: BaseException | None) -> bool:
-    """Return whether an error, or one that it was made from, is for want of memory.
+    """Return whether an error, or one that it was made from, is a lack of memory.
 
-    Libraries tell it in many ways: ``MemoryError``, ``cv2.error`` with "Insufficient memory", the
+    Libraries report it in many ways: ``MemoryError``, ``cv2.error`` with "Insufficient memory", the
     text of ``std::bad_alloc``, "can't start new thread", ``ENOMEM``.
     """
     return _memory_failure(error) is not None
 
 
 def asked_mb(error: BaseException | None) -> float | None:
-    """Return how much memory, MB, was asked for in vain, if the error tells."""
+    """Return how much memory, MB, was asked for without success, if the error says so."""
     found = _memory_failure(error)
     match = _ASKED.search(str(found)) if found is not None else None
     return None if match is None else float(match[1]) * _UNITS[match[2].lower()] / 1e6
 
 
-def tells_of_memory(text: str) -> bool:
+def mentions_memory(text: str) -> bool:
     """Return whether the words of a library are about memory that it did not get."""
     text = text.lower()
     return any(sign in text for sign in _SIGNS)
 
 
 def _memory_failure(error: BaseException | None) -> BaseException | None:
-    """Return the first error for want of memory among an error and those that led to it."""
+    """Return the first memory error among an error and those that led to it."""
     pending = [error]
     seen: set[int] = set()
     while pending:
@@ -156,7 +116,7 @@ def _memory_failure(error: BaseException | None) -> BaseException | None:
             continue
         seen.add(id(one))
         lacking = isinstance(one, OSError) and one.errno == errno.ENOMEM
-        if isinstance(one, MemoryError) or lacking or tells_of_memory(str(one)):
+        if isinstance(one, MemoryError) or lacking or mentions_memory(str(one)):
             return one
         pending += [one.__context__, one.__cause__]
         if isinstance(one, BaseExceptionGroup):
@@ -167,7 +127,7 @@ def _memory_failure(error: BaseException | None) -> BaseException | None:
 def _reserve_blas() -> None:
     """Have OpenBLAS reserve the buffer of 33 MB that it hardly uses, while it may.
 
-    It would ask again for ever if it did not get it later.
+    It would ask again forever if it did not get it later.
     """
     numpy: Any = sys.modules.get("numpy")
     if numpy is not None:

@@ -1,9 +1,9 @@
 """Outcomes of jobs: in a word, in a sentence for the user, and with a command that may help.
 
 The words: ``ok``, ``memory`` (the memory limit, or an allocation that failed),
-``oom_killed`` (by the kernel, for want of memory), ``timeout``, ``stalled`` (ended while it did
+``oom_killed`` (by the kernel, for lack of memory), ``timeout``, ``stalled`` (ended while it did
 nothing), ``bad_input``, ``error``, ``killed`` (from outside), ``interrupted`` (Ctrl-C) and
-``superseded`` (a later attempt at the same job has begun).
+``superseded`` (a later attempt at the same job has started).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import tail
 from unglow.jobs import memory_limit
-from unglow.jobs.memory_limit import BASE, BY_HEADER, small
 from unglow.jobs.snakemake_command import changed
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ class Declared(Protocol):
     mem_mb, limit_s
         Memory, MB, and time, s, that it was declared with.
     launcher_mb
-        Memory that has to be declared beside it for what starts it, MB.
+        Memory that has to be declared in addition for what starts it, MB.
     log_path
         Its log.
     in_flight
@@ -75,7 +74,10 @@ class Declared(Protocol):
     launcher_mb: float
     log_path: Path | None
     in_flight: int | None
-    least_mb: int | None
+
+    @property
+    def least_mb(self) -> int | None:
+        """See above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ def overrun(job: Declared, peak_mb: float) -> str:
     )
 
 
-def idle_because(why: Reason, pid: int) -> str:
+def explain_idleness(why: Reason, pid: int) -> str:
     """Return why a process does nothing, as far as that is known, what helps and shows more."""
     look = f"`ps -L -o pid,lwp,stat,wchan:24,comm -p {pid}`, `uptime` and `free -m` show more"
     return f"{why.message}: {why.helps}. {look}."
@@ -232,14 +234,7 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
 def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> int:
     """Return a declaration, MB, that a job which lacked memory may get along with."""
     least = job.least_mb
-    if least is None and job.rule in BASE:
-        least = small(job.rule).peak_mb(0, 1)
-        if job.rule in BY_HEADER:
-            # it ended before it knew: what its libraries take, and as much for its work
-            least *= 2
-        elif job.mem_mb < least:
-            return least
-    elif least is not None and job.mem_mb < least:
+    if least is not None and job.mem_mb < least:
         return least
     needed = max(job.mem_mb * _MORE, peak_mb + (memory_limit.asked_mb(error) or 0), least or 0)
     return math.ceil(needed / 50) * 50
@@ -283,7 +278,7 @@ def _without_report(job: Declared, ending: Ending) -> Cause:
             innocent=True,
         )
     overran = ending.signal in _CRASHES and peak > job.mem_mb
-    if overran or memory_limit.tells_of_memory(log_tail(job)):
+    if overran or memory_limit.mentions_memory(log_tail(job)):
         return _lack("memory", job, peak)
     if ending.signal == signal.SIGINT:
         return Cause("interrupted", "interrupted")

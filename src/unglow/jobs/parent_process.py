@@ -73,7 +73,7 @@ class ParentProcess:
     def end_in_job(self) -> None:
         """End the Snakemake inside a cluster job, which would remove outputs of a failed job.
 
-        They are no longer its outputs to remove: a later attempt has begun. Does nothing to a
+        They are no longer its outputs to remove: a later attempt has started. Does nothing to a
         Snakemake that a user has started.
         """
         if self.pid is None or not self.in_job or self.gone():

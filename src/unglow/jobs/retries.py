@@ -1,9 +1,9 @@
 """Retries: how earlier attempts at a job have ended, and what the next one does differently.
 
 A job that lacked memory tries again with fewer blocks in flight; if there was one only, with
-more memory. Snakemake does not count that memory anew (its scheduler goes on with what the first
+more memory. Snakemake does not count that memory again (its scheduler continues with what the first
 attempt asked for), so of such jobs one at a time runs on a machine, and only once the machine has
-that much memory to spare. A batch system counts it anew, and gives more time as well to a job that
+that much memory to spare. A batch system counts it again, and gives more time as well to a job that
 was late.
 
 Everything is read from the files of the attempts. The record of a job, a line for each attempt of

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 STARTED = "UNGLOW_RUN"
-"""Variable by which `unglow run` tells the Snakemake that it becomes which Snakefile it named."""
+"""Variable with the Snakefile that `unglow run` has named to the Snakemake that it becomes."""
 LOGGER = "--logger=unglow"
 """Option that `unglow run` adds for its own output."""
 ONLY = "--only"

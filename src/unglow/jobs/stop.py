@@ -84,7 +84,7 @@ def end_jobs(run: Trace, results: Path) -> None:
 
 
 def wait(run: Trace, seconds: float | None = None) -> bool:
-    """Wait until the Snakemake of a run is gone, so many s at most; return whether it is."""
+    """Wait until the Snakemake of a run is gone, at most this long; return whether it is."""
     end = None if seconds is None else time.monotonic() + seconds
     while run.processes[0].lives():
         if end is not None and time.monotonic() > end:

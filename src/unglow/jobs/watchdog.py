@@ -2,7 +2,7 @@
 
 The watchdog forks before anything heavy is imported, so it costs a few MB that are shared anyway.
 It still speaks when the job cannot: stuck in compiled code that holds the interpreter lock, ended
-by a fault in a library, or killed by the kernel for want of memory.
+by a fault in a library, or killed by the kernel because of a lack of memory.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import cgroups, process
+from unglow.jobs.stall_reason import stall_reason
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unglow.jobs.stall_reason import Look, Reason
+    from unglow.jobs.stall_reason import Reason
     from unglow.telemetry.recording.process_sampler import Sample
 
 STALL_S = 60.0
@@ -63,9 +64,8 @@ class Activity:
 
 
 class Turn(Enum):
-    """What has become of a job's activity: half the time to a stall is over, a stall, its end."""
+    """Whether a stall has started or is over."""
 
-    QUIET = "quiet"
     STALLED = "stalled"
     OVER = "over"
 
@@ -85,7 +85,7 @@ class Stall:
         return self.quiet_s if self.quiet_s >= self.after_s else 0.0
 
     def sample(self, seconds: float, now: Activity) -> Turn | None:
-        """Take a sample ``seconds`` after the last; return what has come to pass with it."""
+        """Take a sample ``seconds`` after the last; return what has changed."""
         before = self.quiet_s
         if now.moved != self._mark.moved or abs(now.cpu_s - self._mark.cpu_s) > _IDLE_CPU_S:
             self._mark, self.quiet_s = now, 0.0
@@ -93,21 +93,14 @@ class Stall:
         self.quiet_s += seconds
         if self.quiet_s >= self.after_s:
             self.longest_s = max(self.longest_s, self.quiet_s)
-        if before < self.after_s <= self.quiet_s:
-            return Turn.STALLED
-        return Turn.QUIET if before < self.after_s / 2 <= self.quiet_s else None
+        return Turn.STALLED if before < self.after_s <= self.quiet_s else None
 
 
 class _Idleness:
     """Looks for stalls of a job, says when one begins and ends, and keeps why."""
 
     def __init__(self, pid: int, on_stall: Callable[[float, Reason, bool], None]) -> None:
-        # only here: the job does without them, and during a stall they may not be readable
-        from unglow.jobs.stall_reason import Look, look, reason  # noqa: PLC0415
-
         self._pid, self._on_stall = pid, on_stall
-        self._look, self._reason = look, reason
-        self._before: Look = Look(time.monotonic())
         self.stall = Stall(STALL_S)
         self.waited: Reason | None = None
 
@@ -115,10 +108,8 @@ class _Idleness:
         """Take a sample ``seconds`` after the last, of these processes."""
         idle_s = self.stall.quiet_s
         turn = self.stall.sample(seconds, Activity(taken.cpu_s, taken.read + taken.written))
-        if turn is Turn.QUIET:
-            self._before = self._look(pids)
-        elif turn is Turn.STALLED:
-            self.waited = self._reason(self._before, self._look(pids), self._pid)
+        if turn is Turn.STALLED:
+            self.waited = stall_reason(pids, self._pid)
             self._on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
         elif turn is Turn.OVER and self.waited is not None:
             self._on_stall(idle_s, self.waited, True)  # noqa: FBT003
@@ -150,7 +141,7 @@ class Ending:
     timed_out
         It was ended because its time was over.
     by_kernel
-        The kernel killed processes for want of memory meanwhile.
+        The kernel killed processes because of a lack of memory meanwhile.
     abandoned
         It was ended because nobody waits for it any more.
     """
@@ -230,7 +221,7 @@ def watch(
         Time that the job may take, s; None for no limit.
     on_stall
         Called with the time, s, and why, once the job has done nothing for `STALL_S`; and again
-        when it goes on, with True.
+        when it continues, with True.
     on_sample
         Called with what the job takes each time that it was looked at.
     on_end
@@ -317,7 +308,7 @@ def _end(pid: int, reading: int, said: bytearray) -> None:
 
 
 def _outlived(sampler: Sampler) -> list[float]:
-    """Return the memory of each process that goes on without the job, MB."""
+    """Return the memory of each process that continues without the job, MB."""
     if sampler.others():
         time.sleep(_DYING_S)
     return sampler.others()
@@ -332,9 +323,9 @@ def _parsed(said: bytearray) -> dict[str, Any]:
 
 
 def _kernel_kills(pid: int) -> Callable[[], int]:
-    """Return what counts the processes that the kernel kills for want of memory.
+    """Return what counts the processes that the kernel kills because of a lack of memory.
 
-    These are those of the job's own control group, or of the whole machine where there is none.
+    These are those of the job's own control group, or of the entire machine where there is none.
     """
     group = cgroups.kills_file(pid)
     return process.machine_oom_kills if group is None else lambda: cgroups.kills(group) or 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.photometry.sizes import BLUR_REACH
+from unglow.memory.sizes import BLUR_REACH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from unglow.memory.sizes import CELL, CELLS
 from unglow.photometry.saved import Saved
-from unglow.photometry.sizes import CELL, CELLS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class CellMoments(Saved):
     """Moments of cells of 4 x 4 px (`sizes.CELL`) on a regular lattice in the post frame.
 
     The lattice keeps one cell of each ``every`` x ``every``, the least that leaves at most
-    `unglow.photometry.sizes.CELLS` of them.
+    `unglow.memory.sizes.CELLS` of them.
     A pixel is usable if both images have data there and neither is at its image's maximum
     (saturated, or as good as). Values are NaN where a cell has no usable pixel.
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.noise.resampling import (
     at_phase,
     cell_noise,
@@ -19,7 +20,6 @@ from unglow.photometry.noise.resampling import (
     rounded_jacobian,
     shifted,
 )
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

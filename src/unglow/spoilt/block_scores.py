@@ -29,8 +29,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from unglow.core.kernels import kernel
+from unglow.memory.sizes import BLOCK, block_side, blocks_of
 from unglow.photometry.saved import Saved
-from unglow.spoilt.sizes import BLOCK, block_side, blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

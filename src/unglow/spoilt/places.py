@@ -16,8 +16,8 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.shapes import filled, without_pieces
+from unglow.memory.sizes import BLOCK
 from unglow.spoilt.block_scores import SCORES, SHARES
-from unglow.spoilt.sizes import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -267,8 +267,8 @@ def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[st
     there = (path for path in reviews if Path(_filled(path, results)).is_file())
     slides = (name for name, dye in batch.keys if not dye)
     of_slides = (job for name in slides for job in jobs_of_slide(batch, name))
-    told = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
-    return [*made, *there, *told]
+    slide_files = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
+    return [*made, *there, *slide_files]
 
 
 def _filled(pattern: str, results: str) -> str:

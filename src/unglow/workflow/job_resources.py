@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.demand import Demand
-from unglow.jobs.memory_limit import BASE, BY_HEADER, SLACK, small
+from unglow.memory import stages
+from unglow.memory.demand import Demand
+from unglow.memory.stages import BASE, SLACK, small
 from unglow.multiplexed.sample import Sample
 from unglow.registration.settings import RegisterSettings
-from unglow.workflow import memory_model, slide_memory
+from unglow.workflow import slide_memory
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from unglow.core.demand import AnyDemand
+    from unglow.memory.demand import AnyDemand
     from unglow.workflow.batch import Batch
     from unglow.workflow.slides import KnownSlide
 
@@ -34,20 +35,29 @@ _SMALL_MB, _MARKER_MB = 2, 3
 _DRAWN_MB = 3.0
 
 
-def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
-    """Return the memory _demand_of_slide of a job."""
+def channels_at_a_time(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> int:
+    """Return how many channels a job of a slide works on at a time within ``mb`` of memory."""
+    known = batch.slides[wildcards["sample"]]
+    if rule == "slide_scale":
+        return slide_memory.markers_at_a_time(known, mb)
+    return slide_memory.channels_at_a_time(known, mb, **_corrected_as(batch))
+
+
+def _corrected_as(batch: Batch) -> dict[str, Any]:
+    chosen = batch.settings["multiplexed"]
+    return {"dtype": chosen["dtype"], "stores": chosen["output"] != "tiff"}
+
+
+def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> Demand:
     known, settings = batch.slides[wildcards["sample"]], batch.settings
-    budget = settings["memory_per_job"]
     if rule == "slide_register":
         chosen = {k: v for k, v in settings["register"].items() if k not in ("on", "from")}
         return slide_memory.register(known, RegisterSettings(**chosen))
     if rule == "slide_scale":
-        return slide_memory.measure(known, slide_memory.markers_at_a_time(known, budget))
+        return slide_memory.measure(known, channels_at_a_time(batch, rule, wildcards, mb))
     if rule == "slide_subtract":
-        dtype = settings["multiplexed"]["dtype"]
-        stores = settings["multiplexed"]["output"] != "tiff"
-        at_a_time = slide_memory.channels_at_a_time(known, budget, dtype, stores=stores)
-        return slide_memory.subtract(known, at_a_time, dtype, stores=stores)
+        at_a_time = channels_at_a_time(batch, rule, wildcards, mb)
+        return slide_memory.subtract(known, at_a_time, **_corrected_as(batch))
     each_marker = _DRAWN_MB * len(known.slide.markers)
     return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
 
@@ -82,13 +92,13 @@ def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
 
 # Time limit of jobs on small files, minutes: they take seconds.
 _SHORT_MIN = 5
-# Time limits are so many times what one thread of an idle 2-core machine needs, and two minutes.
+# Time limits are this many times what one thread of an idle 2-core machine needs, and two minutes.
 _GENEROUS = 100
 # What decoding a sample takes, in the time that a px takes until it is stored; and of slow codecs,
 # by parts of their names.
 _DECODING, _SLOW_DECODING = 0.1, 3.5
 _SLOW_CODECS = ("2000", "JPEGXL", "JPEGXR", "LZMA")
-# Exporting a difference that is not written takes as long as so many that are.
+# Exporting a difference that is not written takes as long as this many that are.
 _COMPUTING = 2.0
 
 
@@ -108,12 +118,12 @@ def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     if same is not None and same(batch, wildcards) is not None:
         return SMALL_MB  # links to the shards of another one
     if kind == "both images":
-        stores = (memory_model.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
+        stores = (stages.store_disk_mb(batch.layout(wildcards, role)) for role in ROLES)
         return sum(stores) + SMALL_MB
     if kind == "candidates":
-        return memory_model.candidates_disk_mb(batch.layout(wildcards, "derived"))
+        return stages.candidates_disk_mb(batch.layout(wildcards, "derived"))
     layout = batch.layout(wildcards, wildcards.get("role", "derived"))
-    return memory_model.store_disk_mb(layout)
+    return stages.store_disk_mb(layout)
 
 
 def runtime_min(batch: Batch, rule: str, wildcards: Wildcards) -> int:
@@ -158,55 +168,27 @@ def _mpx_of_image(batch: Batch, wildcards: Wildcards) -> float:
     return mpx * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
 
 
-def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
-    """Return the memory demand of a job."""
+def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = None) -> AnyDemand:
+    """Return the memory demand of a job.
+
+    Of jobs of slides it depends on the memory that they are given, ``mb``: by default the budget.
+    """
     if rule.startswith("slide_"):
-        return _demand_of_slide(batch, rule, wildcards)
+        budget = batch.settings["memory_per_job"] if mb is None else mb
+        return _demand_of_slide(batch, rule, wildcards, budget)
     if rule.startswith("export"):
-        return _of_export(batch, wildcards)
-    if rule not in BY_HEADER:
+        layout = batch.layout(wildcards, wildcards.get("role", "derived"))
+        return stages.export(layout, computed=_is_computed(batch, wildcards))
+    if rule not in _OF_IMAGES:
         return small("summary" if rule == "verdict" else rule)
-    return _of_images(batch, wildcards) if rule == "ingest" else _of_stage(batch, rule, wildcards)
+    return _OF_IMAGES[rule](batch, wildcards)
 
 
-def _of_export(batch: Batch, wildcards: Wildcards) -> Demand:
-    """Return the demand of an export; of a difference that is not written, of computing it too."""
-    role = wildcards.get("role", "derived")
-    layout = batch.layout(wildcards, role)
-    return memory_model.export(layout, computed=_is_computed(batch, wildcards))
-
-
-def _is_computed(batch: Batch, wildcards: Wildcards) -> bool:
-    """Return whether an export is of a difference that is not written."""
-    method = wildcards.get("method")
-    return method is not None and method not in written_methods(batch, wildcards)
-
-
-def _of_images(batch: Batch, wildcards: Wildcards) -> AnyDemand:
-    """Return the demand of ingesting both images of a pair."""
-    headers = batch.headers[wildcards["sample"], wildcards["dye"]]
-    layouts = batch.layout(wildcards, "post"), batch.layout(wildcards, "pre")
-    return memory_model.ingest_both(headers, layouts)
-
-
-def _of_stage(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
-    """Return the demand of a job that works on the stores of a pair."""
-    key = wildcards["sample"], wildcards["dye"]
-    headers = batch.headers[key]
-    if stage == "register":
-        settings = batch.variant_settings(wildcards)["register"]
-        return memory_model.register(
-            tuple(h.shape for h in headers),
-            settings["coarse_px"],
-            settings["block_px"],
-            field=settings["field"] == "auto",
-        )
-    layout = batch.layout(wildcards, "derived")
-    if stage == "align":
-        return memory_model.align(layout, batch.layout(wildcards, "pre"))
-    if stage == "detect":
-        return memory_model.detect(layout, _drawn_bytes(batch, wildcards))
-    return {"difference": memory_model.difference, "snr": memory_model.snr}[stage](layout)
+def _demand_of_register(batch: Batch, wildcards: Wildcards) -> Demand:
+    settings = batch.variant_settings(wildcards)["register"]
+    shapes = tuple(h.shape for h in batch.headers[wildcards["sample"], wildcards["dye"]])
+    sizes = settings["coarse_px"], settings["block_px"]
+    return stages.register(shapes, *sizes, field=settings["field"] == "auto")
 
 
 def _drawn_bytes(batch: Batch, wildcards: Wildcards) -> int:
@@ -216,3 +198,27 @@ def _drawn_bytes(batch: Batch, wildcards: Wildcards) -> int:
         return 0 if regions is None else regions.stat().st_size
     except OSError:  # it has gone since it was read, and its job will say so
         return 0
+
+
+_OF_IMAGES: dict[str, Callable[[Batch, Wildcards], AnyDemand]] = {
+    "ingest": lambda batch, names: stages.ingest_both(
+        batch.headers[names["sample"], names["dye"]],
+        (batch.layout(names, "post"), batch.layout(names, "pre")),
+    ),
+    "register": _demand_of_register,
+    "align": lambda batch, names: stages.align(
+        batch.layout(names, "derived"), batch.layout(names, "pre")
+    ),
+    "difference": lambda batch, names: stages.difference(batch.layout(names, "derived")),
+    "detect": lambda batch, names: stages.detect(
+        batch.layout(names, "derived"), _drawn_bytes(batch, names)
+    ),
+    "snr": lambda batch, names: stages.snr(batch.layout(names, "derived")),
+}
+"""Demands of the stages that work on stores, by rule; the others read small files only."""
+
+
+def _is_computed(batch: Batch, wildcards: Wildcards) -> bool:
+    """Return whether an export is of a difference that is not written."""
+    method = wildcards.get("method")
+    return method is not None and method not in written_methods(batch, wildcards)

@@ -26,18 +26,27 @@ ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
-REGISTRATION_FIGURES = tuple(
-    f"figures/{name}.png" for name in ("registration", "residuals", "map_error")
-)
-FIGURES = tuple(
-    f"figures/{name}.png"
-    for name in (
-        *("joint_histogram", "excess_histogram", "histograms", "ratio_histogram"),
-        *("difference", "difference_histogram", "methods"),
-        *("candidates", "purity", "gallery"),
-    )
-)
-"""What is drawn of a registration, and of what follows from it."""
+FIGURES = {
+    "registration": ("registered", "Registration", "overlay before and after"),
+    "residuals": ("registered", "Registration", "residual vectors"),
+    "map_error": ("registered", "Registration", "map and its error"),
+    "joint_histogram": ("detected", "Scale", "post against pre"),
+    "excess_histogram": ("detected", "Scale", "excess of post over pre"),
+    "histograms": ("detected", "Scale", "grey levels"),
+    "ratio_histogram": ("detected", "Scale", "ratio of post to pre"),
+    "difference": ("detected", "Difference", "difference"),
+    "difference_histogram": ("detected", "Difference", "histogram"),
+    "methods": ("detected", "Difference", "scale methods side by side"),
+    "candidates": ("detected", "Candidates", "candidates"),
+    "purity": ("detected", "Candidates", "purity against threshold"),
+    "gallery": ("detected", "Candidates", "gallery of candidates"),
+}
+"""Figures of a pair by name: their level, and category and label in Snakemake's report."""
+
+
+def figure_files(level: str) -> dict[str, str]:
+    """Return the files of the figures of a level, by name."""
+    return {name: f"figures/{name}.png" for name, (at, *_) in FIGURES.items() if at == level}
 
 
 def store(name: str) -> str:
@@ -88,7 +97,7 @@ class Outputs:
     move = partialmethod(file, "move")
 
     def run(self, name: str) -> str:
-        """Return the path of a file that covers the whole run."""
+        """Return the path of a file that covers the entire run."""
         return self.file("run", name)
 
     def record(self, kind: str, stage: str, level: str) -> str:

@@ -88,7 +88,7 @@ def final_outputs(batch: Batch) -> list[str]:
     """Return every file that a run makes except for digests, sorted.
 
     Snakemake does not miss a file that nobody asks for, as long as others of its job are there.
-    Nobody asks for digests: results of a version of unglow without them are whole.
+    Nobody asks for digests: results of a version of unglow without them are complete.
     """
     all_keys = itertools.chain.from_iterable(jobs_of(batch, *key) for key in batch.keys)
     jobs = itertools.chain(all_keys, jobs_of_run(batch))
@@ -133,7 +133,8 @@ def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[
 
 
 def _job(batch: Batch, rule: str, wildcards: Wildcards) -> PlannedJob:
-    stage = STAGES[rule]
-    patterns = (batch.outputs.file(stage.level, name) for name in stage.files)
+    stage, out = STAGES[rule], batch.outputs
+    patterns = [out.file(stage.level, name) for name in stage.files.values()]
+    patterns = patterns or [out.digests(rule, stage.level)]  # a directory of files has these
     files = tuple(pattern.format(**wildcards) for pattern in patterns)
     return PlannedJob(rule, wildcards, files, disk_mb(batch, rule, wildcards))

@@ -51,9 +51,9 @@ def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ..
 
 
 def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
-    """Return the methods that the job of a difference counts beside the one it writes.
+    """Return the methods that the job of a difference counts in addition to the one it writes.
 
-    That of the main method counts all others, so that one file tells of all of them.
+    That of the main method counts all others, so that one file has all of them.
     """
     main = main_method(batch, wildcards)
     methods = scale_methods(batch, wildcards) if wildcards["method"] == main else ()

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.demand import Demand
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import SHARD
-from unglow.jobs.memory_limit import BASE, SLACK
+from unglow.memory import stages
+from unglow.memory.demand import Demand
+from unglow.memory.sizes import CELL, CELLS
+from unglow.memory.stages import BASE, MB, SLACK, WARP_SOURCE, WARP_SPARE_PX
 from unglow.multiplexed.sample import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW, Sample
 from unglow.multiplexed.slide import by_background
-from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.settings import DECLARED
-from unglow.workflow import memory_model
-from unglow.workflow.memory_model import MB, WARP_SOURCE, WARP_SPARE_PX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +50,7 @@ def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
     """Demand of a map between two cycles: that of a pair, and parts of levels made in place."""
     shapes = (known.shape, known.shape)
     field = settings.field == "auto" and settings.model != DECLARED
-    pair = memory_model.register(shapes, settings.coarse_px, settings.block_px, field=field)
+    pair = stages.register(shapes, settings.coarse_px, settings.block_px, field=field)
     part = min(_PART_PX, known.shape[0] * known.shape[1])
     making = part * (_item(known) + _HALVING) / MB
     return replace(
@@ -176,7 +175,7 @@ def _libraries(known: KnownSlide) -> float:
     for header in known.headers:
         kept += header.kept_bytes * header.parts
         if is_ome_zarr(header.path):
-            zarr = memory_model.ZARR
+            zarr = stages.ZARR
         else:
             kept += header.segments * (1 if header.planar else header.parts) * _PER_SEGMENT
     return zarr + kept / MB

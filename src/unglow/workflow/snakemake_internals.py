@@ -83,7 +83,7 @@ class SlurmWatch:
     _warned: set[str] = field(default_factory=set)
 
     def look(self, job_ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-        """Return the jobs that are waited for in vain.
+        """Return the jobs that are waited for without success.
 
         These are states of those that have `ended`, once two looks in a row have said so, and
         warnings about those that are `hopeless`, each of them once.
@@ -103,30 +103,30 @@ class SlurmWatch:
     def wait_until_slurm_answers(self, *, patience_s: float = ABSENCE_S) -> Iterator[str]:
         """Wait for a controller that is away before a job is submitted, which would fail.
 
-        Yields a message when the waiting begins, and one when it has ended.
+        Yields a message when the waiting starts, and one when it has ended.
         """
         with self._asking:  # jobs are submitted by several threads
-            begun = time.monotonic()
-            if begun < self._answered + LOOK_S:
+            started = time.monotonic()
+            if started < self._answered + LOOK_S:
                 return
             if _queue() is not None:
-                self._answered = begun
+                self._answered = started
                 return
             yield f"Slurm does not answer: waiting up to {patience_s / 60:.0f} min to submit jobs."
-            while time.monotonic() < begun + patience_s:
+            while time.monotonic() < started + patience_s:
                 time.sleep(min(_ASK_S, patience_s))
                 if _queue() is not None:
                     self._answered = time.monotonic()
-                    yield f"Slurm answers again, after {self._answered - begun:.0f} s."
+                    yield f"Slurm answers again, after {self._answered - started:.0f} s."
                     return
 
 
 def ended(
     job_ids: Sequence[str], listed: Mapping[str, QueuedJob], seen: Container[str]
 ) -> dict[str, str]:
-    """Return states of Slurm jobs that have ended though its executor goes on waiting for them.
+    """Return states of Slurm jobs that have ended though its executor still waits for them.
 
-    The executor takes it that a preempted job is queued again, and it waits for ever for a job that
+    The executor takes it that a preempted job is queued again, and it waits forever for a job that
     is no longer listed: ended while nobody answered, or lost by a controller that was restarted.
     A job that nobody knows is `UNKNOWN` if it was ``seen`` in the queue before: others may be in
     the queue of another cluster.
@@ -181,7 +181,7 @@ def unknown_version(version: str) -> str | None:
 def command_line() -> Namespace | None:
     """Return the options of the snakemake command with those of profiles; None without a command.
 
-    When the workflow is parsed, Snakemake has not yet told it what it is going to do.
+    When the workflow is parsed, it does not yet know what it is going to do.
     """
     frame = inspect.currentframe()
     while frame is not None:
@@ -274,7 +274,7 @@ def start_jobs_at_once(workflow: Any) -> None:
         scheduler.job_rate_limiter = None
 
 
-def look_often(workflow: Any) -> None:
+def shorten_poll_interval(workflow: Any) -> None:
     """On a batch system: look how jobs are at least every `LOOK_S`.
 
     The executor of Slurm waits 10 s longer after each look that found no job done, up to three
@@ -290,11 +290,11 @@ def look_often(workflow: Any) -> None:
         executor.sleep = rest
 
 
-def bear_with_slurm(workflow: Any, warn: Callable[[str], object]) -> None:
-    """With Slurm: wait for a controller that is away, and never wait in vain (`SlurmWatch`).
+def tolerate_slurm_outages(workflow: Any, warn: Callable[[str], object]) -> None:
+    """With Slurm: wait for a controller that is away, and never wait without end (`SlurmWatch`).
 
     Its executor counts a job that could not be handed over as one that failed, and waits without
-    end for jobs that were preempted or that nobody knows any more. ``warn`` is told what happens.
+    end for jobs that were preempted or that nobody knows. ``warn`` is called with messages.
     """
     plugin, executor = workflow.executor_plugin, _executor(workflow)
     if plugin is None or plugin.name != "slurm" or executor is None:

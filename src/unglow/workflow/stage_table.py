@@ -1,15 +1,18 @@
-"""The table of stages: what each rule leaves, when its jobs run, and what they ask for.
+"""The table of stages: the files of each rule, the order of its jobs, and what they ask for.
 
-Rules name their outputs and threads themselves; a test compares them with this table.
+Rules take outputs, threads and resources from here, and so does what has no Snakemake at hand.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from pathlib import PurePath
+from typing import TYPE_CHECKING, NamedTuple
 
-from unglow.core.digests import FOLDER, SUFFIX
 from unglow.reporting import multiqc
-from unglow.workflow.paths import FIGURES, REGISTRATION_FIGURES, store
+from unglow.workflow.paths import figure_files, store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
@@ -33,7 +36,7 @@ class Time(NamedTuple):
     shared: float = 0.0
 
     def per_mpx_with(self, threads: int) -> float:
-        """Return the seconds for each million px with so many threads."""
+        """Return the seconds for each million px with N threads."""
         return self.per_mpx * (1 - self.shared + self.shared / threads)
 
 
@@ -55,9 +58,13 @@ class Stage(NamedTuple):
         the wildcard ``role``, or derived), those of ``both images``, a list of ``candidates``, or
         what a stage of a ``slide`` leaves.
     files
-        What a job leaves, except for digests.
+        The outputs of a job by their names in the rule, except for digests.
     after
         The rules whose jobs of the same pair and variant have to be done before.
+    record
+        Name of its log, of its other records and of its digests; '' if it is that of the rule.
+    streams
+        Whether it mostly reads or writes large files from end to end.
     """
 
     level: str
@@ -65,79 +72,115 @@ class Stage(NamedTuple):
     threads: int
     time: Time
     disk: int | str
-    files: tuple[str, ...]
+    files: Mapping[str, str]
     after: tuple[str, ...] = ()
+    record: str = ""
+    streams: bool = False
 
 
-_INGEST = ("plan.json", store("post"), store("pre"))
-_REGISTER = ("transform.json", "displacement.npz", "blocks.csv")
-_ALIGN = (store("aligned_pre"), "statistics.npz", "bins.npz")
-_DIFFERENCE = (
-    store("difference/{method}"),
-    "difference/{method}.histogram.npz",
-    "difference/{method}.background.npz",
-    "difference/{method}.blocks.npz",
-)
-_DETECT = (
-    "candidates.csv",
-    "candidates.geojson",
-    "artefacts.geojson",
-    "detection.json",
-    "search.npz",
-)
-_SLIDE_SCALE = ("slide.json", "scale.json", "gain_maps.npz", "statistics.npz")
-_SLIDE_FIGURES = (f"{FOLDER}/slide_figures{SUFFIX}",)  # each marker has one
-_SLIDE_SUBTRACT = ("markers_corrected.csv", "subtraction.json", "residues.npz", "overviews.npz")
+def _export(level: str, image: str, *after: str) -> Stage:
+    """Return the row of a rule that writes an image in another format."""
+    files = {"image": f"exports/{image}.{{form}}"}
+    record = f"export_{image}.{{form}}"
+    return Stage(level, 4, 1, Time(0.3, 0.03), "store", files, after, record, streams=True)
+
+
+_REGISTER = {
+    "transform": "transform.json",
+    "displacement": "displacement.npz",
+    "blocks": "blocks.csv",
+}
 
 STAGES = {
     # rule: level, step, threads, time, disk, files, after
-    "ingest": Stage("ingested", 1, 2, Time(0.3, 0.014, 0.6), "both images", _INGEST),
-    "export_raw": Stage(
-        "ingested", 4, 1, Time(0.3, 0.03), "store", ("exports/{role}.{form}",), ("ingest",)
+    "ingest": Stage(
+        *("ingested", 1, 2, Time(0.3, 0.014, 0.6), "both images"),
+        {"plan": "plan.json", "post": store("post"), "pre": store("pre")},
+        streams=True,
     ),
-    "register": Stage("registered", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB, _REGISTER, ("ingest",)),
-    "align": Stage("registered", 3, 2, Time(0.4, 0.065, 0.9), "store", _ALIGN, ("register",)),
-    "export_aligned_pre": Stage(
-        "registered", 4, 1, Time(0.3, 0.03), "store", ("exports/aligned_pre.{form}",), ("align",)
+    "export_raw": _export("ingested", "{role}", "ingest"),
+    "register": Stage(
+        *("registered", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB), _REGISTER, ("ingest",)
     ),
+    "align": Stage(
+        *("registered", 3, 2, Time(0.4, 0.065, 0.9), "store"),
+        {"aligned": store("aligned_pre"), "statistics": "statistics.npz", "bins": "bins.npz"},
+        ("register",),
+    ),
+    "export_aligned_pre": _export("registered", "aligned_pre", "align"),
     "figures_registration": Stage(
-        "registered", 4, 1, Time(1.6), FIGURES_MB, REGISTRATION_FIGURES, ("align",)
+        *("registered", 4, 1, Time(1.6), FIGURES_MB), figure_files("registered"), ("align",)
     ),
     "scale": Stage(
-        "subtracted", 4, 1, Time(1.6, 0.01), SMALL_MB, ("scale.json", "gain_map.npz"), ("align",)
+        *("subtracted", 4, 1, Time(1.6, 0.01), SMALL_MB),
+        {"scale": "scale.json", "gain_map": "gain_map.npz"},
+        ("align",),
     ),
-    "difference": Stage("subtracted", 4, 2, Time(0.3, 0.05, 0.8), "store", _DIFFERENCE, ("scale",)),
-    "export_difference": Stage(
-        "subtracted",
-        4,
-        1,
-        Time(0.3, 0.03),
-        "store",
-        ("exports/difference_{method}.{form}",),
-        ("scale", "difference"),
+    "difference": Stage(
+        *("subtracted", 4, 2, Time(0.3, 0.05, 0.8), "store"),
+        {
+            "difference": store("difference/{method}"),
+            "histogram": "difference/{method}.histogram.npz",
+            "background": "difference/{method}.background.npz",
+            "blocks": "difference/{method}.blocks.npz",
+        },
+        ("scale",),
+        "difference_{method}",
     ),
-    "detect": Stage("detected", 4, 2, Time(0.7, 0.1, 0.7), "candidates", _DETECT, ("difference",)),
-    "snr": Stage("detected", 4, 2, Time(0.4, 0.15, 0.7), "store", (store("snr"),), ("difference",)),
-    "export_snr": Stage(
-        "detected", 4, 1, Time(0.3, 0.03), "store", ("exports/snr.{form}",), ("snr",)
+    "export_difference": _export("subtracted", "difference_{method}", "scale", "difference"),
+    "detect": Stage(
+        *("detected", 4, 2, Time(0.7, 0.1, 0.7), "candidates"),
+        {
+            "table": "candidates.csv",
+            "geojson": "candidates.geojson",
+            "artefacts": "artefacts.geojson",
+            "report": "detection.json",
+            "search_counts": "search.npz",
+        },
+        ("difference",),
     ),
-    "figures": Stage("detected", 4, 1, Time(2.4), 2 * FIGURES_MB, FIGURES, ("detect",)),
+    "snr": Stage(
+        *("detected", 4, 2, Time(0.4, 0.15, 0.7), "store"), {"snr": store("snr")}, ("difference",)
+    ),
+    "export_snr": _export("detected", "snr", "snr"),
+    "figures": Stage(
+        *("detected", 4, 1, Time(2.4), 2 * FIGURES_MB), figure_files("detected"), ("detect",)
+    ),
     "comparison": Stage(
-        "pair", 4, 1, Time(1.3), 4 * FIGURES_MB, ("comparison.tsv", "comparison.png"), ("detect",)
+        *("pair", 4, 1, Time(1.3), 4 * FIGURES_MB),
+        {"table": "comparison.tsv", "figure": "comparison.png"},
+        ("detect",),
     ),
     "slide_register": Stage("move", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB, _REGISTER),
     "slide_scale": Stage(
-        "slide", 3, 2, Time(2.0, 0.03, 0.8), "slide scale", _SLIDE_SCALE, ("slide_register",)
+        *("slide", 3, 2, Time(2.0, 0.03, 0.8), "slide scale"),
+        {
+            "slide": "slide.json",
+            "scale": "scale.json",
+            "gain_maps": "gain_maps.npz",
+            "statistics": "statistics.npz",
+        },
+        ("slide_register",),
+        streams=True,
     ),
     "slide_subtract": Stage(
-        "slide", 4, 2, Time(2.0, 0.05, 0.8), "slide", _SLIDE_SUBTRACT, ("slide_scale",)
+        *("slide", 4, 2, Time(2.0, 0.05, 0.8), "slide"),
+        {
+            "markers": "markers_corrected.csv",
+            "subtraction": "subtraction.json",
+            "residues": "residues.npz",
+            "overviews": "overviews.npz",
+        },
+        ("slide_scale",),
+        streams=True,
     ),
-    "slide_figures": Stage(
-        "slide", 4, 1, Time(2.4), "slide figures", _SLIDE_FIGURES, ("slide_subtract",)
+    "slide_figures": Stage(  # a directory with a figure of each marker, and its list of digests
+        *("slide", 4, 1, Time(2.4), "slide figures"), {}, ("slide_subtract",)
     ),
-    "summary": Stage("run", 5, 1, Time(0.15), SMALL_MB, ("summary.tsv", *multiqc.FILES)),
-    "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, ("verdict.txt",)),
+    "summary": Stage(
+        *("run", 5, 1, Time(0.15), SMALL_MB),
+        {"summary": "summary.tsv"} | {PurePath(name).stem: name for name in multiqc.FILES},
+    ),
+    "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, {"verdict": "verdict.txt"}),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
-STREAMING = tuple(rule for rule in STAGES if rule.startswith(("ingest", "export_")))
-"""Rules that mostly read or write large files from end to end (the resource ``disk_streams``)."""

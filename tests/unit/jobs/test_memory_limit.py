@@ -21,7 +21,7 @@ from unglow.jobs.memory_limit import (
     allowance_mb,
     asked_mb,
     is_memory_failure,
-    tells_of_memory,
+    mentions_memory,
 )
 
 
@@ -261,8 +261,8 @@ def test_the_peak_is_that_of_the_process_or_of_a_child(monkeypatch):
 
 
 def test_the_words_of_a_library_are_taken_in_any_case():
-    assert tells_of_memory("OpenCV: INSUFFICIENT Memory")
-    assert not tells_of_memory("memory is fine")
+    assert mentions_memory("OpenCV: INSUFFICIENT Memory")
+    assert not mentions_memory("memory is fine")
 
 
 def test_the_first_error_for_want_of_memory_tells_how_much_was_asked_for():

@@ -29,15 +29,15 @@ class Log(list): pass
 log = Log(["logs/align.log"]); log.telemetry = "telemetry/align.jsonl"
 snakemake = SimpleNamespace(
     rule="align", threads=2, wildcards={{"sample": "A", "dye": "D"}}, log=log,
-    resources=SimpleNamespace(mem_mb={mem_mb}, runtime={minutes}, attempt={attempt}))
-from unglow.core.demand import Demand
+    resources=SimpleNamespace(mem_mb={mem_mb}, runtime={minutes}, attempt={attempt}),
+    params=SimpleNamespace(memory={{"base": 40, "each": 30}}))
 with Job.of(snakemake) as job:
     import numpy as np
     job.limit_memory()
 {body}
 """
-LACKS = "    job.workers(Demand(40, 30)); np.ones(900_000_000, 'u1')"
-FINE = "    job.workers(Demand(40, 30)); job.count(pixels=7)"
+LACKS = "    job.choose_workers(); np.ones(900_000_000, 'u1')"
+FINE = "    job.choose_workers(); job.count(pixels=7)"
 
 
 def attempt(record, number=1, **end):

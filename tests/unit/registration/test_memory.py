@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import ArrayPixels, Window
+from unglow.memory import stages
 from unglow.registration.coarse import guesses
 from unglow.registration.images import thumbnail
 from unglow.registration.models import consensus
 from unglow.registration.quality import nearest
-from unglow.workflow import memory_model
 
 pytestmark = pytest.mark.slow
 
@@ -61,7 +61,7 @@ def test_the_coarse_step_keeps_what_the_model_says(rows, cols, other, mirror, st
     assert done.returncode == 0, done.stderr
     found, before, peak = done.stdout.split()
     assert found == status
-    demand = memory_model.register(((rows, cols), (rows, cols)), 1024, 256)
+    demand = stages.register(((rows, cols), (rows, cols)), 1024, 256)
     taken = float(peak) - float(before)
     # pages of libraries that come back count as well, more of them on some machines than on others
     assert 10 < taken < demand.fixed + demand.each + LIBRARIES_MB

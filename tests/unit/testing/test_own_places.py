@@ -13,7 +13,7 @@ import pytest
 from own_places import PLACES, VARIABLE, UntouchedHome
 
 from unglow.core.machine import cache_directory
-from unglow.workflow.forecast.forecast import file_of_machine
+from unglow.workflow.forecast import file_of_machine
 
 ROOT = Path(os.environ[VARIABLE])
 

@@ -14,9 +14,10 @@ from snakemake.rules import Wildcards
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import VARIANT
 from unglow.io.tiff import read_header
-from unglow.jobs.memory_limit import BASE
+from unglow.memory import stages
+from unglow.memory.stages import BASE
 from unglow.reporting.summary import entries_from
-from unglow.workflow import job_params, memory_model
+from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import CACHE, channel_of, layouts
 from unglow.workflow.job_resources import demand_of, mem_mb
@@ -517,7 +518,7 @@ def test_tiles_as_wide_as_the_image_are_read_as_bands_and_laid_out_so(tmp_path):
     layout = layouts(header, header, "auto")["post"]
     assert layout.shards == (512, 2048)
     # the band of full width that ingest holds is in the demand
-    assert memory_model.ingest(header, layout).fixed >= 512 * 60000 * 2 / 1e6
+    assert stages.ingest(header, layout).fixed >= 512 * 60000 * 2 / 1e6
 
 
 def test_budget_threads_and_methods_change_no_layout(work):
@@ -590,7 +591,7 @@ def test_ingest_needs_what_both_images_need(tmp_path):
     big = {"shape": (1500, 1500), "dtype": np.uint16}
     add_pair(tmp_path, "A", post=big, pre={"shape": (900, 900), "dtype": np.uint16})
     batch = Batch.load({}, tmp_path)
-    alone = memory_model.ingest(
+    alone = stages.ingest(
         batch.headers["A", "SYTO9"][0], batch.layout({"sample": "A", "dye": "SYTO9"}, "post")
     )
     both = demand_of(batch, "ingest", names("A"))

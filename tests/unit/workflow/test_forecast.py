@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import tifffile
 
-from unglow.core.demand import Demand
+from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
-from unglow.workflow.forecast.forecast import (
+from unglow.workflow.forecast import (
     MOST_RUNS,
     EarlierRun,
     Forecast,
@@ -53,16 +53,16 @@ def of_machine(slower, rules=("align", "detect", "figures"), sizes=(1.0, 10.0, 1
 
 
 def test_without_earlier_runs_the_table_is_the_forecast():
-    guess = Throughput.of([])
+    guess = Throughput([])
     assert guess.seconds("align", 10.0, 1) == pytest.approx(0.4 + 0.65)
     assert guess.cpu_s("align", 10.0) == pytest.approx(0.4 + 0.65)
-    assert (guess.runs, guess.error) == (0, 0.4)
+    assert (guess.runs, guess.factor) == (0, 1.93)
 
 
 def test_one_measured_job_counts_as_much_as_the_mean_of_all_rules():
     twice = EarlierRun("a", (Times("align", 10.0, 1, 1, 2 * 1.05, 4 * 1.05),))
     eight = EarlierRun("b", (Times("detect", 10.0, 1, 1, 8 * 1.7, 8 * 1.7),))
-    learnt = Throughput.of([twice, eight])  # on average, everything takes four times as long
+    learnt = Throughput([twice, eight])  # on average, everything takes four times as long
     assert learnt.seconds("register", 10.0, 1) == pytest.approx(4 * 2.12)
     assert learnt.seconds("align", 10.0, 1) == pytest.approx(math.sqrt(4 * 2) * 1.05)
     assert learnt.cpu_s("detect", 10.0) == pytest.approx(math.sqrt(math.sqrt(32) * 8) * 1.7)
@@ -71,31 +71,35 @@ def test_one_measured_job_counts_as_much_as_the_mean_of_all_rules():
 def test_the_sizes_that_are_nearest_tell_what_a_job_takes():
     small = [Times("align", 1.0, 1, 1, 0.465, 0.465)] * 6
     large = [Times("align", 100.0, 1, 1, 4 * 6.9, 4 * 6.9)] * 6
-    learnt = Throughput.of([EarlierRun("a", (*small, *large))])
+    learnt = Throughput([EarlierRun("a", (*small, *large))])
     ratios = [learnt.seconds("align", mpx, 1) / (0.4 + 0.065 * mpx) for mpx in (2.0, 80.0)]
     assert ratios == pytest.approx([2 ** (1 / 6), 2 ** (11 / 6)])
 
 
 def test_a_slower_machine_is_slower_in_rules_that_it_has_not_run_yet():
     runs = [of_machine(3.0, run=str(n)) for n in range(8)]
-    learnt, guess = Throughput.of(runs), Throughput.of([])
+    learnt, guess = Throughput(runs), Throughput([])
     for rule in ("align", "detect", "register"):
         ratio = learnt.seconds(rule, 50.0, 2) / guess.seconds(rule, 50.0, 2)
         assert ratio == pytest.approx(3.0), rule
-    assert learnt.error == pytest.approx(math.sqrt(2 * 0.4**2 / 10))
+    assert learnt.factor == 1.93  # 9 of 10 errors are not known before there are 9
 
 
 def test_jobs_of_rules_that_are_not_here_teach_nothing():
     """Another checkout of this version may have left them."""
     run = of_machine(3.0)
     strange = EarlierRun("b", (*run.times, Times("not_a_rule", 1.0, 1, 1, 900.0, 900.0)))
-    assert Throughput.of([strange]) == Throughput.of([run])
+    learnt, other = Throughput([strange]), Throughput([run])
+    for rule in ("align", "register"):
+        assert learnt.seconds(rule, 9.0, 2) == other.seconds(rule, 9.0, 2)
 
 
-def test_runs_that_differ_widen_the_interval():
-    alike = [of_machine(2.0, run=str(n)) for n in range(6)]
-    apart = [of_machine(2.0 * 1.5 ** (-1) ** n, run=str(n)) for n in range(6)]
-    assert Throughput.of(apart).error > 2 * Throughput.of(alike).error
+def test_the_interval_holds_9_of_10_errors_of_earlier_forecasts():
+    alike = [of_machine(2.0, run=str(n)) for n in range(10)]
+    assert Throughput(alike).factor == pytest.approx(1.0)
+    other = of_machine(6.0, run="x")  # 3 times as long as the others make of it
+    assert Throughput([*alike[:9], other]).factor == pytest.approx(1.93)
+    assert Throughput([*alike[:8], other, other]).factor > 2.5
 
 
 # ----------------------------------------------------------------------------------- the schedule
@@ -155,7 +159,7 @@ def test_rules_stand_behind_those_that_they_wait_for():
 def test_a_forecast_of_3000_pairs_is_quick():
     jobs = [job(rule, 0.0, f"P{n}")[0] for n in range(3000) for rule in CHAIN]
     started = time.process_time()
-    found = forecast(jobs, capacity(cores=16, limit_mb=8000), 2000, Throughput.of([]), 3000)
+    found = forecast(jobs, capacity(cores=16, limit_mb=8000), 2000, Throughput([]), 3000)
     assert time.process_time() - started < 3.0  # it takes 0.2 s
     assert found.rules["align"][0] == 3000
 
@@ -165,7 +169,7 @@ def test_a_forecast_of_3000_pairs_is_quick():
 
 def test_the_forecast_of_a_pair_adds_up():
     jobs = [job(rule, 0.0)[0] for rule in CHAIN]
-    found = forecast(jobs, capacity(cores=1), 2000, Throughput.of([]), 1)
+    found = forecast(jobs, capacity(cores=1), 2000, Throughput([]), 1)
     fixed = sum(STAGES[rule].time.fixed for rule in CHAIN)
     assert found.seconds == pytest.approx(2.37 + 7 * 0.25 + fixed + 1.02)
     assert found.rules["align"] == (1, 0.4)
@@ -173,7 +177,7 @@ def test_the_forecast_of_a_pair_adds_up():
     assert record["low"] * record["high"] == pytest.approx(record["seconds"] ** 2, rel=1e-3)
     assert record["rules"]["register"] == {"jobs": 1, "seconds": 2.0}
     assert json.loads(json.dumps(record)) == record
-    assert forecast([], capacity(), 2000, Throughput.of([]), 1) is None
+    assert forecast([], capacity(), 2000, Throughput([]), 1) is None
 
 
 def told(seconds, factor=1.5, **more):
@@ -203,7 +207,7 @@ def test_the_words_of_a_forecast():
 def test_a_batch_system_is_told_in_hours_of_cores():
     jobs = [job(rule, 0.0)[0] for rule in CHAIN]
     elsewhere = Capacity(4, None, None, {})
-    found = forecast(jobs, elsewhere, 2000, Throughput.of([]), 1)
+    found = forecast(jobs, elsewhere, 2000, Throughput([]), 1)
     assert found.seconds is None
     assert found.record() is None
     assert found.core_s > found.cpu_s / 2

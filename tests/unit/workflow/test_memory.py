@@ -11,11 +11,11 @@ import pytest
 import tifffile
 from made_headers import header
 
-from unglow.core.demand import Demand, PairDemand
 from unglow.io.tiff import read_header
 from unglow.io.zarr import plan_layout
-from unglow.jobs.memory_limit import BASE, small
-from unglow.workflow import memory_model
+from unglow.memory import stages
+from unglow.memory.demand import Demand, PairDemand
+from unglow.memory.stages import BASE, small
 from unglow.workflow.header_cache import layouts
 
 BUDGETS = (*range(300, 2300, 37), 2000, 4000, 64000)
@@ -23,7 +23,7 @@ THREADS = (1, 2, 3, 4, 8, 64)
 
 
 def both_of(post, layout):
-    return memory_model.ingest_both((post, post), (layout["post"], layout["post"]))
+    return stages.ingest_both((post, post), (layout["post"], layout["post"]))
 
 
 @pytest.fixture(scope="module")
@@ -46,21 +46,21 @@ def demands(tmp_path_factory):
         layout = layouts(post, post, "auto")
         made |= {
             f"both {name}": both_of(post, layout),
-            f"ingest {name}": memory_model.ingest(post, layout["post"]),
-            f"align {name}": memory_model.align(layout["derived"], layout["pre"]),
-            f"difference {name}": memory_model.difference(layout["derived"]),
-            f"detect {name}": memory_model.detect(layout["derived"]),
-            f"snr {name}": memory_model.snr(layout["derived"]),
+            f"ingest {name}": stages.ingest(post, layout["post"]),
+            f"align {name}": stages.align(layout["derived"], layout["pre"]),
+            f"difference {name}": stages.difference(layout["derived"]),
+            f"detect {name}": stages.detect(layout["derived"]),
+            f"snr {name}": stages.snr(layout["derived"]),
         }
-    made["register"] = memory_model.register(((8192, 8192), (8356, 8437)), 1024, 256)
-    made["register large"] = memory_model.register(((8192, 8192), (8356, 8437)), 4096, 512)
+    made["register"] = stages.register(((8192, 8192), (8356, 8437)), 1024, 256)
+    made["register large"] = stages.register(((8192, 8192), (8356, 8437)), 4096, 512)
     for stage in BASE:
         made[f"small {stage}"] = small(stage)
     return made
 
 
 # MB with one block in flight, and with 2 and 4 threads of 2000 MB: the figures that
-# benchmarks/memory_model.py holds against measured peaks. Change them together with a measurement.
+# benchmarks/stages.py holds against measured peaks. Change them together with a measurement.
 PREDICTED = {
     ("tiles", "plan"): (119, 119, 119),
     ("tiles", "ingest"): (119, 156, 233),
@@ -126,15 +126,15 @@ def test_what_is_predicted_is_what_was_measured_against(tmp_path, image):
     layout = layouts(post, post, "auto")
     derived = layout["derived"]
     made = {
-        "plan": memory_model.plan((post, post)),
+        "plan": stages.plan((post, post)),
         "ingest": both_of(post, layout),
-        "register": memory_model.register((derived.shape, derived.shape), 1024, 256),
-        "align": memory_model.align(derived, layout["pre"]),
-        "difference": memory_model.difference(derived),
-        "detect": memory_model.detect(derived),
-        "snr": memory_model.snr(derived),
-        "export": memory_model.export(derived),
-        "export_computed": memory_model.export(derived, computed=True),
+        "register": stages.register((derived.shape, derived.shape), 1024, 256),
+        "align": stages.align(derived, layout["pre"]),
+        "difference": stages.difference(derived),
+        "detect": stages.detect(derived),
+        "snr": stages.snr(derived),
+        "export": stages.export(derived),
+        "export_computed": stages.export(derived, computed=True),
     }
     peaks = {
         stage: (demand.peak_mb(0, 1), demand.peak_mb(2000, 2), demand.peak_mb(2000, 4))
@@ -216,8 +216,8 @@ def test_no_more_blocks_are_in_flight_than_there_are(tmp_path):
     source = header(tmp_path / "a.tif", (2048, 3000), np.uint8, tile=(256, 256))  # two shards
     layout = layouts(source, source, "auto")
     for demand in (
-        memory_model.ingest(source, layout["post"]),
-        memory_model.difference(layout["derived"]),
+        stages.ingest(source, layout["post"]),
+        stages.difference(layout["derived"]),
     ):
         assert [demand.in_flight(9999, t) for t in (1, 2, 8)] == [1, 2, 2]
         assert demand.peak_mb(9999, 8) == demand.peak_mb(9999, 2)
@@ -225,8 +225,8 @@ def test_no_more_blocks_are_in_flight_than_there_are(tmp_path):
 
 def test_the_search_fits_the_least_budget_and_its_list_is_bounded():
     derived = [plan_layout((side, side), "float32") for side in (500, 5000, 30000, 100000)]
-    demands = [memory_model.detect(layout) for layout in derived]
-    disk = [memory_model.candidates_disk_mb(layout) for layout in derived]
+    demands = [stages.detect(layout) for layout in derived]
+    disk = [stages.candidates_disk_mb(layout) for layout in derived]
     assert demands[0].in_flight(9999, 8) == 1  # one tile
     # of the largest, blocks are put together: they hold less than those of 30000 px
     assert demands[2].each == demands[3].each
@@ -245,11 +245,11 @@ def test_no_threads_still_means_one_block():
 
 def test_ingest_of_tiles_counts_what_is_read_and_what_is_written(tmp_path):
     source = header(tmp_path / "a.tif", (6000, 7000), np.uint16, tile=(512, 512))
-    demand = memory_model.ingest(source, layouts(source, source, "auto")["post"])
+    demand = stages.ingest(source, layouts(source, source, "auto")["post"])
     shard = 2048 * 2048 * 2 / 1e6
     assert demand.each > 2 * shard  # as read, and as it waits to be written
     bytes_ = header(tmp_path / "b.tif", (6000, 7000), np.uint8, tile=(512, 512))
-    assert memory_model.ingest(bytes_, layouts(bytes_, bytes_, "auto")["post"]).each < demand.each
+    assert stages.ingest(bytes_, layouts(bytes_, bytes_, "auto")["post"]).each < demand.each
 
 
 def test_ingest_of_strips_holds_a_band_of_the_full_width(tmp_path):
@@ -258,7 +258,7 @@ def test_ingest_of_strips_holds_a_band_of_the_full_width(tmp_path):
     rows = layout.shards[0]
     assert rows * 20000 * 2 < 100e6
     band = rows * 20000 * 2 / 1e6
-    assert band < memory_model.ingest(source, layout).fixed < band + 20
+    assert band < stages.ingest(source, layout).fixed < band + 20
 
 
 def test_a_streamed_strip_is_decoded_once_however_many_threads_write(tmp_path):
@@ -268,7 +268,7 @@ def test_a_streamed_strip_is_decoded_once_however_many_threads_write(tmp_path):
     source = read_header(path)
     assert source.streams
     layout = layouts(source, source, "auto")["post"]
-    demand = memory_model.ingest(source, layout)
+    demand = stages.ingest(source, layout)
     band = layout.shards[0] * 4000 / 1e6
     # while shards are written, the decoder waits with what it keeps
     waiting = band + source.kept_bytes / 1e6
@@ -289,7 +289,7 @@ def test_demands_follow_the_shard_and_not_the_image(tmp_path):
                 "align": (layout["derived"], layout["pre"]),
                 "difference": (layout["derived"],),
             }[stage]
-            made.append(getattr(memory_model, stage)(*args))
+            made.append(getattr(stages, stage)(*args))
         # blocks that are judged are bounded for all images together
         blocks = 48 if stage == "difference" else 0
         assert 0 <= made[1].peak_mb(9999, 4) - made[0].peak_mb(9999, 4) <= blocks, stage
@@ -299,15 +299,15 @@ def test_a_store_on_disk_is_bounded_by_its_pixels_and_a_third(tmp_path):
     source = header(tmp_path / "a.tif", (3000, 4000), np.uint16, tile=(256, 256))
     layout = layouts(source, source, "auto")["post"]
     pixels = 3000 * 4000 * 4 / 3
-    assert pixels * 2 / 1e6 < memory_model.store_disk_mb(layout) < pixels * 2 / 1e6 * 1.1
-    assert memory_model.store_disk_mb(layout, "float32") > pixels * 4 / 1e6
+    assert pixels * 2 / 1e6 < stages.store_disk_mb(layout) < pixels * 2 / 1e6 * 1.1
+    assert stages.store_disk_mb(layout, "float32") > pixels * 4 / 1e6
 
 
 def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tmp_path):
     post = header(tmp_path / "post.tif", (6000, 7000), np.uint8, tile=(256, 256))
     layout = layouts(post, post, "auto")["derived"]
     sizes = (0, 10_000, 2_000_000, 8 << 20)
-    peaks = [memory_model.detect(layout, size).peak_mb(2000, 2) for size in sizes]
-    assert peaks[0] == memory_model.detect(layout).peak_mb(2000, 2)
+    peaks = [stages.detect(layout, size).peak_mb(2000, 2) for size in sizes]
+    assert peaks[0] == stages.detect(layout).peak_mb(2000, 2)
     assert peaks[1] <= peaks[0] + 1
     assert peaks[0] + 20 < peaks[2] < peaks[3] <= peaks[0] + 42

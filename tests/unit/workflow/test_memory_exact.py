@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from made_headers import header
 
-from unglow.core.demand import Demand, PairDemand
 from unglow.io.zarr import plan_layout
-from unglow.jobs.memory_limit import BASE, small
-from unglow.workflow import memory_model
+from unglow.memory import stages
+from unglow.memory.demand import Demand, PairDemand
+from unglow.memory.stages import BASE, small
 from unglow.workflow.header_cache import layouts
 
 # MB for each block in flight, MB for what is held once, and the most blocks; of images that are
@@ -57,14 +57,14 @@ def test_what_is_held_for_each_block_and_once(shape, stage):
     derived, grey = plan_layout(shape, "float32"), plan_layout(shape, "uint8")
     larger = (shape[0] + 300, shape[1])
     demand = {
-        "align": lambda: memory_model.align(derived, grey),
-        "detect": lambda: memory_model.detect(derived),
-        "snr": lambda: memory_model.snr(derived),
-        "export": lambda: memory_model.export(derived),
-        "export_computed": lambda: memory_model.export(derived, computed=True),
-        "register": lambda: memory_model.register((shape, larger), 1024, 258),
-        "register_small_blocks": lambda: memory_model.register((shape, larger), 1024, 64),
-        "register_stiff": lambda: memory_model.register((shape, larger), 1024, 258, field=False),
+        "align": lambda: stages.align(derived, grey),
+        "detect": lambda: stages.detect(derived),
+        "snr": lambda: stages.snr(derived),
+        "export": lambda: stages.export(derived),
+        "export_computed": lambda: stages.export(derived, computed=True),
+        "register": lambda: stages.register((shape, larger), 1024, 258),
+        "register_small_blocks": lambda: stages.register((shape, larger), 1024, 64),
+        "register_stiff": lambda: stages.register((shape, larger), 1024, 258, field=False),
     }[stage]()
     found = (round(demand.each, 6), round(demand.fixed, 6), demand.most)
     assert found == EXACT[shape, stage]
@@ -76,7 +76,7 @@ def test_what_is_held_for_each_block_and_once(shape, stage):
 )
 def test_a_search_finds_the_section_first_and_reads_ahead_of_its_tiles(shape, before, ahead):
     layout = plan_layout(shape, "float32")
-    search = memory_model.detect(layout)
+    search = stages.detect(layout)
     assert (round(search.least, 6), round(search.ahead, 6)) == (before, ahead)
 
 
@@ -88,20 +88,20 @@ def test_a_stage_that_reads_small_data_holds_the_same_always():
 
 def test_the_disk_of_stores_and_lists():
     large, low = plan_layout((30000, 25000), "uint8"), plan_layout((700, 90000), "uint16")
-    assert memory_model.store_disk_mb(large) == 1021
-    assert memory_model.store_disk_mb(large, "float32") == 4081
-    assert memory_model.store_disk_mb(low) == 173
-    assert memory_model.candidates_disk_mb(large) == 237
-    assert memory_model.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 32
+    assert stages.store_disk_mb(large) == 1021
+    assert stages.store_disk_mb(large, "float32") == 4081
+    assert stages.store_disk_mb(low) == 173
+    assert stages.candidates_disk_mb(large) == 237
+    assert stages.candidates_disk_mb(plan_layout((9000, 150), "uint8")) == 32
 
 
 def test_both_images_are_ingested_with_the_plan_of_one_and_the_slack_of_one(tmp_path):
     image = header(tmp_path / "a.tif", (6000, 7000, 3), np.uint8, tile=(256, 256))
     layout = layouts(image, image, "auto")
-    pair = memory_model.ingest_both((image, image), (layout["post"], layout["pre"]))
-    post, pre = (memory_model.ingest(image, layout[role]) for role in ("post", "pre"))
+    pair = stages.ingest_both((image, image), (layout["post"], layout["pre"]))
+    post, pre = (stages.ingest(image, layout[role]) for role in ("post", "pre"))
     pre = replace(pre, fixed=pre.fixed - 12.0)
-    assert pair == PairDemand((post, pre), memory_model.plan((image, image)).peak_mb(0, 1))
+    assert pair == PairDemand((post, pre), stages.plan((image, image)).peak_mb(0, 1))
 
 
 @pytest.fixture(scope="module")
@@ -158,11 +158,11 @@ READING = {
 def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
     changes, *expected = READING[kind]
     image = replace(rgb, **changes)
-    demand = memory_model.ingest(image, plan_layout(image.shape, "uint32"))
+    demand = stages.ingest(image, plan_layout(image.shape, "uint32"))
     assert demand.base == BASE["ingest"]
     assert [round(n, 6) for n in (demand.each, demand.fixed, demand.least)] == expected
 
 
 def test_a_plan_holds_what_is_sampled_of_each_channel_and_what_else_a_reader_keeps(rgb):
     # 28 to survey, 4 for each channel, 12 beside them, and 15 + 14 to read
-    assert memory_model.plan((rgb, rgb)) == Demand(BASE["ingest"], 0.0, fixed=28 + 12 + 12 + 29)
+    assert stages.plan((rgb, rgb)) == Demand(BASE["ingest"], 0.0, fixed=28 + 12 + 12 + 29)

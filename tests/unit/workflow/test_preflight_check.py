@@ -11,10 +11,10 @@ import pytest
 import tifffile
 
 from unglow import cli
-from unglow.core.demand import Demand
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
 from unglow.jobs.snakemake_command import changed, snakemake_words
-from unglow.workflow import memory_model
+from unglow.memory import stages
+from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
 from unglow.workflow.preflight.check import (
     Finding,
@@ -438,6 +438,44 @@ def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused_with_advice
 # -------------------------------------------------------------------------------------- the machine
 
 
+def counts_with_only(work, only, **more):
+    """Jobs by sample, dye and rule of a run of one pair; the dye FITC takes the map of DAPI."""
+    for sample, dye in (("S", "DAPI"), ("S", "FITC"), ("control", "FITC")):
+        for role in ("pre", "post"):
+            path = work / "raw" / sample / f"{sample}_{role}_{dye}.tif"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tifffile.imwrite(path, np.zeros((96, 80), np.uint8))
+    rows = [
+        f"{s},{d},raw/{s}/{s}_pre_{d}.tif,raw/{s}/{s}_post_{d}.tif,{c}"
+        for s, d, c in (("S", "DAPI", ""), ("S", "FITC", ""), ("control", "FITC", "true"))
+    ]
+    (work / "sheet.csv").write_text("\n".join(["sample,dye,pre,post,control", *rows]))
+    config = {"samples": "sheet.csv", "only": [only], **more}
+    jobs = pending_jobs(Batch.load(config, work), work / "results")
+    return {
+        (*job.variant[:2], job.rule) for job in jobs if job.variant[:2] != tuple(only.split("/"))
+    }
+
+
+def test_jobs_of_pairs_that_lend_a_map_or_are_controls_count_as_well(tmp_path):
+    run = {("", "", "summary"), ("", "", "verdict")}
+    assert counts_with_only(tmp_path, "S/DAPI") == run
+    control = {
+        ("control", "FITC", rule)
+        for rule in ("ingest", "register", "align", "scale", "difference", "detect")
+    }
+    assert counts_with_only(tmp_path, "S/FITC") == run | control
+    lent = {("S", "DAPI", "ingest"), ("S", "DAPI", "register")}
+    config = {"register": {"from": "DAPI"}}
+    # the control has no DAPI to take a map of, so that it is skipped
+    assert counts_with_only(tmp_path, "S/FITC", **config) == run | lent
+    place = tmp_path / "results" / "S" / "DAPI"
+    place.mkdir(parents=True)
+    for name in ("transform.json", "displacement.npz", "blocks.csv"):
+        (place / name).touch()
+    assert not lent & counts_with_only(tmp_path, "S/FITC", **config)
+
+
 def test_available_memory_is_what_a_container_has_left(tmp_path):
     free = memory_available_mb(tmp_path)
     assert 0 < free <= memory_total_mb(tmp_path)
@@ -535,15 +573,11 @@ def test_the_disk_bound_is_that_of_the_stores(work):
     batch = Batch.load({}, work)
     tasks = pending_jobs(batch, work / "results", only={("B", "SYTO9")})
     stores = [
-        memory_model.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, r))
+        stages.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, r))
         for r in ("post", "pre")
     ]
-    stores += [
-        memory_model.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))
-    ] * 2
+    stores += [stages.store_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))] * 2
     small = len([r for r in tasks if r.rule in ("ingest", "register", "scale")])
     figures = sum({"figures_registration": 5, "figures": 10}.get(r.rule, 0) for r in tasks)
-    listed = memory_model.candidates_disk_mb(
-        batch.layout({"sample": "B", "dye": "SYTO9"}, "derived")
-    )
+    listed = stages.candidates_disk_mb(batch.layout({"sample": "B", "dye": "SYTO9"}, "derived"))
     assert sum(t.disk_mb for t in tasks) == sum(stores) + small + figures + listed

@@ -17,11 +17,11 @@ from snakemake.workflow import Workflow
 from unglow.workflow.snakemake_internals import (
     LOOK_S,
     NEXT_MAJOR,
-    bear_with_slurm,
     command_line,
     limit_of,
-    look_often,
+    shorten_poll_interval,
     start_jobs_at_once,
+    tolerate_slurm_outages,
     unknown_version,
 )
 
@@ -80,7 +80,7 @@ def test_an_executor_that_waits_for_minutes_waits_no_longer_than_that(monkeypatc
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
     executor = SimpleNamespace(next_seconds_between_status_checks=180)
-    look_often(SimpleNamespace(scheduler=SimpleNamespace(_executor=executor)))
+    shorten_poll_interval(SimpleNamespace(scheduler=SimpleNamespace(_executor=executor)))
     asyncio.run(executor.sleep())
     executor.next_seconds_between_status_checks = 1
     asyncio.run(executor.sleep())
@@ -93,8 +93,8 @@ def test_other_executors_are_left_alone(plugin):
     workflow = SimpleNamespace(
         executor_plugin=plugin, scheduler=SimpleNamespace(_executor=executor)
     )
-    bear_with_slurm(workflow, print)
-    look_often(workflow)
+    tolerate_slurm_outages(workflow, print)
+    shorten_poll_interval(workflow)
     assert not vars(executor)
 
 

@@ -1,51 +1,15 @@
-"""The table of stages says what the rules say, and what a run makes follows from it."""
+"""What a run makes follows from the table of stages."""
 
 from __future__ import annotations
-
-import re
 
 import numpy as np
 import pytest
 import tifffile
-from real_runs import PROJECT
 
 from unglow.workflow.batch import Batch
-from unglow.workflow.paths import Outputs, store
+from unglow.workflow.paths import Outputs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
 from unglow.workflow.stage_table import STAGES
-
-FIGURE = re.compile(r'figure\(\s*"(\w+)", "(\w+)"')
-PLACE = "pair|ingested|registered|subtracted|detected|slide|move|run"
-FILE = re.compile(rf'out\.({PLACE})\((store\()?"([^"]+)"')
-
-
-def rules_as_written():
-    """Outputs and threads of each rule, as they stand in the rule files."""
-    found = {}
-    for path in sorted((PROJECT / "rules").glob("*.smk")):
-        for text in re.split(r"^(?=rule |use rule )", path.read_text(), flags=re.MULTILINE)[1:]:
-            parent, name = re.match(r"(?:use rule (\w+) as |rule )(\w+)", text).groups()
-            output = re.search(r"^    output:\n(.*?)^    log:", text, re.MULTILINE | re.DOTALL)[1]
-            files = [
-                (level, store(file) if whole else file)
-                for level, whole, file in FILE.findall(output)
-            ]
-            files += [(level, f"figures/{figure}.png") for level, figure in FIGURE.findall(output)]
-            threads = re.search(r"^    threads: (\d+)", text, re.MULTILINE)
-            found[name] = set(files), int(threads[1]) if threads else found[parent][1]
-    return found
-
-
-def test_rules_leave_what_the_table_says_with_as_many_threads():
-    written = rules_as_written()
-    assert written.keys() == set(STAGES)
-    for rule, (files, threads) in written.items():
-        stage = STAGES[rule]
-        made = stage.files
-        if rule == "slide_figures":  # a directory, whose list of digests stands for it
-            made = ("figures",)
-        assert files == {(stage.level, file) for file in made}, rule
-        assert threads == stage.threads, rule
 
 
 @pytest.fixture

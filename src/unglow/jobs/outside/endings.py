@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unglow.jobs.memory_limit import tells_of_memory
+from unglow.jobs.memory_limit import mentions_memory
 from unglow.jobs.snakemake_command import changed, snakemake_words
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def ending_of(failure: Failure) -> dict[str, Any]:
     if code == -signal.SIGKILL and failure.kernel_kills:
         sentence = f"killed by the system because memory ran out ({_memory(failure)})"
         return {**_lack("oom_killed", sentence, failure), **told}
-    if tells_of_memory(failure.log) or any(words in failure.log for words in _NO_MEMORY):
+    if mentions_memory(failure.log) or any(words in failure.log for words in _NO_MEMORY):
         return {**_lack("memory", f"an allocation failed ({_memory(failure)})", failure), **told}
     if -code in _FROM_OUTSIDE:
         name = signal.Signals(-code).name

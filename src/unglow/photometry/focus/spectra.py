@@ -14,13 +14,13 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import Window
 from unglow.io.zarr.layout import CHUNK
+from unglow.memory.sizes import CELL
 from unglow.photometry.noise.resampling import (
     filtered_noise,
     phase_shares,
     positions,
     rounded_jacobian,
 )
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

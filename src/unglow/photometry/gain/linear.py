@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.gain.robust import (
     FEEDBACK,
     LEAST,
@@ -27,7 +28,6 @@ from unglow.photometry.gain.robust import (
     steps_of,
     weights_of,
 )
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.gain.robust import LEVELS, steps_of
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

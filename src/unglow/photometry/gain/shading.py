@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.gain.linear import REGIONS, LinearFit, half_widths
 from unglow.photometry.gain.robust import (
     LEAST,
@@ -23,7 +24,6 @@ from unglow.photometry.gain.robust import (
     weights_of,
 )
 from unglow.photometry.gain_map import GainMap, legendre
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.gain.scale import METHODS
 from unglow.photometry.noise.model import ROUNDING
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

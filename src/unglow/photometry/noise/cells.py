@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.cells import Cells, retained_in_post, with_neighbours
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.rounding import rounded
+from unglow.memory.sizes import CELL
 from unglow.photometry.noise.cells import GROUPS, LEAST_CELLS, NoiseCells
 from unglow.photometry.noise.model import ROUNDING, NoiseModel
-from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

@@ -11,9 +11,9 @@ import cv2
 import numpy as np
 
 from unglow.core.windows import Window, grid, halve
+from unglow.memory.sizes import FEATURE_PX
 from unglow.registration.fft import backward, cross_spectrum
 from unglow.registration.images import blur
-from unglow.registration.sizes import FEATURE_PX
 from unglow.transform import from_level
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import FIELD_POINTS
 from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches, measure, one_of
 from unglow.registration.blocks.phase_correlation import detail_correlation, mapped_blocks
 from unglow.registration.blocks.placement import SMALLEST_PX
@@ -23,7 +24,6 @@ from unglow.registration.bspline import choose_stiffness
 from unglow.registration.field.folding import pinch
 from unglow.registration.models import choose_model, residuals
 from unglow.registration.settings import MODELS
-from unglow.registration.sizes import FIELD_POINTS
 from unglow.registration.strips.detect import find_strips, with_more
 from unglow.registration.strips.locate_seams import located
 from unglow.registration.strips.offsets import without_strips

@@ -328,7 +328,7 @@ def messages(
     """Return lines with the findings from a level on, and what would help if it is too much.
 
     Suggestions change the words of the ``command``. The configuration of a module (``in_module``)
-    is one that no ``--config`` reaches. What the run ``takes`` is told beside a finding.
+    is one that no ``--config`` reaches. What the run ``takes`` is printed next to a finding.
     """
     lines = []
     for finding in result.findings:

@@ -6,14 +6,14 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from unglow.workflow.forecast.forecast import forecast
+from unglow.workflow.forecast import forecast
 from unglow.workflow.preflight.check import LEAST_BUDGET, Level, check
 from unglow.workflow.preflight.pending_jobs import heaviest_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unglow.workflow.forecast.forecast import Throughput
+    from unglow.workflow.forecast import Throughput
     from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
 
 USUAL_BUDGET = 2000
@@ -59,7 +59,7 @@ def compare_settings(
     Parameters
     ----------
     jobs, pairs
-        What is to be done, of so many pairs.
+        What is to be done, of N pairs.
     capacity, budget_mb
         Cores and memory as they are set, ``memory_per_job`` in MB.
     throughput

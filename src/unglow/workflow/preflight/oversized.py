@@ -6,7 +6,6 @@ with all that would help (`unglow.workflow.preflight.check`).
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,19 +13,13 @@ from unglow.core.machine import disk_free_mb
 from unglow.core.rounding import gigabytes
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import Problem
-from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from unglow.io.tiff import TiffHeader
     from unglow.workflow.batch import Batch
     from unglow.workflow.preflight.pending_jobs import PendingJob
-
-# No job of an image takes more than the libraries, what a tile or strip takes and so many bytes for
-# each px of a channel; and no output of a pair has more for each of its jobs.
-_LIBRARIES_MB, _PER_PX = 500.0, 300.0
 
 
 def skip_oversized(
@@ -49,12 +42,10 @@ def skip_oversized(
     ]
     known = [(mb, what, remedy) for mb, what, remedy in bounds if mb is not None]
     free_mb = disk_free_mb(results)
-    least_mb = min(mb for mb, _, _ in known)
     sentences: dict[tuple[str, str], str] = {}
     for key in batch.keys:
-        if _is_small(batch, key, least_mb, free_mb):
-            continue
-        jobs = pending_jobs(batch, results, only=[key])
+        pending = pending_jobs(batch, results, only=[key])
+        jobs = [job for job in pending if job.variant[:2] == key]
         name = " ".join(filter(None, key))
         sentence = _about_disk(name, jobs, free_mb, results)
         heaviest = max(jobs, key=lambda job: job.least_mb, default=None)
@@ -83,22 +74,8 @@ def skip_oversized(
     )
 
 
-def _headers(batch: Batch, key: tuple[str, str]) -> Sequence[TiffHeader]:
-    return batch.headers[key] if key[1] else batch.slides[key[0]].headers
-
-
 def _paths(batch: Batch, key: tuple[str, str]) -> tuple[Path, ...]:
     return batch.pairs[key].files[:2] if key[1] else batch.slides[key[0]].slide.images
-
-
-def _is_small(batch: Batch, key: tuple[str, str], least_mb: float, free_mb: float) -> bool:
-    """Return whether images are so small that there is no need to look at every job."""
-    headers = _headers(batch, key)
-    samples_mpx = sum(math.prod(h.shape) * len(h.channels) for h in headers) / 1e6
-    decoding_mb = sum(h.decode_bytes + h.others_bytes + h.kept_bytes for h in headers) / 1e6
-    most_mb = samples_mpx * _PER_PX + decoding_mb
-    outputs_mb = most_mb * len(STAGES) * batch.variant_count
-    return _LIBRARIES_MB + most_mb < least_mb and outputs_mb < free_mb
 
 
 def _about_disk(name: str, jobs: Sequence[PendingJob], free_mb: float, results: Path) -> str | None:

@@ -18,12 +18,12 @@ from unglow.io.tiff import remedy
 from unglow.workflow.job_resources import demand_of, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stage_table import STAGES, STREAMING
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from unglow.core.demand import AnyDemand
+    from unglow.memory.demand import AnyDemand
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
@@ -131,7 +131,7 @@ def heaviest_at_once(
     """Choose the heaviest jobs that Snakemake may start together, as far as cores and limit go.
 
     Heaviest for each core first, of each variant one step only: once the step of the job that comes
-    first, once the step that is heaviest as a whole; the heavier choice counts.
+    first, once the step that is heaviest in total; the heavier choice counts.
     """
     limit = math.inf if capacity.limit_mb is None else capacity.limit_mb
     weighed = []
@@ -173,12 +173,6 @@ def _fill(weighed: Sequence[tuple[int, int, PendingJob]], capacity: Capacity) ->
 
 
 _TITLE = (*LEVELS, "role", "method", "cycle")
-# Wildcards that memory and time of a job depend on, beside sample, dye, ingestion and role.
-_DEMAND = {
-    "register": ("registration",),
-    "difference": ("subtraction", "method"),
-    "export_difference": ("subtraction", "method"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,18 +202,25 @@ def pending_jobs(
     """
     rules = rules or RuleSettings.shipped()
     pending: list[PendingJob] = []
-    known: dict[tuple[str, ...], tuple[AnyDemand, float]] = {}
 
     def add(jobs: Iterable[PlannedJob], directory: Path) -> None:
         disk, fresh = str(existing(directory)), not directory.is_dir()
         for job in jobs:
             missing = fresh or _is_missing(job, results)
             if missing or again:
-                cost = _cost(batch, job, known)
-                pending.append(_pending(batch, job, rules, cost, disk, missing=missing))
+                pending.append(_pending(batch, job, rules, disk, missing=missing))
 
-    for key in batch.keys if only is None else sorted(only):
-        add(jobs_of(batch, *key), results.joinpath(*key))
+    asked = batch.keys if only is None else sorted(only)
+    queue: list[tuple[tuple[str, str], str]] = [(key, "") for key in asked]
+    for key, lent in queue:
+        jobs = list(jobs_of(batch, *key))
+        add(_missing_until(jobs, lent, results) if lent else jobs, results.joinpath(*key))
+        made = {job.rule for job in pending if job.variant[:2] == key}
+        queue += [
+            loan[1:]
+            for loan in _loans(batch, key)
+            if loan[0] in made and loan[1] not in asked and loan[1:] not in queue
+        ]
     if (pending and only is None) or again:
         add(jobs_of_run(batch), results)
     return _by_device(pending)
@@ -248,29 +249,37 @@ def capacity_for(
     )
 
 
+def _loans(batch: Batch, key: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str], str]]:
+    """Yield the rules of a pair that read results of another one: of which, and by which rule."""
+    pair = batch.pairs.get(key)
+    if pair is None:
+        return
+    if key in batch.maps_from:
+        yield "register", (pair.sample, batch.maps_from[key]), "register"
+    if pair.move is not None:
+        yield "register", (str(pair.slide), ""), "slide_register"
+    if not pair.control:
+        yield from (("detect", one, "detect") for one in batch.controls if one[1] == pair.dye)
+
+
+def _missing_until(jobs: Sequence[PlannedJob], rule: str, results: Path) -> Iterator[PlannedJob]:
+    """Yield the jobs of a rule that are to be done, and those that have to be done before."""
+    missing = [job for job in jobs if job.rule == rule and _is_missing(job, results)]
+    for before in STAGES[rule].after if missing else ():
+        yield from _missing_until(jobs, before, results)
+    yield from missing
+
+
 def _is_missing(job: PlannedJob, results: Path) -> bool:
     """Return whether a job is to be done."""
     files = (results / file.removeprefix("<results>/") for file in job.files)
     return not all(file.is_file() for file in files)
 
 
-def _cost(
-    batch: Batch, job: PlannedJob, known: dict[tuple[str, ...], tuple[AnyDemand, float]]
-) -> tuple[AnyDemand, float]:
-    """Return memory and px of a job (`work_mpx`), computed once for jobs with the same ones."""
-    names = (*LEVELS[:3], "role", *_DEMAND.get(job.rule, ()))
-    key = job.rule, *(job.wildcards.get(name, "") for name in names)
-    if key not in known:
-        demand = demand_of(batch, job.rule, job.wildcards)
-        known[key] = demand, work_mpx(batch, job.rule, job.wildcards)
-    return known[key]
-
-
 def _pending(
     batch: Batch,
     job: PlannedJob,
     rules: RuleSettings,
-    cost: tuple[AnyDemand, float],
     disk: str,
     *,
     missing: bool,
@@ -279,7 +288,7 @@ def _pending(
     return PendingJob(
         title=" ".join(names[n] for n in _TITLE if names.get(n)) or "the run",
         rule=job.rule,
-        demand=cost[0],
+        demand=demand_of(batch, job.rule, names),
         threads=rules.threads.get(job.rule, 1),
         variant=tuple(names.get(name, "") for name in LEVELS),
         step=STAGES[job.rule].step,
@@ -287,8 +296,8 @@ def _pending(
         disk_mb=job.disk_mb if missing else 0,
         disk=disk,
         advice=_advice(batch, job),
-        mpx=cost[1],
-        disk_streams=int(job.rule in STREAMING),
+        mpx=work_mpx(batch, job.rule, names),
+        disk_streams=int(STAGES[job.rule].streams),
     )
 
 

@@ -11,9 +11,9 @@ from unglow.core.progress import step
 from unglow.core.windows import Coarser, Window, bounded_map, strips
 from unglow.io.not_stored import NotStored, stored_pixels
 from unglow.io.zarr.writer import StageStore
+from unglow.memory.sizes import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import TILE, JointStatistics
-from unglow.photometry.sizes import BLUR_REACH
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from unglow.core.errors import InputError
 from unglow.core.grey_levels import quantise
 from unglow.core.progress import step
 from unglow.core.windows import Window, bounded_map, grid
-from unglow.detection.sizes import SNR_TILE
 from unglow.detection.snr import significance
 from unglow.io.zarr import StoreWriter
+from unglow.memory.sizes import SNR_TILE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,29 +12,60 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.demand import Demand, PairDemand
 from unglow.core.windows import coarse_level
-from unglow.detection.sizes import (
+from unglow.io.image_paths import is_ome_zarr
+from unglow.io.zarr.layout import CHUNK
+from unglow.memory.demand import Demand, PairDemand
+from unglow.memory.sizes import (
     CANDIDATES,
+    CELL,
+    CELLS,
     DETECT_AROUND,
     DETECT_PANEL,
     DETECT_TILE,
+    EXPORT_BAND,
+    FEATURE_PX,
+    FIELD_POINTS,
     SECTION_PX,
     SNR_TILE,
+    block_side,
+    blocks_of,
 )
-from unglow.export.targets import EXPORT_BAND
-from unglow.io.image_paths import is_ome_zarr
-from unglow.io.zarr.layout import CHUNK
-from unglow.jobs.memory_limit import BASE, SLACK
-from unglow.photometry.sizes import CELL, CELLS
-from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
-from unglow.spoilt.sizes import block_side, blocks_of
 
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
 
 MB = 1e6
+
+# VmHWM, MB, of a process that has imported what the stage needs and worked on a trivial image.
+# Pages of shared libraries count, and how many of them come along with one that is used differs
+# between kernels and file systems. For those that load OpenCV it is the peak where a used page
+# brings in the 2 MB around it (a thread populated them all the time), less the terms below. For
+# `detect` and `ingest` it is what a pair of 510 x 667 px took in an environment that was installed
+# just before, whose pages come in large pieces, less all terms of the model. For jobs of slides
+# each 2 MB of a library of which a page was used count in full, less all terms.
+BASE = {
+    "ingest": 66.0,
+    "register": 122.0,
+    "align": 104.0,
+    "scale": 44.0,
+    "difference": 64.0,
+    "detect": 102.0,
+    "snr": 112.0,
+    "export": 58.0,
+    "slide_scale": 98.0,
+    "slide_subtract": 62.0,
+    "figures_registration": 186.0,
+    "figures": 182.0,
+    "slide_figures": 148.0,
+    "comparison": 205.0,
+    "summary": 40.0,
+}
+SLACK = 12.0
+"""Small files, small arrays, and what the allocator keeps at hand, MB."""
+# Cells of moments, and fits of gain and gain map to some of them, MB.
+_FITS = 64.0
 
 # The warp reads at most this many px of pre for each px of a shard, and some more.
 WARP_SOURCE = 1.25
@@ -52,14 +83,14 @@ _CHUNKS = 2.6
 _SURVEY = 28.0
 _SAMPLED = 4.0
 # Of the coarse images, bytes per px: both with what is derived from them, also mirrored; what
-# judging a map takes; and the octaves of features, which are searched on so many px at a time.
+# judging a map takes; and the octaves of features, which are searched on some px at a time.
 _COARSE, _JUDGING, _SCALE_SPACE = 36.0, 26.0, 225.0
 # Matching blocks takes this much, MB, whatever the images: chunks that are kept, and fits.
 _MATCHING = 50.0
-# Fitting a displacement field takes so many bytes for each of its knots: 7 x 7 products with other
+# Fitting a displacement field takes these bytes for each of its knots: 7 x 7 products with other
 # knots, some vectors, and what is known of a block.
 _PER_POINT = 900.0
-# The search for candidates holds so many bytes for each px of a tile, and for each source of the
+# The search for candidates holds this many bytes for each px of a tile, and for each source of the
 # list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
 # many bytes for each px of a coarse image, and its outline keeps so many.
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
@@ -69,7 +100,7 @@ _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 _SCORES, _FINDING, _PLACES, _JUDGED = 45.0, 75.0, 6.0, 0.1
 
 # For each byte of a file of regions: as it is read, its sides, and to find out which px of a tile
-# lie inside. No more than so many MB each are sides: their number is limited.
+# lie inside. At most this many MB each are sides: their number is limited.
 _READING, _SIDES, _SIDES_AT_WORK = 14.0, 5.0, 4.0
 _MOST_SIDES = 14.0
 
@@ -81,6 +112,11 @@ _STATISTICS = 4.7
 # Bytes per cell, with copies of some while they are written; and what a few of them are computed
 # with in each block in flight, MB.
 _PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
+
+
+def small(stage: str) -> Demand:
+    """Demand of a job that reads small data only: scale, figures, summary."""
+    return Demand(BASE[stage], 0.0, fixed=SLACK + (_FITS if stage == "scale" else 0.0))
 
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
@@ -135,7 +171,7 @@ def ingest_both(
 def register(
     shapes: tuple[tuple[int, int], ...], coarse_px: int, block_px: int, *, field: bool = True
 ) -> Demand:
-    """Demand of registration: two coarse images, and features or later blocks beside them.
+    """Demand of registration: two coarse images, with features, or later blocks.
 
     ``field`` says whether a displacement field may be fitted to dense blocks.
     """

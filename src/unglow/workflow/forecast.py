@@ -1,7 +1,7 @@
 """Forecast: how long what is left to do will take, in numbers and in words.
 
-A small file for each machine and version of unglow holds what the jobs of the last runs took. One
-that is not there, or cannot be read or written, is no error: forecasts are then a first guess.
+A small file for each machine and version of unglow holds what the jobs of the last runs took. It is
+not an error if it is missing or cannot be read or written: forecasts are then a first guess.
 
 The table of stages has a first guess of every job. The jobs of a rule take as many times longer as
 those of most similar size have taken before; a rule that has never run, as all others.
@@ -14,7 +14,8 @@ import math
 from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
 
 from unglow.core.errors import UnglowError
 from unglow.core.files import read_json, write_text
@@ -22,14 +23,21 @@ from unglow.core.machine import busy_processors, cache_directory, processors
 from unglow.core.process import host
 from unglow.core.rounding import number, rounded
 from unglow.core.version import __version__
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.records import ENDED_WELL
+from unglow.telemetry.reading.rule_totals import split
+from unglow.workflow.job_resources import work_mpx
 from unglow.workflow.stage_table import STAGES, Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from unglow.telemetry.reading.history import Placed
+    from unglow.workflow.batch import Batch
     from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
 
+    Kind = Literal["seconds", "cpu_s"]
 
 MOST_RUNS = 16
 """This many runs are kept, the last ones."""
@@ -44,24 +52,23 @@ SNAKEMAKE = {
 """What Snakemake itself takes, on a machine that is as fast as that of the table."""
 # Jobs of a rule follow this many sizes that have run, the nearest ones.
 _NEAREST = 5
-# The first guess counts as this many runs that were wrong by this factor, as a logarithm.
-_GUESS_RUNS, _GUESS_ERROR = 2, 0.4
+# The interval holds this share of the errors of earlier forecasts, with this factor as one of them.
+_SHARE, _GUESS_FACTOR = 0.9, 1.93
+# Snakemake takes this long for each job that ends, one after the other, s.
+_DISPATCHING_S = 0.05
+# Fewer processors that others want are not worth a word.
+_BUSY = 0.75
+_UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
+# From this many of a unit on, the next one is used.
+_MOST = 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What jobs of one rule took that had as much to do, with as many threads.
+    """What jobs of one ``rule`` took that had as much to do, with as many ``threads``.
 
-    Attributes
-    ----------
-    rule
-        Its name.
-    mpx
-        What one of them had to do, million px (`job_resources.work_mpx`).
-    threads, jobs
-        Threads of each job, and how many jobs there were.
-    seconds, cpu_s
-        What one of them took, s: the median.
+    ``mpx`` is what one of them had to do, million px (`job_resources.work_mpx`); ``jobs`` their
+    number; ``seconds`` and ``cpu_s`` the medians of what one of them took, s.
     """
 
     rule: str
@@ -92,7 +99,7 @@ def read_runs(path: Path) -> tuple[EarlierRun, ...]:
         stored = read_json(path)
         if stored["format"] == _FORMAT:
             return tuple(
-                EarlierRun(str(run["id"]), tuple(_times(row) for row in run["times"]))
+                EarlierRun(str(run["id"]), tuple(_read_times(row) for row in run["times"]))
                 for run in stored["runs"]
             )
     return ()
@@ -106,7 +113,7 @@ def add_run(path: Path, run: EarlierRun) -> None:
         write_text(path, json.dumps(content))
 
 
-def _times(row: dict[str, object]) -> Times:
+def _read_times(row: dict[str, object]) -> Times:
     """Return a row of a file; raises `ValueError` for numbers that no job can have."""
     times = Times(**row)  # type: ignore[arg-type]
     numbers = (times.mpx, times.threads, times.jobs, times.seconds, times.cpu_s)
@@ -115,85 +122,101 @@ def _times(row: dict[str, object]) -> Times:
     return times
 
 
-@dataclass(frozen=True, slots=True)
+def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None = None) -> None:
+    """At the end of a run, in its process: keep what its jobs took.
+
+    Without the time in which they waited for a processor: how busy others keep the machine says
+    nothing about the next run.
+    """
+    for own in (h for h in History.read(results).runs if h.run.id == run_id):
+        well = [a for a in own.attempts if a.outcome == ENDED_WELL]
+        if well:
+            add_run(
+                file_of_machine(executor), EarlierRun(run_id, tuple(_measured_times(well, batch)))
+            )
+
+
+def _measured_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
+    """Return the times of jobs, those with as much to do (within 10 %) as one."""
+    groups: dict[tuple[str, int, str], list[tuple[float, float, float]]] = defaultdict(list)
+    for a in attempts:
+        job = a.attempt
+        mpx = work_mpx(batch, job.rule, job.wildcards)
+        parts = split(job)
+        took = mpx, parts.computing + parts.moving, job.cpu_s or parts.computing
+        groups[job.rule, job.threads, f"{mpx:.1e}"].append(took)
+    found = []
+    for (rule, threads, _), jobs in groups.items():
+        mpx, seconds, cpu_s = (rounded(median(n), 4) for n in zip(*jobs, strict=True))
+        found.append(Times(rule, mpx, threads, len(jobs), seconds, cpu_s))
+    return found
+
+
 class Throughput:
-    """What jobs take on this machine; learnt from so many ``runs``, with 0 it is a first guess."""
+    """What jobs take on this machine, learnt from earlier runs; with none it is a first guess.
 
-    runs: int
-    error: float
-    """Standard deviation of the logarithm of the time of a run."""
-    _slower: _Slower
-    _cpu_slower: _Slower
+    Attributes
+    ----------
+    runs
+        How many runs it was learnt from.
+    factor
+        9 of 10 forecasts of these runs from the others were within this factor.
+    """
 
-    @classmethod
-    def of(cls, runs: Sequence[EarlierRun]) -> Throughput:
-        """Learn from earlier runs: from the jobs of rules that this version has."""
+    def __init__(self, runs: Sequence[EarlierRun]) -> None:
         times = [[t for t in run.times if t.rule in STAGES] for run in runs]
-        squares = _GUESS_RUNS * _GUESS_ERROR**2
-        for own in times:  # each is forecast from the others
-            others = _Slower.of((t for run in times if run is not own for t in run), cpu=False)
-            took = sum(t.jobs * t.seconds for t in own)
-            expected = sum(t.jobs * others.seconds(t.rule, t.mpx, t.threads) for t in own)
-            squares += math.log(took / expected) ** 2 if took and expected else 0.0
-        error = math.sqrt(squares / (_GUESS_RUNS + len(runs)))
-        known = [t for run in times for t in run]
-        return cls(len(runs), error, _Slower.of(known, cpu=False), _Slower.of(known, cpu=True))
+        self.runs = len(runs)
+        self._known = {kind: _Slower(times, kind) for kind in ("seconds", "cpu_s")}
+        factors = sorted([_GUESS_FACTOR, *_factors(times)])
+        self.factor = factors[math.ceil(_SHARE * len(factors)) - 1]
 
     def seconds(self, rule: str, mpx: float, threads: int) -> float:
         """Return the time of a job, s."""
-        return self._slower.seconds(rule, mpx, threads)
+        return self._known["seconds"].time_of(rule, mpx, threads)
 
     def cpu_s(self, rule: str, mpx: float) -> float:
         """Return what a job takes of processors, s."""
-        return self._cpu_slower.seconds(rule, mpx, 1)
+        return self._known["cpu_s"].time_of(rule, mpx, 1)
 
 
-@dataclass(frozen=True, slots=True)
 class _Slower:
-    """How many times longer than the table jobs have taken: of all, and by rule with its size.
+    """How many times longer than the table jobs have taken, as logarithms: by rule and size."""
 
-    Numbers are logarithms.
-    """
-
-    common: float
-    rules: Mapping[str, Sequence[tuple[float, float]]]
-
-    @classmethod
-    def of(cls, times: Iterable[Times], *, cpu: bool) -> _Slower:
-        rules: dict[str, list[tuple[float, float]]] = defaultdict(list)
-        for t in times:
-            took = t.cpu_s if cpu else t.seconds
-            table = _by_table(t.rule, t.mpx, 1 if cpu else t.threads)
+    def __init__(self, runs: Iterable[Iterable[Times]], kind: Kind) -> None:
+        self._rules: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for t in (t for run in runs for t in run):
+            took = t.cpu_s if kind == "cpu_s" else t.seconds
+            table = _time_by_table(t.rule, t.mpx, 1 if kind == "cpu_s" else t.threads)
             if took and table:
-                rules[t.rule].append((math.log(t.mpx + 1), math.log(took / table)))
-        known = [ratio for of_rule in rules.values() for _, ratio in of_rule]
-        return cls(sum(known) / max(1, len(known)), rules)
+                self._rules[t.rule].append((math.log(t.mpx + 1), math.log(took / table)))
+        ratios = [ratio for of_rule in self._rules.values() for _, ratio in of_rule]
+        self._common = sum(ratios) / max(1, len(ratios))
 
-    def seconds(self, rule: str, mpx: float, threads: int) -> float:
+    def time_of(self, rule: str, mpx: float, threads: int) -> float:
         """Return the time of a job, s: as much longer than the table as those nearest in size.
 
-        Their geometric mean, with what is common to all rules counted as one more.
+        Their geometric mean, with the mean of all rules counted as one more.
         """
         size = math.log(mpx + 1)
-        by_distance = sorted((abs(one - size), ratio) for one, ratio in self.rules.get(rule, ()))
-        nearest = [self.common, *(ratio for _, ratio in by_distance[:_NEAREST])]
-        return _by_table(rule, mpx, threads) * math.exp(sum(nearest) / len(nearest))
+        by_distance = sorted((abs(one - size), ratio) for one, ratio in self._rules.get(rule, ()))
+        nearest = [self._common, *(ratio for _, ratio in by_distance[:_NEAREST])]
+        return _time_by_table(rule, mpx, threads) * math.exp(sum(nearest) / len(nearest))
 
 
-def _by_table(rule: str, mpx: float, threads: int) -> float:
+def _factors(runs: Sequence[Sequence[Times]]) -> Iterable[float]:
+    """Yield by which factor each run differs from what the others make of it."""
+    for own in runs:
+        others = _Slower((run for run in runs if run is not own), "seconds")
+        took = sum(t.jobs * t.seconds for t in own)
+        expected = sum(t.jobs * others.time_of(t.rule, t.mpx, t.threads) for t in own)
+        if took and expected:
+            yield max(took / expected, expected / took)
+
+
+def _time_by_table(rule: str, mpx: float, threads: int) -> float:
     """Return the first guess of a job, s."""
     time = SNAKEMAKE.get(rule) or STAGES[rule].time
     return time.fixed + time.per_mpx_with(threads) * mpx
-
-
-_Z90 = 1.645  # standard deviations on either side that hold 90 %
-# Snakemake takes so long for each job that ends, one after the other, s.
-_DISPATCHING_S = 0.05
-# Fewer processors that others want are not worth a word.
-_BUSY = 0.75
-_UNITS = (("s", 1.0), ("min", 60.0), ("h", 3600.0))
-# From so many of a unit on, the next one is used.
-_MOST = 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,14 +276,13 @@ class Forecast:
         if self.seconds is None:
             jobs = sum(count for count, _ in self.rules.values())
             text = (
-                f"about {_interval(self.core_s, self.factor, 'core ')} in {jobs} "
+                f"about {time_in_words(self.core_s, self.factor, 'core ')} in {jobs} "
                 f"job{'s' * (jobs != 1)}, the longest about {_in_words(self.longest_s)}"
             )
         else:
             on = f" on {self.cores} core{'s' * (self.cores != 1)}" if self.cores else ""
-            text = (
-                f"about {_interval(self.seconds, self.factor)}{on}, {_in_words(self.cpu_s, 'CPU-')}"
-            )
+            cpu = _in_words(self.cpu_s, "CPU-")
+            text = f"about {time_in_words(self.seconds, self.factor)}{on}, {cpu}"
         if self.runs:
             text += f"; by the last {f'{self.runs} runs' if self.runs > 1 else 'run'} here"
         else:
@@ -279,7 +301,7 @@ def forecast(
     throughput: Throughput,
     pairs: int,
 ) -> Forecast | None:
-    """Forecast a run of the jobs of a batch of so many ``pairs``; None if nothing is to be done."""
+    """Forecast a run of the jobs of a batch of N ``pairs``; None if nothing is to be done."""
     if not jobs:
         return None
     local = capacity.available_mb is not None
@@ -301,7 +323,7 @@ def forecast(
         seconds=start + wall + end if local else None,
         core_s=sum(kind[2] * s for (_, s), kind in zip(timed, kinds, strict=True)),
         cpu_s=cpu_s,
-        factor=math.exp(_Z90 * throughput.error),
+        factor=throughput.factor,
         longest_s=max(seconds for _, seconds in timed),
         rules=rules,
         cores=capacity.cores,
@@ -330,27 +352,18 @@ def makespan(
         filled += seconds / max(1, min(at_once)) if at_once else 0.0
         of_pair = longest[job.variant[:2]]
         of_pair[job.rule] = max(seconds, of_pair.get(job.rule, 0.0))
-    in_the_end = sum(s for times in longest.values() for rule, s in times.items() if _is_last(rule))
+    of_run = [rule for rule, stage in STAGES.items() if stage.level == "run"]
+    in_the_end = sum(times.pop(rule, 0.0) for times in longest.values() for rule in of_run)
     return max(filled, in_the_end + max(map(_chain, longest.values()), default=0.0))
-
-
-def _is_last(rule: str) -> bool:
-    """Whether the job of a rule waits for those of all pairs."""
-    return STAGES[rule].level == "run"
 
 
 def _chain(times: Mapping[str, float]) -> float:
     """Return how long the jobs of a pair take that wait for one another, from the time by rule."""
     until: dict[str, float] = {}
-    for rule, stage in STAGES.items():  # each stands behind those that it waits for
-        own = 0.0 if _is_last(rule) else times.get(rule, 0.0)
-        until[rule] = own + max((until[before] for before in stage.after), default=0.0)
+    for rule, stage in STAGES.items():  # each is listed after those that it waits for
+        before = (until[one] for one in stage.after)
+        until[rule] = times.get(rule, 0.0) + max(before, default=0.0)
     return max(until.values())
-
-
-def time_in_words(seconds: float, high: float) -> str:
-    """Return a time with its 90 % interval, given its upper end: ``4 min (3 to 6 min)``."""
-    return _interval(seconds, high / seconds)
 
 
 def _in_words(seconds: float, kind: str = "") -> str:
@@ -358,8 +371,8 @@ def _in_words(seconds: float, kind: str = "") -> str:
     return f"{number(seconds / unit, digits=2)} {kind}{name}"
 
 
-def _interval(seconds: float, factor: float, kind: str = "") -> str:
-    """Return a time with its 90 % interval in the same unit."""
+def time_in_words(seconds: float, factor: float, kind: str = "") -> str:
+    """Return a time with its 90 % interval in the same unit: ``4 min (3 to 6 min)``."""
     name, unit = _unit(seconds)
     low, high = (
         number(s / unit, digits=2 if s < 10 * unit else 1)

@@ -7,8 +7,11 @@ flight takes; or what it takes to get ready, if that is more.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Less than this is an error of rounding: without it, what was declared for n blocks in flight might
 # hold n - 1 of them, or be 1 MB above the budget.
@@ -94,11 +97,24 @@ class PairDemand:
 
 
 AnyDemand: TypeAlias = Demand | PairDemand
-"""What any job needs."""
+"""The memory demand of any job."""
+
+
+def to_json(demand: AnyDemand) -> dict[str, Any]:
+    """Return a demand as plain values, which a rule hands to its job."""
+    return asdict(demand)
+
+
+def from_json(record: Mapping[str, Any]) -> AnyDemand:
+    """Return the demand that `to_json` has written."""
+    if "images" not in record:
+        return Demand(**record)
+    post, pre = (Demand(**image) for image in record["images"])
+    return PairDemand((post, pre), record["before"])
 
 
 def _at_work_mb(demand: Demand, blocks: int) -> float:
-    """Return what a job takes beside its libraries with so many blocks in flight, MB."""
+    """Return what a job takes on top of its libraries with N blocks in flight, MB."""
     blocks = blocks if demand.most is None else min(blocks, demand.most)
     at_work = demand.fixed + blocks * demand.each + (demand.ahead if blocks > 1 else 0.0)
     return max(at_work, demand.least - demand.base)

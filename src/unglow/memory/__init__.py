@@ -1,0 +1,1 @@
+"""The memory of jobs: what each stage takes by the headers of its images."""
