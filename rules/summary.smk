@@ -104,6 +104,6 @@ rule verdict:
         runtime=runtime_beside("verdict"),
         attempt=this_attempt,
     params:
-        allow_failed=batch.settings["allow_failed"],
+        allow_failed=batch.settings.allow_failed,
     script:
         "../scripts/verdict.py"

@@ -3,6 +3,7 @@
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
+    from unglow.core.settings import from_json
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.workflow import slide_memory
     from unglow.workflow.slides import KnownSlide
@@ -14,7 +15,7 @@ with Job.of(snakemake) as job:
     measure(
         known,
         known.read_maps(snakemake.input.transforms),
-        ScaleSettings(**snakemake.params.settings),
+        from_json(ScaleSettings, snakemake.params.settings),
         job.targets,
         suspect_px=snakemake.params.suspect_px,
         workers=job.workers(slide_memory.measure(known, at_a_time)),

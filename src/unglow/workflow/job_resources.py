@@ -10,7 +10,6 @@ import numpy as np
 from unglow.core.demand import Demand
 from unglow.jobs.memory_limit import BASE, BY_HEADER, SLACK, small
 from unglow.multiplexed.sample import Sample
-from unglow.registration.settings import RegisterSettings
 from unglow.workflow import memory_model, slide_memory
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
@@ -37,15 +36,14 @@ _DRAWN_MB = 3.0
 def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> Demand:
     """Return the memory _demand_of_slide of a job."""
     known, settings = batch.slides[wildcards["sample"]], batch.settings
-    budget = settings["memory_per_job"]
+    budget = settings.memory_per_job
     if rule == "slide_register":
-        chosen = {k: v for k, v in settings["register"].items() if k not in ("on", "from")}
-        return slide_memory.register(known, RegisterSettings(**chosen))
+        return slide_memory.register(known, settings.register)
     if rule == "slide_scale":
         return slide_memory.measure(known, slide_memory.markers_at_a_time(known, budget))
     if rule == "slide_subtract":
-        dtype = settings["multiplexed"]["dtype"]
-        stores = settings["multiplexed"]["output"] != "tiff"
+        dtype = settings.multiplexed.dtype
+        stores = settings.multiplexed.output != "tiff"
         at_a_time = slide_memory.channels_at_a_time(known, budget, dtype, stores=stores)
         return slide_memory.subtract(known, at_a_time, dtype, stores=stores)
     each_marker = _DRAWN_MB * len(known.slide.markers)
@@ -58,9 +56,9 @@ def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
     if rule != "slide_subtract":
         return small
-    settings = batch.settings["multiplexed"]
-    copies = 2 if settings["output"] == "both" else 1
-    return math.ceil(small + copies * _image_mb(known, settings["dtype"]))
+    settings = batch.settings.multiplexed
+    copies = 2 if settings.output == "both" else 1
+    return math.ceil(small + copies * _image_mb(known, settings.dtype))
 
 
 def _image_mb(known: KnownSlide, dtype: str) -> float:
@@ -94,7 +92,7 @@ _COMPUTING = 2.0
 
 def mem_mb(batch: Batch, rule: str, wildcards: Wildcards, threads: int) -> int:
     """Return the predicted peak of a job, MB, within the budget."""
-    return demand_of(batch, rule, wildcards).peak_mb(batch.settings["memory_per_job"], threads)
+    return demand_of(batch, rule, wildcards).peak_mb(batch.settings.memory_per_job, threads)
 
 
 def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
@@ -194,12 +192,12 @@ def _of_stage(batch: Batch, stage: str, wildcards: Wildcards) -> Demand:
     key = wildcards["sample"], wildcards["dye"]
     headers = batch.headers[key]
     if stage == "register":
-        settings = batch.variant_settings(wildcards)["register"]
+        settings = batch.variant_settings(wildcards).register
         return memory_model.register(
             tuple(h.shape for h in headers),
-            settings["coarse_px"],
-            settings["block_px"],
-            field=settings["field"] == "auto",
+            settings.coarse_px,
+            settings.block_px,
+            field=settings.field == "auto",
         )
     layout = batch.layout(wildcards, "derived")
     if stage == "align":
