@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.demand import Demand
+from unglow.io.tiff.codecs import is_slow
 from unglow.jobs.memory_limit import BASE, BY_HEADER, SLACK, small
 from unglow.multiplexed.sample import Sample
 from unglow.workflow import memory_model, slide_memory
@@ -82,10 +83,8 @@ def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
 _SHORT_MIN = 5
 # Time limits are so many times what one thread of an idle 2-core machine needs, and two minutes.
 _GENEROUS = 100
-# What decoding a sample takes, in the time that a px takes until it is stored; and of slow codecs,
-# by parts of their names.
+# Time to decode a sample, in the time that a px takes until it is stored; and with slow codecs.
 _DECODING, _SLOW_DECODING = 0.1, 3.5
-_SLOW_CODECS = ("2000", "JPEGXL", "JPEGXR", "LZMA")
 # Exporting a difference that is not written takes as long as so many that are.
 _COMPUTING = 2.0
 
@@ -152,8 +151,8 @@ def _mpx_of_image(batch: Batch, wildcards: Wildcards) -> float:
     header = batch.header(wildcards)
     mpx = header.shape[0] * header.shape[1] / 1e6
     samples = 1 if header.separate else len(header.channels)
-    slow = any(name in header.compression for name in _SLOW_CODECS)
-    return mpx * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
+    decoding = _SLOW_DECODING if is_slow(header.compression) else _DECODING
+    return mpx * (1 + samples * decoding)
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards) -> AnyDemand:
