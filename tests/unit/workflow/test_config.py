@@ -16,8 +16,6 @@ from jsonschema import Draft202012Validator
 
 from unglow.core.errors import ConfigError
 from unglow.core.settings import check, schema_of, to_json
-from unglow.photometry.gain.scale import METHODS
-from unglow.reporting.figures.style import METHOD
 from unglow.workflow import config
 from unglow.workflow.settings import Settings
 from unglow.workflow.variants import with_overrides
@@ -207,10 +205,6 @@ def test_values_are_accepted_exactly_where_the_schema_accepts_them(project):
             check(value, rule, name)
         seen.add(wanted)
     assert seen == {True, False}
-
-
-def test_each_scale_method_has_a_colour():
-    assert set(METHOD) == {*METHODS}
 
 
 @pytest.mark.parametrize(

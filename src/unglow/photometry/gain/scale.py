@@ -58,10 +58,12 @@ _SHAPE = {
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What sets a scale method apart.
+    """Properties of a scale method.
 
     Attributes
     ----------
+    colour
+        Its colour in figures.
     finds_offset
         Whether it estimates an offset of the images; all others take it as 0.
     is_given
@@ -70,6 +72,7 @@ class Method:
         Those of `ScaleSettings` that its gain and offset follow from.
     """
 
+    colour: str
     finds_offset: bool = False
     is_given: bool = False
     settings: tuple[str, ...] = ()
@@ -81,13 +84,14 @@ class Method:
 
 
 METHODS = {
-    "linear": Method(finds_offset=True, settings=("gain_map",)),
-    "moffat": Method(),
-    "percentile": Method(settings=("percentile",)),
-    "manual": Method(is_given=True, settings=("manual",)),
-    "exposure": Method(is_given=True),
+    # those that users of exo2micro know keep the colours that they have there
+    "linear": Method("#0072B2", finds_offset=True, settings=("gain_map",)),
+    "moffat": Method("#1fa03c"),
+    "percentile": Method("#ff8c00", settings=("percentile",)),
+    "manual": Method("#e83e8c", is_given=True, settings=("manual",)),
+    "exposure": Method("#6f42c1", is_given=True),
 }
-"""The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
+"""All scale methods; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
 
 @dataclass(frozen=True, slots=True)
