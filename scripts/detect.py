@@ -5,7 +5,6 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.core.settings import from_json
     from unglow.detection.false_discovery import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.io.search_counts import SearchCounts
@@ -19,7 +18,7 @@ with Job.of(snakemake) as job:
     counts = tuple(SearchCounts.load(Path(path)) for path in snakemake.input.controls)
     rows = detect(
         inputs,
-        from_json(DetectSettings, snakemake.params.settings),
+        DetectSettings.of(snakemake.params.settings),
         job.targets,
         version=snakemake.params.version,
         controls=Controls(tuple(snakemake.params.controls), counts) if counts else None,

@@ -1,13 +1,11 @@
 """Adapter: estimate gain and offset by every method that is on."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow import transform
-    from unglow.core.settings import from_json
     from unglow.io.zarr import open_store
     from unglow.photometry import gain_map
     from unglow.photometry.cell_moments import CellMoments
@@ -23,7 +21,7 @@ with Job.of(snakemake) as job:
     plan = Path(snakemake.input.post).parent.with_name("plan.json")
     light = snakemake.params.settings.get("light", "auto")
     methods = {k: v for k, v in snakemake.params.settings.items() if k != "light"}
-    settings = replace(from_json(ScaleSettings, methods), bright_field=roles_of(plan, light))
+    settings = ScaleSettings(**methods, bright_field=roles_of(plan, light))
     if registered.failed:
         scale = Scale.failed(" ".join(registered.reasons), settings)
     else:

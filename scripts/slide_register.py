@@ -5,7 +5,6 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.core.settings import from_json
     from unglow.registration.block_table import write_blocks
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import displacement
@@ -15,7 +14,7 @@ with Job.of(snakemake) as job:
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
-    settings = from_json(RegisterSettings, snakemake.params.settings)
+    settings = RegisterSettings(**snakemake.params.settings)
     move = tuple(map(int, snakemake.wildcards.cycle.split("-")))
     workers = job.workers(slide_memory.register(known, settings))
     found = register_move(known, move, settings, workers=workers)

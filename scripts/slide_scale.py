@@ -3,7 +3,6 @@
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.core.settings import from_json
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.workflow import slide_memory
     from unglow.workflow.slides import KnownSlide
@@ -15,7 +14,7 @@ with Job.of(snakemake) as job:
     measure(
         known,
         known.read_maps(snakemake.input.transforms),
-        from_json(ScaleSettings, snakemake.params.settings),
+        ScaleSettings(**snakemake.params.settings),
         job.targets,
         suspect_px=snakemake.params.suspect_px,
         workers=job.workers(slide_memory.measure(known, at_a_time)),

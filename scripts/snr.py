@@ -5,7 +5,6 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.core.settings import from_json
     from unglow.detection.settings import DetectSettings
     from unglow.io.zarr import plan_layout
     from unglow.workflow import memory_model
@@ -17,7 +16,7 @@ with Job.of(snakemake) as job:
     layout = plan_layout(inputs.post.shape, "float32")
     write_snr(
         inputs,
-        from_json(DetectSettings, snakemake.params.settings),
+        DetectSettings.of(snakemake.params.settings),
         layout,
         Path(snakemake.output.snr).parent,
         version=snakemake.params.version,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unglow.core.settings import Checked, key
+from unglow.core.settings import Checked, from_json, key
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
 _SIGMAS = 3.0
@@ -71,6 +73,11 @@ class DetectSettings(Checked):
         minimum=0,
         maximum=1,
     )
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> DetectSettings:
+        """Return the settings of a config section; `ConfigError` for a key that is not known."""
+        return from_json(cls, section)
 
     @property
     def sigma(self) -> float:

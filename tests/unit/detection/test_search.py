@@ -12,7 +12,6 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import ConfigError
-from unglow.core.settings import from_json
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.background import background_of
 from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
@@ -430,4 +429,4 @@ def test_flags_are_words():
 )
 def test_settings_are_checked(section, said):
     with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
-        from_json(DetectSettings, section)
+        DetectSettings.of(section)
