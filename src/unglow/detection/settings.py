@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _SIGMAS = 3.0
-"""The filter is cut at so many standard deviations: 0.3 % of a Gaussian lie beyond."""
+"""Standard deviations at which the filter is cut: 0.3 % of a Gaussian is beyond."""
 _FWHM = math.sqrt(8 * math.log(2))
 """Full width at half maximum of a Gaussian, in standard deviations."""
 

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 CONFIG = Path("config") / "config.yaml"
 """Where the workflow looks for it, in the directory in which it runs."""
 SOURCE = "register.from"
-"""The key of these sections that says which pairs depend on which, and cannot be swept."""
+"""It says which pairs depend on which, and cannot be swept."""
 _OF_SLIDES = "register.on"
-"""The one that is of slides alone, which are not swept either."""
+"""It concerns slides alone, which are not swept either."""
 MOST_VARIANTS = 10_000
-"""Of a pair in a sweep: parsing takes some seconds for so many."""
+"""Most variants of a pair in a sweep: parsing takes some seconds then."""
 
 RETIRED = frozenset({"bands"})
 """Keys of earlier versions that no longer change anything; they are accepted with a note."""
@@ -47,7 +47,7 @@ _NAME_BYTES, _PATH_BYTES = 255, 3000
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 _MOST_BYTES = 1_000_000
-"""Of a configuration file."""
+"""Largest configuration file, bytes."""
 
 
 def load(config: Mapping[str, Any]) -> Settings:
@@ -62,8 +62,8 @@ def load(config: Mapping[str, Any]) -> Settings:
     plain: dict[str, Any] = _complete(copy.deepcopy(given), rules)
     _refuse_unknown(plain, rules, "")
     sweepable = _sweepable(plain["sweep"], rules)
-    check(plain, rules, "")
     _refuse_endless(plain, "")
+    check(plain, rules, "")
     # params keep the order of keys that they always had: another one would rerun finished jobs
     order = {name: tuple(value) for name, value in plain.items() if isinstance(value, dict)}
     settings = replace(from_json(Settings, plain), order=order)

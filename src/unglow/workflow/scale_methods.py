@@ -38,7 +38,7 @@ def scale_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]
 
 
 def main_method(batch: Batch, wildcards: Mapping[str, str]) -> str:
-    """Return the method that stands for a pair, and whose difference is written."""
+    """Return the main method of a pair, whose difference is always written."""
     default = batch.variant_settings(wildcards).scale.default
     return str(default or scale_methods(batch, wildcards)[0])
 
@@ -52,9 +52,9 @@ def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ..
 
 
 def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
-    """Return the methods that the job of a difference counts beside the one it writes.
+    """Return the methods that the job of a difference counts in addition to the one it writes.
 
-    That of the main method counts all others, so that one file tells of all of them.
+    That of the main method counts all others, so that one file has the counts of all.
     """
     main = main_method(batch, wildcards)
     methods = scale_methods(batch, wildcards) if wildcards["method"] == main else ()

@@ -112,13 +112,13 @@ _START_2000 = b"\xff\x4f\xff\x51"
 
 
 def check_jpeg(data: bytes, unit: tuple[int, int]) -> None:
-    """Check that a JPEG stream begins, ends and has the size that its segment may have.
+    """Check that a JPEG stream is complete and has the size that its segment may have.
 
     libjpeg fills the rest of a stream that ends early with grey, and allocates what a frame header
     asks for; neither is an error to it. ``unit`` is (rows, cols) of a tile or strip.
     """
     if not data.startswith(b"\xff\xd8"):
-        raise ValueError("no JPEG stream begins there")
+        raise ValueError("no JPEG stream starts there")
     if data.rfind(b"\xff\xd9", -256) < 0 and data.rstrip(b"\0")[-2:] != b"\xff\xd9":
         raise ValueError("its JPEG stream ends early")
     at = 2
@@ -151,7 +151,7 @@ def check_jpeg2000(data: bytes, unit: tuple[int, int]) -> None:
     """
     at = data.find(_START_2000)
     if at < 0 or at + 24 > len(data):
-        raise ValueError("no JPEG 2000 stream begins there")
+        raise ValueError("no JPEG 2000 stream starts there")
     right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
     rows, cols = bottom - top, right - left
     if rows > unit[0] + _SLACK_PX or cols > unit[1] + _SLACK_PX:

@@ -1,4 +1,4 @@
-"""Memory that decoding takes beside its result, from the header alone."""
+"""Memory that decoding takes in addition to its result, from the header alone."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def decode_bytes(
     raw: bool,
     window: int | None,
 ) -> int:
-    """Bytes that a read of one stored part needs beside its result.
+    """Bytes that a read of one stored part needs in addition to its result.
 
     Parameters
     ----------

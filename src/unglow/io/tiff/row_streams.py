@@ -29,7 +29,7 @@ USUAL_WINDOW = 1 << 23
 
 
 def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None:
-    """Return how far back a decoder has to look if strips are large and need not be decoded whole.
+    """Return how far back decoders look in strips that are large and can be decoded in pieces.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
 
     Returns
     -------
-    Bytes that a decoder keeps, the largest of all strips; None if strips are decoded whole: they
+    Bytes that a decoder keeps, the largest of all strips; None if strips are decoded at once: they
     are tiles, small, or in a codec that gives nothing before it has everything.
     """
     window = 0
@@ -131,7 +131,7 @@ class RowStream:
             if starved and not more:
                 raise ValueError("the compressed data ends early")
             out += more
-        # Most codecs stop where they are told, so that nothing is left over.
+        # Most codecs stop at the size that is asked for, so that nothing is left.
         self._pending = out[wanted:]
         del out[wanted:]
         self.row += rows

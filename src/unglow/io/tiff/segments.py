@@ -69,7 +69,7 @@ class Geometry:
         return rest // self.across * self.unit[0], rest % self.across * self.unit[1]
 
     def rows_of(self, index: int) -> int:
-        """Rows that a segment stores: a tile is whole, the last strip may be lower."""
+        """Rows that a segment stores: tiles are complete, the last strip may be lower."""
         return (
             self.unit[0] if self.tiled else min(self.unit[0], self.shape[0] - self.place(index)[0])
         )
@@ -118,13 +118,13 @@ class StoredPage:
 
 
 def is_raw(page: tifffile.TiffPage, geometry: Geometry) -> bool:
-    """Whether rows can be read on their own: strips without a codec, samples of whole bytes."""
+    """Whether rows can be read on their own: strips without a codec, samples of full bytes."""
     plain = page.compression == NONE and page.predictor in (1, 2, 3)
     return plain and not geometry.tiled and whole_bytes(page)
 
 
 def whole_bytes(page: tifffile.TiffPage) -> bool:
-    """Whether samples are whole bytes, which need no unpacking."""
+    """Whether samples take full bytes, which need no unpacking."""
     return page.bitspersample in (8, 16, 32, 64)
 
 

@@ -36,7 +36,7 @@ def zstd_window(head: bytes, _fillorder: int = 1) -> int | None:
 
     Returns
     -------
-    None if no frame begins there, or its header is cut short.
+    None if no frame starts there, or its header is cut short.
 
     References
     ----------
@@ -67,7 +67,7 @@ def lzma_window(head: bytes, _fillorder: int = 1) -> int | None:
 
     Returns
     -------
-    None if no such stream begins there, or its block header is not understood.
+    None if no such stream starts there, or its block header is not understood.
 
     References
     ----------
@@ -100,7 +100,7 @@ def lzw_window(head: bytes, fillorder: int) -> int | None:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of 7 bits per byte, and where the next one begins."""
+    """Return a number of 7 bits per byte, and where the next one starts."""
     value = shift = 0
     while True:
         value |= (data[at] & 0x7F) << shift
