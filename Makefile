@@ -14,7 +14,7 @@ LOOPS := hatch_build.py $(wildcard src/unglow/core/kernels/*.[ch] src/unglow/cor
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast oldest mutants lint format docs bench wheels clean
+.PHONY: help demo test test-fast oldest mutants lint settings format docs bench wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -61,6 +61,10 @@ lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check $(SMK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/lint.sh
+	$(BIN)/python config/write.py --check
+
+settings: $(VENV)/installed-run  ## write schema, config.yaml and table of keys from the settings
+	$(BIN)/python config/write.py
 
 format: $(VENV)/installed-lint  ## rewrite sources in the project's style
 	$(BIN)/ruff check --fix .

@@ -32,7 +32,7 @@ include: "rules/handlers.smk"
 
 
 pathvars:
-    results=batch.settings["results"],
+    results=batch.settings.results,
     benchmarks="<results>/benchmarks",
     telemetry="<results>/telemetry",
 
@@ -55,7 +55,7 @@ wildcard_constraints:
 report: "report/workflow.rst"
 
 
-container: batch.settings["container"]
+container: batch.settings.container
 
 
 rule all:

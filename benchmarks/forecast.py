@@ -133,7 +133,7 @@ def forecast_of(done: Done, others: list[EarlierRun]) -> Forecast:
     batch = Batch.load({}, done.directory)
     jobs = pending_jobs(batch, done.directory / "results")
     capacity = capacity_for(jobs, done.planned.cores, memory_limit_mb(0.6))
-    budget = batch.settings["memory_per_job"]
+    budget = batch.settings.memory_per_job
     found = forecast(jobs, capacity, budget, Throughput(others), len(batch.pairs))
     if found is None:
         raise SystemExit(f"nothing is left to do in {done.directory}")

@@ -63,7 +63,7 @@ except UnglowError as error:
     end_run(str(error))
 
 if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
-    image = batch.settings["container"]
+    image = batch.settings.container
     if image is None or not ("://" in image or Path(image).exists()):
         end_run(
             f"{'no image is named' if image is None else f'there is no image {image}'} for jobs to "
@@ -75,7 +75,7 @@ if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
 def without_oversized(batch):
     """The batch without what cannot fit by itself, where all of it is to be computed."""
     options = command_line()
-    if options is None or only_looks(options) or batch.settings["force_run"]:
+    if options is None or only_looks(options) or batch.settings.force_run:
         return batch
     partly = options.targets or options.until or options.omit_from or options.batch
     if partly or options.allowed_rules or workflow.modifier.parent_modifier is not None:
@@ -83,7 +83,7 @@ def without_oversized(batch):
     local = options.executor in ("local", "dryrun", "touch")
     return skip_oversized(
         batch,
-        Path(batch.settings["results"]),
+        Path(batch.settings.results),
         limit_of(workflow, "mem_mb"),
         memory_available_mb() if local else None,
     )
@@ -99,7 +99,7 @@ if workflow.is_main_process:
         logger.warning(printable(f"skipped: {problem.message}"))
     for sentence in (*job_params.idle_controls(batch), *batch.notes):
         logger.warning(printable(sentence))
-    writable = existing(Path(batch.settings["results"]))
+    writable = existing(Path(batch.settings.results))
     if not os.access(writable, os.W_OK | os.X_OK):
         logger.warning(
             f"{writable} cannot be written, so nothing new can be computed: mend its permissions or "

@@ -88,7 +88,7 @@ def finish_run(outcome):
     rows, text = refresh_summary()
     verdict = workflow.modifier.modify_rulename("verdict")
     judged = outcome == "ok" and has_done(workflow, verdict)
-    refused = judged and has_failures(rows) and not batch.settings["allow_failed"]
+    refused = judged and has_failures(rows) and not batch.settings.allow_failed
     ends_well = outcome == "ok" and not refused
     if ends_well:
         logger.info(text, extra={"pairs": rows})

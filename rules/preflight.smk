@@ -71,7 +71,7 @@ def forecast_of(jobs, capacity, executor):
     )
 
     throughput = Throughput(read_runs(file_of_machine(executor)))
-    budget = batch.settings["memory_per_job"]
+    budget = batch.settings.memory_per_job
     return forecast(jobs, capacity, budget, throughput, len(batch.keys))
 
 
@@ -100,7 +100,7 @@ def preflight():
         if limit is not None and limit < 1:
             end_run(f"{option} is {limit}, but has to be at least 1.")
     capacity = capacity_for(jobs, *limits, local=local)
-    result = check(jobs, capacity, batch.settings["memory_per_job"])
+    result = check(jobs, capacity, batch.settings.memory_per_job)
     expected = forecast_of(jobs, capacity, None if local else options.executor)
     dry = workflow.output_settings.dryrun
     lines = messages(
@@ -118,8 +118,8 @@ def preflight():
 def is_forced():
     """Whether the configuration turns refusals into warnings."""
     # A module does not see --config, which is how the suggestion is made.
-    asked = (batch.settings, workflow.config_settings.config)
-    return any(str(s.get(FORCE, False)).lower() == "true" for s in asked)
+    asked = workflow.config_settings.config.get(FORCE, False)
+    return batch.settings.force_run or str(asked).lower() == "true"
 
 
 def takes(expected, partly):

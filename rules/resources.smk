@@ -95,12 +95,12 @@ def runtime(rule):
 def runtime_beside(rule):
     """The time limit of a job that runs beside Snakemake itself, minutes."""
     expected = job_resources.runtime_min(batch, rule, {})
-    return batch.settings["timeout_per_job"] or expected
+    return batch.settings.timeout_per_job or expected
 
 
 def time_limit(expected, wildcards, attempt, rulename):
     """The time limit of an attempt, minutes; a batch system gives more if the last was late."""
-    limit = batch.settings["timeout_per_job"] or expected
+    limit = batch.settings.timeout_per_job or expected
     if not launcher_mb():
         return limit
     if attempt > 1:

@@ -58,7 +58,7 @@ rule slide_scale:
         version=2,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
-        suspect_px=batch.settings["register"]["suspect_px"],
+        suspect_px=batch.settings.register.suspect_px,
     script:
         "../scripts/slide_scale.py"
 
@@ -91,8 +91,8 @@ rule slide_subtract:
         version=1,
         slide=of_batch(job_params.slide_record),
         own_cells=of_batch(job_params.slide_own_cells),
-        dtype=batch.settings["multiplexed"]["dtype"],
-        rounding=batch.settings["multiplexed"]["rounding"],
+        dtype=batch.settings.multiplexed.dtype,
+        rounding=batch.settings.multiplexed.rounding,
     script:
         "../scripts/slide_subtract.py"
 

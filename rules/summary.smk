@@ -88,6 +88,6 @@ rule verdict:
         **resources("verdict", beside=True),
     params:
         memory=memory("verdict"),
-        allow_failed=batch.settings["allow_failed"],
+        allow_failed=batch.settings.allow_failed,
     script:
         "../scripts/verdict.py"

@@ -2,6 +2,7 @@
 
 import shlex
 
+from unglow.core.settings import to_json
 from unglow.jobs.outcomes import COMMAND
 from unglow.jobs.outside.recorder import OutsideRecorder
 from unglow.jobs.parent_process import announce
@@ -57,7 +58,7 @@ def head_of_run(results):
     expected = None if run_forecast is None else run_forecast.record()
     return {
         **describe_run(workflow, results),
-        "config": dict(batch.settings),
+        "config": to_json(batch.settings),
         "pairs": [list(key) for key in chosen],
         "groups": [dict(pair.groups) for pair in chosen.values()],
         **({"slides": slides} if slides else {}),
@@ -88,10 +89,10 @@ def show_run():
 
 def profile_jobs():
     """Tell the jobs, which inherit it, whose stacks are wanted."""
-    rules = batch.settings["profile"]
+    rules = batch.settings.profile
     if rules:
         os.environ[stack_sampler.VARIABLE] = "all" if rules is True else ",".join(rules)
-        os.environ[stack_sampler.INTERVAL] = str(batch.settings["profile_interval_ms"])
+        os.environ[stack_sampler.INTERVAL] = str(batch.settings.profile_interval_ms)
 
 
 def conclude_run(outcome):

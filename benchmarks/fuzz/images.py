@@ -27,6 +27,7 @@ from unglow.jobs.memory_limit import lift_limit, set_limit
 from unglow.memory import stages
 from unglow.workflow.header_cache import HeaderCache, headers_of, layouts
 from unglow.workflow.samples import Pair
+from unglow.workflow.settings import PlaneSettings, Settings
 from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.ingest import signal as signal_of
 from unglow.workflow.stages.plan import Plan, make_plan
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 # A job that declares more than this is refused before it starts, on a machine of 8 GB, MB.
 MOST_MB = 8000.0
 _BUDGET_MB, _THREADS = 2000, 1
-_SETTINGS = {"series": None, "plane": {"z": 0, "t": 0}, "channel": "auto"}
+_SETTINGS = Settings(plane=PlaneSettings(z=0, t=0))
 
 
 def read_image(path: Path, room: Path, pixels: Path | None, other: Reader) -> Outcome:

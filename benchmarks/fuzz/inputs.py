@@ -17,7 +17,7 @@ from fuzz.trial import ESCAPED, OTHER, OVER, PARSING_MB, REFUSED, SAME, Outcome,
 from unglow.core.errors import UnglowError
 from unglow.transform import Transform
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.config import CONFIG, read_stored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,7 +124,7 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG
     os.chdir(base)
     before = peak_mb()
     try:
-        batch = Batch.load(read_config(base / CONFIG), base)
+        batch = Batch.load(read_stored(base / CONFIG), base)
         said = [problem.message for problem in batch.problems]
     except UnglowError as error:
         said = str(error).splitlines()

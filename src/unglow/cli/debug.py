@@ -13,7 +13,7 @@ from unglow.core.terminal import warn
 from unglow.jobs.debugging import VARIABLE
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.planned_jobs import PlannedJob, jobs_of, jobs_of_run
 from unglow.workflow.stage_table import STAGES
 
@@ -42,12 +42,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Become the Snakemake that runs the job."""
-    settings = read_config(CONFIG)
-    job = job_named(Batch.load(settings), arguments.rule, arguments.pair, arguments.wildcards)
+    batch = Batch.load(read_stored(CONFIG))
+    job = job_named(batch, arguments.rule, arguments.pair, arguments.wildcards)
     if not sys.stdin.isatty():
         warn("unglow debug: standard input is no terminal; commands of pdb are read from it.")
     os.environ[VARIABLE] = "1"
-    target = job.files[0].replace("<results>", str(settings["results"]), 1)
+    target = job.files[0].replace("<results>", batch.settings.results, 1)
     only = ("--allowed-rules", job.rule, "--force", "--retries", "0")
     pairs = (ONLY, arguments.pair) if arguments.pair else ()
     words = [*only, *pairs, "--quiet", "rules", "progress", "--", target]

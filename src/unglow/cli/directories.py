@@ -105,7 +105,7 @@ def results_of(directory: Path) -> Path:
     foreign = directory / FOREIGN
     if (foreign / TELEMETRY).is_dir() and not (configured_results(directory) / TELEMETRY).is_dir():
         return _readable(foreign)
-    configured = directory / str(read_config(directory / CONFIG)["results"])
+    configured = directory / read_config(directory / CONFIG).results
     for place in (configured, configured / TELEMETRY):
         if place.exists() and not place.is_dir():
             raise InputError(f"{place} is a file, but has to be a directory: move it away.")
@@ -121,7 +121,7 @@ def results_of(directory: Path) -> Path:
 def configured_results(directory: Path) -> Path:
     """Return the results directory of a working directory, the default if settings are faulty."""
     try:
-        return directory / str(read_config(directory / CONFIG)["results"])
+        return directory / read_config(directory / CONFIG).results
     except ConfigError:  # perhaps what is looked for
         return directory / "results"
 

@@ -14,11 +14,12 @@ from unglow.cli.inventory import inventory
 from unglow.cli.survey import SHEET, text
 from unglow.core.errors import ConfigError
 from unglow.core.files import write_text
+from unglow.core.settings import schema_of, types_of
 from unglow.core.terminal import say
 from unglow.workflow import config as configuration
 from unglow.workflow.config import CONFIG
 from unglow.workflow.samples import discover, sheet_text
-from unglow.workflow.schema import schema
+from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +86,7 @@ def config_text(raw: str) -> str:
         The directory of raw images, as the working directory sees it.
     """
     lines = ["# What unglow computes; every key may be left out. Written by `unglow init`.", ""]
-    _write(schema("config"), 0, {"raw": raw}, lines)
+    _write(schema_of(Settings), 0, {"raw": raw}, lines)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -95,8 +96,8 @@ def _write(rule: Mapping[str, Any], depth: int, given: Mapping[str, Any], lines:
     for key, inner in rule["properties"].items():
         if depth == 0 and key in _LEFT_OUT:
             continue
-        about = " ".join(str(inner.get("description", "")).split())
-        if "enum" in inner and "string" in inner.get("type", ()):
+        about = str(inner["description"])
+        if "enum" in inner and "string" in types_of(inner):
             about += f" One of: {', '.join(value for value in inner['enum'] if value)}."
         lines += textwrap.wrap(
             about, _WIDTH, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
@@ -105,7 +106,7 @@ def _write(rule: Mapping[str, Any], depth: int, given: Mapping[str, Any], lines:
             lines.append(f"{indent}{key}:")
             _write(inner, depth + 1, {}, lines)
         else:
-            value = given.get(key, inner.get("default"))
+            value = given.get(key, inner["default"])
             lines.append(f"{indent}{key}: {_inline(value)}")
         if depth == 0:
             lines.append("")

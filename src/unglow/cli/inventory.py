@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unglow.workflow.channels import ChannelChoice
     from unglow.workflow.marker_pairs import MarkerPairs
     from unglow.workflow.samples import Discovery, Pair
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
     from unglow.workflow.slides import KnownSlide
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
              "paths": [str(pair.post), str(pair.pre)], "skipped": message == skipped}
             for message in (*filter(None, [skipped]), *failures)
         ]  # fmt: skip
-    _, unusable = map_sources(usable, shapes, settings["register"]["from"])
+    _, unusable = map_sources(usable, shapes, settings.register.from_)
     problems += [_problem(asdict(problem)) for problem in unusable]
     slides, left_out = known_slides(discovery.slides, settings, cache)
     searched = marker_pairs(slides, settings, discovery)
@@ -119,8 +119,8 @@ def _look(
     skipped, failures = "", []
     files = []
     headers = {}
-    series = pair.series if pair.series is not None else settings["series"]
-    plane = settings["plane"]
+    series = pair.series if pair.series is not None else settings.series
+    plane = settings.plane
     try:
         check_help(pair, headers_of(pair, settings, cache))
     except InputError as error:
@@ -128,7 +128,7 @@ def _look(
     for role in ROLES:
         path = pair.post if role == "post" else pair.pre
         try:
-            headers[role] = cache.read(path, series=series, z=plane["z"], t=plane["t"])
+            headers[role] = cache.read(path, series=series, z=plane.z, t=plane.t)
         except InputError:  # named above
             continue
         try:
@@ -139,7 +139,7 @@ def _look(
             continue
         failures += headers[role].problems
         files.append(_file(pair, role, headers[role], figures))
-    channel = pair.channel if isinstance(pair.channel, str) else str(settings["channel"])
+    channel = pair.channel if isinstance(pair.channel, str) else str(settings.channel)
     record: dict[str, Any] = {
         "sample": pair.sample,
         "dye": pair.dye,
@@ -169,7 +169,7 @@ def _look(
                 looked,
                 headers.values(),
                 choice.indices,
-                partial(_bright_field, headers, choice, str(settings["light"])),
+                partial(_bright_field, headers, choice, str(settings.light)),
             )
             for file in files:
                 file["notes"] += [BRIGHT_FIELD] if file["role"] in bright else []
@@ -191,7 +191,7 @@ def _once(
 
 def _check_memory(header: TiffHeader, settings: Settings) -> None:
     """Raise `InputError` for an image of which decoding takes more memory than a job may."""
-    needed, allowed = header.decode_bytes / 1e6, settings["memory_per_job"]
+    needed, allowed = header.decode_bytes / 1e6, settings.memory_per_job
     if needed > allowed:
         sentence = remedy(header) or f"'{header.path}' takes {needed:.0f} MB to decode"
         raise InputError(f"{sentence}, or raise memory_per_job (now {allowed} MB).")

@@ -17,7 +17,7 @@ from unglow.core.rounding import gigabytes
 from unglow.core.terminal import say
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.forecast import (
     Throughput,
     file_of_machine,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from unglow.workflow.preflight.check import PreflightResult
     from unglow.workflow.preflight.other_settings import RunSettings
     from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
-    from unglow.workflow.schema import Settings
 
 SCHEMA = 1
 """Raised when a key of ``--json`` changes its meaning or goes away."""
@@ -96,7 +95,7 @@ class _Checked:
 
     @property
     def refused(self) -> bool:
-        return self.result.level == Level.REFUSED and not self.batch.settings["force_run"]
+        return self.result.level == Level.REFUSED and not self.batch.settings.force_run
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -112,15 +111,15 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> _Checked:
     directory = arguments.directory
     cores, limit = _cores(arguments.cores), _limit(arguments.resources)
-    given = read_config(directory / CONFIG)
+    given = read_stored(directory / CONFIG)
     _update(given, _parsed(arguments.config))
-    given["only"] = arguments.only or given["only"]
+    given["only"] = arguments.only or given.get("only")
     batch = Batch.load(given, directory)
-    results = directory / batch.settings["results"]
-    if not batch.settings["force_run"]:
+    results = directory / batch.settings.results
+    if not batch.settings.force_run:
         batch = skip_oversized(batch, results, limit, memory_available_mb())
     jobs = pending_jobs(batch, results)
-    capacity, budget = capacity_for(jobs, cores, limit), batch.settings["memory_per_job"]
+    capacity, budget = capacity_for(jobs, cores, limit), batch.settings.memory_per_job
     known = Throughput(read_runs(file_of_machine()))
     what = jobs, capacity, budget, known, len(batch.keys)
     others = compare_settings(*what) if arguments.settings or arguments.json else []
@@ -169,7 +168,7 @@ def _as_json(checked: _Checked) -> dict[str, Any]:
         "cores": capacity.cores,
         "limit_mb": capacity.limit_mb,
         "available_mb": capacity.available_mb,
-        "memory_per_job": checked.batch.settings["memory_per_job"],
+        "memory_per_job": checked.batch.settings.memory_per_job,
         "findings": [asdict(f) | {"level": f.level.name.lower()} for f in result.findings],
         "suggestions": [{"text": s.text, "options": dict(s.options)} for s in result.suggestions],
         "expected": None if checked.expected is None else checked.expected.record(),
@@ -212,7 +211,7 @@ def _parsed(values: Sequence[str]) -> dict[str, Any]:
     return parsed
 
 
-def _update(settings: Settings, given: dict[str, Any]) -> None:
+def _update(settings: dict[str, Any], given: dict[str, Any]) -> None:
     """Put settings in, section by section."""
     for key, value in given.items():
         if isinstance(value, dict) and isinstance(settings.get(key), dict):

@@ -197,7 +197,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the table; return 1 if a pair failed, is incomplete or was left out."""
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
-    from unglow.workflow.config import CONFIG, read_config  # noqa: PLC0415
+    from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     history = History.read(results)
@@ -206,7 +206,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _show_rules(results, history, as_json=arguments.json)
     recorded = last.run.fields if last is not None else {}
     work = Path(str(recorded.get("directory") or results.absolute().parent))
-    settings = dict(recorded.get("config") or read_config(work / CONFIG)) | {"only": None}
+    settings = dict(recorded.get("config") or read_stored(work / CONFIG)) | {"only": None}
     statuses = pair_statuses(Batch.load(settings, work), results, history)
     code = int(any(pair.status not in _WELL for pair in statuses))
     then = what_next(history, named(arguments.directory, "."), named(results))

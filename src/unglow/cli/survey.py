@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     import argparse
 
     from unglow.workflow.samples import Discovery
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 # Characters of a line.
 WIDTH = 100
@@ -43,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the survey; return 1 if there are problems."""
     settings = read_config(CONFIG)
     if arguments.channel:
-        settings["channel"] = arguments.channel
+        settings = replace(settings, channel=arguments.channel)
     discovery = find(settings, arguments.raw, arguments.sheet)
     report = inventory(discovery, settings)
     say(json.dumps(report, indent=1) if arguments.json else text(report))
@@ -53,14 +54,14 @@ def run(arguments: argparse.Namespace) -> int:
 def find(settings: Settings, raw: Path | None, sheet: Path | None) -> Discovery:
     """Return the pairs of a directory, of a sheet, or of where the workflow would look."""
     if raw is not None:
-        return discover(raw, mapped=bool(settings["multiplexed"]["backgrounds"]))
-    if sheet is None and settings["samples"] is not None:
-        sheet = Path(settings["samples"])
+        return discover(raw, mapped=bool(settings.multiplexed.backgrounds))
+    if sheet is None and settings.samples is not None:
+        sheet = Path(settings.samples)
     if sheet is None and SHEET.exists():
         sheet = SHEET
     if sheet is not None:
         return read_sheet(sheet, base=Path())
-    return find(settings, Path(settings["raw"]), None)
+    return find(settings, Path(settings.raw), None)
 
 
 def text(report: dict[str, Any]) -> str:

@@ -20,13 +20,14 @@ from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import open_file, write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
+from unglow.core.settings import to_json
 from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History, declared_of_all, memory_of_all
 from unglow.telemetry.reading.rule_totals import by_rule
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.samples import sheet_text
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.reading.history import RunHistory
     from unglow.workflow.samples import Pair
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 
 WORTH = 0.9
@@ -245,8 +246,8 @@ def run(arguments: argparse.Namespace) -> int:
     refuse_what_snakemake_stumbles_over()
     snakefile = _snakefile(arguments.snakefile)
     directory = arguments.directory
-    settings = read_config(directory / CONFIG)
-    batch = Batch.load(settings, directory)
+    batch = Batch.load(read_stored(directory / CONFIG), directory)
+    settings = batch.settings
     pair = _chosen(batch, arguments.pair)
     copies = min(len(batch.pairs), numbers[-1])
     what = f"{copies} copies of {pair.sample} {pair.dye}" if copies > 1 else " ".join(pair.key)
@@ -340,10 +341,11 @@ def _trial(
     named = [
         replace(pair, sample=f"copy{k}", register_from=None) for k, pair in enumerate(pairs, 1)
     ]
-    own = {**settings, "samples": str(SHEET), "results": "results", "allow_failed": True}
-    own["register"] = {**settings["register"], "from": None}
-    if settings["detect"]["threshold_from"] == "control":  # there may be none among the copies
-        own["detect"] = {**settings["detect"], "threshold_from": "negative"}
+    own = to_json(settings)
+    own |= {"samples": str(SHEET), "results": "results", "allow_failed": True}
+    own["register"]["from"] = None
+    if settings.detect.threshold_from == "control":  # there may be none among the copies
+        own["detect"]["threshold_from"] = "negative"
     write_text(place / SHEET, sheet_text(named, place))
     write_text(place / CONFIG, yaml.safe_dump(own, sort_keys=False))
     words = ["-m", "snakemake", "-s", str(snakefile), "--cores", str(cores), "--nolock"]

@@ -14,7 +14,7 @@ from unglow.io.image_paths import is_ome_zarr
 from unglow.jobs.resume.identity import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.samples import ROLES
 from unglow.workflow.stages.plan import Plan, fingerprint
 from unglow.workflow.verify import Defect
@@ -42,7 +42,7 @@ def batch_of(results: Path) -> Batch:
     settings: dict[str, Any] = {**(fields.get("config") or {})}
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
-        settings = read_config(work / CONFIG)
+        settings = read_stored(work / CONFIG)
     return Batch.load(settings | {"only": None}, work)
 
 

@@ -3,85 +3,81 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unglow.core.errors import ConfigError
+from unglow.core.settings import Checked, from_json, key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-THRESHOLD_FROM = ("strictest", "negative", "control")
-SPOILT = ("auto", "never")
 _SIGMAS = 3.0
-"""The filter is cut at so many standard deviations: 0.3 % of a Gaussian lie beyond."""
+"""Standard deviations at which the filter is cut: 0.3 % of a Gaussian is beyond."""
 _FWHM = math.sqrt(8 * math.log(2))
 """Full width at half maximum of a Gaussian, in standard deviations."""
-_RANGES = {
-    "fwhm_px": (1.0, 15.0),
-    "fdr": (0.0, 1.0),
-    "min_snr": (2.5, 100.0),
-    "max_error_px": (0.0, 100.0),
-    "max_spoilt": (0.0, 1.0),
-}
 
 
 @dataclass(frozen=True, slots=True)
-class DetectSettings:
-    """What counts as a candidate.
+class DetectSettings(Checked):
+    """What counts as a candidate (config section ``detect``)."""
 
-    Attributes
-    ----------
-    fwhm_px
-        Full width at half maximum of the filter, px of post: how wide a microbe is on the image.
-    fdr
-        False-discovery rate that the threshold is chosen for, 0 to 1.
-    min_snr
-        Lowest threshold of the signal-to-noise ratio.
-    max_error_px
-        Where the map is off by more than this, nothing is looked for.
-    threshold_from
-        Which estimate of the false-discovery rate the threshold is chosen by: ``negative`` (the
-        negated difference), ``control`` (unstained controls of the dye, where there are some) or
-        ``strictest`` (both).
-    spoilt
-        ``auto`` looks for spoilt places of post and leaves them out; or ``never``.
-    max_spoilt
-        Where more than this share of the section is spoilt, the pair is `suspect`.
-    """
+    SECTION: ClassVar[str] = "detect"
 
-    fwhm_px: float = 3.0
-    fdr: float = 0.05
-    min_snr: float = 3.5
-    max_error_px: float = 3.0
-    threshold_from: str = "strictest"
-    spoilt: str = "auto"
-    max_spoilt: float = 0.2
-
-    def __post_init__(self) -> None:
-        for name, (low, high) in _RANGES.items():
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ConfigError(
-                    f"'detect.{name}' is {value:g} but has to lie between {low:g} and {high:g}."
-                )
-        for name, known in (("threshold_from", THRESHOLD_FROM), ("spoilt", SPOILT)):
-            value = getattr(self, name)
-            if value not in known:
-                raise ConfigError(f"'detect.{name}' is '{value}'; use {', '.join(known)}.")
+    fwhm_px: float = key(
+        "Width of a stained microbe on the image, px - full width at half maximum of the "
+        "search filter.",
+        default=3,
+        minimum=1,
+        maximum=15,
+    )
+    fdr: float = key(
+        "False-discovery rate that the threshold is chosen for, the share of false positives "
+        "among the candidates, estimated by the same search on the negated difference, and on"
+        " unstained control pairs where the sample sheet names some.",
+        default=0.05,
+        exclusiveMinimum=0,
+        maximum=1,
+    )
+    min_snr: float = key(
+        "Lowest signal-to-noise ratio that the threshold may have.",
+        default=3.5,
+        minimum=2.5,
+        maximum=100,
+    )
+    max_error_px: float = key(
+        "Places where the map is off by more than this, in px, are not searched.",
+        default=3,
+        exclusiveMinimum=0,
+        maximum=100,
+    )
+    threshold_from: str = key(
+        "Which estimate of the false-discovery rate has to be as low as fdr - that of the "
+        "negated difference (negative), that of unstained control pairs of the dye (control; "
+        "where there are none, the other one), or both (strictest).",
+        default="strictest",
+        enum=["strictest", "negative", "control"],
+    )
+    spoilt: str = key(
+        "Whether spoilt places of post (torn off, dirty, out of focus, bleached, moved) are "
+        "found and excluded from background, search and counts.",
+        default="auto",
+        enum=["auto", "never"],
+    )
+    max_spoilt: float = key(
+        "If more than this share of the section is spoilt, the pair is suspect.",
+        default=0.2,
+        minimum=0,
+        maximum=1,
+    )
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> DetectSettings:
-        """Return the settings of a config section; keys of no concern here are refused."""
-        known = [f.name for f in fields(cls)]
-        for key in section:
-            if key not in known:
-                raise ConfigError(f"'detect.{key}' is not known; use {', '.join(known)}.")
-        return cls(**section)
+        """Return the settings of a config section; `ConfigError` for a key that is not known."""
+        return from_json(cls, section)
 
     @property
     def sigma(self) -> float:

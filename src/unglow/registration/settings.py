@@ -3,98 +3,101 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from unglow.core.errors import ConfigError
+from unglow.core.settings import Checked, key
 
-FIELDS = ("auto", "never")
-"""Whether a displacement field may be added to the global model, and strips to the field."""
+_AUTO = ("auto", "never")
 LARGEST_SCALE = 5.0
-"""`RegisterSettings.max_scale` cannot be larger."""
+"""Upper limit of `RegisterSettings.max_scale`."""
 ORDINARY_SCALE = 1.25
 """Scales up to this are searched first, and without a level of their own."""
 MODELS = ("translation", "similarity", "affine", "homography")
 """Global models, each richer than the one before."""
 DECLARED = "none"
-"""Instead of a model: the images are said to lie on each other, and no map is searched."""
+"""Instead of a model: the images are declared to be aligned, and no map is searched."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterSettings:
-    """Settings of `unglow.registration.register.register`.
+class RegisterSettings(Checked):
+    """How pre is registered onto post (config section ``register``).
 
-    Attributes
-    ----------
-    model
-        ``translation``, ``similarity``, ``affine``, ``homography``, or ``auto``: the simplest one
-        that a richer one does not clearly beat on blocks that were kept out of the fit. ``none``:
-        the images lie on each other; nothing is searched, and what they say is measured.
-    field
-        ``auto``: add a displacement field where it beats the global model on blocks that were kept
-        out of the fit; or ``never``.
-    strips
-        ``auto``: look for the strips of a scanner, between which the field jumps; or ``never``.
-        Without a field there are none.
-    coarse_px
-        The coarse map is searched on the finest pyramid level with no more pixels than a square of
-        this side (px).
-    block_px
-        Side (px, full resolution) of the sample blocks, a power of two of at least 64; smaller
-        images take smaller blocks.
-    blocks
-        At most so many full-resolution sample blocks are measured.
-    max_scale
-        Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``. Beyond
-        `ORDINARY_SCALE` it is searched only if pixel sizes ask for it or nothing else is found.
-    mirror
-        Also look for a pre image that is mirrored (a section mounted upside down).
-    suspect_px
-        A 95th percentile of the held-out residuals above this (px) makes a pair suspect.
-    min_overlap
-        Refuse pairs with less than this share (0 to 1) of the post section inside pre.
-
-    Raises
-    ------
-    ConfigError
-        A value is out of range; the message names it.
+    ``from_`` and ``on`` are resolved before a job starts, and are no concern of
+    `unglow.registration.register.register`.
     """
 
-    model: str = "auto"
-    field: str = "auto"
-    strips: str = "auto"
-    coarse_px: int = 1024
-    block_px: int = 256
-    blocks: int = 400
-    max_scale: float = LARGEST_SCALE
-    mirror: bool = False
-    suspect_px: float = 1.0
-    min_overlap: float = 0.2
+    SECTION: ClassVar[str] = "register"
 
-    def __post_init__(self) -> None:
-        rules = (
-            (
-                "model",
-                self.model in ("auto", DECLARED, *MODELS),
-                f"one of auto, {DECLARED}, " + ", ".join(MODELS),
-            ),
-            ("field", self.field in FIELDS, "one of " + ", ".join(FIELDS)),
-            ("strips", self.strips in FIELDS, "one of " + ", ".join(FIELDS)),
-            ("coarse_px", 256 <= self.coarse_px <= 4096, "between 256 and 4096 px"),
-            (
-                "block_px",
-                64 <= self.block_px <= 1024 and self.block_px & (self.block_px - 1) == 0,
-                "64, 128, 256, 512 or 1024 px",
-            ),
-            ("blocks", 25 <= self.blocks <= 100_000, "between 25 and 100000"),
-            (
-                "max_scale",
-                1 < self.max_scale <= LARGEST_SCALE,
-                f"above 1 and at most {LARGEST_SCALE:g}",
-            ),
-            ("suspect_px", self.suspect_px > 0, "above 0 px"),
-            ("min_overlap", 0 < self.min_overlap < 1, "between 0 and 1"),
-        )
-        for name, good, wanted in rules:
-            if not good:
-                raise ConfigError(
-                    f"register: {name} is {getattr(self, name)!r}, but it must be {wanted}."
-                )
+    model: str = key(
+        "Global model of the map from post to pre; auto chooses by held-out blocks, none "
+        "declares that the images are aligned already, which is measured all the same.",
+        default="auto",
+        enum=("auto", DECLARED, *MODELS),
+    )
+    field: str = key(
+        "Whether a smooth displacement field may be added to the global model; auto adds one "
+        "where it explains held-out blocks better.",
+        default="auto",
+        enum=_AUTO,
+    )
+    strips: str = key(
+        "Whether the field may jump between the strips of a scanner, rows or columns of "
+        "either image; auto looks for strips where a global model does not fit the section.",
+        default="auto",
+        enum=_AUTO,
+    )
+    coarse_px: int = key(
+        "The coarse step works on the finest pyramid level that has no more pixels than a "
+        "square of this side, in px.",
+        default=1024,
+        minimum=256,
+        maximum=4096,
+    )
+    block_px: int = key(
+        "Side, in px at full resolution, of the blocks that are matched.",
+        default=256,
+        enum=[64, 128, 256, 512],
+    )
+    blocks: int = key(
+        "At most this many blocks are matched at full resolution.",
+        default=400,
+        minimum=25,
+        maximum=20000,
+    )
+    max_scale: float = key(
+        "Largest magnification between pre and post, either way, that is accepted. More than "
+        "1.25 is searched only if the pixel sizes in both headers ask for it or nothing else "
+        "is found.",
+        default=LARGEST_SCALE,
+        minimum=1.0,
+        maximum=LARGEST_SCALE,
+    )
+    mirror: bool = key(
+        "Also try pre mirrored.",
+        default=False,
+    )
+    suspect_px: float = key(
+        "A 95th percentile of held-out residuals above this many px makes the pair suspect.",
+        default=1.0,
+        exclusiveMinimum=0,
+    )
+    min_overlap: float = key(
+        "Share of the post section that pre has to cover.",
+        default=0.2,
+        minimum=0.01,
+        maximum=1,
+    )
+    from_: str | None = key(
+        "Dye whose map the other dyes of its sample take over, checked in their own images; "
+        "null registers each pair on its own. The sample sheet can set it per pair "
+        "(register_from).",
+        default=None,
+        minLength=1,
+    )
+    on: str | None = key(
+        "Channel that the cycles of a multiplexed slide are registered on; null takes the "
+        "stain of nuclei by its name (DAPI, Hoechst, DNA), or else the channel that shows "
+        "most.",
+        default=None,
+        minLength=1,
+    )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.archive import damaged
-from unglow.core.errors import InputError
+from unglow.core.errors import ConfigError, InputError
+from unglow.core.settings import from_json
 from unglow.detection.map_error import error_of
 from unglow.detection.settings import DetectSettings
 from unglow.io.candidates_csv import read_candidates, read_report
@@ -238,8 +239,8 @@ class Layers:
 
     def _settings(self) -> DetectSettings:
         try:
-            return DetectSettings(**(self.detection or {})["settings"])
-        except (KeyError, TypeError) as error:
+            return from_json(DetectSettings, (self.detection or {})["settings"])
+        except (KeyError, TypeError, AttributeError, ConfigError) as error:
             raise damaged(self._pair.directory / "detection.json") from error
 
     def _inputs(self) -> DetectInputs:

@@ -15,7 +15,7 @@ from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
 from unglow.workflow.batch import find_pairs
-from unglow.workflow.config import CONFIG, read_config
+from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.marker_pairs import SUFFIX
 from unglow.workflow.samples.naming import take_apart
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from unglow.jobs.resume.identity import Trace
     from unglow.workflow.samples import Pair as RawPair
+    from unglow.workflow.settings import Settings
 
 LANDMARKS, REGIONS = ".landmarks.csv", ".regions.geojson"
 """How files beside an image end."""
@@ -91,10 +92,10 @@ def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
         run = _own_run(results)
         for work, given, is_users in _works(results, run):
             settings = configuration.load(given)
-            if (work / settings["results"]).resolve() == results.resolve():
+            if (work / settings.results).resolve() == results.resolve():
                 found = _found(work, settings, (sample, dye))
-                places = _places(work, Path(settings["raw"])) if is_users else ()
-                command = _command(run, work, settings["results"])
+                places = _places(work, Path(settings.raw)) if is_users else ()
+                command = _command(run, work, settings.results)
                 return replace(found, places=places, command=command)
     except (UnglowError, OSError, ValueError) as error:  # names may be no paths at all
         return RawFiles(problem=str(error))
@@ -125,7 +126,7 @@ def _works(results: Path, run: Trace | None) -> Iterator[tuple[Path, Mapping[str
         yield Path(str(run.fields["directory"])), config, True
     beside = results.absolute().parent
     try:
-        yield beside, read_config(beside / CONFIG), _is_own(beside)
+        yield beside, read_stored(beside / CONFIG), _is_own(beside)
     except UnglowError:
         return
 
@@ -146,12 +147,12 @@ def _is_own(work: Path) -> bool:
         return False
 
 
-def _found(work: Path, settings: Mapping[str, Any], key: tuple[str, str]) -> RawFiles:
-    source, discovery = find_pairs(dict(settings), work)
+def _found(work: Path, settings: Settings, key: tuple[str, str]) -> RawFiles:
+    source, discovery = find_pairs(settings, work)
     files = RawFiles(
         sheet=source if source.is_file() else None,
         problem=f"{source} has no such pair any more.",
-        max_scale=float(settings["register"]["max_scale"]),
+        max_scale=settings.register.max_scale,
     )
     slides = {one.name for one in discovery.slides}
     pair = next((one for one in discovery.pairs if one.key == key), None)

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
-    from unglow.workflow.schema import Settings
+    from unglow.photometry.gain.scale import ScaleSettings
+    from unglow.workflow.settings import Settings
     from unglow.workflow.slides import KnownSlide
     from unglow.workflow.variants import Variant
 
@@ -103,10 +104,10 @@ class Batch:
         """
         base = directory or Path()
         settings = configuration.load(config)
-        _check_results(base / settings["results"])
+        _check_results(base / settings.results)
         _refuse_placeholder("results", settings)
         source, discovery = find_pairs(settings, base)
-        _check_apart(base / settings["results"], source, discovery)
+        _check_apart(base / settings.results, source, discovery)
         cache = HeaderCache(base / CACHE)
         pairs: dict[tuple[str, str], Pair] = {}
         headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = {}
@@ -137,20 +138,20 @@ class Batch:
         problems += [*unusable_slides, *of_markers.problems]
         notes += _large_pixels([*chain(*headers.values(), *(s.headers for s in slides.values()))])
         notes += repeated_images(pairs.values())
-        if slides and settings["sweep"]:
+        if slides and settings.sweep:
             notes.append("config key 'sweep' is of pairs: slides have no variants.")
         cache.save()
         shapes = {key: tuple(header.shape for header in headers[key]) for key in pairs}
-        maps_from, unusable = map_sources(pairs, shapes, settings["register"]["from"])
+        maps_from, unusable = map_sources(pairs, shapes, settings.register.from_)
         for problem in unusable:
             pairs.pop((str(problem.sample), str(problem.dye)))
         problems += unusable
         every, chosen = {*pairs, *((name, "") for name in slides)}, None
-        if settings["only"] is not None:
-            chosen, problems = chosen_keys(settings["only"], every, problems)
+        if settings.only is not None:
+            chosen, problems = chosen_keys(settings.only, every, problems)
         if not (every if chosen is None else chosen):
             raise InputError(_nothing_to_do(source, problems))
-        refused = refused_slides(base / settings["results"], slides)
+        refused = refused_slides(base / settings.results, slides)
         told = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
         return cls(settings, pairs, *told, chosen=chosen)
 
@@ -158,7 +159,7 @@ class Batch:
     def without_images(cls, config: Mapping[str, Any]) -> Batch:
         """Return a batch of no pairs: what is needed to list or check the rules."""
         settings = configuration.load(config)
-        return cls(settings, {}, (), {}, Path(settings["raw"]))
+        return cls(settings, {}, (), {}, Path(settings.raw))
 
     @cached_property
     def outputs(self) -> Outputs:
@@ -222,7 +223,7 @@ class Batch:
 
         Of a level that they do not name, it is that of the first variant.
         """
-        if not self.settings["sweep"]:
+        if not self.settings.sweep:
             return self.settings
         key = tuple(wildcards.get(level) for level in SECTIONS)
         if key not in self._settings:
@@ -258,14 +259,14 @@ def find_pairs(settings: Settings, base: Path) -> tuple[Path, Discovery]:
 
     Raises `ConfigError` or `InputError` where nothing can be found.
     """
-    sheet = settings["samples"]
+    sheet = settings.samples
     if sheet is not None:
         return base / sheet, read_sheet(base / sheet, base=base)
     if (base / DEFAULT_SHEET).exists():
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
     _refuse_placeholder("raw", settings)
-    mapped = bool(settings["multiplexed"]["backgrounds"])
-    return base / settings["raw"], discover(base / settings["raw"], mapped=mapped)
+    mapped = bool(settings.multiplexed.backgrounds)
+    return base / settings.raw, discover(base / settings.raw, mapped=mapped)
 
 
 def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
@@ -279,10 +280,11 @@ def _nothing_to_do(source: Path, problems: list[Problem]) -> str:
 
 def _refuse_placeholder(key: str, settings: Settings) -> None:
     """Refuse a directory whose name Snakemake would not take as it is."""
-    placeholder = placeholder_in(settings[key])
+    name = getattr(settings, key)
+    placeholder = placeholder_in(name)
     if placeholder is not None:
         raise ConfigError(
-            f"config key '{key}' is '{settings[key]}', but Snakemake would replace {placeholder} "
+            f"config key '{key}' is '{name}', but Snakemake would replace {placeholder} "
             "by something else: rename the directory, or name a link to it that is called "
             "otherwise."
         )
@@ -322,15 +324,15 @@ def _large_pixels(headers: list[TiffHeader]) -> list[str]:
     return [f"{header.path}{more}: {pixel_size_note(header)}" for header in large[:1]]
 
 
-def _scales(settings: Settings) -> list[Settings]:
+def _scales(settings: Settings) -> list[ScaleSettings]:
     """Return the section ``scale`` of every variant; what is swept together has to fit."""
     scales = []
     for variant in variants(settings, "subtraction"):
-        scale = with_overrides(settings, variant.overrides)["scale"]
-        if scale["default"] not in (*scale["methods"], "manual", None):
+        scale = with_overrides(settings, variant.overrides).scale
+        if scale.default not in (*scale.methods, "manual", None):
             raise ConfigError(
-                f"config key 'sweep' combines scale.default '{scale['default']}' with "
-                f"scale.methods {', '.join(scale['methods'])}, which do not hold it; add it to "
+                f"config key 'sweep' combines scale.default '{scale.default}' with "
+                f"scale.methods {', '.join(scale.methods)}, which do not hold it; add it to "
                 "each list or leave that default out."
             )
         scales.append(scale)
@@ -339,8 +341,8 @@ def _scales(settings: Settings) -> list[Settings]:
 
 def _idle_keys(settings: Settings) -> list[str]:
     """Return a sentence for each swept key that only a method follows from that is never on."""
-    sweep = settings["sweep"]
-    lists = [settings["scale"]["methods"], *sweep.get("scale.methods", ())]
+    sweep = settings.sweep
+    lists = [settings.scale.methods, *sweep.get("scale.methods", ())]
     used = {"manual", *(key for methods in lists for m in methods for key in METHODS[m].settings)}
     keys = dict.fromkeys(key for method in METHODS.values() for key in method.settings)
     return [
@@ -361,23 +363,23 @@ def _check_overridden(pair: Pair, settings: Settings) -> None:
     own = {"channel": pair.channel, "scale.manual": pair.manual_scale}
     columns = {"channel": "channel", "scale.manual": "manual_scale"}
     for name, value in own.items():
-        if name in settings["sweep"] and value is not None and pair.slide is not None:
+        if name in settings.sweep and value is not None and pair.slide is not None:
             raise ConfigError(
                 f"config key 'sweep.{name}' would change nothing for markers of slides "
                 "(multiplexed.candidates): leave one of them out."
             )
-        if name in settings["sweep"] and value is not None:
+        if name in settings.sweep and value is not None:
             raise ConfigError(
                 f"config key 'sweep.{name}' would change nothing for {pair.sample} {pair.dye}, "
                 f"whose {columns[name]} in the sample sheet is {value}: leave one of them out."
             )
 
 
-def _check_manual(pair: Pair, scales: list[Settings]) -> None:
+def _check_manual(pair: Pair, scales: list[ScaleSettings]) -> None:
     """Raise if some variant wants the manual gain and neither sheet nor configuration has one."""
     for scale in scales:
-        for key, wanted in (("methods", scale["methods"]), ("default", [scale["default"]])):
-            if "manual" in wanted and scale["manual"] is None and pair.manual_scale is None:
+        for key, wanted in (("methods", scale.methods), ("default", [scale.default])):
+            if "manual" in wanted and scale.manual is None and pair.manual_scale is None:
                 raise ConfigError(
                     f"config key 'scale.{key}' holds manual but no gain is given: set "
                     f"'scale.manual', or manual_scale for {pair.sample} {pair.dye} in the sample "
@@ -385,11 +387,11 @@ def _check_manual(pair: Pair, scales: list[Settings]) -> None:
                 )
 
 
-def _check_exposure(pair: Pair, scales: list[Settings]) -> None:
+def _check_exposure(pair: Pair, scales: list[ScaleSettings]) -> None:
     """Raise if some variant has no gain for a pair but that of exposure times."""
     for scale in scales:
-        left = {*scale["methods"]} - {"exposure"}
-        if scale["default"] == "exposure" or not (left or pair.manual_scale or scale["manual"]):
+        left = {*scale.methods} - {"exposure"}
+        if scale.default == "exposure" or not (left or pair.manual_scale or scale.manual):
             raise InputError(
                 f"{pair.sample} {pair.dye} is a pair, of which no exposure times are "
                 f"{'known' if pair.slide is None else 'taken'}: add another method to "

@@ -21,7 +21,7 @@ from unglow.workflow.samples.naming import placeholder_in
 if TYPE_CHECKING:
     from unglow.workflow.channels.setting import ChannelSetting
     from unglow.workflow.samples import Pair
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 CACHE = Path(".snakemake") / "unglow" / "headers.json"
 # Micrometres; a pixel of any microscope is smaller.
@@ -103,13 +103,13 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
     """
     for path in pair.files:
         check_name(path)
-    series = pair.series if pair.series is not None else settings["series"]
-    plane = settings["plane"]
+    series = pair.series if pair.series is not None else settings.series
+    plane = settings.plane
     channel = channel_of(pair, settings)
     headers, faults = [], []
     for role, path in zip(ROLES, (pair.post, pair.pre), strict=True):
         try:
-            headers.append(cache.read(path, series=series, z=plane["z"], t=plane["t"]))
+            headers.append(cache.read(path, series=series, z=plane.z, t=plane.t))
             _check_storable(path, headers[-1], setting_for(channel, role))
         except InputError as error:
             faults.append(str(error))
@@ -132,7 +132,7 @@ def headers_of(pair: Pair, settings: Settings, cache: HeaderCache) -> tuple[Tiff
 
 def channel_of(pair: Pair, settings: Settings) -> ChannelSetting:
     """Return the channel setting of a pair: its own, or the run's."""
-    return pair.channel if pair.channel is not None else str(settings["channel"])
+    return pair.channel if pair.channel is not None else str(settings.channel)
 
 
 def stored_type(header: TiffHeader, channel: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
+from unglow.core.settings import to_json
 from unglow.io.image_paths import standing_for
 from unglow.reporting.marker_rows import FILES as OF_SLIDE
 from unglow.reporting.marker_rows import SlideEntry
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from unglow.workflow.batch import Batch
     from unglow.workflow.channels import ChannelSetting
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
     Wildcards = Mapping[str, str]
 
@@ -55,15 +56,24 @@ def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str,
     return {key: value for key, value in record.items() if key != "path"}
 
 
-def register_settings(batch: Batch, wildcards: Wildcards) -> Settings:
-    """Return the section ``register`` of a job, and whose map is taken where it is another's."""
-    settings: Settings = dict(batch.variant_settings(wildcards)["register"])
-    del settings["from"], settings["on"]
+def register_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
+    """Return the section ``register`` of a job, and the dye whose map it takes over, if any."""
+    settings = _plain_register(batch.variant_settings(wildcards))
     pair = batch.pair(wildcards)
     if pair.slide is not None:
         return {**settings, "cycles": pair.move or ""}
     dye = batch.maps_from.get(pair.key)
     return settings if dye is None else {**settings, "from": dye}
+
+
+def _plain_register(settings: Settings) -> dict[str, Any]:
+    return _plain(settings, "register", "from", "on")
+
+
+def _plain(settings: Settings, section: str, *but: str) -> dict[str, Any]:
+    """Return keys and values of a section, in the user's order: another one would rerun jobs."""
+    values = to_json(getattr(settings, section))
+    return {key: values[key] for key in settings.order[section] if key not in but}
 
 
 def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
@@ -89,27 +99,26 @@ def register_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:
 # ----------------------------------------------------------------------------------- scale, detect
 
 
-def scale_settings(batch: Batch, wildcards: Wildcards) -> Settings:
+def scale_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``scale`` of a job, with the methods and the gain of its pair."""
     settings = batch.variant_settings(wildcards)
-    estimated = {key: value for key, value in settings["scale"].items() if key != "write"}
     methods = list(scale_methods(batch, wildcards))
     return {
-        **estimated,
+        **_plain(settings, "scale", "write"),
         "methods": methods,
         "manual": manual_gain(batch.pair(wildcards), settings),
         # only where it was chosen, so that nothing of earlier runs is outdated
-        **({} if settings["light"] == "auto" else {"light": settings["light"]}),
+        **({} if settings.light == "auto" else {"light": settings.light}),
     }
 
 
-def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
+def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``detect`` of a job, keys sorted: their order is no change.
 
     Without controls there is nothing to choose the threshold by but the negative side. In markers
     of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
-    settings = dict(sorted(batch.variant_settings(wildcards)["detect"].items()))
+    settings = dict(sorted(to_json(batch.variant_settings(wildcards).detect).items()))
     if wildcards["sample"].endswith(MARKERS):
         settings["spoilt"] = "never"
     if control_samples(batch, wildcards):
@@ -117,10 +126,10 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> Settings:
     return {**settings, "threshold_from": "negative"}
 
 
-def snr_settings(batch: Batch, wildcards: Wildcards) -> Settings:
+def snr_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
-    settings = batch.variant_settings(wildcards)["detect"]
-    return {name: settings[name] for name in RATIO_SETTINGS}
+    settings = batch.variant_settings(wildcards).detect
+    return {name: getattr(settings, name) for name in RATIO_SETTINGS}
 
 
 def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -203,14 +212,14 @@ def slide_own_cells(batch: Batch, wildcards: Wildcards) -> dict[str, dict[str, s
     return {name: dict(cells) for name, cells in known.own_cells.items()}
 
 
-def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
+def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``register`` for the cycles of a slide, which nobody sweeps."""
-    return {k: v for k, v in batch.settings["register"].items() if k not in ("from", "on")}
+    return _plain_register(batch.settings)
 
 
-def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> Settings:
+def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``scale`` for the markers of a slide."""
-    return {key: value for key, value in batch.settings["scale"].items() if key != "write"}
+    return _plain(batch.settings, "scale", "write")
 
 
 def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
@@ -299,7 +308,7 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
     directory of the logs.
     """
     entries = []
-    results = Path(batch.settings["results"])
+    results = Path(batch.settings.results)
     others = {key for key in batch.others if key[1]}
     for sample, dye in [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs:
         for names in variants_of(batch, "detected", {"sample": sample, "dye": dye}):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.io.tiff.codecs import is_slow
 from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.memory.stages import BASE, SLACK, small
 from unglow.multiplexed.sample import Sample
-from unglow.registration.settings import RegisterSettings
 from unglow.workflow import slide_memory
 from unglow.workflow.samples import ROLES
 from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
@@ -44,15 +44,14 @@ def channels_at_a_time(batch: Batch, rule: str, wildcards: Wildcards, mb: float)
 
 
 def _corrected_as(batch: Batch) -> dict[str, Any]:
-    chosen = batch.settings["multiplexed"]
-    return {"dtype": chosen["dtype"], "stores": chosen["output"] != "tiff"}
+    chosen = batch.settings.multiplexed
+    return {"dtype": chosen.dtype, "stores": chosen.output != "tiff"}
 
 
 def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> Demand:
     known, settings = batch.slides[wildcards["sample"]], batch.settings
     if rule == "slide_register":
-        chosen = {k: v for k, v in settings["register"].items() if k not in ("on", "from")}
-        return slide_memory.register(known, RegisterSettings(**chosen))
+        return slide_memory.register(known, settings.register)
     if rule == "slide_scale":
         return slide_memory.measure(known, channels_at_a_time(batch, rule, wildcards, mb))
     if rule == "slide_subtract":
@@ -68,9 +67,9 @@ def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
     if rule != "slide_subtract":
         return small
-    settings = batch.settings["multiplexed"]
-    copies = 2 if settings["output"] == "both" else 1
-    return math.ceil(small + copies * _image_mb(known, settings["dtype"]))
+    settings = batch.settings.multiplexed
+    copies = 2 if settings.output == "both" else 1
+    return math.ceil(small + copies * _image_mb(known, settings.dtype))
 
 
 def _image_mb(known: KnownSlide, dtype: str) -> float:
@@ -94,17 +93,15 @@ def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
 _SHORT_MIN = 5
 # Time limits are this many times what one thread of an idle 2-core machine needs, and two minutes.
 _GENEROUS = 100
-# What decoding a sample takes, in the time that a px takes until it is stored; and of slow codecs,
-# by parts of their names.
+# Time to decode a sample, in the time that a px takes until it is stored; and with slow codecs.
 _DECODING, _SLOW_DECODING = 0.1, 3.5
-_SLOW_CODECS = ("2000", "JPEGXL", "JPEGXR", "LZMA")
 # Exporting a difference that is not written takes as long as this many that are.
 _COMPUTING = 2.0
 
 
 def mem_mb(batch: Batch, rule: str, wildcards: Wildcards, threads: int) -> int:
     """Return the predicted peak of a job, MB, within the budget."""
-    return demand_of(batch, rule, wildcards).peak_mb(batch.settings["memory_per_job"], threads)
+    return demand_of(batch, rule, wildcards).peak_mb(batch.settings.memory_per_job, threads)
 
 
 def disk_mb(batch: Batch, rule: str, wildcards: Wildcards) -> int:
@@ -164,8 +161,8 @@ def _mpx_of_image(batch: Batch, wildcards: Wildcards) -> float:
     header = batch.header(wildcards)
     mpx = header.shape[0] * header.shape[1] / 1e6
     samples = 1 if header.separate else len(header.channels)
-    slow = any(name in header.compression for name in _SLOW_CODECS)
-    return mpx * (1 + samples * (_SLOW_DECODING if slow else _DECODING))
+    decoding = _SLOW_DECODING if is_slow(header.compression) else _DECODING
+    return mpx * (1 + samples * decoding)
 
 
 def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = None) -> AnyDemand:
@@ -174,7 +171,7 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = 
     Of jobs of slides it depends on the memory that they are given, ``mb``: by default the budget.
     """
     if rule.startswith("slide_"):
-        budget = batch.settings["memory_per_job"] if mb is None else mb
+        budget = batch.settings.memory_per_job if mb is None else mb
         return _demand_of_slide(batch, rule, wildcards, budget)
     if rule.startswith("export"):
         layout = batch.layout(wildcards, wildcards.get("role", "derived"))
@@ -185,10 +182,10 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = 
 
 
 def _demand_of_register(batch: Batch, wildcards: Wildcards) -> Demand:
-    settings = batch.variant_settings(wildcards)["register"]
+    settings = batch.variant_settings(wildcards).register
     shapes = tuple(h.shape for h in batch.headers[wildcards["sample"], wildcards["dye"]])
-    sizes = settings["coarse_px"], settings["block_px"]
-    return stages.register(shapes, *sizes, field=settings["field"] == "auto")
+    sizes = settings.coarse_px, settings.block_px
+    return stages.register(shapes, *sizes, field=settings.field == "auto")
 
 
 def _drawn_bytes(batch: Batch, wildcards: Wildcards) -> int:

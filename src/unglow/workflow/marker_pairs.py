@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
     from unglow.multiplexed.slide import Channel
     from unglow.workflow.samples import Discovery
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
     from unglow.workflow.slides import KnownSlide
 
 SUFFIX = ".candidates"
@@ -53,7 +53,7 @@ def marker_pairs(
     discovery
         All that was found, whose samples have names of their own.
     """
-    chosen = settings["multiplexed"]["candidates"]
+    chosen = settings.multiplexed.candidates
     samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
     found = MarkerPairs(problems=list(_unknown(slides, chosen)))
     for name, known in slides.items():

@@ -16,7 +16,7 @@ from unglow.io.zarr.metadata import DOCUMENT
 from unglow.workflow.variants import variants
 
 if TYPE_CHECKING:
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""

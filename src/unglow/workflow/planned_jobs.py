@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from unglow.core.levels import VARIANT
+from unglow.core.settings import to_json
 from unglow.workflow.job_resources import disk_mb
 from unglow.workflow.paths import CORRECTED, FORMS, PLACES
 from unglow.workflow.samples import ROLES
@@ -75,7 +76,7 @@ def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
 
 def corrected_files(batch: Batch) -> dict[str, str]:
     """Return what the corrected image of every slide is written as, by form."""
-    chosen = batch.settings["multiplexed"]["output"]
+    chosen = batch.settings.multiplexed.output
     return {form: CORRECTED[form] for form in CORRECTED if chosen in (form, "both")}
 
 
@@ -105,13 +106,13 @@ def variants_of(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str,
 def _is_wanted(batch: Batch, rule: str) -> bool:
     """Return whether the configuration asks for a stage: for the ratio to noise in any form."""
     if rule == "snr":
-        return any("snr" in images for images in batch.settings["exports"].values())
-    return rule != "comparison" or bool(batch.settings["sweep"])
+        return any("snr" in images for images in to_json(batch.settings.exports).values())
+    return rule != "comparison" or bool(batch.settings.sweep)
 
 
 def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[str, str]]:
     """Yield the wildcards of each job of a rule for a variant of a pair."""
-    exports = batch.settings["exports"]
+    exports = to_json(batch.settings.exports)
 
     def exported(image: str, **more: str) -> Iterator[dict[str, str]]:
         forms = (form for key, form in FORMS.items() if image in exports[key])

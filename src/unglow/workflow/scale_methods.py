@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import VARIANT
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
     from unglow.workflow.batch import Batch
     from unglow.workflow.samples import Pair
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 RATIO_SETTINGS = ("fwhm_px", "max_error_px")
 """Keys of the section ``detect`` that the signal-to-noise ratio follows from."""
@@ -21,7 +22,7 @@ RATIO_SETTINGS = ("fwhm_px", "max_error_px")
 def manual_gain(pair: Pair, settings: Settings) -> float | None:
     """Return the manual gain of a pair: its own, or the configuration's, or None."""
     own = pair.manual_scale
-    gain = own if own is not None else settings["scale"]["manual"]
+    gain = own if own is not None else settings.scale.manual
     return None if gain is None else float(gain)
 
 
@@ -31,21 +32,21 @@ def scale_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]
     Exposure times are known of slides alone.
     """
     settings = batch.variant_settings(wildcards)
-    methods = tuple(m for m in settings["scale"]["methods"] if m != "exposure")
+    methods = tuple(m for m in settings.scale.methods if m != "exposure")
     given = manual_gain(batch.pair(wildcards), settings) is not None
     return (*methods, "manual") if given and "manual" not in methods else methods
 
 
 def main_method(batch: Batch, wildcards: Mapping[str, str]) -> str:
-    """Return the method that stands for a pair, and whose difference is written."""
-    default = batch.variant_settings(wildcards)["scale"]["default"]
+    """Return the main method of a pair, whose difference is always written."""
+    default = batch.variant_settings(wildcards).scale.default
     return str(default or scale_methods(batch, wildcards)[0])
 
 
 def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]:
     """Return the methods whose differences are written at full size, the main one first."""
     main = main_method(batch, wildcards)
-    more = batch.variant_settings(wildcards)["scale"]["write"] or ()
+    more = batch.variant_settings(wildcards).scale.write or ()
     others = (m for m in scale_methods(batch, wildcards) if m != main)
     return (main, *(m for m in others if more == "all" or m in more))
 
@@ -53,7 +54,7 @@ def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ..
 def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
     """Return the methods that the job of a difference counts in addition to the one it writes.
 
-    That of the main method counts all others, so that one file has all of them.
+    That of the main method counts all others, so that one file has the counts of all.
     """
     main = main_method(batch, wildcards)
     methods = scale_methods(batch, wildcards) if wildcards["method"] == main else ()
@@ -78,7 +79,8 @@ def same_ratio_as(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
     """Return the first variant of the search with the same signal-to-noise ratio, as above."""
 
     def follows(names: Mapping[str, str]) -> list[Any]:
-        return [batch.variant_settings(names)["detect"][key] for key in RATIO_SETTINGS]
+        detect = batch.variant_settings(names).detect
+        return [getattr(detect, key) for key in RATIO_SETTINGS]
 
     return _first_same(batch, "detection", wildcards, follows)
 
@@ -110,7 +112,7 @@ def _follows_from(batch: Batch, wildcards: Mapping[str, str]) -> list[Any]:
     The focus is matched by what the main method finds.
     """
     settings = batch.variant_settings(wildcards)
-    values = {**settings["scale"], "manual": manual_gain(batch.pair(wildcards), settings)}
-    blur = values["match_blur"]
+    scale = replace(settings.scale, manual=manual_gain(batch.pair(wildcards), settings))
+    blur = scale.match_blur
     methods = [wildcards["method"], *([] if blur == "never" else [main_method(batch, wildcards)])]
-    return [blur, [(m, [values[name] for name in METHODS[m].settings]) for m in methods]]
+    return [blur, [(m, [getattr(scale, name) for name in METHODS[m].settings]) for m in methods]]

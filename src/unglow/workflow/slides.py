@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unglow.multiplexed.slide import Maps
     from unglow.workflow.header_cache import HeaderCache
     from unglow.workflow.samples.pair import SlideFiles
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 
 def refused_slides(results: Path, names: Iterable[str]) -> frozenset[str]:
@@ -132,10 +132,10 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
             f"{files.table} is a table of markers, but there is no image beside it: add one of all "
             "channels, or one for each cycle."
         )
-    plane = settings["plane"]
+    plane = settings.plane
     for path in files.images:
         check_name(path)
-    chosen, z, unsaid = {"series": settings["series"], "t": plane["t"]}, plane["z"], CHANNELS
+    chosen, z, unsaid = {"series": settings.series, "t": plane.t}, plane.z, CHANNELS
     headers = tuple(
         # a plain stack says nothing of its pages: they are channels
         cache.read(path, z=unsaid if z is None and not is_ome_zarr(path) else z, **chosen)
@@ -147,7 +147,7 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     rows, origin = _markers(files, headers, settings, cache)
     slide = slide_of(files.name, headers, rows, origin)
     _check_exposures(slide, settings)
-    on = registered_on(slide, settings["register"]["on"])
+    on = registered_on(slide, settings.register.on)
     own_cells = {row.name: row.own_cells for row in rows if row.own_cells and not row.removed}
     return KnownSlide(replace(slide, registered_on=on), headers, own_cells)
 
@@ -165,13 +165,13 @@ def _markers(
             rows = [replace(row, exposure=time) for row, time in zip(rows, times, strict=True)]
         return rows, str(files.table)
     times = [time for header in headers for time in cache.exposures(header)]
-    backgrounds = settings["multiplexed"]["backgrounds"]
+    backgrounds = settings.multiplexed.backgrounds
     return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
 
 
 def _check_exposures(slide: Slide, settings: Settings) -> None:
     """Refuse to take gains from exposure times that are not known."""
-    if "exposure" not in (*settings["scale"]["methods"], settings["scale"]["default"]):
+    if "exposure" not in (*settings.scale.methods, settings.scale.default):
         return
     for marker in slide.markers:
         for channel in (marker, slide.background_of(marker)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import VARIANT
@@ -16,7 +16,7 @@ from unglow.core.levels import VARIANT
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unglow.workflow.schema import Settings
+    from unglow.workflow.settings import Settings
 
 SECTIONS = dict(zip(VARIANT, ("channel", "register", "scale", "detect"), strict=True))
 """Levels of variants to what is swept for them: a section of the configuration, or a single key."""
@@ -34,21 +34,20 @@ _ONLY = (Variant(),)
 
 
 def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
-    """Return ``settings`` with dotted names such as ``scale.percentile`` replaced.
-
-    What is not replaced is shared with ``settings``: do not change it.
-    """
-    changed = dict(settings)
+    """Return ``settings`` with dotted names such as ``scale.percentile`` replaced."""
+    changed: dict[str, Any] = {}
     for name, value in overrides.items():
         key, _, rest = name.partition(".")
-        changed[key] = with_overrides(changed[key], {rest: value}) if rest else value
-    return changed
+        given = tuple(value) if isinstance(value, list) else value
+        section = changed.get(key, getattr(settings, key))
+        changed[key] = replace(section, **{rest: given}) if rest else given
+    return replace(settings, **changed)
 
 
 def variants(settings: Settings, level: str) -> tuple[Variant, ...]:
     """Return the variants on a level of `SECTIONS`, in the order of their values."""
     section = SECTIONS[level]
-    swept = {k: v for k, v in settings["sweep"].items() if k.split(".")[0] == section}
+    swept = {k: v for k, v in settings.sweep.items() if k.split(".")[0] == section}
     if not swept:
         return _ONLY
     combinations = itertools.product(*swept.values())

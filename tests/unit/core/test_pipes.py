@@ -21,7 +21,7 @@ from unglow.io.tiff import read_header
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import resolve
 from unglow.io.tiff.reader import TiffReader
-from unglow.io.tiff.stream_decoders import _heads
+from unglow.io.tiff.row_streams import _heads
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow.stages.plan import RawFile, fingerprint

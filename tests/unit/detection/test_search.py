@@ -419,9 +419,12 @@ def test_flags_are_words():
 @pytest.mark.parametrize(
     ("section", "said"),
     [
-        ({"fwhm_px": 0.5}, "'detect.fwhm_px' is 0.5 but has to lie between 1 and 15."),
-        ({"fwmh": 3}, "'detect.fwmh' is not known; use fwhm_px, fdr, min_snr, max_error_px, thr"),
-        ({"threshold_from": "both"}, "'detect.threshold_from' is 'both'; use strictest, neg"),
+        ({"fwhm_px": 0.5}, "'detect.fwhm_px' is 0.5 but has to be at least 1"),
+        ({"fwmh": 3}, "'detect.fwmh' is not known; did you mean 'fwhm_px'"),
+        (
+            {"threshold_from": "both"},
+            "'detect.threshold_from' is 'both' but has to be one of stric",
+        ),
     ],
 )
 def test_settings_are_checked(section, said):

@@ -314,7 +314,7 @@ def test_a_large_jpeg_2000_inside_a_small_tile_is_not_allocated(tmp_path):
     with pytest.raises(InputError, match=r"tile 1 .*its JPEG 2000 stream says 32 x 1048624 px"):
         read_all(path)
     damage(path, 1, lambda data: bytes(len(data)))
-    with pytest.raises(InputError, match=r"tile 1 .*no JPEG 2000 stream begins there"):
+    with pytest.raises(InputError, match=r"tile 1 .*no JPEG 2000 stream starts there"):
         read_all(path)
 
 

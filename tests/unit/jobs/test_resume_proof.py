@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,6 @@ from types import SimpleNamespace
 import pytest
 
 from unglow.cli import main
-from unglow.core import process
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, started_ticks
 from unglow.jobs.resume import identity, queued_jobs
@@ -426,22 +426,22 @@ def test_a_launcher_that_has_ended_or_is_of_somebody_else_is_left(written, monke
     assert killed == [(7, signal.SIGKILL), (9, signal.SIGKILL)]
 
 
-def test_processes_that_cannot_be_looked_at_are_passed_over(tmp_path, monkeypatch):
-    work, proc = tmp_path / "work", tmp_path / "proc"
-    work.mkdir()
-    for pid, words, there in (
-        (11, "python\0-m\0snakemake\0", work), (12, "/a/bin/snakemake\0", tmp_path),
-        (13, "a\0b\0/x/snakemake\0--mode\0remote\0", work), (14, "a\0b\0c\0snakemake\0", work),
-        (15, "snakemake\0", None), (os.getpid(), "snakemake\0", work), (17, None, work),
-    ):  # fmt: skip
-        (proc / str(pid)).mkdir(parents=True)
-        if words is not None:
-            (proc / str(pid) / "cmdline").write_text(words)
-        if there is not None:
-            (proc / str(pid) / "cwd").symlink_to(there)
-    (proc / "self").symlink_to("11")
-    monkeypatch.setattr(process, "PROC", proc)
-    assert sorted(command._snakemakes(work)) == [(11, False), (13, True)]
+def test_snakemakes_of_a_directory_are_told_from_other_processes(tmp_path):
+    waits = ["-c", "import time; time.sleep(600)"]
+    with ExitStack() as ended:
+        started = [
+            ended.enter_context(subprocess.Popen(words, executable=sys.executable, cwd=place))
+            for words, place in (
+                (["/a/bin/snakemake", *waits], tmp_path),
+                (["/a/bin/snakemake", *waits], tmp_path.parent),
+                (["snakemake", *waits, "--mode", "remote"], tmp_path),
+                (["python", *waits, "snakemake"], tmp_path),
+            )
+        ]
+        for one in started:
+            ended.callback(one.kill)
+        found = sorted(command._snakemakes(tmp_path))
+    assert found == sorted([(started[0].pid, False), (started[2].pid, True)])
 
 
 def trace_on(path, *processes, own=True):

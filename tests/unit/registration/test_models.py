@@ -185,13 +185,13 @@ def test_a_block_confirms_the_map_around_it_or_in_a_share_of_the_section():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "rigid"}, "register: model is 'rigid', but it must be one of auto"),
-        ({"block_px": 200}, "block_px is 200, but it must be 64, 128, 256"),
-        ({"max_scale": 1.0}, "max_scale is 1.0"),
-        ({"min_overlap": 1.5}, "min_overlap is 1.5"),
-        ({"suspect_px": 0}, "suspect_px is 0"),
-        ({"blocks": 3}, "blocks is 3"),
-        ({"coarse_px": 100}, "coarse_px is 100"),
+        ({"model": "rigid"}, "'register.model' is 'rigid' but has to be one of auto"),
+        ({"block_px": 200}, "block_px' is 200 but has to be one of 64, 128, 256"),
+        ({"max_scale": 0.9}, "max_scale' is 0.9"),
+        ({"min_overlap": 1.5}, "min_overlap' is 1.5"),
+        ({"suspect_px": 0}, "suspect_px' is 0"),
+        ({"blocks": 3}, "blocks' is 3"),
+        ({"coarse_px": 100}, "coarse_px' is 100"),
     ],
 )
 def test_settings_out_of_range_are_named(changes, message):

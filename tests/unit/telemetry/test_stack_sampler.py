@@ -213,11 +213,11 @@ def test_rules_are_named_whole(monkeypatch, value, rule, expected):
 def test_a_rule_that_does_not_exist_is_refused():
     from unglow.workflow import config
 
-    assert config.load({"profile": ["register"]})["profile"] == ["register"]
-    assert config.load({})["profile"] is False
+    assert config.load({"profile": ["register"]}).profile == ("register",)
+    assert config.load({}).profile is False
     with pytest.raises(ConfigError, match="profile"):
         config.load({"profile": ["regster"]})
-    assert config.load({})["profile_interval_ms"] == 10
+    assert config.load({}).profile_interval_ms == 10
     for wrong in (0, 1001, "fast"):
         with pytest.raises(ConfigError, match="profile_interval_ms"):
             config.load({"profile_interval_ms": wrong})

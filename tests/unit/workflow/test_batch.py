@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import VARIANT
+from unglow.core.settings import to_json
 from unglow.io.tiff import read_header
 from unglow.memory import stages
 from unglow.memory.stages import BASE
 from unglow.reporting.summary import entries_from
-from unglow.workflow import job_params
+from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import CACHE, channel_of, layouts
 from unglow.workflow.job_resources import demand_of, mem_mb
@@ -129,7 +131,7 @@ def test_what_the_threshold_rests_on_concerns_only_pairs_with_controls(work):
     other = Batch.load({"detect": {"threshold_from": "negative"}}, work)
     for batches in (batch, other):
         assert list(job_params.detect_settings(batches, names("A"))) == sorted(
-            batch.settings["detect"]
+            to_json(batch.settings.detect)
         )
 
 
@@ -447,13 +449,13 @@ def test_settings_of_a_variant_change_what_is_swept_and_nothing_else(work):
     config = {"sweep": {"register.block_px": [64, 512], "scale.percentile": [40, 60]}}
     batch = Batch.load(config, work)
     settings = batch.variant_settings(names("A", "SYTO9", "block_px-512", "percentile-60"))
-    assert settings["register"] == batch.settings["register"] | {"block_px": 512}
-    assert settings["scale"] == batch.settings["scale"] | {"percentile": 60}
+    assert settings.register == replace(batch.settings.register, block_px=512)
+    assert settings.scale == replace(batch.settings.scale, percentile=60)
     # the rule of registration knows no subtraction level, and those of the pair know neither
     partly = {"sample": "A", "dye": "SYTO9", "registration": "block_px-512"}
-    assert batch.variant_settings(partly)["register"]["block_px"] == 512
-    assert batch.variant_settings({"sample": "A", "dye": "SYTO9"})["register"]["block_px"] == 64
-    assert batch.settings["register"]["block_px"] == 256
+    assert batch.variant_settings(partly).register.block_px == 512
+    assert batch.variant_settings({"sample": "A", "dye": "SYTO9"}).register.block_px == 64
+    assert batch.settings.register.block_px == 256
     small = demand_of(batch, "register", partly | {"registration": "block_px-64"})
     assert small.each < demand_of(batch, "register", partly).each
 
@@ -584,7 +586,7 @@ def test_an_unknown_method_cannot_be_written(work):
 def test_a_key_of_earlier_versions_is_accepted_with_a_note(work):
     batch = Batch.load({"bands": "auto"}, work)
     assert batch.notes == ("config key 'bands' no longer changes anything: remove it.",)
-    assert "bands" not in batch.settings
+    assert batch.settings == config.load({})
 
 
 def test_ingest_needs_what_both_images_need(tmp_path):

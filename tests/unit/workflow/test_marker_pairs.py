@@ -33,7 +33,7 @@ def told(base, candidates, **config):
 
 def test_nothing_is_searched_unless_it_is_asked_for(tmp_path):
     slide(tmp_path)
-    assert load({})["multiplexed"]["candidates"] == []
+    assert load({}).multiplexed.candidates == ()
     plain = Batch.load({}, tmp_path)
     assert plain.keys == [("s1", "")]
     assert not any("candidates" in file for file in final_outputs(plain))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from unglow.workflow import config
@@ -40,12 +42,12 @@ def test_two_parameters_of_one_kind_are_combined():
     made = variants(settings, "registration")
     assert [v.name for v in made] == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
     chosen = with_overrides(settings, made[1].overrides)
-    assert (chosen["register"]["blocks"], chosen["register"]["coarse_px"]) == (200, 512)
+    assert (chosen.register.blocks, chosen.register.coarse_px) == (200, 512)
 
 
 @pytest.mark.parametrize("values", [[["moffat"], ["moffat", "percentile"]], [[" a/../b ", "x"]]])
 def test_names_are_safe_and_distinct(values):
-    settings = config.load({}) | {"sweep": {"scale.methods": values}}
+    settings = replace(config.load({}), sweep={"scale.methods": values})
     names = [v.name for v in variants(settings, "subtraction")]
     assert len(set(names)) == len(names)
     assert not any("/" in name or " " in name for name in names)

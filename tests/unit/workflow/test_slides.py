@@ -250,10 +250,9 @@ def test_the_channel_that_shows_most_is_taken_where_no_name_tells(tmp_path):
 
 
 def test_a_key_that_yaml_takes_for_a_truth_is_a_name():
-    assert load(yaml.safe_load("register: {on: DAPI}"))["register"]["on"] == "DAPI"
-    assert load(yaml.safe_load("multiplexed: {backgrounds: {1: [2, CD8], AF: all}}"))[
-        "multiplexed"
-    ]["backgrounds"] == {"1": ["2", "CD8"], "AF": "all"}
+    assert load(yaml.safe_load("register: {on: DAPI}")).register.on == "DAPI"
+    given = load(yaml.safe_load("multiplexed: {backgrounds: {1: [2, CD8], AF: all}}"))
+    assert given.multiplexed.backgrounds == {"1": ["2", "CD8"], "AF": "all"}
     for key, sentence in (("outputs", "did you mean 'output'?"), ("dtyp", "did you mean 'dtype'?")):
         with pytest.raises(ConfigError, match=sentence.replace("?", r"\?")):
             load({"multiplexed": {key: "tiff"}})

@@ -90,7 +90,7 @@ def test_what_is_swept_reaches_the_jobs_of_the_variant_alone(work):
     wildcards = {**PAIR, "detection": "fwhm_px-5"}
     assert job_params.detect_settings(batch, wildcards)["fwhm_px"] == 5
     assert job_params.snr_settings(batch, wildcards)["fwhm_px"] == 5
-    assert batch.settings["detect"]["fwhm_px"] == 3
+    assert batch.settings.detect.fwhm_px == 3
 
 
 @pytest.mark.parametrize(
@@ -158,10 +158,10 @@ def test_a_ratio_that_has_to_be_the_same_is_known(work):
     [
         (
             {"detect.fdrr": [0.1]},
-            "'sweep.detect.fdrr' is none that can be swept; did you mean 'detect.fdr'"),
+            "'sweep.detect.fdrr' cannot be swept; did you mean 'detect.fdr'"),
         ({"chanel": ["G"]}, "did you mean 'channel'?"),
         ({"detection.fdr": [0.1]}, "did you mean 'detect.fdr'?"),
-        ({"series": [0, 1]}, "'sweep.series' is none that can be swept"),
+        ({"series": [0, 1]}, "'sweep.series' cannot be swept"),
         ({"detect.fdr": [2]}, "'sweep.detect.fdr' is 2 but has to be at most 1"),
         ({"channel": ["A B", "AB"]}, "whose directories would both be 'channel-AB'"),
     ],

@@ -1,4 +1,4 @@
-"""Memory that decoding takes beside its result, from the header alone."""
+"""Memory that decoding takes in addition to its result, from the header alone."""
 
 from __future__ import annotations
 
@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.io.image_paths import is_ome_zarr
-from unglow.io.tiff.header import (
-    JPEG_2000,
-    JPEG_XL,
-    JPEG_XR,
-    LERC,
-    LZW,
-    NONE,
-    PACKBITS,
-    WEBP,
-)
+from unglow.io.tiff.codecs import NONE, codec_of
+from unglow.io.tiff.row_streams import PIECE_BYTES
 from unglow.io.tiff.segments import whole_bytes
-from unglow.io.tiff.stream_decoders import CHUNK_BYTES, PIECE_BYTES
+from unglow.io.tiff.stream_decoders import CHUNK_BYTES
 
 if TYPE_CHECKING:
     import tifffile
@@ -27,21 +19,6 @@ if TYPE_CHECKING:
     from unglow.io.tiff.samples import SampleRule
     from unglow.io.tiff.segments import Geometry
 
-SCRATCH = {
-    **dict.fromkeys(JPEG_2000, (5.0, 1.0)),  # works in 32 bits and copies the stream
-    WEBP: (1.5, 0.0),
-    **dict.fromkeys(JPEG_XL, (4.4, 0.0)),  # reserved; a quarter of it is used at most
-    LERC: (0.15, 0.0),
-    JPEG_XR: (0.1, 0.0),
-}
-"""Working memory of decoders where it counts: bytes per sample, and per encoded byte beside those
-that they are given (measured with segments of 12 to 48 million samples)."""
-LZW_STRETCH = 8_400_000
-"""Bytes that a stretch of LZW codes decodes to at most: 4096 * 4096 / 2."""
-PACKBITS_CHUNK = CHUNK_BYTES // 16 * 65
-"""Bytes of a chunk of PackBits and of what it decodes to at most, 64 times its own."""
-TABLES = 500_000
-"""Bytes of the tables of a decoder that streams, at most."""
 REMEDY_MB = 50.0
 """Reading that takes less is no reason to write a file again, MB."""
 REWRITE = (
@@ -64,7 +41,7 @@ def decode_bytes(
     raw: bool,
     window: int | None,
 ) -> int:
-    """Bytes that a read of one stored part needs beside its result.
+    """Bytes that a read of one stored part needs in addition to its result.
 
     Parameters
     ----------
@@ -86,11 +63,13 @@ def decode_bytes(
         piece, stream = piece_rows * stored, 0
         if window is not None:
             # The codec gives its output in blocks and then as one.
-            stream = _stream_state(page, window) + CHUNK_BYTES + 2 * piece + _surplus(page)
+            codec = codec_of(page.compression)
+            surplus = 0 if codec.streaming is None else codec.streaming.surplus_bytes
+            stream = _stream_state(page, window) + CHUNK_BYTES + 2 * piece + surplus
         return piece * (1 + swapped + (page.predictor != 1)) + converted + stream
     copies = int(page.compression != NONE) + (swapped or page.predictor == 3)
     copies += not whole_bytes(page)
-    per_sample, per_byte = SCRATCH.get(int(page.compression), (0.0, 0.0))
+    per_sample, per_byte = codec_of(page.compression).scratch
     whole = geometry.unit[0] * (copies * stored + per_sample * samples)
     return int(encoded * (1.0 + per_byte) + whole) + converted
 
@@ -111,16 +90,8 @@ def kept_bytes(
 
 def _stream_state(page: tifffile.TiffPage, window: int) -> int:
     """Bytes that a decoder keeps between two reads of a strip that is streamed."""
-    if page.compression == LZW:
-        return 2 * CHUNK_BYTES + LZW_STRETCH
-    if page.compression == PACKBITS:
-        return CHUNK_BYTES + PACKBITS_CHUNK
-    return CHUNK_BYTES + window + TABLES
-
-
-def _surplus(page: tifffile.TiffPage) -> int:
-    """Bytes that a decoder may give beyond those that it was asked for."""
-    return {LZW: LZW_STRETCH, PACKBITS: PACKBITS_CHUNK}.get(int(page.compression), 0)
+    streaming = codec_of(page.compression).streaming
+    return window if streaming is None else window + streaming.state_bytes
 
 
 def _row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:

@@ -1,4 +1,4 @@
-"""Header of a TIFF image: all that is known before a pixel is read; values of Compression."""
+"""Header of a TIFF image: all that is known before a pixel is read."""
 
 from __future__ import annotations
 
@@ -9,28 +9,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from unglow.core.json_shape import check_shape
-
-"""Values of the TIFF tag Compression; some codecs have several."""
-
-NONE = 1
-LZW = 5
-OLD_JPEG = 6
-DEFLATE = (8, 32946)
-PACKBITS = 32773
-LZMA = 34925
-ZSTD = (50000, 34926)
-JPEG = (7, 34892, 33007)
-JPEG_2000 = (33003, 33004, 33005, 34712)
-JPEG_XR = 22610
-JPEG_XL = (50002, 52546)
-LERC = 34887
-WEBP = 50001
-
-BYTES = (NONE, LZW, PACKBITS, LZMA, *DEFLATE, *ZSTD)
-"""Codecs that give bytes, whatever the samples."""
-COMMON = (NONE, LZW, PACKBITS, *DEFLATE, 7, 34712, 50000)
-"""Every build of imagecodecs has these."""
-
 
 Layout: TypeAlias = Literal["tiles", "strips", "single strip"]
 Plane: TypeAlias = dict[str, int | str | None]
@@ -94,18 +72,18 @@ class TiffHeader:
     segments
         Number of tiles or strips of one stored page.
     decode_bytes
-        Bytes that one `TiffReader.read` needs beside its result, per thread: the largest tile or
-        strip, decoded and encoded, or one band where rows can be had singly.
+        Bytes that one `TiffReader.read` needs in addition to its result, per thread: the largest
+        tile or strip, decoded and encoded, or one band where rows can be read singly.
     kept_bytes, parts
         What of that an open `TiffReader` keeps between calls, and how often: for every channel that
         is stored apart and, where strips are streamed, every plane of a projection.
     raw
         Plain rows of samples without a codec: rows are read singly, in any order.
     streams
-        The strips are too large to decode whole and their codec need not: rows are decoded once
-        if they are asked for from top to bottom by one thread; going back starts again.
+        The strips are too large to decode at once, and their codec allows pieces: rows are decoded
+        once if they are asked for from top to bottom by one thread; going back starts again.
     axes
-        Lengths of the axes beside rows, columns and channels that are longer than 1.
+        Lengths of the axes other than rows, columns and channels that are longer than 1.
     plane
         What was chosen; ``series`` is a number.
     problems, notes

@@ -15,6 +15,7 @@ from unglow.io.tiff.decode_memory import decode_bytes, kept_bytes
 from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
 from unglow.io.tiff.metadata import ome_channel_names, ome_exposures_ms, ome_images, pixel_size
 from unglow.io.tiff.opening import opened
+from unglow.io.tiff.row_streams import stream_window
 from unglow.io.tiff.samples import SampleRule, sample_channels, sample_rule
 from unglow.io.tiff.segments import (
     Geometry,
@@ -25,7 +26,6 @@ from unglow.io.tiff.segments import (
     is_raw,
 )
 from unglow.io.tiff.series import Choice, choose
-from unglow.io.tiff.stream_decoders import stream_window
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

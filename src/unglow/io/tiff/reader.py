@@ -11,13 +11,13 @@ import numpy as np
 
 from unglow.core import transfers
 from unglow.core.errors import InputError
+from unglow.io.tiff.codecs import NONE
 from unglow.io.tiff.decode_memory import rows_at_once
-from unglow.io.tiff.header import NONE
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import StoredImage, resolve
+from unglow.io.tiff.row_streams import RowStream
 from unglow.io.tiff.samples import decode_rows, decode_segment
 from unglow.io.tiff.segments import row_bytes
-from unglow.io.tiff.stream_decoders import RowStream
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.header import BYTES, COMMON, JPEG, JPEG_2000, NONE, OLD_JPEG, ChannelInfo
+from unglow.io.tiff.codecs import NONE, codec_of
+from unglow.io.tiff.header import ChannelInfo
 from unglow.io.tiff.opening import quiet
 from unglow.io.tiff.segments import row_bytes, whole_bytes
 
@@ -129,13 +129,14 @@ def _no_intensities(page: tifffile.TiffPage) -> str | None:
     """Return what a page holds that is no intensities, or how; None if all is well."""
     bits: Any = page.bitspersample  # a tuple if the samples differ
     problem: str | None = None
-    if page.compression == OLD_JPEG:
-        problem = "is compressed with old-style JPEG, which no current tool reads reliably"
+    codec = codec_of(page.compression)
+    if codec.refused:
+        problem = codec.refused
     elif page.photometric == CMYK:
         problem = "holds ink (CMYK) values, not light"
     elif page.photometric not in READABLE:
         problem = f"holds {_name(page.photometric)} values, which are not intensities"
-    elif page.photometric == YCBCR and page.compression not in JPEG:
+    elif page.photometric == YCBCR and not codec.is_jpeg:
         problem = "holds YCbCr colours that are not JPEG-compressed"
     elif not isinstance(bits, int):
         problem = f"has samples of differing size ({bits} bits)"
@@ -154,7 +155,7 @@ def _undecodable(page: tifffile.TiffPage) -> Exception | None:
         page.decode(None, 0)
     except (ValueError, NotImplementedError, ImportError) as error:
         return error
-    if page.compression in COMMON:
+    if codec_of(page.compression).always_there:
         return None
     try:
         tifffile.TIFF.DECOMPRESSORS[page.compression](b"")
@@ -187,14 +188,6 @@ def sample_channels(page: tifffile.TiffPage, rule: SampleRule) -> list[ChannelIn
     return channels
 
 
-# SOF0 to SOF15 without DHT (C4), JPG (C8) and DAC (CC): frame headers with the image size.
-FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# A strip's last rows or a tile's edge may be padded to whole blocks.
-SLACK_PX = 64
-# Start of a codestream, and of the segment that holds its size.
-START_2000 = b"\xff\x4f\xff\x51"
-
-
 def decode_segment(stored: StoredPage, geometry: Geometry, index: int, data: bytes) -> NDArray[Any]:
     """Decode a tile or strip.
 
@@ -220,12 +213,11 @@ def decode_segment(stored: StoredPage, geometry: Geometry, index: int, data: byt
     if _is_packed(page):
         return _unpacked(page, geometry, data, rows)
     options: dict[str, Any] = {}
-    if page.compression in JPEG:
+    codec = codec_of(page.compression)
+    if codec.is_jpeg:
         options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
-        if page.jpegheader is None:
-            _check_jpeg(data, geometry.unit)
-    elif page.compression in JPEG_2000:
-        _check_jpeg2000(data, geometry.unit)
+    if codec.check is not None and page.jpegheader is None:
+        codec.check(data, geometry.unit)
     with quiet():
         decoded, _, _ = page.decode(data, index, _fullsize=geometry.tiled, **options)
     block = np.asarray(decoded)[0]
@@ -261,7 +253,7 @@ def _is_packed(page: tifffile.TiffPage) -> bool:
         not whole_bytes(page)
         and integers
         and page.predictor in (1, 2)
-        and page.compression in BYTES
+        and codec_of(page.compression).gives_bytes
     )
 
 
@@ -288,50 +280,3 @@ def _unpacked(
     block = imagecodecs.packints_decode(data, dtype, bits, runlen=samples)
     block = block.reshape(rows, geometry.unit[1], geometry.samples)
     return np.asarray(imagecodecs.delta_decode(block, axis=-2) if page.predictor == 2 else block)
-
-
-def _check_jpeg(data: bytes, unit: tuple[int, int]) -> None:
-    """Check that a JPEG stream begins, ends and has the size that its segment may have.
-
-    libjpeg fills the rest of a stream that ends early with grey, and allocates what a frame header
-    asks for; neither is an error to it. ``unit`` is (rows, cols) of a tile or strip.
-    """
-    if not data.startswith(b"\xff\xd8"):
-        raise ValueError("no JPEG stream begins there")
-    if data.rfind(b"\xff\xd9", -256) < 0 and data.rstrip(b"\0")[-2:] != b"\xff\xd9":
-        raise ValueError("its JPEG stream ends early")
-    at = 2
-    while at + 9 <= len(data):
-        if data[at] != 0xFF:
-            raise ValueError("its JPEG stream has no frame")
-        marker = data[at + 1]
-        if marker == 0xFF:
-            at += 1
-            continue
-        if marker in FRAMES:
-            rows = int.from_bytes(data[at + 5 : at + 7], "big")
-            cols = int.from_bytes(data[at + 7 : at + 9], "big")
-            if rows > unit[0] + SLACK_PX or cols > unit[1] + SLACK_PX:
-                raise ValueError(f"its JPEG stream says {rows} x {cols} px")
-            return
-        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    raise ValueError("its JPEG stream has no frame")
-
-
-def _check_jpeg2000(data: bytes, unit: tuple[int, int]) -> None:
-    """Check that a JPEG 2000 stream has the size that its segment may have.
-
-    The decoder allocates what the stream asks for. ``data`` is a codestream, bare or in the boxes
-    of a JP2 file, ``unit`` (rows, cols) of a tile or strip.
-
-    References
-    ----------
-    ITU-T T.800, section A.5.1: the SIZ marker segment follows the start of the codestream.
-    """
-    at = data.find(START_2000)
-    if at < 0 or at + 24 > len(data):
-        raise ValueError("no JPEG 2000 stream begins there")
-    right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
-    rows, cols = bottom - top, right - left
-    if rows > unit[0] + SLACK_PX or cols > unit[1] + SLACK_PX:
-        raise ValueError(f"its JPEG 2000 stream says {rows} x {cols} px")

@@ -9,19 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.header import DEFLATE, LZW, NONE, PACKBITS
+from unglow.io.tiff.codecs import NONE, codec_of
 
 if TYPE_CHECKING:
     import tifffile
     from numpy.typing import NDArray
 
     from unglow.io.tiff.header import Layout
-
-MAX_RATIO = {LZW: 3000, PACKBITS: 65, **dict.fromkeys(DEFLATE, 1100)}
-"""A segment decodes to at most so many times its bytes (the codec's best case); a header that says
-more is broken."""
-ANY_RATIO = 10**7
-"""The same of codecs that have no useful bound."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,7 @@ class Geometry:
         return rest // self.across * self.unit[0], rest % self.across * self.unit[1]
 
     def rows_of(self, index: int) -> int:
-        """Rows that a segment stores: a tile is whole, the last strip may be lower."""
+        """Rows that a segment stores: tiles are complete, the last strip may be lower."""
         return (
             self.unit[0] if self.tiled else min(self.unit[0], self.shape[0] - self.place(index)[0])
         )
@@ -124,13 +118,13 @@ class StoredPage:
 
 
 def is_raw(page: tifffile.TiffPage, geometry: Geometry) -> bool:
-    """Whether rows can be read on their own: strips without a codec, samples of whole bytes."""
+    """Whether rows can be read on their own: strips without a codec, samples of full bytes."""
     plain = page.compression == NONE and page.predictor in (1, 2, 3)
     return plain and not geometry.tiled and whole_bytes(page)
 
 
 def whole_bytes(page: tifffile.TiffPage) -> bool:
-    """Whether samples are whole bytes, which need no unpacking."""
+    """Whether samples take full bytes, which need no unpacking."""
     return page.bitspersample in (8, 16, 32, 64)
 
 
@@ -172,7 +166,7 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> i
             f"'{path}' is cut short: {missing} bytes are missing at its end (it has {file_bytes}); "
             "copy it again from its source."
         )
-    ratio = 1 if page.compression == NONE else MAX_RATIO.get(int(page.compression), ANY_RATIO)
+    ratio = codec_of(page.compression).max_ratio
     short = ~sparse & ((counts * ratio < expected) | (offsets <= 0))
     if short.any():
         index = int(np.argmax(short))

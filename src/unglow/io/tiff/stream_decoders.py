@@ -1,4 +1,4 @@
-"""Decoders of strips that are too large to be decoded whole: their rows one after the other.
+"""Decoders that take encoded bytes piece by piece, and the windows that they need.
 
 The writer of Zstandard and LZMA chose the window of its decoder, up to 2 GB, and says it in the
 header of the stream.
@@ -7,37 +7,26 @@ header of the stream.
 from __future__ import annotations
 
 import lzma
-import os
 import sys
 import zlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 import imagecodecs
 
-from unglow.io.tiff.header import DEFLATE, LZMA, LZW, PACKBITS, ZSTD
 from unglow.io.tiff.lzw import LzwStream
-from unglow.io.tiff.opening import open_raw
-from unglow.io.tiff.segments import row_bytes, whole_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from unglow.io.tiff.segments import Geometry, StoredPage
-
-    Fetch = Callable[[int, int], bytes]
+    from collections.abc import Callable
 
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 XZ_MAGIC = b"\xfd7zXZ\x00"
-# Windows above this are refused by decoders that nobody told otherwise (``zstd --long`` asks for
-# this much, ``--ultra --long=31`` for 2 GB); such a strip is decoded whole.
-WINDOW_LIMIT = 1 << 27
 # Enough of a strip to hold the header of its stream.
 HEADER_BYTES = 64
 _LZMA2 = 0x21
 
 
-def zstd_window(head: bytes) -> int | None:
+def zstd_window(head: bytes, _fillorder: int = 1) -> int | None:
     """Return the window of a Zstandard frame in bytes.
 
     Parameters
@@ -47,7 +36,7 @@ def zstd_window(head: bytes) -> int | None:
 
     Returns
     -------
-    None if no frame begins there, or its header is cut short.
+    None if no frame starts there, or its header is cut short.
 
     References
     ----------
@@ -68,7 +57,7 @@ def zstd_window(head: bytes) -> int | None:
     return int.from_bytes(size, "little") + (256 if width == 2 else 0)
 
 
-def lzma_window(head: bytes) -> int | None:
+def lzma_window(head: bytes, _fillorder: int = 1) -> int | None:
     """Return the dictionary size of the first block of an .xz stream in bytes.
 
     Parameters
@@ -78,7 +67,7 @@ def lzma_window(head: bytes) -> int | None:
 
     Returns
     -------
-    None if no such stream begins there, or its block header is not understood.
+    None if no such stream starts there, or its block header is not understood.
 
     References
     ----------
@@ -104,8 +93,14 @@ def lzma_window(head: bytes) -> int | None:
     return None
 
 
+def lzw_window(head: bytes, fillorder: int) -> int | None:
+    """Return 0 for the usual order of bits with a Clear code first; None, others cannot be cut."""
+    usual = len(head) > 1 and fillorder == 1 and head[0] == 0x80 and head[1] < 0x80
+    return 0 if usual else None
+
+
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of 7 bits per byte, and where the next one begins."""
+    """Return a number of 7 bits per byte, and where the next one starts."""
     value = shift = 0
     while True:
         value |= (data[at] & 0x7F) << shift
@@ -115,14 +110,8 @@ def _number(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-STREAM_BYTES = 8_000_000
-"""Strips that decode to more than this are streamed."""
-PIECE_BYTES = 4_000_000
-"""Rows are handed on in pieces of about this many bytes."""
 CHUNK_BYTES = 1_000_000
 """Encoded bytes are read from the file in runs of this many."""
-USUAL_WINDOW = 1 << 23
-"""A window of this many bytes is allowed even if a strip is smaller: LZMA's default has it."""
 DEFLATE_WINDOW = 1 << 15
 """Bytes that Deflate looks back at most (RFC 1951)."""
 
@@ -209,13 +198,30 @@ class _Frames:
         return bool(self._decoder.eof)
 
 
-def _lzma(window: int) -> _Frames:
+def deflate_decoder(_window: int) -> Decompressor:
+    """Return a decoder of Deflate."""
+    return _Inflate()
+
+
+def lzw_decoder(_window: int) -> Decompressor:
+    """Return a decoder of LZW."""
+    return LzwStream()
+
+
+def packbits_decoder(_window: int) -> Decompressor:
+    """Return a decoder of PackBits."""
+    return _PackBits()
+
+
+def lzma_decoder(window: int) -> Decompressor:
+    """Return a decoder of LZMA that refuses a longer window."""
     # The probabilities and the rest of the decoder take well below 1 MB.
     limit = window + (1 << 20)
     return _Frames(lambda: lzma.LZMADecompressor(memlimit=limit), several=False)
 
 
-def _zstd(window: int) -> _Frames:
+def zstd_decoder(window: int) -> Decompressor:
+    """Return a decoder of Zstandard that refuses a longer window."""
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415 (only where a file needs it)
     else:
@@ -252,142 +258,3 @@ class _PackBits:
         # Some writers pad a strip; what is missing in it is noticed by counting bytes.
         self._rest = b"" if last else data[end:]
         return bytes(imagecodecs.packbits_decode(data[:end])) if end else b""
-
-
-def _decompressor(compression: int, window: int) -> Decompressor:
-    if compression in DEFLATE:
-        return _Inflate()
-    if compression in ZSTD:
-        return _zstd(window)
-    if compression == LZMA:
-        return _lzma(window)
-    return _PackBits() if compression == PACKBITS else LzwStream()
-
-
-def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None:
-    """Return how far back a decoder has to look if strips are large and need not be decoded whole.
-
-    Parameters
-    ----------
-    pages
-        All that are read, of one kind.
-    geometry
-        How they are cut.
-
-    Returns
-    -------
-    Bytes that a decoder keeps, the largest of all strips; None if strips are decoded whole: they
-    are tiles, small, or in a codec that gives nothing before it has everything.
-    """
-    window = 0
-    for stored in pages:
-        page = stored.page
-        if geometry.tiled or not whole_bytes(page):
-            return None
-        whole = geometry.unit[0] * row_bytes(page, geometry)
-        if whole <= STREAM_BYTES or page.predictor not in (1, 2, 3):
-            return None
-        codec = int(page.compression)
-        if codec in DEFLATE or codec == PACKBITS:
-            window = DEFLATE_WINDOW
-            continue
-        if codec not in (LZW, LZMA, *ZSTD):
-            return None
-        for head in _heads(stored):
-            size = _window_of(codec, head, int(page.fillorder))
-            if size is None or size > (WINDOW_LIMIT if size < whole else USUAL_WINDOW):
-                return None
-            window = max(window, size)
-    return window
-
-
-def _window_of(codec: int, head: bytes, fillorder: int) -> int | None:
-    if codec == LZW:
-        # Only the usual bit order that begins with a Clear code can be cut.
-        usual = len(head) > 1 and fillorder == 1 and head[0] == 0x80 and head[1] < 0x80
-        return 0 if usual else None
-    return lzma_window(head) if codec == LZMA else zstd_window(head)
-
-
-def _heads(stored: StoredPage) -> Iterable[bytes]:
-    """Yield the first bytes of every strip that is stored."""
-    with os.fdopen(open_raw(stored.path), "rb") as file:
-        for offset, count in zip(stored.offsets.tolist(), stored.counts.tolist(), strict=True):
-            if count:
-                file.seek(offset)
-                yield file.read(min(count, HEADER_BYTES))
-
-
-class RowStream:
-    """Rows of one strip in order.
-
-    Parameters
-    ----------
-    fetch
-        Reads encoded bytes: (offset in the strip, number) -> bytes.
-    encoded_bytes
-        Of the strip.
-    compression
-        TIFF number of the codec.
-    row_bytes
-        Of one decoded row.
-    window
-        What `stream_window` says; a stream that asks for more is refused by its codec.
-    """
-
-    def __init__(
-        self, fetch: Fetch, encoded_bytes: int, compression: int, row_bytes: int, window: int
-    ) -> None:
-        self._fetch = fetch
-        self._encoded_bytes = encoded_bytes
-        self._row_bytes = row_bytes
-        self._codec = _decompressor(compression, window)
-        # A byte of PackBits may decode to 64.
-        self._chunk = CHUNK_BYTES // 16 if compression == PACKBITS else CHUNK_BYTES
-        self._at = 0
-        self._pending = bytearray()
-        self.row = 0
-
-    def skip(self, rows: int) -> None:
-        """Decode rows and drop them."""
-        while rows > 0:
-            step = min(rows, max(1, PIECE_BYTES // self._row_bytes))
-            self.read(step)
-            rows -= step
-
-    def read(self, rows: int) -> bytearray:
-        """Return the next rows as bytes.
-
-        Raises
-        ------
-        ValueError
-            The strip ends before that.
-        zlib.error, lzma.LZMAError, backports.zstd.ZstdError, RuntimeError
-            The codec found damage.
-        """
-        wanted = rows * self._row_bytes
-        out = self._pending
-        while len(out) < wanted:
-            starved = self._codec.hungry and self._at == self._encoded_bytes
-            more = self._decode(wanted - len(out))
-            if starved and not more:
-                raise ValueError("the compressed data ends early")
-            out += more
-        # Most codecs stop where they are told, so that nothing is left over.
-        self._pending = out[wanted:]
-        del out[wanted:]
-        self.row += rows
-        return out
-
-    def finish(self) -> None:
-        """Run the codec to the end of the strip after its last row, so that it can check it."""
-        while not self._codec.done:
-            self._decode(PIECE_BYTES)
-
-    def _decode(self, most: int) -> bytes:
-        data = b""
-        if self._codec.hungry and self._at < self._encoded_bytes:
-            size = min(self._chunk, self._encoded_bytes - self._at)
-            data = self._fetch(self._at, size)
-            self._at += size
-        return self._codec.feed(data, most, last=self._at >= self._encoded_bytes)

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from unglow.core.archive import damaged
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
+from unglow.core.settings import Checked, key
 from unglow.photometry import gain_map
 from unglow.photometry.blur import Sharpness
 from unglow.photometry.gain import bright_field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from unglow.photometry.blur import Blur
     from unglow.photometry.gain_map import GainMap
@@ -57,10 +58,12 @@ _SHAPE = {
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """What sets a scale method apart.
+    """Properties of a scale method.
 
     Attributes
     ----------
+    colour
+        Its colour in figures.
     finds_offset
         Whether it estimates an offset of the images; all others take it as 0.
     is_given
@@ -69,6 +72,7 @@ class Method:
         Those of `ScaleSettings` that its gain and offset follow from.
     """
 
+    colour: str
     finds_offset: bool = False
     is_given: bool = False
     settings: tuple[str, ...] = ()
@@ -80,43 +84,72 @@ class Method:
 
 
 METHODS = {
-    "linear": Method(finds_offset=True, settings=("gain_map",)),
-    "moffat": Method(),
-    "percentile": Method(settings=("percentile",)),
-    "manual": Method(is_given=True, settings=("manual",)),
-    "exposure": Method(is_given=True),
+    # those that users of exo2micro know keep the colours that they have there
+    "linear": Method("#0072B2", finds_offset=True, settings=("gain_map",)),
+    "moffat": Method("#1fa03c"),
+    "percentile": Method("#ff8c00", settings=("percentile",)),
+    "manual": Method("#e83e8c", is_given=True, settings=("manual",)),
+    "exposure": Method("#6f42c1", is_given=True),
 }
-"""The methods that there are; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
+"""All scale methods; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleSettings:
-    """What to estimate; the schema of the configuration checks it.
+class ScaleSettings(Checked):
+    """What to estimate (config section ``scale``).
 
-    Attributes
-    ----------
-    methods
-        Names of `METHODS`, in the order of the figures.
-    percentile
-        Percentile of log10(post / pre) that the percentile method takes, 0 to 100 exclusive.
-    manual
-        Gain of the manual method; giving one adds that method.
-    default
-        Method that stands for the pair where only one is used; None for the first one.
-    gain_map
-        ``auto`` evens out the light of the linear method where that is worth it; or ``never``.
-    match_blur
-        ``auto`` blurs the sharper image like the other where that is worth it; or ``never``.
-    bright_field
-        Which images of the pair are bright-field (`unglow.photometry.gain.bright_field`).
+    ``bright_field`` is not a key: it holds the images of the pair that are bright-field
+    (`unglow.photometry.gain.bright_field`).
     """
 
-    methods: Sequence[str] = ("linear", "moffat", "percentile")
-    percentile: float = 50.0
-    manual: float | None = None
-    default: str | None = None
-    gain_map: str = "auto"
-    match_blur: str = "auto"
+    SECTION: ClassVar[str] = "scale"
+
+    methods: tuple[str, ...] = key(
+        "Scale methods; each one gives a difference of its own.",
+        default=("linear", "moffat", "percentile"),
+        items={"type": "string", "enum": [*METHODS]},
+        minItems=1,
+        uniqueItems=True,
+    )
+    default: str | None = key(
+        "The method that summary and overview quote and whose difference is written, one of "
+        "methods; null takes the first of them.",
+        default=None,
+        enum=METHODS,
+    )
+    write: tuple[str, ...] | str | None = key(
+        "Methods whose differences are written at full size in addition to that of the "
+        "default method, a list or all; null writes none of them, and they are computed when "
+        "they are viewed.",
+        default=None,
+        items={"type": "string", "enum": [*METHODS]},
+        pattern="^all$",
+        uniqueItems=True,
+    )
+    percentile: float = key(
+        "Percentile of log10(post / pre) that the percentile method takes.",
+        default=50,
+        exclusiveMinimum=0,
+        exclusiveMaximum=100,
+    )
+    manual: float | None = key(
+        "Gain of the manual method; the sample sheet can set it per pair (manual_scale).",
+        default=None,
+        exclusiveMinimum=0,
+    )
+    gain_map: str = key(
+        "Whether the linear method evens out light that differs from place to place; auto "
+        "does where that fits held-out cells better.",
+        default="auto",
+        enum=["auto", "never"],
+    )
+    match_blur: str = key(
+        "Whether the sharper image is blurred like the other before they are subtracted; auto"
+        " does where they differ in focus and it makes the residuals of held-out blocks "
+        "smaller.",
+        default="auto",
+        enum=["auto", "never"],
+    )
     bright_field: tuple[str, ...] = ()
 
     @property

@@ -145,7 +145,7 @@ def dense_side(shape: tuple[int, int], size: int) -> int:
 def field_step(shape: tuple[int, int], side: int) -> int:
     """Distance of blocks and of knots, px: half a block; less in a small frame, more in a huge one.
 
-    `unglow.workflow.memory_model.register` counts on there being about `FIELD_POINTS` at most.
+    `unglow.memory.stages.register` counts on there being about `FIELD_POINTS` at most.
     """
     area, step = shape[0] * shape[1], side // 2
     if area <= _FEW_POINTS * (step // 2) ** 2:

@@ -21,6 +21,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from unglow.core.files import replacing
 from unglow.core.progress import step
+from unglow.photometry.gain.scale import METHODS
 from unglow.reporting.figures.canvas import DPI, Canvas, Picture, Pixels, png
 
 if TYPE_CHECKING:
@@ -36,16 +37,9 @@ INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
 DISAGREES = "#ff5555"
 """Colour of blocks that do not agree with the map."""
 STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplete": SOFT}
-# Okabe and Ito's colours, which the colour-blind tell apart; the scale methods keep the colours
-# that users of exo2micro know.
+# Okabe and Ito's colours, which the colour-blind tell apart.
 BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
-METHOD = {
-    "moffat": "#1fa03c",
-    "percentile": "#ff8c00",
-    "manual": "#e83e8c",
-    "linear": "#0072B2",
-    "exposure": "#6f42c1",
-}
+METHOD = {name: method.colour for name, method in METHODS.items()}
 DIVERGING = LinearSegmentedColormap.from_list(
     "unglow",
     ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],

@@ -38,7 +38,7 @@ def skip_oversized(
     bounds = [
         (available_mb, "MB are available", "run it on a machine with more memory"),
         (limit_mb, "MB are allowed for all jobs together", "raise --resources mem_mb"),
-        (batch.settings["memory_per_job"], "MB are allowed by memory_per_job", "raise that"),
+        (batch.settings.memory_per_job, "MB are allowed by memory_per_job", "raise that"),
     ]
     known = [(mb, what, remedy) for mb, what, remedy in bounds if mb is not None]
     free_mb = disk_free_mb(results)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.delimited import numbered_lines, read_text, split
-from unglow.core.errors import InputError
+from unglow.core.errors import ConfigError, InputError
+from unglow.core.workflow_files import workflow_directory
 from unglow.io.image_paths import is_ome_zarr
 from unglow.reporting.groups import is_told
 from unglow.workflow.samples.hint_files import (
@@ -359,7 +360,11 @@ def _about(rule: Mapping[str, Any]) -> str:
 
 
 def _schema() -> Mapping[str, Any]:
-    """Return the schema of the sheet."""
-    from unglow.workflow.schema import schema  # noqa: PLC0415 - yaml, which jobs can do without
+    """Return the schema of the columns, ``config/schemas/samples.schema.yaml``."""
+    import yaml  # noqa: PLC0415 - which jobs can do without
 
-    return schema("samples")
+    source = workflow_directory() / "config" / "schemas" / "samples.schema.yaml"
+    if not source.is_file():
+        raise ConfigError(f"{source} is missing from this copy of unglow; install it again.")
+    loaded: Mapping[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
+    return loaded
