@@ -6,7 +6,6 @@ import pytest
 from made_telemetry import BOOT, COLUMNS, WALL, Made, end, sample, step, step_end
 
 from unglow.reporting.html.attempt_costs import costs_known
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.leftovers import leftovers
@@ -23,9 +22,7 @@ def made(tmp_path):
 
 
 def history(made):
-    follower = Follower(made.results)
-    follower.poll()
-    return History.of(follower, Machine(host="elsewhere", boot=BOOT, now=WALL + 1000))
+    return History.read(made.results, Machine(host="elsewhere", boot=BOOT, now=WALL + 1000))
 
 
 def finished(made, stage, start, before, after, **more):

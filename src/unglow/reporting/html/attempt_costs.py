@@ -8,7 +8,7 @@ import numpy as np
 
 from unglow.core.transfers import MOST_LISTED
 from unglow.telemetry.reading.parsing import number
-from unglow.telemetry.reading.records import once_per_attempt
+from unglow.telemetry.reading.records import once_per_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,7 @@ _AMOUNTS = ("read", "written", "decoded", "encoded", "first", "last")
 _LOOKS, _SHARE = 3, 0.1
 
 
-@once_per_attempt
+@once_per_object
 def costs_known(attempt: Attempt, *, images: bool = True) -> dict[str, Any]:
     """Return what is known of an attempt, by name; what is not known is left out.
 

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.telemetry.reading.records import once_per_attempt
+from unglow.telemetry.reading.records import once_per_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from unglow.telemetry.reading.history import Placed
-    from unglow.telemetry.reading.records import Attempt
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 Numbers = list[float | None]
 # All curves of a report together have about as many points as this.
@@ -31,7 +30,7 @@ def bins_for(attempts: int) -> int:
     return bins
 
 
-@once_per_attempt
+@once_per_object
 def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     """Return the curves of an attempt in equal bins over its duration; None without samples.
 

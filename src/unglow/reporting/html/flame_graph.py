@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import Placed
+    from unglow.telemetry.reading.records import Placed
     from unglow.telemetry.speedscope import Frame, Stack
 
     Bins = Mapping[int, float]

@@ -31,7 +31,7 @@ class Changes:
         """Take the model as it is now."""
         self._made = model[_TIME]
         parts = _parts(model)
-        texts = {key: json.dumps(value, allow_nan=False) for key, value in parts.items()}
+        texts = {key: self._text(key, value) for key, value in parts.items()}
         same = {k: k in self._parts and self._parts[k][1] == text for k, text in texts.items()}
         if len(texts) != len(self._parts) or not all(same.values()):
             self.version += 1
@@ -39,6 +39,13 @@ class Changes:
             key: (self._since(key, value, same=same[key]), texts[key], value)
             for key, value in parts.items()
         }
+
+    def _text(self, key: tuple[str, str | int], value: Any) -> str:
+        """Return a part as JSON; parts of a model are never changed, only replaced."""
+        known = self._parts.get(key)
+        if known is not None and known[2] is value:
+            return known[1]
+        return json.dumps(value, allow_nan=False)
 
     def _since(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
         """Return from which state on a part is as it is; an order may have grown at its end."""

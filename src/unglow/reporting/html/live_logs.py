@@ -11,7 +11,8 @@ from unglow.telemetry.reading.incidents import log_files
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import History, Placed
+    from unglow.telemetry.reading.history import History
+    from unglow.telemetry.reading.records import Placed
 
 TAIL_BYTES = 65536
 # A log that was written later than this after an attempt's end, s, is of another attempt.

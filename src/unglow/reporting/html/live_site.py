@@ -18,9 +18,7 @@ from unglow.reporting.html.live_changes import Changes
 from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
-from unglow.reporting.pair_rows import rows_of
-from unglow.reporting.terminal.run_view import Watched, view_of
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.reporting.runs import RunReader
 from unglow.telemetry.reading.records import RUNNING
 
 if TYPE_CHECKING:
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
     from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
     from unglow.reporting.html.thumbnails import Picture
-    from unglow.reporting.pair_rows import Known
-    from unglow.telemetry.reading.history import History
+    from unglow.reporting.runs import Run, Runs
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.
 _LOOK_S, _LOOKING = 0.5, 0.2
@@ -58,15 +55,14 @@ class Source:
 
     def __init__(self, results: Path, name: str) -> None:
         self.results, self.name = results, name
-        self._watched = Watched(results)
+        self._reader = RunReader(results)
         self._changes = Changes()
-        self._history: History | None = None
+        self._runs: Runs | None = None
         self._model: Model = {}
         self._looked = self._next = self._charts_due = -math.inf
         self._charting = 0.0
         self._charts: Model = {}
         self._outcomes: list[tuple[str, str]] = []
-        self._rows: Known = {}
         self._lock = threading.Lock()
         self._drawing = threading.Lock()
 
@@ -87,22 +83,22 @@ class Source:
         with self._lock:
             if time.monotonic() - self._looked > _GLANCE_S:
                 self._look()
-            last = None if self._history is None else self._history.last
+            last = None if self._runs is None else self._runs.history.last
             return "" if last is None else last.outcome
 
     def log(self, attempt: str) -> dict[str, str]:
         """Return the log of an attempt; see `unglow.reporting.html.live_logs.Log`."""
         with self._lock:
             self._look()
-            history = self._history
-        return {} if history is None else asdict(log_of(history, self.results, attempt))
+            runs = self._runs
+        return {} if runs is None else asdict(log_of(runs.history, self.results, attempt))
 
     def flames(self) -> Model | None:
         """Return what the flame graph of the last run is drawn from, as of now."""
         with self._lock:
             self._look()
-            history = self._history
-        return None if history is None else flames_of(self.results, history, _FLAMES)
+            runs = self._runs
+        return None if runs is None else flames_of(runs, _FLAMES)
 
     def pictures(self, pair: str, *, small: bool) -> Sequence[Picture]:
         """Return the pictures of a pair or slide, by its name on pages; none if there is none.
@@ -122,54 +118,47 @@ class Source:
         began = time.monotonic()
         if began < self._next:
             return
-        machine = Machine()
-        history = self._history = self._watched.history(machine)
-        pairs = rows_of(self.results, history, self._rows)
-        charts = self._charts_of(history)
-        model = build(self.results, history, pairs, live=True, charts=charts)
-        self._model = model | {"now": self._now(history, machine)}
+        runs = self._runs = self._reader.read()
+        model = build(runs, live=True, charts=self._charts_of(runs))
+        self._model = model | {"now": [_now(run) for run in runs.runs if not run.is_over]}
         self._changes.take(self._model)
         self._looked = time.monotonic()
         took = self._looked - began - self._charting
         self._next = self._looked + min(max(_LOOK_S, took / _LOOKING - took), _REST_S)
 
-    def _charts_of(self, history: History) -> Model:
+    def _charts_of(self, runs: Runs) -> Model:
         """Return curves of runs and attempts, which may be older the longer they take."""
-        outcomes = [(h.run.id, h.outcome) for h in history.runs]
+        outcomes = [(h.run.id, h.outcome) for h in runs.history.runs]
         began = time.monotonic()
         if began >= self._charts_due or outcomes != self._outcomes:
-            self._charts, self._outcomes = charts_of(history), outcomes
+            self._charts, self._outcomes = charts_of(runs), outcomes
             took = time.monotonic() - began
             self._charts_due = began + min(took / _CHARTING, _OLDEST_S)
         self._charting = time.monotonic() - began
         return self._charts
 
-    def _now(self, history: History, machine: Machine) -> list[dict[str, Any]]:
-        """Return what the runs that go on take at this moment."""
-        running = [a.attempt for h in history.runs for a in h.attempts if a.outcome == RUNNING]
-        memory = {a.id: (of_attempt(a, _POINTS) or {}).get("hi") for a in running}
-        views = [
-            view_of(self.results, history, h, machine, ())
-            for h in history.runs
-            if h.outcome == RUNNING
-        ]
-        return [
-            {
-                "run": view.id,
-                "seconds": round(view.seconds),
-                "left": view.left.words if view.left is not None else "",
-                "done": view.done,
-                "of": view.of,
-                "rules": [asdict(row) | {"words": row.words} for row in view.rules],
-                "budget_mb": view.budget_mb,
-                "machine_mb": view.machine_mb,
-                "available_mb": None if view.available_mb is None else round(view.available_mb, -1),
-                "used_mb": view.used_mb,
-                "declared_mb": view.declared_mb,
-                "jobs": [asdict(job) | {"curve": memory.get(job.attempt)} for job in view.jobs],
-            }
-            for view in views
-        ]
+
+def _now(run: Run) -> dict[str, Any]:
+    """Return what a running run uses at this moment."""
+    curves = {
+        a.attempt.id: (of_attempt(a.attempt, _POINTS) or {}).get("hi")
+        for a in run.history.attempts
+        if a.outcome == RUNNING
+    }
+    return {
+        "run": run.id,
+        "seconds": round(run.seconds),
+        "left": run.left.words if run.left is not None else "",
+        "done": run.done,
+        "of": run.of,
+        "rules": [asdict(row) | {"words": row.words} for row in run.rules],
+        "budget_mb": run.budget_mb,
+        "machine_mb": run.machine_mb,
+        "available_mb": None if run.available_mb is None else round(run.available_mb, -1),
+        "used_mb": run.used_mb,
+        "declared_mb": run.declared_mb,
+        "jobs": [asdict(job) | {"curve": curves.get(job.attempt)} for job in run.running],
+    }
 
 
 class Site:

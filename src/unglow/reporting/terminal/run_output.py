@@ -29,7 +29,7 @@ from unglow.reporting.terminal.follow import console_for
 from unglow.reporting.terminal.formatting import count
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_watch import RunWatch
-from unglow.reporting.terminal.screen import BAD, fitting
+from unglow.reporting.terminal.screen import BAD, fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from unglow.reporting.runs import Run
     from unglow.reporting.terminal.event_lines import Event
-    from unglow.reporting.terminal.run_view import RunView
 
 NOTHING_TO_DO = "Nothing to be done"
 _SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "
@@ -261,7 +261,7 @@ class RunOutput:
 
     # ------------------------------------------------------------------------------------- looking
 
-    def _show(self, runs: Sequence[RunView], events: Sequence[Event]) -> None:
+    def _show(self, runs: Sequence[Run], events: Sequence[Event]) -> None:
         """Show what `RunWatch` has seen."""
         for line in self._diversion.new_lines() if self._diversion is not None else ():
             self._print(Text(printable(line), style="dim"))
@@ -271,7 +271,7 @@ class RunOutput:
                 self._print(Text(event.line, style=style))
         if self._painter is not None and runs:
             console = self._painter.console
-            self._painter.draw(lambda: fitting(console, runs))
+            self._painter.draw(lambda: fit(console, runs))
 
     def _print(self, text: RenderableType) -> None:
         if self._mode == Mode.SILENT:

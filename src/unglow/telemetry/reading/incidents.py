@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from unglow.telemetry.reading.history import History, Placed, RunHistory
+    from unglow.telemetry.reading.history import History, RunHistory
     from unglow.telemetry.reading.leftovers import Leftovers
-    from unglow.telemetry.reading.records import Job, Stall
+    from unglow.telemetry.reading.records import Job, Placed, Stall
 
 
 _LOGS, _SUFFIX = "logs", ".log"

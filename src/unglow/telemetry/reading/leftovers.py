@@ -15,8 +15,8 @@ from unglow.telemetry.reading.parsing import number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from unglow.telemetry.reading.history import Placed, RunHistory
-    from unglow.telemetry.reading.records import Attempt
+    from unglow.telemetry.reading.history import RunHistory
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 MOST_LEFT_MB = 200.0
 """What the finished jobs of a run may leave behind on a machine, MB."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from unglow.telemetry.reading.records import Attempt, Job, Run
+    from unglow.telemetry.reading.records import Attempt, Job, RunRecord
 
 SILENCE_S = 120.0
 """An attempt on another machine that is not heard of for so long, s, after its run, is lost."""
@@ -45,7 +45,7 @@ class Machine:
     now: float = field(default_factory=time.time)
     ending: str | None = None
 
-    def asks(self, run: Run) -> bool:
+    def asks(self, run: RunRecord) -> bool:
         """Whether it is this very process that runs it."""
         return run.fields.get("pid") == os.getpid() and self.lives(run.fields) is True
 
@@ -65,7 +65,7 @@ class Machine:
         return process.is_running(pid, fields.get("started"))
 
 
-def outcome_of_run(run: Run, machine: Machine) -> str:
+def outcome_of_run(run: RunRecord, machine: Machine) -> str:
     """Return how a run ended, or ``running`` or ``killed``."""
     if run.outcome is not None:
         return run.outcome
@@ -78,7 +78,7 @@ def outcome_of_run(run: Run, machine: Machine) -> str:
 
 
 def outcome_of_attempt(
-    attempt: Attempt, run: tuple[Run, str] | None, job: Job | None, machine: Machine
+    attempt: Attempt, run: tuple[RunRecord, str] | None, job: Job | None, machine: Machine
 ) -> str:
     """Return how an attempt ended, or ``running``, ``killed`` or ``node_lost``.
 

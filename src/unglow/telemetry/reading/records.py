@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 ENDED_WELL = "ok"
 RUNNING = "running"
 JobKey = tuple[str, frozenset[tuple[str, str]]]
@@ -116,27 +117,27 @@ class End:
 _MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
 
 
-def once_per_attempt(
-    of: Callable[Concatenate[Attempt, P], R],
-) -> Callable[Concatenate[Attempt, P], R]:
-    """Remember the results of a function of an attempt, for as long as the attempt is there.
+def once_per_object(
+    compute: Callable[Concatenate[T, P], R],
+) -> Callable[Concatenate[T, P], R]:
+    """Keep the last result of a function of an object for as long as the object exists.
 
-    An attempt that goes on is a new object whenever more of it has been read.
+    A running attempt is a new object whenever more of it has been read.
     """
-    results: WeakKeyDictionary[Attempt, dict[object, R]] = WeakKeyDictionary()
+    results: WeakKeyDictionary[T, tuple[object, R]] = WeakKeyDictionary()
 
-    @functools.wraps(of)
-    def remembered(attempt: Attempt, /, *rest: P.args, **more: P.kwargs) -> R:
-        own = results.setdefault(attempt, {})
+    @functools.wraps(compute)
+    def compute_once(one: T, /, *rest: P.args, **more: P.kwargs) -> R:
         key = (rest, tuple(more.items()))
-        if key not in own:
-            own[key] = of(attempt, *rest, **more)
-        return own[key]
+        known = results.get(one)
+        if known is None or known[0] != key:
+            known = results[one] = (key, compute(one, *rest, **more))
+        return known[1]
 
-    return remembered
+    return compute_once
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, eq=False)
 class Attempt:
     """One attempt at one job.
 
@@ -184,9 +185,9 @@ class Attempt:
     unit: str = ""
     end: End | None = None
 
-    @property
+    @functools.cached_property
     def job(self) -> JobKey:
-        """What tells its job from others of a run."""
+        """Key of its job, which no other job of a run has."""
         return self.rule, frozenset(self.wildcards.items())
 
     @property
@@ -241,7 +242,7 @@ class Attempt:
         return total if total is not None or not len(sampled) else float(sampled[-1])
 
 
-@once_per_attempt
+@once_per_object
 def _peak_mb(attempt: Attempt) -> float | None:
     sampled = attempt.samples.largest
     peaks = [] if np.isnan(sampled).all() else [float(np.nanmax(sampled))]
@@ -258,9 +259,9 @@ class Loss:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
-    """A job as Snakemake tells of it.
+    """A job as Snakemake reports it.
 
     Attributes
     ----------
@@ -283,9 +284,9 @@ class Job:
     events: tuple[tuple[float, str], ...]
     losses: Mapping[int, Loss] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def key(self) -> JobKey:
-        """What tells it from others of a run."""
+        """Key that no other job of a run has."""
         return self.rule, frozenset(self.wildcards.items())
 
     @property
@@ -303,7 +304,37 @@ class Job:
         return [t for t, state in self.events if state in states]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Placed:
+    """An attempt in its run.
+
+    Attributes
+    ----------
+    attempt, job
+        The attempt, and its job as Snakemake reported it (None if it did not).
+    start, end
+        s since the start of the run.
+    outcome
+        How it ended, or ``running``.
+    slot
+        First of the rows (cores) that it is drawn on; it takes as many as it has threads.
+    launched
+        When Snakemake had started the job, s since the start of the run; None if not known.
+    closed
+        When Snakemake noticed its end; None if not known, or if that was another attempt.
+    """
+
+    attempt: Attempt
+    job: Job | None
+    start: float
+    end: float
+    outcome: str
+    slot: int = 0
+    launched: float | None = None
+    closed: float | None = None
+
+
+@dataclass(frozen=True)
 class Planned:
     """A job that a run set out to do; ``after`` are the numbers of those that it waits for."""
 
@@ -312,9 +343,9 @@ class Planned:
     wildcards: Mapping[str, str]
     after: tuple[int, ...] = ()
 
-    @property
+    @functools.cached_property
     def key(self) -> JobKey:
-        """What tells it from others of a run."""
+        """Key that no other job of a run has."""
         return self.rule, frozenset(self.wildcards.items())
 
 
@@ -328,8 +359,8 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One run of Snakemake.
+class RunRecord:
+    """File of one run of Snakemake, as far as it was read.
 
     Attributes
     ----------

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.telemetry.reading.leftovers import lost_mb
-from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_attempt
+from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
-    from unglow.telemetry.reading.history import Placed, RunHistory
-    from unglow.telemetry.reading.records import Attempt
+    from unglow.telemetry.reading.history import RunHistory
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 _MOVED = 1 << 16
 """Fewer bytes between two samples than this are a line in a log, not work on files."""
@@ -51,7 +51,7 @@ class Split:
         )
 
 
-@once_per_attempt
+@once_per_object
 def split(attempt: Attempt) -> Split:
     """Return where the time of an attempt went, from its samples and the sums at its end."""
     samples = attempt.samples

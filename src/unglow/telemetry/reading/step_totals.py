@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.telemetry.reading.parsing import number
-from unglow.telemetry.reading.records import once_per_attempt
+from unglow.telemetry.reading.records import once_per_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
-    from unglow.telemetry.reading.history import Placed
-    from unglow.telemetry.reading.records import Attempt
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 
 @dataclass(slots=True)
@@ -83,7 +82,7 @@ def steps_of(attempt: Attempt) -> list[tuple[str, float, float, int]]:
     ]
 
 
-@once_per_attempt
+@once_per_object
 def _costs(attempt: Attempt) -> list[tuple[str, int, list[float]]]:
     """Return name, depth, and seconds, CPU, bytes read and written of each step."""
     steps = steps_of(attempt)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import Placed
+    from unglow.telemetry.reading.records import Placed
     from unglow.workflow.batch import Batch
 
 
