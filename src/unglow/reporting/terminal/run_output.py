@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from unglow.core.printable import clean, printable
-from unglow.core.terminal import SHOWN
+from unglow.core.terminal import SHOWN, WEB
 from unglow.reporting.run_ending import closing_sentence
 from unglow.reporting.terminal.dry_run import DryRun, named
 from unglow.reporting.terminal.ending import ending
 from unglow.reporting.terminal.follow import console_for
 from unglow.reporting.terminal.formatting import count
 from unglow.reporting.terminal.painter import Diversion, Painter
-from unglow.reporting.terminal.run_watch import RunWatch
+from unglow.reporting.terminal.run_watch import LivePage, RunWatch
 from unglow.reporting.terminal.screen import BAD, fit
 
 if TYPE_CHECKING:
@@ -103,6 +103,7 @@ class RunOutput:
         self._dry = DryRun(command)
         self._skipped = 0
         self._watch: RunWatch | None = None
+        self._page: LivePage | None = None
         self._painter: Painter | None = None
         self._diversion: Diversion | None = None
         self._closing: dict[str, Any] = {}
@@ -175,6 +176,8 @@ class RunOutput:
         if watch is not None:
             os.environ.pop(SHOWN, None)
             watch.stop()
+        if self._page is not None:
+            self._page.stop()
         if self._painter is not None:
             self._painter.draw(None)
         diversion, self._diversion = self._diversion, None
@@ -187,6 +190,9 @@ class RunOutput:
         elif self._mode == Mode.SCREEN and self._closing:
             seconds = time.monotonic() - self._began
             self._print(ending(**self._closing, seconds=seconds))
+        if self._page is not None:
+            text = "The live page has ended with the run: unglow monitor --web opens it again."
+            self._print(Text(text))
 
     # ------------------------------------------------------------------------------------ records
 
@@ -225,8 +231,18 @@ class RunOutput:
         return [
             Text(f"{pairs}{count(jobs, 'job')} to do", style="bold"),
             Text(f"{'Results' if pairs else 'Record'}: {results}"),
-            Text("Live page: unglow monitor --web (in another terminal)"),
+            *map(Text, self._start_page()),
         ]
+
+    def _start_page(self) -> list[str]:
+        """Start the live page if it was asked for; return where it is, or how to open it."""
+        if not os.environ.pop(WEB, None):
+            return ["Live page: unglow monitor --web (in another terminal)"]
+        self._page = LivePage(self._places)
+        if not self._page.lines:
+            return ["The live page could not be started: see unglow monitor --web"]
+        address, *more = self._page.lines
+        return [f"Live page: {address.removeprefix('Open ')} (until the run ends)", *more]
 
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """Show a message of Snakemake or of the Snakefile that matters."""

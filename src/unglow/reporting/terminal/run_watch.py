@@ -1,7 +1,9 @@
-"""A thread that looks at the telemetry of this process's own run, and hands on what it sees."""
+"""Watchers of this process's own run: a thread that reads its telemetry, and a live page."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -81,3 +83,41 @@ class RunWatch:
                 self._runs.append(own[-1])
                 events += lines.events(runs)
         return sorted(events)
+
+
+class LivePage:
+    """`unglow monitor --web` as a process of its own, which ends with this one.
+
+    Parameters
+    ----------
+    places
+        The results directories of the run.
+
+    Attributes
+    ----------
+    lines
+        Its address, and the command that makes it work on another machine; empty if it could not
+        be started.
+    """
+
+    def __init__(self, places: Sequence[Path]) -> None:
+        for place in places:  # what it recognizes a results directory by
+            (place / "telemetry").mkdir(parents=True, exist_ok=True)
+        words = ["-Pm", "unglow", "monitor", "--web", "--until-input-ends", *map(str, places)]
+        self._process = subprocess.Popen(  # noqa: S603 (our own command)
+            [sys.executable, *words],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C ends the run first
+        )
+        said = self._process.stdout
+        self.lines = [] if said is None else [said.readline().strip() for _ in range(2)]
+        self.lines = [line for line in self.lines if line]
+
+    def stop(self) -> None:
+        """End it."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait(_PATIENCE_S)
