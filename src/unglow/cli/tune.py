@@ -24,7 +24,7 @@ from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.rule_totals import by_rule
+from unglow.telemetry.reading.totals import by_rule
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.samples import sheet_text

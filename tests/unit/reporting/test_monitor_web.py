@@ -12,10 +12,8 @@ import pytest
 from made_telemetry import WALL, Made, end, job, sample, state
 
 from unglow.core.errors import InputError
-from unglow.reporting.html.live_changes import Changes
-from unglow.reporting.html.live_logs import TAIL_BYTES, log_of
 from unglow.reporting.html.live_server import ADDRESS, PORT, Server
-from unglow.reporting.html.live_site import Site
+from unglow.reporting.html.live_site import TAIL_BYTES, Changes, Site, log_of
 from unglow.reporting.html.serving import tunnel
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents

@@ -12,8 +12,8 @@ from unglow.reporting.html.curves import of_attempt
 from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import Machine
-from unglow.telemetry.reading.rule_totals import Split, by_rule, overhead, split
 from unglow.telemetry.reading.time_left import time_left
+from unglow.telemetry.reading.totals import Split, by_rule, overhead, split
 
 DONE = {"kind": "end", "t": 100.0, "wall": WALL + 100, "outcome": "ok"}
 

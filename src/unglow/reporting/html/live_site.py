@@ -6,19 +6,19 @@ import json
 import math
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.reporting.html.curves import of_attempt
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
-from unglow.reporting.html.live_changes import Changes
-from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
 from unglow.reporting.runs import RunReader
+from unglow.telemetry.reading.incidents import log_files
 from unglow.telemetry.reading.records import RUNNING
 
 if TYPE_CHECKING:
@@ -29,17 +29,22 @@ if TYPE_CHECKING:
     from unglow.reporting.html.page_model import Model
     from unglow.reporting.html.thumbnails import Picture
     from unglow.reporting.runs import Run, Runs
+    from unglow.telemetry.reading.history import History
+    from unglow.telemetry.reading.records import Placed
 
 # However many pages ask: at most one look in so many s, and at most this share of the time.
-_LOOK_S, _LOOKING = 0.5, 0.2
+_LOOK_S, _LOOKING = 0.5, 0.1
 # Not even a look that takes long keeps news back for longer, s; curves take another share.
-_REST_S, _CHARTING, _OLDEST_S = 3.0, 0.1, 20.0
+_REST_S, _CHARTING, _OLDEST_S = 3.0, 0.05, 20.0
 # Points of the curve of a running job.
 _POINTS = 50
 # Attempts in the flame graph of a run that goes on.
 _FLAMES = 200
 # How old the state of a directory may be that is only named, s.
 _GLANCE_S = 5.0
+TAIL_BYTES = 65536
+# A log that was written later than this after an attempt's end, s, is of another attempt.
+_SAME_LOG_S = 30.0
 
 
 class Source:
@@ -87,7 +92,7 @@ class Source:
             return "" if last is None else last.outcome
 
     def log(self, attempt: str) -> dict[str, str]:
-        """Return the log of an attempt; see `unglow.reporting.html.live_logs.Log`."""
+        """Return the log of an attempt; see `Log`."""
         with self._lock:
             self._look()
             runs = self._runs
@@ -237,3 +242,129 @@ class Site:
 
 def _json(content: object) -> Answer:
     return Answer.text(json.dumps(content), JSON)
+
+
+_LISTS = ("runs", "attempts", "pairs")
+# The time at which a model was made is no news.
+_TIME = "made"
+
+
+class Changes:
+    """A model, and since when each part of it has been as it is.
+
+    Attributes
+    ----------
+    version
+        Number of the state, from 1 on; it grows when something has changed.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._made = 0.0
+        self._parts: dict[tuple[str, str | int], tuple[int, str, Any]] = {}
+
+    def take(self, model: Mapping[str, Any]) -> None:
+        """Take the model as it is now."""
+        self._made = model[_TIME]
+        parts = _parts(model)
+        texts = {key: self._text(key, value) for key, value in parts.items()}
+        same = {k: k in self._parts and self._parts[k][1] == text for k, text in texts.items()}
+        if len(texts) != len(self._parts) or not all(same.values()):
+            self.version += 1
+        self._parts = {
+            key: (self._since(key, value, same=same[key]), texts[key], value)
+            for key, value in parts.items()
+        }
+
+    def _text(self, key: tuple[str, str | int], value: Any) -> str:
+        """Return a part as JSON; parts of a model are never changed, only replaced."""
+        known = self._parts.get(key)
+        if known is not None and known[2] is value:
+            return known[1]
+        return json.dumps(value, allow_nan=False)
+
+    def _since(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
+        """Return from which state on a part is as it is; an order may have grown at its end."""
+        since, _, before = self._parts.get(key, (self.version, "", None))
+        grown = key[0] == "order" and before is not None and value[: len(before)] == before
+        return since if same or grown else self.version
+
+    def since(self, version: int) -> dict[str, Any]:
+        """Return what has changed after a state.
+
+        Returns
+        -------
+        ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs``,
+        ``attempts`` and ``pairs`` the ``changed`` ones as [id, content], and the ``order`` of all
+        ids, None if new ones only follow those before. The ids of pairs are their places.
+        """
+        new = {k: value for k, (since, _, value) in self._parts.items() if since > version}
+        lists = {
+            name: {
+                "changed": [[key, value] for (part, key), value in new.items() if part == name],
+                "order": new.get(("order", name)),
+            }
+            for name in _LISTS
+        }
+        top = {key: value for (part, key), value in new.items() if part == "top"}
+        return {"version": self.version, _TIME: self._made, "top": top, **lists}
+
+
+def _parts(model: Mapping[str, Any]) -> dict[tuple[str, str | int], Any]:
+    parts: dict[tuple[str, str | int], Any] = {}
+    for key, value in model.items():
+        if key in _LISTS:
+            ids = [item.get("id", n) for n, item in enumerate(value)]
+            parts["order", key] = ids
+            parts.update({(key, name): item for name, item in zip(ids, value, strict=True)})
+        elif key != _TIME:
+            parts["top", key] = value
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The end of a log.
+
+    Attributes
+    ----------
+    name
+        As the attempt names it; empty if there is no such attempt.
+    text
+        Its last `TAIL_BYTES`, from the begin of a line on.
+    note
+        Why there is no text, or what has to be known about it; empty if nothing.
+    """
+
+    name: str
+    text: str = ""
+    note: str = ""
+
+
+def log_of(history: History, results: Path, attempt: str) -> Log:
+    """Return the log of an attempt, given its id; only logs of these results are read."""
+    for h in history.runs:
+        for a in h.attempts:
+            if a.attempt.id == attempt:
+                return _read(a, log_files(a.attempt.log, h, results))
+    return Log("", note="There is no such attempt.")
+
+
+def _read(a: Placed, files: list[Path]) -> Log:
+    name = a.attempt.log
+    if not name:
+        return Log("", note="This attempt has no log.")
+    if not files:
+        return Log(name, note="It is none of the logs of these results, and is not shown.")
+    path = next((path for path in files if path.is_file()), None)
+    if path is None:
+        return Log(name, note="It is not there any more.")
+    try:
+        text, about = tail(path, TAIL_BYTES), path.stat()
+    except OSError as error:
+        return Log(name, note=f"It cannot be read ({error.strerror}).")
+    if about.st_size > TAIL_BYTES:
+        text = text.partition("\n")[2]
+    over = a.attempt.end is not None
+    later = over and about.st_mtime > a.attempt.wall + a.attempt.seconds + _SAME_LOG_S
+    return Log(name, text, "A later attempt has written over it." if later else "")

@@ -12,29 +12,31 @@ import numpy as np
 
 from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
+from unglow.core.transfers import MOST_LISTED
 from unglow.core.version import __version__
 from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
-from unglow.reporting.html.attempt_costs import costs_known
 from unglow.reporting.html.flame_graph import flames
 from unglow.reporting.outliers import NUMBERS, outliers
 from unglow.reporting.pair_rows import costs_of
 from unglow.reporting.summary import read_summary
 from unglow.telemetry.reading.incidents import incidents
+from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import RUNNING, once_per_object
-from unglow.telemetry.reading.rule_totals import by_rule, overhead
-from unglow.telemetry.reading.step_totals import by_step, steps_of
+from unglow.telemetry.reading.totals import by_rule, by_step, overhead, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from unglow.reporting.runs import Run, Runs
     from unglow.telemetry.reading.history import History, RunHistory
     from unglow.telemetry.reading.incidents import Incident
-    from unglow.telemetry.reading.records import Placed
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 SCHEMA = 1
 Model = dict[str, Any]
@@ -227,3 +229,76 @@ def _attempt(a: Placed, run: int, tries: int, bins: int) -> Model:
 
 def _incident(i: Incident) -> Model:
     return asdict(i) | {"numbers": dict(i.numbers or {})}
+
+
+_AT_END = (
+    *("available_before_mb", "available_after_mb", "left_behind_mb"),
+    *("files_before_mb", "files_after_mb", "processes_left", "processes_left_mb"),
+    *("disk_read", "disk_written", "opencv_threads"),
+)
+_AMOUNTS = ("read", "written", "decoded", "encoded", "first", "last")
+# More threads than were asked for, in so many looks and in this share of them, are not by chance.
+_LOOKS, _SHARE = 3, 0.1
+
+
+@once_per_object
+def costs_known(attempt: Attempt, *, images: bool = True) -> dict[str, Any]:
+    """Return what is known of an attempt, by name; what is not known is left out.
+
+    Parameters
+    ----------
+    attempt
+        The attempt.
+    images
+        Whether to list what it moved of each image: the longest part.
+
+    Returns
+    -------
+    Those of ``_AT_END`` as its end has them (docs/telemetry.md); ``parts``, MB of private, file,
+    shared and swapped memory when most was resident; ``threads_seen`` and ``runnable``, the most of
+    all threads and of those that could run at once; ``crowded``, whether these were too many again
+    and again; ``transfers``, what it moved of each image.
+    """
+    samples, more = attempt.samples, attempt.end.more if attempt.end is not None else {}
+    found: dict[str, Any] = {name: _short(more.get(name)) for name in _AT_END}
+    if not np.isnan(samples.private).all():
+        at = int(np.nanargmax(np.where(np.isnan(samples.private), np.nan, samples.rss)))
+        values = (samples.private, samples.file, samples.shmem, samples.swap)
+        found["parts"] = [round(float(np.nan_to_num(part[at])), 1) for part in values]
+    found["threads_seen"] = _most(samples.threads)
+    found["runnable"] = _most(samples.runnable)
+    looks = samples.runnable[~np.isnan(samples.runnable)]
+    beyond = int((looks > attempt.threads).sum())
+    found["crowded"] = (beyond >= _LOOKS and beyond >= _SHARE * len(looks)) or None
+    found["transfers"] = _transfers(more) if images else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _short(value: object) -> float | int | None:
+    """Return a number, a whole one without a decimal point."""
+    known = number(value)
+    return int(known) if known is not None and known.is_integer() else known
+
+
+def _most(values: NDArray[np.float64]) -> int | None:
+    return None if np.isnan(values).all() else int(np.nanmax(values))
+
+
+def _transfers(more: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the images that an end lists, as far as they are what they should be."""
+    listed = more.get("transfers")
+    if not isinstance(listed, list):
+        return None
+    rows = []
+    for one in listed[:MOST_LISTED]:
+        if isinstance(one, dict) and isinstance(path := one.get("path"), str):
+            amounts = {name: _short(one.get(name)) or 0 for name in _AMOUNTS}
+            rows.append(
+                {
+                    "path": path,
+                    **amounts,
+                    "kind": str(one.get("kind") or ""),
+                    "remote": one.get("remote") is True,
+                }
+            )
+    return rows or None

@@ -17,8 +17,8 @@ from unglow.reporting.html.page_model import SCHEMA, Model
 from unglow.reporting.runs import recorded_runs, results_at
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.rule_totals import RuleTally, by_rule, overhead
-from unglow.telemetry.recording.computing import sentence
+from unglow.telemetry.reading.totals import RuleTally, by_rule, overhead
+from unglow.telemetry.recording.environment import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

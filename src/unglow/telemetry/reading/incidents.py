@@ -18,18 +18,18 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
-from unglow.telemetry.reading.leftovers import leftovers
 from unglow.telemetry.reading.outcomes import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.rejections import what_helps
+from unglow.telemetry.reading.totals import leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from unglow.telemetry.reading.history import History, RunHistory
-    from unglow.telemetry.reading.leftovers import Leftovers
     from unglow.telemetry.reading.records import Job, Placed, Stall
+    from unglow.telemetry.reading.totals import Leftovers
 
 
 _LOGS, _SUFFIX = "logs", ".log"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unglow.core.rounding import rounded
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
-from unglow.telemetry.reading.rule_totals import split
+from unglow.telemetry.reading.totals import split
 from unglow.workflow.forecast.forecast import (
     EarlierRun,
     Times,

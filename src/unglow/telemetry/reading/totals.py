@@ -1,4 +1,12 @@
-"""Totals of rules over the attempts of a run, and where time went."""
+"""Totals of a run: of rules and steps, where time went, and the memory that jobs left behind.
+
+Steps: the sums that samples hold, read at start and end of a step. Between two samples (0.1 s
+apart) they are assumed to grow evenly, so short steps are known roughly.
+
+Memory of a process is given back when it ends. Processes that outlive their job keep theirs, and so
+do files in memory file systems: only these count as left behind. Other programs may be the reason
+why the machine has less memory after a job (`left_behind_mb`): that alone is not a leak.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +16,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.telemetry.reading.leftovers import lost_mb
+from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -208,3 +216,170 @@ def overhead(history: RunHistory) -> Overhead | None:
 
 def _mean(values: Sequence[float]) -> float | None:
     return sum(values) / len(values) if values else None
+
+
+@dataclass(slots=True)
+class StepTally:
+    """What the steps of one name took, in all attempts at jobs of a rule.
+
+    Attributes
+    ----------
+    rule, name, depth
+        The rule, the step, and how many steps it is inside of.
+    count
+        How many there were.
+    seconds, cpu_s, read, written
+        s and bytes, all together; with the steps inside.
+    pixels
+        Pixels of the jobs that had such a step, where they counted them; else 0.
+    share
+        Of the time of the rule's attempts.
+    """
+
+    rule: str
+    name: str
+    depth: int
+    count: int = 0
+    seconds: float = 0.0
+    cpu_s: float = 0.0
+    read: float = 0.0
+    written: float = 0.0
+    pixels: float = 0.0
+    share: float = 0.0
+
+
+def by_step(placed: Iterable[Placed]) -> list[StepTally]:
+    """Return a row for each step of each rule, in the order in which they first began."""
+    found: dict[tuple[str, str, int], StepTally] = {}
+    totals: dict[str, float] = {}
+    for attempt in (a.attempt for a in placed):
+        totals[attempt.rule] = totals.get(attempt.rule, 0.0) + attempt.seconds
+        seen = set()
+        for name, depth, took in _step_costs(attempt):
+            key = attempt.rule, name, depth
+            tally = found.setdefault(key, StepTally(*key))
+            tally.count += 1
+            tally.seconds += took[0]
+            tally.cpu_s += took[1]
+            tally.read += took[2]
+            tally.written += took[3]
+            tally.pixels += 0.0 if key in seen else _pixels(attempt)
+            seen.add(key)
+    for tally in found.values():
+        tally.share = tally.seconds / totals[tally.rule] if totals[tally.rule] > 0 else 0.0
+    return list(found.values())
+
+
+def steps_of(attempt: Attempt) -> list[tuple[str, float, float, int]]:
+    """Return name, begin, end (s) and depth of the steps; one that did not end lasts to the end."""
+    return [
+        (s.name, s.begin, s.end if s.end is not None else max(s.begin, attempt.seconds), s.depth)
+        for s in attempt.steps
+    ]
+
+
+@once_per_object
+def _step_costs(attempt: Attempt) -> list[tuple[str, int, list[float]]]:
+    """Return name, depth, and seconds, CPU, bytes read and written of each step."""
+    steps = steps_of(attempt)
+    edges = np.array([(begin, end) for _, begin, end, _ in steps]).reshape(-1, 2)
+    grown = [np.diff(edges)[:, 0], *(_growth(edges, *sums) for sums in _sums(attempt))]
+    costs = np.stack(grown, axis=1).tolist()
+    return [(name, depth, cost) for (name, _, _, depth), cost in zip(steps, costs, strict=True)]
+
+
+def _sums(attempt: Attempt) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Yield times and values of what only grows: CPU, bytes read, bytes written."""
+    samples = attempt.samples
+    t = np.concatenate([[0.0], samples.t, [max([attempt.seconds, *samples.t[-1:]])]])
+    ends = (
+        (samples.cpu, attempt.cpu_s),
+        (samples.read, attempt.read),
+        (samples.written, attempt.written),
+    )
+    for sampled, total in ends:
+        values = np.concatenate([[0.0], sampled, [np.nan if total is None else total]])
+        known = ~np.isnan(values)
+        yield t[known], np.maximum.accumulate(values[known])
+
+
+def _growth(
+    edges: NDArray[np.float64], t: NDArray[np.float64], sums: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    return np.diff(np.interp(edges, t, sums))[:, 0]
+
+
+def _pixels(attempt: Attempt) -> float:
+    return 0.0 if attempt.end is None else number(attempt.end.more.get("pixels")) or 0.0
+
+
+MOST_LEFT_MB = 200.0
+"""What the finished jobs of a run may leave behind on a machine, MB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """What the finished jobs of a run have left behind on one machine.
+
+    Attributes
+    ----------
+    host
+        The machine.
+    files_mb
+        Growth of the user's files in memory from before the first job to after the last, MB.
+    processes, processes_mb
+        How many processes had outlived their jobs, and their memory then, MB.
+    worst
+        The attempt that left most.
+    """
+
+    host: str
+    files_mb: float
+    processes: int
+    processes_mb: float
+    worst: Placed
+
+    @property
+    def leaks(self) -> bool:
+        """Whether this is more than jobs may leave."""
+        return self.files_mb + self.processes_mb > MOST_LEFT_MB
+
+
+def leftovers(h: RunHistory) -> list[Leftovers]:
+    """Return what the jobs of a run have left behind, for each machine of which that is known."""
+    groups: dict[str, list[Placed]] = {}
+    for a in h.attempts:
+        if _reported_at_end(a.attempt, "files_after_mb") is not None:
+            groups.setdefault(a.attempt.host, []).append(a)
+    return [_of_machine(host, group) for host, group in groups.items()]
+
+
+def _of_machine(host: str, group: Sequence[Placed]) -> Leftovers:
+    first, last = min(group, key=lambda a: a.start), max(group, key=lambda a: a.end)
+    before, after = _amount(first, "files_before_mb"), _amount(last, "files_after_mb")
+    return Leftovers(
+        host=host,
+        files_mb=max(0.0, after - before),
+        processes=int(sum(_amount(a, "processes_left") for a in group)),
+        processes_mb=sum(_amount(a, "processes_left_mb") for a in group),
+        worst=max(group, key=_left),
+    )
+
+
+def _left(a: Placed) -> float:
+    files = _amount(a, "files_after_mb") - _amount(a, "files_before_mb")
+    return _amount(a, "processes_left_mb") + files
+
+
+def lost_mb(attempts: Iterable[Attempt]) -> list[float]:
+    """Return what the machine had less of after each attempt, MB, where that is known; sorted."""
+    values = (_reported_at_end(attempt, "left_behind_mb") for attempt in attempts)
+    return sorted(mb for mb in values if mb is not None)
+
+
+def _amount(a: Placed, name: str) -> float:
+    return _reported_at_end(a.attempt, name) or 0.0
+
+
+def _reported_at_end(attempt: Attempt, name: str) -> float | None:
+    return None if attempt.end is None else number(attempt.end.more.get(name))
