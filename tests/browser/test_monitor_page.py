@@ -21,6 +21,7 @@ from made_telemetry import WALL, Made, end, job, profile, sample, state
 from pages import CHROMIUM
 from running_jobs import held
 
+from unglow.reporting import runs
 from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site

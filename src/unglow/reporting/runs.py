@@ -600,7 +600,7 @@ def _attempt(results: Path, a: Placed) -> JobAttempt:
         remedy=end.remedy if end is not None else "",
         log=attempt.log,
         steps=attempt.steps,
-        stalls=tuple(attempt.whole_stalls),
+        stalls=tuple(attempt.complete_stalls),
         samples=attempt.samples,
         profile_file=str(profile) if profile.is_file() else "",
     )

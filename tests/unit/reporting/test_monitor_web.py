@@ -53,7 +53,7 @@ def test_only_who_knows_the_token_is_answered(server):
     assert len(token) >= 20
     for path in ("/", "/0/", "/x/0/", f"/{token}x/0/", f"/{token[:-1]}/0/", "/%C3%A9/", "//"):
         answer, body = ask(server, path)
-        assert (answer.status, body) == (403, b"Use the whole address that was printed.\n"), path
+        assert (answer.status, body) == (403, b"Use the complete address that was printed.\n"), path
     answer, _ = ask(server, f"/{token}/")
     assert (answer.status, answer.getheader("Location")) == (302, f"/{token}/0/")
     answer, body = ask(server, f"/{token}/0/")

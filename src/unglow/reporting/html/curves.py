@@ -23,9 +23,9 @@ _FEWEST, _MOST = 12, 240
 
 
 def bins_for(attempts: int) -> int:
-    """Return how many bins the curve of an attempt may have: halves, so that few are made anew."""
-    room, bins = _POINTS // max(1, 4 * attempts), _MOST
-    while bins > max(room, _FEWEST):
+    """Return how many bins a curve may have: halves, so that few are computed again."""
+    limit, bins = _POINTS // max(1, 4 * attempts), _MOST
+    while bins > max(limit, _FEWEST):
         bins = max(_FEWEST, bins // 2)
     return bins
 
@@ -79,9 +79,9 @@ def low_high(
     Parameters
     ----------
     t, values
-        (n,) each; NaN are left out.
+        (n,) each; NaN are ignored.
     edges
-        (m + 1,) rising; a value at an edge counts to the bin that begins there.
+        (m + 1,) rising; a value at an edge counts to the bin that starts there.
     """
     finite = ~np.isnan(values)
     place = np.clip(np.searchsorted(edges, t[finite], side="right") - 1, 0, len(edges) - 2)

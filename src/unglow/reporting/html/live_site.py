@@ -1,4 +1,4 @@
-"""What the browser's view of results directories consists of: pages, news, pictures, logs."""
+"""Content of the live page of results directories: pages, changes, pictures, logs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from unglow.telemetry.reading.history import History
     from unglow.telemetry.reading.records import Placed
 
-# However many pages ask: at most one look in so many s, and at most this share of the time.
+# Least time between two looks, s, and their largest share of the time, for any number of pages.
 _LOOK_S, _LOOKING = 0.5, 0.1
-# Not even a look that takes long keeps news back for longer, s; curves take another share.
+# Longest time between two looks, s; curves take another share, and are renewed after this time.
 _REST_S, _CHARTING, _OLDEST_S = 3.0, 0.05, 20.0
 # Points of the curve of a running job.
 _POINTS = 50
-# Attempts in the flame graph of a run that goes on.
+# Attempts in the flame graph of a running run.
 _FLAMES = 200
 # How old the state of a directory may be that is only named, s.
 _GLANCE_S = 5.0
@@ -245,7 +245,7 @@ def _json(content: object) -> Answer:
 
 
 _LISTS = ("runs", "attempts", "pairs")
-# The time at which a model was made is no news.
+# The time of the model does not count as a change.
 _TIME = "made"
 
 
@@ -331,9 +331,9 @@ class Log:
     name
         As the attempt names it; empty if there is no such attempt.
     text
-        Its last `TAIL_BYTES`, from the begin of a line on.
+        Its last `TAIL_BYTES`, from the start of a line on.
     note
-        Why there is no text, or what has to be known about it; empty if nothing.
+        Why there is no text, or a warning about it; empty for none.
     """
 
     name: str

@@ -220,8 +220,8 @@ def _attempt(a: Placed, run: int, tries: int, bins: int) -> Model:
         "done": attempt.done,
         "of": attempt.of,
         "unit": attempt.unit,
-        "stalls": [[s.t, s.seconds, s.reason] for s in attempt.whole_stalls],
-        "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
+        "stalls": [[s.t, s.seconds, s.reason] for s in attempt.complete_stalls],
+        "steps": [[name, start, stop, depth] for name, start, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),
         **costs_known(attempt, images=bins > _FEW_POINTS),
     }
@@ -237,13 +237,13 @@ _AT_END = (
     *("disk_read", "disk_written", "opencv_threads"),
 )
 _AMOUNTS = ("read", "written", "decoded", "encoded", "first", "last")
-# More threads than were asked for, in so many looks and in this share of them, are not by chance.
+# Looks, and share of them, with more threads than were asked for that are not by chance.
 _LOOKS, _SHARE = 3, 0.1
 
 
 @once_per_object
 def costs_known(attempt: Attempt, *, images: bool = True) -> dict[str, Any]:
-    """Return what is known of an attempt, by name; what is not known is left out.
+    """Return known costs of an attempt, by name; unknown ones are omitted.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def costs_known(attempt: Attempt, *, images: bool = True) -> dict[str, Any]:
 
 
 def _short(value: object) -> float | int | None:
-    """Return a number, a whole one without a decimal point."""
+    """Return a number, an integer without a decimal point."""
     known = number(value)
     return int(known) if known is not None and known.is_integer() else known
 

@@ -1,4 +1,4 @@
-"""Runs side by side: the same numbers of each, and curves that all begin at 0."""
+"""Runs side by side: the same numbers of each, and curves that all start at 0."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def change(self) -> str | None:
-        """What the second of two numbers is against the first, in words; else None."""
+        """Change from the first of two numbers to the second, in words; else None."""
         if len(self.values) != 2 or not self.unit or None in self.values:
             return None
         return rounding.change(self.values[0], self.values[1], self.unit)
@@ -82,7 +82,7 @@ def side_by_side(groups: Sequence[Sequence[Named]]) -> list[Named]:
     """Return the last run of each place, or all of a single one, with names as short as may be."""
     named = [*groups[0]] if len(groups) == 1 else [runs[-1] for runs in groups]
     short = [name.name.rsplit(" ", 1)[0] for name in named]
-    if len(set(short)) == len(short):  # the time is only needed to tell runs of one place apart
+    if len(set(short)) == len(short):  # the time is only needed to distinguish runs of one place
         return [Named(name, n.run) for name, n in zip(short, named, strict=True)]
     return named
 
@@ -121,12 +121,12 @@ def origins(a: Run | None, b: Run | None) -> list[str]:
             f"{' and '.join(sides)} without a record of a run: settings and versions are not known."
         ]
     of_a, of_b = (_flat(run.config) for run in (a, b))
-    told = [
+    changed = [
         f"{key} {of_a.get(key, 'not set')} against {of_b.get(key, 'not set')}"
         for key in dict.fromkeys([*of_a, *of_b])
         if of_a.get(key) != of_b.get(key)
     ]
-    settings = [f"Other settings: {', '.join(told)}."] if told else []
+    settings = [f"Other settings: {', '.join(changed)}."] if changed else []
     versions = sentence(_fields(a), _fields(b))
     return [*settings, *([versions] if versions else [])]
 
@@ -251,11 +251,11 @@ def _results(comparison: Comparison) -> Model:
 
 
 def _stages(run: Run) -> list[tuple[str, float, float]]:
-    """Return when the first attempt of each rule began and the last ended, s, the first first."""
+    """Return start of the first and end of the last attempt of each rule, s, by start."""
     spans: dict[str, tuple[float, float]] = {}
     for a in run.history.attempts:
-        begin, end = spans.get(a.attempt.rule, (a.start, a.end))
-        spans[a.attempt.rule] = min(begin, a.start), max(end, a.end)
+        start, end = spans.get(a.attempt.rule, (a.start, a.end))
+        spans[a.attempt.rule] = min(start, a.start), max(end, a.end)
     return [(rule, *span) for rule, span in spans.items()]
 
 

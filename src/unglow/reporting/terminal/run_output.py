@@ -1,4 +1,4 @@
-"""What a run prints, made of the records of Snakemake's logger and of the run's own telemetry.
+"""Output of a run, from the records of Snakemake's logger and the run's own telemetry.
 
 Snakemake itself is not imported: of its records only names and plain values are used. The Snakefile
 adds to records of its own what a screen shows in another way (``extra`` of `logging`):
@@ -60,7 +60,7 @@ _JOB_ERRORS = (
     "Exiting because a job execution failed",
 )
 _MOST_SKIPPED = 3
-# What the Snakefile adds to its records.
+# Keys that the Snakefile adds to its records.
 _OF_ENDING = ("pairs", "closing", "page")
 _STYLES = {"ok": "green", "suspect": "yellow", "failed": BAD}
 
@@ -74,7 +74,7 @@ class Mode(Enum):
     SILENT = auto()
     PLAN = auto()
     BESIDE = auto()
-    """Lines about pairs and failed jobs, beside Snakemake's own text."""
+    """Lines about pairs and failed jobs, next to Snakemake's own text."""
 
 
 class RunOutput:
@@ -89,7 +89,7 @@ class RunOutput:
     command
         The words that the user typed.
     colours
-        Whether Snakemake was not told to use none.
+        Whether Snakemake may use colours.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class RunOutput:
     def attach(
         self, *, results: Path, pairs: Sequence[Sequence[str]], problems: Sequence[str]
     ) -> None:
-        """Take what the Snakefile knows of its batch; of several modules, each tells.
+        """Take facts about the batch from the Snakefile; with several modules, from each.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class RunOutput:
     def replace_tracebacks(self) -> None:
         """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
 
-        def told(
+        def print_sentence(
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
         ) -> None:
             if self._painter is not None:
@@ -151,7 +151,7 @@ class RunOutput:
             else:
                 sys.__excepthook__(kind, error, trace)
 
-        sys.excepthook = told
+        sys.excepthook = print_sentence
 
     def understands(self, record: logging.LogRecord) -> bool:
         """Whether the run is one of unglow, as far as is known."""
@@ -164,7 +164,7 @@ class RunOutput:
         if self._mode == Mode.PLAN:
             self._plan(record, event, text)
         elif event == "run_info":
-            self._begin(vars(record)["stats"])
+            self._start(vars(record)["stats"])
         elif self._mode == Mode.BESIDE:
             return
         elif event in ("", "error"):
@@ -209,8 +209,8 @@ class RunOutput:
         elif record.levelno >= logging.WARNING and not text.startswith(_SKIPPED):
             self._print(Text(printable(text), style=_style(record)))
 
-    def _begin(self, stats: Mapping[str, int]) -> None:
-        """Say what begins, and watch it."""
+    def _start(self, stats: Mapping[str, int]) -> None:
+        """Print the first lines, and start to watch the run."""
         if self._watch is not None or not self._places:
             return
         jobs = sum(n for rule, n in stats.items() if rule != "total" and not rule.endswith("all"))
@@ -315,7 +315,7 @@ class LinesBeside(logging.Handler):
             logging.getLogger("unglow").warning("no lines about pairs (%r)", error)
 
     def close(self) -> None:
-        """Tell what is left to tell."""
+        """Print the rest."""
         self._output.close()
         super().close()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unglow.reporting.terminal.event_lines import Event
 
 INTERVAL_S = 1.0
-"""What is seen is shown so often, s, its clocks set forward where there was no new look."""
+"""Time between two drawings, s; clocks are set forward where there was no new look."""
 # Looking takes at most this share of a processor, and showing that one.
 _LOOKING, _SHOWING = 0.015, 0.005
 _PATIENCE_S = 30.0

@@ -133,7 +133,7 @@ class _File:
     _ended: bool = False
 
     def read(self) -> bool:
-        """Take in whole lines that are new; return whether there were some."""
+        """Read complete lines that are new; return whether there were some."""
         if self._ended:
             return False
         changed = False
@@ -147,10 +147,10 @@ class _File:
                     if len(rest) > LONGEST_LINE:  # what a damaged disk leaves
                         self._ended = True
                         return changed
-                    whole, newline, rest = (rest + chunk).rpartition(b"\n")
+                    complete, newline, rest = (rest + chunk).rpartition(b"\n")
                     if newline:
-                        self._offset += len(whole) + 1
-                        self._take(whole.split(b"\n"))
+                        self._offset += len(complete) + 1
+                        self._take(complete.split(b"\n"))
                         changed = True
         except OSError:  # it may go away, or a network drive not answer: another time
             return changed
@@ -198,7 +198,7 @@ class _AttemptFile(_File):
 
     @staticmethod
     def _stall(line: Line, t: float, stalls: list[Stall]) -> None:
-        """Add a stall; when it is over it is told again. Older versions told it once."""
+        """Add a stall; when it is over, a second line reports it again."""
         over = line.get("over")
         if over and stalls and not stalls[-1].over:
             stalls.pop()
@@ -207,14 +207,14 @@ class _AttemptFile(_File):
 
     def _step(self, line: Line, t: float) -> None:
         key = whole_number(line.get("id"))
-        begun = self._steps.get(key)
+        started = self._steps.get(key)
         if line.get("edge") == "begin":
             inside = number(line.get("in"))
             outer = None if inside is None else self._steps.get(int(inside))
             depth = 0 if outer is None else outer.depth + 1
             self._steps[key] = Step(str(line.get("name")), t, None, depth)
-        elif begun is not None:
-            self._steps[key] = replace(begun, end=t)
+        elif started is not None:
+            self._steps[key] = replace(started, end=t)
 
 
 def _attempt(name: str, line: Line) -> Attempt:
@@ -332,7 +332,7 @@ def _run(name: str, line: Line) -> RunRecord:
 def _plan(jobs: object) -> tuple[Planned, ...]:
     """Return the planned jobs of a line, each after those that it waits for.
 
-    What does not look like a job is left out, and all of a plan in a circle.
+    Malformed jobs are dropped, and the whole plan if it has a cycle.
     """
     rows = [row for row in jobs if isinstance(row, list)] if isinstance(jobs, list) else []
     planned = {

@@ -166,11 +166,11 @@ def _history(
 
 def _without_run(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
     """Return a history of attempts whose run left no file."""
-    begin = min(attempt.wall for attempt in attempts)
-    run = RunRecord(UNRECORDED, "", begin, math.nan, {}, outcome=UNRECORDED)
+    start_of_all = min(attempt.wall for attempt in attempts)
+    run = RunRecord(UNRECORDED, "", start_of_all, math.nan, {}, outcome=UNRECORDED)
     placed = []
     for attempt in attempts:
-        start = attempt.wall - begin
+        start = attempt.wall - start_of_all
         ended = outcome_of_attempt(attempt, None, None, machine)
         placed.append(Placed(attempt, None, start, start + attempt.seconds, ended))
     outcome = RUNNING if any(a.outcome == RUNNING for a in placed) else UNRECORDED

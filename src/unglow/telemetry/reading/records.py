@@ -1,7 +1,7 @@
-"""Records of attempts and runs, as their files tell of them (docs/telemetry.md).
+"""Records of attempts and runs, as read from their files (docs/telemetry.md).
 
 Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic clock of the host,
-``t`` s since the attempt or the run began.
+``t`` s since the start of the attempt or run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Step:
     Attributes
     ----------
     begin, end
-        s since the attempt began; the end is None while, or if, it did not end.
+        s since its start; the end is None while, or if, it did not end.
     depth
         How many steps it is inside of.
     """
@@ -51,10 +51,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """At ``t``, nothing had been done for so many ``seconds``.
+    """At ``t``, nothing had been done for ``seconds``.
 
     ``reason`` says why in a few words, ``message`` and ``helps`` in sentences; empty if not known.
-    When it is ``over``, the job had gone on at ``t``.
+    When it is ``over``, the job continued at ``t``.
     """
 
     t: float
@@ -146,19 +146,19 @@ class Attempt:
     id
         Unique in a results directory: its file, without suffix, below ``telemetry``.
     stage
-        Name of the job's log: the rule, and what tells its jobs for one pair apart.
+        Name of the job's log: the rule, and what its jobs for one pair differ in.
     number
         1 the first time that a run of the workflow tries the job.
     run
         Id of its run; empty where Snakemake did not hand it down.
     wall, clock
-        When it began; ``clock`` is NaN where that is not known.
+        When it started; ``clock`` is NaN where that is not known.
     declared_mb, limit_s
         Memory and time that it might take; None if there was no limit.
     fields
         Everything that its first line says.
     done, of, unit
-        Progress, if it told any, and what is counted: ``shard``; empty where that was not told.
+        Progress, if it was reported, and what is counted: ``shard``; empty where not reported.
     end
         None while, or if, it has not said how it ended.
     """
@@ -198,7 +198,7 @@ class Attempt:
         return " ".join((self.stage, *names))
 
     @property
-    def whole_stalls(self) -> list[Stall]:
+    def complete_stalls(self) -> list[Stall]:
         """The stalls; one that is not over lasts to the end, or until the job was heard of."""
         return [
             s if s.over else replace(s, t=self.seconds, seconds=s.seconds + self.seconds - s.t)
@@ -207,7 +207,7 @@ class Attempt:
 
     @property
     def seconds(self) -> float:
-        """How long it took, or until when it was heard of, s."""
+        """How long it took, or the time of its last sign of life, s."""
         if self.end is not None:
             return self.end.t
         marks = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
@@ -217,7 +217,7 @@ class Attempt:
     def peak_mb(self) -> float | None:
         """Largest resident set of any single process, MB, as the kernel kept it (``VmHWM``).
 
-        What is declared for a job is compared with this, and never with a sum over processes.
+        The declared memory of a job is compared with this, and never with a sum over processes.
         """
         return _peak_mb(self)
 
@@ -252,7 +252,7 @@ def _peak_mb(attempt: Attempt) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What the batch system said of an attempt that was lost: when, in a word, in a sentence."""
+    """Report of the batch system on a lost attempt: when, a word, a sentence."""
 
     t: float
     outcome: str
@@ -300,7 +300,7 @@ class Job:
         return self.events[-1][1]
 
     def when(self, *states: str) -> list[float]:
-        """Return the times, s since the run began, at which it came into one of these states."""
+        """Return the times, s since the start of the run, at which it entered these states."""
         return [t for t, state in self.events if state in states]
 
 
@@ -372,7 +372,7 @@ class RunRecord:
         Jobs of each rule that it set out to do, and each of them, after those that it waits for;
         older records hold no plan.
     seen
-        Time of the last line, s since the run began.
+        Time of the last line, s since the start of the run.
     outcome
         None while, or if, it has not said how it ended.
     """

@@ -84,7 +84,7 @@ def _steps(sums: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @dataclass(frozen=True, slots=True)
 class RuleTally:
-    """What the attempts at the jobs of one rule took.
+    """Time, memory and bytes of the attempts at the jobs of one rule.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class RuleTally:
     pixels
         All together, where jobs counted them; else 0.
     lost_median_mb, lost_most_mb
-        What the machine had less of after an attempt; None if not known.
+        Memory that the machine lacked after an attempt; None if not known.
     """
 
     rule: str
@@ -137,7 +137,7 @@ class RuleTally:
 
 
 def by_rule(placed: Iterable[Placed]) -> list[RuleTally]:
-    """Return a row for each rule, in the order in which they first began."""
+    """Return a row for each rule, in the order of their first start."""
     groups: dict[str, list[Placed]] = {}
     for a in placed:
         groups.setdefault(a.attempt.rule, []).append(a)
@@ -178,9 +178,9 @@ class Overhead:
     Attributes
     ----------
     before, after
-        From the run's begin to the first attempt, and from the end of the last to the run's.
+        From the start of the run to the first attempt, and from the last to the end of the run.
     launching, closing
-        From Snakemake's start of a job to the begin of its attempt (a new Python that imports
+        From Snakemake's start of a job to the start of its attempt (a new Python that imports
         Snakemake), and from its end until Snakemake took note: means over the jobs of which it is
         known, None if there are none.
     idle
@@ -220,7 +220,7 @@ def _mean(values: Sequence[float]) -> float | None:
 
 @dataclass(slots=True)
 class StepTally:
-    """What the steps of one name took, in all attempts at jobs of a rule.
+    """Time and bytes of the steps of one name, in all attempts at jobs of a rule.
 
     Attributes
     ----------
@@ -249,7 +249,7 @@ class StepTally:
 
 
 def by_step(placed: Iterable[Placed]) -> list[StepTally]:
-    """Return a row for each step of each rule, in the order in which they first began."""
+    """Return a row for each step of each rule, in the order of their first start."""
     found: dict[tuple[str, str, int], StepTally] = {}
     totals: dict[str, float] = {}
     for attempt in (a.attempt for a in placed):
@@ -314,12 +314,12 @@ def _pixels(attempt: Attempt) -> float:
 
 
 MOST_LEFT_MB = 200.0
-"""What the finished jobs of a run may leave behind on a machine, MB."""
+"""Limit for the memory that finished jobs of a run leave behind on a machine, MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What the finished jobs of a run have left behind on one machine.
+    """Memory that the finished jobs of a run have left behind on one machine.
 
     Attributes
     ----------

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAITING, STOPPED = "waiting", "incomplete"
-# Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
+# Ends without a fault: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
-# What the beginnings of other rules' names are: their jobs show results, and change none.
+# Prefixes of names of rules whose jobs show results and change none.
 _SHOWING = ("figures", "slide_figures", "export", "comparison", "snr")
 
 
@@ -71,7 +71,7 @@ class Work:
         return ", ".join(stages)
 
     def state_of(self, names: Mapping[str, object]) -> tuple[str, str]:
-        """Return the state of a pair that is not done, as far as telemetry tells.
+        """Return the state of a pair that is not done, as far as telemetry shows.
 
         Parameters
         ----------

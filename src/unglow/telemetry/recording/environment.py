@@ -37,7 +37,7 @@ _LIBRARY = re.compile(r"\.(?:so|pyd|dylib)(?:\.|$)")
 
 
 def computing() -> dict[str, Any]:
-    """Return what bytes may depend on here, besides the versions of packages.
+    """Return what bytes may depend on here, apart from the versions of packages.
 
     Returns
     -------
@@ -62,16 +62,16 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         Heads of two runs, or `surroundings()` of this machine. What one of them has not recorded
         tells nothing.
     """
-    told = []
+    found = []
     for key, words in _COMPARED.items():
         a, b = one.get(key), other.get(key)
         if key in one and key in other and _decisive(a) != _decisive(b):
-            told.append(f"{words} ({_words(a)}; {_words(b)})")
+            found.append(f"{words} ({_words(a)}; {_words(b)})")
     versions = _changed(one, other, "packages")
     builds = [name for name in _changed(one, other, "builds") if name not in versions]
-    told += [f"{name} ({one['packages'][name]}; {other['packages'][name]})" for name in versions]
-    told += [f"build of {name}" for name in builds]
-    return told
+    found += [f"{name} ({one['packages'][name]}; {other['packages'][name]})" for name in versions]
+    found += [f"build of {name}" for name in builds]
+    return found
 
 
 def _decisive(value: Any) -> Any:
@@ -104,10 +104,10 @@ def _changed(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> list
 
 def _processor() -> dict[str, Any]:
     """Return name and features of the processor; those of the first one where there are several."""
-    told = cpuinfo()
-    able = {*told.get("flags", "").split(), *told.get("Features", "").split()}
+    info = cpuinfo()
+    able = {*info.get("flags", "").split(), *info.get("Features", "").split()}
     return {
-        "name": told.get("model name") or platform.processor() or platform.machine(),
+        "name": info.get("model name") or platform.processor() or platform.machine(),
         "features": [name for name in _FEATURES if name in able],
     }
 
