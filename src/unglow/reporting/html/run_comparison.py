@@ -140,7 +140,7 @@ def _flat(config: Mapping[str, Any], above: str = "") -> dict[str, str]:
     return flat
 
 
-def _not_ended_well(run: Run) -> int:
+def _count_failed(run: Run) -> int:
     return sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.history.attempts)
 
 
@@ -175,7 +175,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
     ("memory for all jobs", "MB", lambda run: run.budget_mb),
     ("time", "s", lambda run: run.seconds),
     ("attempts", "", lambda run: len(run.history.attempts)),
-    ("not ended well", "", _not_ended_well),
+    ("failed attempts", "", _count_failed),
     ("peak memory of all jobs", "MB", lambda run: run.peak_mb),
     ("most declared at a time", "MB", lambda run: run.most_declared_mb),
     ("processor time", "s", _total(lambda row: row.cpu_s)),
