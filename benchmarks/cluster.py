@@ -26,7 +26,6 @@ from a_slurm import PROJECT, Slurm, bytes_of, missing
 from running import say
 from tables import number, table
 
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 
@@ -136,9 +135,7 @@ def judge(slurm: Slurm, place: Path, asked: argparse.Namespace) -> int:
     status, seconds, killed = batch(slurm, work, asked.jobs)
     if status != 0:
         print((work / "output.txt").read_text()[-3000:])
-    follower = Follower(work / "results")
-    follower.poll()
-    history = History.of(follower)
+    history = History.read(work / "results")
     found = incidents(history, work / "results")
     rows = [[i.cause, i.title, "yes" if i.mended else "NO", i.message[:90]] for i in found]
     print(table(("cause", "what", "mended", "said"), sorted(rows), left=4))

@@ -1,4 +1,4 @@
-"""Has runs of other workflows recorded: those whose Snakefile has told nothing to the plugin."""
+"""Records runs of other workflows: those whose Snakefile has not attached itself to the plugin."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Foreign(logging.Handler):
             return
         self._has_seen_jobs = True
         try:
-            self._begin()
+            self._start()
         except Exception as error:  # noqa: BLE001 (a record is no reason to end a run)
             warn(f"unglow: this run is not recorded ({error!r}).")
 
@@ -59,7 +59,7 @@ class Foreign(logging.Handler):
             warn(self._run.describe_end())
             warn(f"Report: {page.relative_to(page.parents[2])} (open it in a browser)")
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         if _is_recorded_by_itself():
             return
         from unglow.workflow.foreign_run import ForeignRun  # noqa: PLC0415

@@ -21,7 +21,7 @@ from made_telemetry import WALL, Made, end, job, profile, sample, state
 from pages import CHROMIUM
 from running_jobs import held
 
-from unglow.reporting.html import live_site
+from unglow.reporting import runs
 from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
@@ -45,7 +45,7 @@ def made(tmp_path, monkeypatch):
     """A run that the machine of the test takes for one that goes on."""
     made = Made(tmp_path / "work" / "results")
     lives = Machine(host="elsewhere", now=WALL + 60)
-    monkeypatch.setattr(live_site, "Machine", lambda: lives)
+    monkeypatch.setattr(runs, "Machine", lambda: lives)
     return made
 
 

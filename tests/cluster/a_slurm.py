@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 
@@ -180,9 +179,7 @@ def words_of(pid: int) -> str:
 
 def causes_in(results: Path) -> dict[str, str]:
     """Cause of each incident, by what it happened to."""
-    follower = Follower(results)
-    follower.poll()
-    found = incidents(History.of(follower), results)
+    found = incidents(History.read(results), results)
     return {incident.title: incident.cause for incident in found}
 
 

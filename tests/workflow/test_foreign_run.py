@@ -12,7 +12,6 @@ import pytest
 from real_runs import PROJECT, command
 
 from unglow.core.workflow_files import FOREIGN
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 
 pytestmark = pytest.mark.workflow
@@ -101,9 +100,7 @@ def run_of(work, rules, *words):
 
 
 def history_of(results):
-    following = Follower(results)
-    following.poll()
-    return History.of(following).last
+    return History.read(results).last
 
 
 def attempts_of(work):

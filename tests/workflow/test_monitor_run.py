@@ -12,6 +12,8 @@ import struct
 import subprocess
 import termios
 import time
+import urllib.error
+import urllib.request
 from fcntl import ioctl
 
 import pytest
@@ -82,25 +84,31 @@ def test_a_run_is_followed_in_every_way(work):
         news = subprocess.Popen(
             [BIN / "unglow", "monitor", "--interval", "0.2", work], stdout=log, stderr=log
         )
-    run = Typed(work, *unglow("--until", "register"))
+    run = Typed(work, *unglow("--until", "register", "--web"))
     run.until(lambda _: attempt_at(work, "register"))
     with held(work, "register"):
         seen = run.until(lambda text: re.search(r"register \S+ \S+ +(\w+ +)?\d:\d\d", text))
         during = command(work, "unglow", "monitor", "--once")
+        address = re.search(r"Live page: (http://\S+) \(until the run ends\)", seen)[1]
+        with urllib.request.urlopen(address, timeout=60) as page:
+            assert b"unglow monitor: results" in page.read()
     assert run.end() == 0, run.text
     after = command(work, "unglow", "monitor", "results")
 
     # from another terminal
     assert during.code == 0, during.text
-    assert re.search(r"^results has been running for \d+ s", during.text, re.MULTILINE)
+    assert re.search(r"^results: running for \d+ s", during.text, re.MULTILINE)
     assert re.search(r"^register +[━─]+ +0 of 1 +1 running$", during.text, re.MULTILINE)
     assert after.code == 0, after.text
-    assert re.match(r"results ended well after .*\n━+ 2 of 2 jobs\n", after.text)
+    assert re.match(
+        r"results: pairs: 1 waiting; the run finished after .*\n━+ 2 of 2 jobs\n", after.text
+    )
 
     # at the terminal itself, where Snakemake prints nothing but into its log
     plain = re.sub(r"\x1b\[[\d;]*m", "", seen)
     assert "1 pair (phantom SYTO9); 2 jobs to do" in plain
-    assert "Live page: unglow monitor --web" in plain
+    with pytest.raises(urllib.error.URLError):  # it has ended with the run
+        urllib.request.urlopen(address, timeout=60)
     assert re.search(r"━+─+ 1 of 2 jobs", plain)
     assert "rule register" not in run.text
     (told,) = (work / ".snakemake" / "log").glob("*.log")
@@ -111,7 +119,7 @@ def test_a_run_is_followed_in_every_way(work):
     assert news.wait(120) == 0
     events = [line[9:] for line in (work / "news.log").read_text().splitlines()]
     assert events[0].startswith("run of 2 jobs on ")
-    assert events[-1].startswith("the run ended well after ")
+    assert events[-1].startswith("pairs: 1 waiting; the run finished after ")
     assert events[-1].endswith(" 2 of 2 jobs done")
 
 
@@ -136,7 +144,7 @@ def test_a_run_that_was_killed_is_told(work):
     run.end()
     told = command(work, "unglow", "monitor", "--once")
     assert told.code == 1
-    assert told.text.startswith("results was killed after ")
+    assert re.match("results: pairs: 1 incomplete; the run was killed after ", told.text)
     assert "unglow resume" in told.text
 
 
@@ -147,6 +155,8 @@ def test_in_a_pipe_there_is_a_line_for_each_pair_and_none_for_jobs(small_work):
     assert run.code == 0, run.text
     assert "\x1b" not in run.text
     assert len(run.text.splitlines()) < 10, run.text
+    assert "Live page: unglow monitor --web" in run.text
+    assert "Using workflow specific profile" not in run.text
     assert re.search(r"^\d\d:\d\d:\d\d phantom SYTO9: (ok|suspect), ", run.text, re.MULTILINE)
     assert "results/report.html: open it in a browser." in run.text
 
@@ -169,7 +179,7 @@ def test_jobs_are_counted_whatever_snakemake_is_quiet_about(small_work, words):
     run = command(small_work, *unglow("--quiet", *words), *goal)
     assert run.code == 0, run.text
     told = command(small_work, "unglow", "monitor", "--once")
-    assert re.match(r"results ended well after .*\n━+ 1 of 1 job\n", told.text)
+    assert re.match(r"results: pairs: 1 ok; the run finished after .*\n━+ 1 of 1 job\n", told.text)
     (*_, last) = read_model(small_work / "results")["runs"]
     assert (last["outcome"], last["done"], last["of"]) == ("ok", 1, 1)
 

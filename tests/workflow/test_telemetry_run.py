@@ -24,7 +24,7 @@ from real_runs import (
 )
 
 from unglow.reporting.html.report import read_model
-from unglow.reporting.terminal.run_view import Watched
+from unglow.telemetry.reading.history import History
 
 pytestmark = pytest.mark.workflow
 NO_CLUSTER = "no executor for clusters here: pip install 'unglow[cluster]'"
@@ -131,7 +131,7 @@ def test_quiet_runs_that_follow_each_other_at_once_keep_their_jobs(small_work):
     assert [(shown[path.stem]["done"], shown[path.stem]["of"]) for path in own] == [(1, 1)] * 2
     heads = [read(path)[0] for path in attempts_of(results)[-2:]]
     assert [(head["rule"], head["run"]) for head in heads] == [("ingest", p.stem) for p in own]
-    joined = {h.run.id: len(h.attempts) for h in Watched(results).history().runs}
+    joined = {h.run.id: len(h.attempts) for h in History.read(results).runs}
     assert [joined[path.stem] for path in own] == [1, 1]
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unglow.comparison.directories import Place
     from unglow.comparison.results import Comparison, PairComparison
     from unglow.reporting.html.run_comparison import Named
-    from unglow.telemetry.reading.history import RunHistory
+    from unglow.reporting.runs import Run
 
 
 def full_table(comparisons: Iterable[Comparison]) -> str:
@@ -184,9 +184,9 @@ class Side:
         return cls(place, runs)
 
     @property
-    def last(self) -> RunHistory | None:
+    def last(self) -> Run | None:
         """The last run; None without telemetry."""
-        return self.runs[-1].history if self.runs else None
+        return self.runs[-1].run if self.runs else None
 
 
 def _lines(comparison: Comparison) -> Iterator[str]:

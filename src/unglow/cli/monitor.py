@@ -38,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", type=port, metavar="N", help="port for --web (8798, or the next that is free)"
     )
+    parser.add_argument(
+        "--until-input-ends",
+        action="store_true",
+        help="end --web with the program that holds its standard input",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -49,7 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         from unglow.reporting.html.serving import serve  # noqa: PLC0415 (so does the page)
         from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
-        serve(Site(places, {NAME: Viewer, "stop": StopButton}), arguments.port, say)
+        site = Site(places, {NAME: Viewer, "stop": StopButton})
+        serve(site, arguments.port, say, until_input_ends=arguments.until_input_ends)
         return 0
     from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
 

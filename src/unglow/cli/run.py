@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
+from unglow.core.terminal import WEB
 from unglow.core.workflow_files import snakefile, workflow_directory
 from unglow.jobs.snakemake_command import LOGGER, STARTED, with_only
 
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 
 TAKES_ALL_WORDS = True
 _PROFILE = "--workflow-profile"
+_WEB = "--web"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe `unglow run` to a parser; its words are Snakemake's."""
-    parser.usage = "unglow run [--only SAMPLE/DYE ...] [OPTION OF SNAKEMAKE ...]"
+    parser.usage = "unglow run [--only SAMPLE/DYE ...] [--web] [OPTION OF SNAKEMAKE ...]"
     parser.description = (
         "Run the workflow in this directory, which holds raw/: `snakemake -s SNAKEFILE` with the "
         "Snakefile that is installed. Every option of snakemake may follow (`snakemake --help`): "
         "--only SAMPLE/DYE runs these pairs only (several times; * and ? stand for any letters), "
+        "--web shows it in a browser as well, on this machine alone, until it ends, "
         "-n shows what would run, --cores N how many cores it may use (all, unless a profile says "
         f"otherwise). {_PROFILE} takes the names of unglow's own profiles as well: "
         f"{', '.join(_profiles())}."
@@ -44,7 +47,12 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     if not any(word.startswith("--logger") for word in arguments.words):
         start.append(LOGGER)
     # -P: what happens to lie in the directory is no library
-    words = ["-Pm", "snakemake", *start, *_with_own_profile(with_only(arguments.words))]
+    options = with_only(arguments.words)
+    own = options[: options.index("--")] if "--" in options else options
+    if _WEB in own:
+        options.remove(_WEB)
+        os.environ[WEB] = "1"
+    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_with_own_profile(options)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 

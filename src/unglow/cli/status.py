@@ -1,4 +1,4 @@
-"""``unglow status``: one line for each pair, how far it is."""
+"""``unglow status``: one line for each pair, with its state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,9 @@ from unglow.core.printable import clean, shortened, table
 from unglow.core.terminal import say
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
-from unglow.reporting.pair_rows import rows_of
+from unglow.reporting.runs import SCHEMA, Runs
 from unglow.reporting.summary import SKIPPED
 from unglow.reporting.terminal.formatting import OUTCOMES
-from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.plan import by_rule
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, Work, sentence_of
 from unglow.workflow.preflight.pending_jobs import pending_jobs
@@ -27,19 +25,20 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Container, Iterable, Mapping, Sequence
 
+    from unglow.reporting.runs import Run
     from unglow.workflow.batch import Batch
 
 
 # The job that repeats which pairs failed.
 _VERDICT = "verdict"
-# So many failed jobs are named.
+# Number of failed jobs that are named.
 _NAMED = 3
 _WORST = ("failed", "suspect", "ok")
 
 
 @dataclass(frozen=True, slots=True)
 class PairStatus:
-    """How far one pair is, or one slide, whose dye is ''.
+    """State of one pair, or of one slide, whose dye is ''.
 
     Attributes
     ----------
@@ -61,21 +60,22 @@ class PairStatus:
     note: str = ""
 
 
-def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairStatus]:
-    """Return how far each pair of a batch is, then the skipped ones."""
+def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
+    """Return the status of each pair of a batch, then the skipped ones."""
+    results = runs.results
     counts = Counter(job.variant[:2] for job in pending_jobs(batch, results, again=True))
     missing: dict[tuple[str, ...], list[str]] = {}
     for job in pending_jobs(batch, results):
         missing.setdefault(job.variant[:2], []).append(job.rule)
-    work = Work(history)
-    verdicts = _verdicts(rows_of(results, history), batch.slides)
+    work = Work(runs.history)
+    verdicts = _verdicts(runs.rows, batch.slides)
     statuses = []
     for key in batch.keys:
         left = missing.get(key, [])
         status, note = verdicts.get(key, ("", ""))
         if not status or (left and status != _WORST[0]):
             status, note = WAITING, ""
-            if history.last is not None:
+            if runs.last is not None:
                 dye = {"dye": key[1]} if key[1] else {}
                 status, note = work.state_of({"sample": key[0], **dye})
             note = note or f"{', '.join(dict.fromkeys(left))} to do"
@@ -86,26 +86,26 @@ def pair_statuses(batch: Batch, results: Path, history: History) -> list[PairSta
     return statuses
 
 
-def what_next(history: History, directory: str = "", results: str = "") -> list[str]:
-    """Return what to do after the last run, in lines; none if it goes on or ended well.
+def what_next(run: Run | None, directory: str = "", results: str = "") -> list[str]:
+    """Return what to do after the last run, in lines; none if it is running or was successful.
 
-    A failure that would repeat itself is no reason to give the same command again.
+    A failure that would repeat itself is not a reason to give the same command again.
 
     Parameters
     ----------
-    history
-        The runs.
+    run
+        The last run.
     directory, results
         Words of commands that name the two, a blank before each; empty for those of this directory.
     """
-    last = history.last
-    if last is None or last.outcome in (ENDED_WELL, RUNNING):
+    if run is None or run.outcome in (ENDED_WELL, RUNNING):
         return []
+    last = run.history
     ending = f"The last run {OUTCOMES.get(last.outcome, last.outcome)}"
     latest = {a.attempt.job: a for a in last.attempts}.values()
     again = [a for a in latest if a.outcome not in (RUNNING, *WORTH_ANOTHER)]
     if not again:
-        return [f"{ending}: `unglow resume{directory}` goes on."]
+        return [f"{ending}: `unglow resume{directory}` continues."]
     jobs = [a for a in again if a.attempt.stage != _VERDICT]
     if not jobs:
         because = (
@@ -115,7 +115,7 @@ def what_next(history: History, directory: str = "", results: str = "") -> list[
         )
         return [f"{ending}, {because}"]
     again_fails = (
-        f"the same command (or `unglow resume{directory}`) would fail again until this is mended:"
+        f"the same command (or `unglow resume{directory}`) would fail again until this is fixed:"
     )
     lines = [f"{ending}, and {again_fails}"]
     for a in jobs[:_NAMED]:
@@ -130,35 +130,32 @@ def what_next(history: History, directory: str = "", results: str = "") -> list[
     return lines
 
 
-def _show_rules(results: Path, history: History, *, as_json: bool) -> int:
-    """Print how far each rule of the last run of a workflow without pairs is; 1 if it failed."""
-    last = history.last
+def _show_rules(runs: Runs, *, as_json: bool) -> int:
+    """Print the progress of each rule of the last run of another workflow; 1 if it failed."""
+    last = runs.last
     if as_json:
-        _say_json(results, history)
+        _say_json(runs)
     elif last is None:
         say("No run is recorded here.")
     else:
         rows = [("rule", "jobs", "")]
-        rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in by_rule(last)]
+        rows += [(clean(r.rule), f"{r.done}/{r.of}", clean(r.words)) for r in last.rules]
         say(table(rows, "lrl"))
     return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
 
 
 def _say_json(
-    results: Path,
-    history: History,
+    runs: Runs,
     statuses: Sequence[PairStatus] = (),
     then: Sequence[str] = (),
 ) -> None:
     """Print pairs and last run as JSON; docs/commands.md has the keys."""
-    from unglow.reporting.runs import SCHEMA, run_of  # noqa: PLC0415
-
     found = {
         "schema": SCHEMA,
-        "results": str(results.absolute()),
+        "results": str(runs.results.absolute()),
         "pairs": [asdict(pair) for pair in statuses],
         "next": [*then],
-        "run": None if history.last is None else run_of(results, history).to_json(),
+        "run": None if runs.last is None else runs.last.to_json(),
     }
     say(json.dumps(found, indent=1))
 
@@ -195,23 +192,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the table; return 1 if a pair failed, is incomplete or was left out."""
+    """Print the table; return 1 if a pair failed, is incomplete or was skipped."""
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (so are the others)
     from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
 
     results = results_of(arguments.directory)
-    history = History.read(results)
-    last = history.last
+    runs = Runs.read(results)
+    last = runs.last
     if is_foreign(results):
-        return _show_rules(results, history, as_json=arguments.json)
-    recorded = last.run.fields if last is not None else {}
-    work = Path(str(recorded.get("directory") or results.absolute().parent))
-    settings = dict(recorded.get("config") or read_stored(work / CONFIG)) | {"only": None}
-    statuses = pair_statuses(Batch.load(settings, work), results, history)
+        return _show_rules(runs, as_json=arguments.json)
+    work = results.absolute().parent if last is None else Path(last.directory)
+    recorded = {} if last is None else last.config
+    settings = dict(recorded or read_stored(work / CONFIG)) | {"only": None}
+    statuses = pair_statuses(Batch.load(settings, work), runs)
     code = int(any(pair.status not in _WELL for pair in statuses))
-    then = what_next(history, named(arguments.directory, "."), named(results))
+    then = what_next(last, named(arguments.directory, "."), named(results))
     if arguments.json:
-        _say_json(results, history, statuses, then)
+        _say_json(runs, statuses, then)
         return code
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]

@@ -11,9 +11,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.terminal import say
 from unglow.jobs import stop
 from unglow.reporting.html.live_answers import JSON, Answer
-from unglow.telemetry.reading import plan
-from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.records import RUNNING
+from unglow.reporting.runs import Runs
 
 if TYPE_CHECKING:
     import argparse
@@ -58,16 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _running(results: Path) -> str:
-    last = History.read(results).last
-    titles = [a.attempt.title for a in last.attempts if a.outcome == RUNNING] if last else []
+    last = Runs.read(results).last
+    titles = [job.title for job in last.running] if last else []
     more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
     return ", ".join([*titles[:_NAMED], *more])
 
 
 def _done(results: Path) -> str:
-    last = History.read(results).last
-    done, of = (0, 0) if last is None else plan.jobs_done(plan.by_rule(last))
-    return f"{done} of {of} jobs are done"
+    last = Runs.read(results).last
+    return "no job is done" if last is None else f"{last.done} of {last.of} jobs are done"
 
 
 class StopButton:

@@ -24,8 +24,8 @@ from unglow.core.settings import to_json
 from unglow.core.terminal import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
-from unglow.telemetry.reading.history import History, declared_of_all, memory_of_all
-from unglow.telemetry.reading.rule_totals import by_rule
+from unglow.telemetry.reading.history import History
+from unglow.telemetry.reading.totals import by_rule
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.samples import sheet_text
@@ -94,8 +94,8 @@ def trial_of(run: RunHistory, cores: int) -> Trial:
         cores,
         run.seconds,
         sum(rule.cpu_s for rule in rules),
-        float(memory_of_all(run.attempts)[1].max(initial=0.0)),
-        float(declared_of_all(run.attempts)[1].max(initial=0.0)),
+        float(run.memory[1].max(initial=0.0)),
+        float(run.declared[1].max(initial=0.0)),
         max((rule.largest_mb or 0.0 for rule in rules), default=0.0),
     )
 

@@ -8,6 +8,8 @@ from unglow.core.printable import clean, printable
 
 SHOWN = "UNGLOW_SHOWN"
 """Variable that is set for jobs whose failures are shown by the run that has started them."""
+WEB = "UNGLOW_WEB"
+"""Variable by which `unglow run --web` asks for a live page of the run."""
 
 
 def say(text: object) -> None:

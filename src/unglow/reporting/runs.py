@@ -1,24 +1,34 @@
-"""One run of the workflow as plain records: what it was to do, did and found (docs/commands.md).
+"""Runs of the workflow as plain records: plan, progress, attempts, pairs, problems.
 
-Units: s since the run began, MB (1e6 bytes), bytes; ``wall`` is Unix time. Nothing is drawn here.
+Everything that shows a run reads it here (docs/commands.md); nothing is drawn. Units: s since the
+start of the run, MB (1e6 bytes), bytes, cores; ``wall`` is Unix time.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 import shlex
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unglow.core.errors import InputError
-from unglow.core.workflow_files import FOREIGN
-from unglow.reporting.pair_rows import rows_of
+from unglow.core.levels import names_of
+from unglow.core.machine import memory_available_mb
+from unglow.core.workflow_files import FOREIGN, is_foreign
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading import plan
-from unglow.telemetry.reading.history import History, declared_of_all, memory_of_all
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import UNRECORDED, History, join
 from unglow.telemetry.reading.incidents import Incident, incidents
-from unglow.telemetry.reading.outcomes import machine_mb
+from unglow.telemetry.reading.outcomes import Machine, machine_mb
+from unglow.telemetry.reading.parsing import number, whole_number
+from unglow.telemetry.reading.records import RUNNING
+from unglow.telemetry.reading.rejections import failed_pairs
 from unglow.telemetry.reading.time_left import time_left
 from unglow.telemetry.speedscope import SUFFIX as PROFILE
 from unglow.telemetry.speedscope import Stack, read_profile
@@ -26,19 +36,37 @@ from unglow.telemetry.speedscope import Stack, read_profile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unglow.telemetry.reading.history import Placed, RunHistory
-    from unglow.telemetry.reading.records import Job, Message, Planned, Stall, Step
+    from numpy.typing import NDArray
+
+    from unglow.telemetry.reading.history import RunHistory
+    from unglow.telemetry.reading.plan import RuleProgress
+    from unglow.telemetry.reading.records import Attempt, Job, Placed, Planned, Stall, Step
     from unglow.telemetry.reading.samples import Samples
+    from unglow.telemetry.reading.time_left import Left
+
+    Row = dict[str, Any]
+    Known = dict[str, tuple[object, list[Row]]]
 
 SCHEMA = 1
-"""Raised when a key of `Run.to_json` changes its meaning or goes away."""
-# Fields that JSON does not hold: samples are long, and their files are JSON lines themselves.
-_NOT_IN_JSON = ("samples", "results", "history")
+"""Raised when a key of `Run.to_json` changes its meaning or is removed."""
+# Keys of a run in JSON. Samples are not in it: they are long, and their files are JSON lines.
+_VALUES = (
+    *("id", "outcome", "directory", "host", "pid", "wall", "seconds", "left_s", "command"),
+    *("config", "unglow", "snakemake", "cores", "budget_mb", "machine_mb", "peak_mb"),
+    "most_declared_mb",
+)
+_LISTS = ("jobs", "attempts", "pairs", "incidents", "messages")
+# States in which pairs are counted, those that need attention first.
+_STATES = ("failed", "skipped", "incomplete", "running", "suspect", "ok", "waiting")
+STARTING = "starting"
+"""Step of a job that has been started, and of which nothing has been measured yet."""
+# CPU use is the mean over this time, s.
+_CPU_OVER_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
-    """A job that a run set out to do.
+    """A job of the plan of a run.
 
     Attributes
     ----------
@@ -66,11 +94,11 @@ class JobAttempt:
     number
         1 the first time that the run tried the job.
     start, end
-        s since the run began; the end is the last sign of life of one that is running.
+        s since the start of the run; of one that is running, the end is its last sign of life.
     outcome
         A word of docs/telemetry.md, or ``running``.
     declared_mb, peak_mb
-        Memory that it might take, and the largest resident set of one process; None if not known.
+        Its memory limit, and the largest resident set of one process; None if not known.
     cpu_s, read, written
         s on processors, and bytes; None if not known.
     message, remedy
@@ -78,7 +106,7 @@ class JobAttempt:
     samples
         Memory, processors and bytes over time, as arrays.
     profile_file
-        Where its profile is, if it was profiled (`profile` reads it).
+        Path of its profile (`profile` reads it); empty if it was not profiled.
     """
 
     id: str
@@ -110,82 +138,312 @@ class JobAttempt:
         return read_profile(Path(self.profile_file)).seconds
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job that is running now.
+
+    Attributes
+    ----------
+    title, step
+        Stage and wildcards; the step that it is in, or `STARTING`.
+    number
+        1 for the first attempt.
+    seconds
+        Since its start.
+    now_mb, peak_mb, declared_mb
+        Memory: resident, or of several processes as `shared_mb`; the largest resident set of one
+        process; None where not known.
+    shared_mb
+        Memory with pages that several processes share counted once (PSS).
+    cores, threads
+        Processors that it keeps busy (None where not known), and that it was given.
+    share
+        Part of its work that is done, 0 to 1; None if not known.
+    host
+        Its machine.
+    attempt
+        Id of the attempt; empty if it has not written its file yet.
+    """
+
+    title: str
+    step: str = ""
+    number: int = 1
+    seconds: float | None = None
+    now_mb: float | None = None
+    shared_mb: float | None = None
+    peak_mb: float | None = None
+    declared_mb: float | None = None
+    cores: float | None = None
+    threads: int = 1
+    share: float | None = None
+    host: str = ""
+    attempt: str = ""
+
+
 class Run:
-    """A run of the workflow, as `unglow.open_run` reads it.
+    """A run of the workflow; most of it is computed when it is asked for.
 
     Attributes
     ----------
     id, outcome
-        Name of its file in ``telemetry/runs``; ``running``, ``ok``, ``failed``, ``interrupted`` or
-        ``killed``.
+        Name of its file in ``telemetry/runs`` (empty for jobs without the record of a run);
+        ``running``, ``ok``, ``failed``, ``interrupted``, ``killed`` or ``not recorded``.
     results, directory
-        The results directory, and where the workflow ran.
-    host, pid, wall, seconds, left_s
-        Where and when (Unix time) it began, how long it took or takes, and the estimate of the
-        time left, s; None if there is none.
+        The results directory, and the directory that the workflow ran in.
+    host, pid, wall, seconds
+        Machine, process (0 if not known) and time (Unix) of its start, and how long it took or
+        has been running.
     command, config, unglow, snakemake
         The command as it was typed, all settings, versions; empty where not recorded.
-    cores, budget_mb, machine_mb, peak_mb, most_declared_mb
-        Cores and memory for all jobs together, memory of the machine, and the most that all jobs
-        took and had declared at a time, MB; None where not known.
-    jobs, attempts
-        The plan with the state of each job, and the attempts by start.
-    pairs
-        Rows as in summary.tsv of what is known by now; a pair that is not done has the status
-        ``waiting``, ``running`` or ``incomplete``.
-    incidents, messages
-        What went wrong in the run (failed pairs first), and warnings and errors of Snakemake.
+    cores, budget_mb, machine_mb
+        Cores and memory for all jobs together, memory of the machine, MB; None where not known.
+    messages
+        Warnings and errors of Snakemake.
     history
-        What all of it was read from.
+        The records that all of this is read from.
     """
 
-    id: str
-    outcome: str
-    results: Path
-    directory: str
-    host: str
-    pid: int
-    wall: float
-    seconds: float
-    left_s: float | None
-    command: str
-    config: Mapping[str, Any]
-    unglow: str
-    snakemake: str
-    cores: int | None
-    budget_mb: float | None
-    machine_mb: float | None
-    peak_mb: float | None
-    most_declared_mb: float | None
-    jobs: tuple[PlannedJob, ...]
-    attempts: tuple[JobAttempt, ...]
-    pairs: tuple[Mapping[str, Any], ...]
-    incidents: tuple[Incident, ...]
-    messages: tuple[Message, ...]
-    history: RunHistory = field(repr=False)
+    def __init__(self, runs: Runs, history: RunHistory) -> None:
+        self._runs, self.history = runs, history
+        self.results = runs.results
+        record = history.run
+        head, command = record.fields, record.fields.get("command")
+        self.id, self.wall, self.messages = record.id, record.wall, record.messages
+        self.outcome = history.outcome or "not recorded"
+        self.seconds = history.seconds
+        self.directory = str(head.get("directory") or self.results.absolute().parent)
+        self.host = record.host or (history.attempts[-1].attempt.host if history.attempts else "")
+        self.pid = whole_number(head.get("pid"))
+        self.command = shlex.join(map(str, command)) if isinstance(command, list) else ""
+        self.config: Mapping[str, Any] = head.get("config") or {}
+        self.unglow, self.snakemake = (str(head.get(k) or "") for k in ("unglow", "snakemake"))
+        self.cores = record.cores or None
+        self.budget_mb = record.budget_mb
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.outcome != RUNNING
+
+    @cached_property
+    def machine_mb(self) -> float | None:
+        """Memory of the machine, MB, as the run or else its jobs have recorded it."""
+        heads = [self.history.run.fields, *(a.attempt.fields for a in self.history.attempts)]
+        known = (mb for fields in heads if (mb := machine_mb(fields)))
+        return next(known, None) if self.id != UNRECORDED else max(known, default=None)
+
+    @cached_property
+    def peak_mb(self) -> float | None:
+        """Most memory that all jobs together took, MB."""
+        return _largest(self.history.memory[1])
+
+    @cached_property
+    def most_declared_mb(self) -> float | None:
+        """Most memory that jobs running at the same time had declared, MB."""
+        return _largest(self.history.declared[1])
+
+    @cached_property
+    def left(self) -> Left | None:
+        """Estimate of the time left; None if there is none."""
+        others = (h for h in self._runs.history.runs if h is not self.history)
+        return time_left(self.history, others)
+
+    @property
+    def left_s(self) -> float | None:
+        """Time left, s; None if there is no estimate."""
+        return None if self.left is None else self.left.seconds
+
+    @property
+    def rules(self) -> tuple[RuleProgress, ...]:
+        """Progress of each rule, in the order in which Snakemake named them."""
+        return self.history.rules
+
+    @cached_property
+    def done(self) -> int:
+        """Number of jobs that are done."""
+        return sum(row.done for row in self.rules)
+
+    @cached_property
+    def of(self) -> int:
+        """Number of all jobs; 0 if not known."""
+        return sum(row.of for row in self.rules)
+
+    @cached_property
+    def jobs(self) -> tuple[PlannedJob, ...]:
+        """The plan, with the state of each job."""
+        run, states = self.history.run, self.history.states
+        after = {job.jobid: job.after for job in run.plan}
+        both: tuple[Planned | Job, ...] = (*run.plan, *run.jobs)
+        known = {job.jobid: job for job in both}
+        return tuple(
+            PlannedJob(n, job.rule, dict(job.wildcards), states[n], after.get(n, ()))
+            for n, job in known.items()
+        )
+
+    @cached_property
+    def attempts(self) -> tuple[JobAttempt, ...]:
+        """The attempts at jobs, by start."""
+        return tuple(_attempt(self.results, a) for a in self.history.attempts)
+
+    @cached_property
+    def running(self) -> tuple[RunningJob, ...]:
+        """The running attempts, then the jobs that were started and have not written a file yet."""
+        at_work = [a.attempt for a in self.history.attempts if a.outcome == RUNNING]
+        seen, states = {a.job for a in at_work}, self.history.states
+        started = (j for j in self.history.run.jobs if states[j.jobid] == RUNNING)
+        new = (_starting(job) for job in started if job.key not in seen)
+        return (*map(_running_job, at_work), *new)
+
+    @property
+    def used_mb(self) -> float:
+        """Memory (PSS) of all running jobs together, and never less than that of one of them."""
+        largest = max((job.now_mb or 0.0 for job in self.running), default=0.0)
+        return max(largest, sum(job.shared_mb or 0.0 for job in self.running))
+
+    @property
+    def declared_mb(self) -> float:
+        """Memory that the running jobs have declared together, MB."""
+        return sum(job.declared_mb or 0.0 for job in self.running)
+
+    @cached_property
+    def available_mb(self) -> float | None:
+        """Free memory of the machine now, MB; None if not known, or if the run is over."""
+        if self.is_over:
+            return None
+        if self.host == self._runs.machine.host:
+            return memory_available_mb()
+        samples = [
+            (a.end, mb)
+            for a in self.history.attempts
+            if a.outcome == RUNNING and a.attempt.host == self.host
+            if (mb := _last(a.attempt.samples.available)) is not None
+        ]
+        return max(samples, default=(-math.inf, None))[1]
+
+    @property
+    def pairs(self) -> tuple[Row, ...]:
+        """Rows as in summary.tsv, of the last run only.
+
+        A pair that is not done has the status ``waiting``, ``running`` or ``incomplete``.
+        """
+        return tuple(self._runs.rows) if self.history is self._runs.history.last else ()
+
+    @cached_property
+    def pair_counts(self) -> str:
+        """Number of pairs in each state, as in ``1 failed, 2 ok``; empty without pairs."""
+        found = [row["status"] for row in self.pairs]
+        counts = ((found.count(state), state) for state in _STATES)
+        return ", ".join(f"{n} {state}" for n, state in counts if n)
+
+    @cached_property
+    def incidents(self) -> tuple[Incident, ...]:
+        """Problems of the run: failed and skipped pairs first, then the newest first."""
+        head = self.history.run.fields
+        failed = failed_pairs(self.results, head.get("pairs"))
+        if slides := head.get("slides"):
+            from unglow.reporting.marker_rows import failed_markers  # noqa: PLC0415 (loads OpenCV)
+
+            failed += failed_markers(self.results, slides)
+        if self.is_over:
+            known = [names_of(row) for row in failed]
+            failed += [
+                row
+                for row in self.pairs
+                if row["status"] in ("failed", "skipped")
+                and not any(_covers(names, names_of(row)) for names in known)
+            ]
+        return tuple(incidents(History((self.history,)), self.results, failed))
+
+    def later(self, seconds: float) -> Run:
+        """Return the run with its clocks set forward."""
+        run = copy.copy(self)
+        run.seconds = self.seconds + seconds
+        run.running = tuple(
+            job if job.seconds is None else replace(job, seconds=job.seconds + seconds)
+            for job in self.running
+        )
+        return run
 
     def to_json(self) -> dict[str, Any]:
         """Return all but the samples as lists, objects, numbers and words for JSON."""
-        kept = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _NOT_IN_JSON}
-        lists = {key: [_plain(one) for one in kept.pop(key)] for key in _LISTS}
+        kept = {name: getattr(self, name) for name in _VALUES}
+        lists = {name: [_plain(one) for one in getattr(self, name)] for name in _LISTS}
         return {"schema": SCHEMA, "results": str(self.results.absolute()), **kept, **lists}
 
 
-_LISTS = ("jobs", "attempts", "pairs", "incidents", "messages")
+class Runs:
+    """Runs of a results directory, the oldest first, at the moment when they were read.
+
+    Parameters
+    ----------
+    results, history
+        The directory and its records.
+    machine
+        The machine that asks.
+    known
+        For readers who read again and again: rows of pairs as they were, which is filled.
+    """
+
+    def __init__(
+        self, results: Path, history: History, machine: Machine, known: Known | None = None
+    ) -> None:
+        self.results, self.history, self.machine = results, history, machine
+        self._known = known
+
+    @classmethod
+    def read(cls, results: Path, machine: Machine | None = None) -> Runs:
+        """Read a directory once, as it looks from a machine (this one, now, if None)."""
+        return RunReader(results).read(machine)
+
+    @cached_property
+    def runs(self) -> tuple[Run, ...]:
+        """All runs."""
+        return tuple(Run(self, h) for h in self.history.runs)
+
+    @property
+    def last(self) -> Run | None:
+        """The run that started last; None without any."""
+        return self.runs[-1] if self.runs else None
+
+    @property
+    def shown(self) -> list[Run]:
+        """The runs that are running; if there is none, the last one."""
+        return [run for run in self.runs if not run.is_over] or list(self.runs[-1:])
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """A row for each pair, as in summary.tsv; none for other workflows."""
+        if is_foreign(self.results):
+            return []
+        from unglow.reporting.pair_rows import rows_of  # noqa: PLC0415 (loads OpenCV)
+
+        return rows_of(self.results, self.history, self._known)
+
+    def find(self, run: str | None = None) -> Run:
+        """Return a run by its id, the last one for None; raises `InputError` without it."""
+        found = [one for one in self.runs if run in (None, one.id)]
+        if not found:
+            known = ", ".join(one.id for one in self.runs[-3:])
+            sentence = f"{self.results} has no run {run}; the last ones are {known}."
+            raise InputError(sentence if known else _NO_RUN.format(self.results))
+        return found[-1]
 
 
-def _plain(record: Any) -> dict[str, Any]:
-    """Return a record as a dictionary of what JSON knows."""
-    if isinstance(record, dict):
-        return {key: value for key, value in record.items() if key != "working"}
-    kept = {f.name: getattr(record, f.name) for f in fields(record) if f.name not in _NOT_IN_JSON}
-    return {
-        key: [asdict(part) if hasattr(part, "__dataclass_fields__") else part for part in value]
-        if isinstance(value, tuple)
-        else value
-        for key, value in kept.items()
-    }
+class RunReader:
+    """Reads a results directory again and again, each byte once; it need not exist yet."""
+
+    def __init__(self, results: Path) -> None:
+        self.results = results
+        self._follower = Follower(results)
+        self._placed: dict[str, Placed] = {}
+        self._rows: Known = {}
+
+    def read(self, machine: Machine | None = None) -> Runs:
+        """Return the runs as they look from a machine (this one, now, if None)."""
+        machine = machine or Machine()
+        self._follower.poll()
+        history = join(self._follower.runs, self._follower.attempts, machine, self._placed)
+        return Runs(self.results, history, machine, self._rows)
 
 
 def open_run(path: Path | str, run: str | None = None) -> Run:
@@ -204,8 +462,7 @@ def open_run(path: Path | str, run: str | None = None) -> Run:
         There is no record of it.
     """
     results, named = results_at(Path(path))
-    history = History.read(results)
-    return run_of(results, history, run or named)
+    return Runs.read(results).find(run or named)
 
 
 def list_runs(path: Path | str) -> list[str]:
@@ -216,13 +473,13 @@ def list_runs(path: Path | str) -> list[str]:
     InputError
         There is no record of any.
     """
-    return [h.run.id for h in recorded_runs(Path(path))]
+    return [run.id for run in recorded_runs(Path(path))]
 
 
-def recorded_runs(path: Path) -> list[RunHistory]:
+def recorded_runs(path: Path) -> list[Run]:
     """Return the runs that a path names, the oldest first; raises `InputError` without any."""
     results, named = results_at(path)
-    runs = [h for h in History.read(results).runs if named in (None, h.run.id)]
+    runs = [run for run in Runs.read(results).runs if named in (None, run.id)]
     if not runs:
         raise InputError(_NO_RUN.format(path))
     return runs
@@ -235,12 +492,12 @@ _NO_RUN = (
 
 
 def results_at(path: Path) -> tuple[Path, str | None]:
-    """Return the results directory that a path leads to, and the run if it is the file of one.
+    """Return the results directory of a path, and the id of the run if it is the file of one.
 
     Raises
     ------
     InputError
-        It leads to none, or to several.
+        There is none, or there are several.
     """
     if path.is_file() and path.parent.name == RUNS:
         return path.parents[2], path.name.removesuffix(SUFFIX)
@@ -252,74 +509,72 @@ def results_at(path: Path) -> tuple[Path, str | None]:
         raise InputError(_NO_RUN.format(path))
     if len(below) > 1:
         names = " and ".join(map(str, below))
-        raise InputError(f"{path} holds several results directories: name one, {names}.")
+        raise InputError(f"{path} contains several results directories: name one, {names}.")
     return below[0], None
 
 
-def run_of(results: Path, history: History, run: str | None = None) -> Run:
-    """Return a run of a history that has been read, the last one if none is named.
-
-    Raises
-    ------
-    InputError
-        There is no such run.
-    """
-    found = [h for h in history.runs if run in (None, h.run.id)]
-    if not found:
-        known = ", ".join(h.run.id for h in history.runs[-3:])
-        sentence = f"{results} has no run {run}; the last ones are {known}."
-        raise InputError(sentence if known else _NO_RUN.format(results))
-    h = found[-1]
-    pairs = rows_of(results, history) if h is history.last else []
-    return _run(results, history, h, pairs)
+def cores_busy(samples: Samples) -> float | None:
+    """Return how many processors were busy lately; None before there are two samples."""
+    finite = ~np.isnan(samples.cpu)
+    t, cpu = samples.t[finite], samples.cpu[finite]
+    if len(t) < 2:
+        return None
+    first = min(int(np.searchsorted(t, t[-1] - _CPU_OVER_S)), len(t) - 2)
+    took = float(t[-1] - t[first])
+    return max(0.0, float(cpu[-1] - cpu[first])) / took if took > 0 else None
 
 
-def _run(results: Path, history: History, h: RunHistory, pairs: list[dict[str, Any]]) -> Run:
-    head = h.run.fields
-    left = time_left(h, [other for other in history.runs if other is not h])
-    command = head.get("command")
-    return Run(
-        id=h.run.id,
-        outcome=h.outcome or "not recorded",
-        results=results,
-        directory=str(head.get("directory") or results.absolute().parent),
-        host=h.run.host,
-        pid=int(head.get("pid") or 0),
-        wall=h.run.wall,
-        seconds=h.seconds,
-        left_s=None if left is None else left.seconds,
-        command=shlex.join(map(str, command)) if isinstance(command, list) else "",
-        config=head.get("config") or {},
-        unglow=str(head.get("unglow") or ""),
-        snakemake=str(head.get("snakemake") or ""),
-        cores=h.run.cores or None,
-        budget_mb=h.run.budget_mb,
-        machine_mb=machine_mb(head),
-        peak_mb=largest(memory_of_all(h.attempts)[1]),
-        most_declared_mb=largest(declared_of_all(h.attempts)[1]),
-        jobs=_jobs(h),
-        attempts=tuple(_attempt(results, a) for a in h.attempts),
-        pairs=tuple(pairs),
-        incidents=tuple(incidents(History((h,)), results, pairs)),
-        messages=h.run.messages,
-        history=h,
+def _running_job(attempt: Attempt) -> RunningJob:
+    samples = attempt.samples
+    open_steps = [s.name for s in attempt.steps if s.end is None]
+    counts_work = bool(attempt.of) and attempt.done is not None
+    return RunningJob(
+        attempt.title,
+        step=open_steps[-1] if open_steps else "",
+        number=attempt.number,
+        seconds=attempt.seconds,
+        now_mb=_last(samples.resident),
+        shared_mb=_last(samples.shared_once),
+        peak_mb=attempt.peak_mb,
+        declared_mb=attempt.declared_mb,
+        cores=cores_busy(samples),
+        threads=attempt.threads,
+        share=min(1.0, (attempt.done or 0.0) / (attempt.of or 1.0)) if counts_work else None,
+        host=attempt.host,
+        attempt=attempt.id,
     )
 
 
-def largest(values: Any) -> float | None:
-    """Return the largest of some numbers; None if there are none."""
-    return float(max(values)) if len(values) else None
+def _starting(job: Job) -> RunningJob:
+    declared = number(job.resources.get("mem_mb"))
+    return RunningJob(job.title, STARTING, declared_mb=declared, threads=job.threads)
 
 
-def _jobs(h: RunHistory) -> tuple[PlannedJob, ...]:
-    states = plan.states(h)
-    after = {job.jobid: job.after for job in h.run.plan}
-    both: tuple[Planned | Job, ...] = (*h.run.plan, *h.run.jobs)
-    known = {job.jobid: job for job in both}
-    return tuple(
-        PlannedJob(number, job.rule, dict(job.wildcards), states[number], after.get(number, ()))
-        for number, job in known.items()
-    )
+def _last(values: NDArray[np.float64]) -> float | None:
+    finite = values[~np.isnan(values)]
+    return float(finite[-1]) if len(finite) else None
+
+
+def _largest(values: NDArray[np.float64]) -> float | None:
+    return float(values.max()) if len(values) else None
+
+
+def _covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
+    """Whether names of what failed are those of a row, or of all variants of it."""
+    return all(a in ("", b) for a, b in zip(failed, row, strict=True))
+
+
+def _plain(record: Any) -> dict[str, Any]:
+    """Return a record as a dictionary for JSON."""
+    if isinstance(record, dict):
+        return {key: value for key, value in record.items() if key != "working"}
+    kept = {f.name: getattr(record, f.name) for f in fields(record) if f.name != "samples"}
+    return {
+        key: [asdict(part) if hasattr(part, "__dataclass_fields__") else part for part in value]
+        if isinstance(value, tuple)
+        else value
+        for key, value in kept.items()
+    }
 
 
 def _attempt(results: Path, a: Placed) -> JobAttempt:
@@ -345,7 +600,7 @@ def _attempt(results: Path, a: Placed) -> JobAttempt:
         remedy=end.remedy if end is not None else "",
         log=attempt.log,
         steps=attempt.steps,
-        stalls=tuple(attempt.whole_stalls),
+        stalls=tuple(attempt.complete_stalls),
         samples=attempt.samples,
         profile_file=str(profile) if profile.is_file() else "",
     )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 RUNS = "runs"
 """Directory of the files of runs, below that of all telemetry."""
 LOST = "lost"
-"""Kind of the only line of a file that stands for an attempt which could not tell its end."""
+"""Kind of the only line of a file that stands for an attempt which could not report its end."""
 _NAME = re.compile(r"([1-9][0-9]*)\.jsonl")
 LONGEST_LINE = 10_000_000
 """Bytes; no line of telemetry has as many."""
@@ -102,7 +102,7 @@ class Ends:
     Attributes
     ----------
     first, last
-        Its first and its last whole lines that are JSON objects.
+        Its first and its last complete lines that are JSON objects.
     about
         Whose it is, and who may write it.
     """
@@ -135,7 +135,7 @@ def read_ends(path: Path, tail: int = _TAIL) -> Ends:
         if not stat.S_ISREG(about.st_mode):
             return Ends((), (), about)
         first = stream.read(_HEAD)
-        if b"\n" not in first:  # a long configuration: the first line is read whole
+        if b"\n" not in first:  # a long configuration: the first line is read completely
             stream.seek(0)
             first = stream.readline(LONGEST_LINE)
         stream.seek(max(0, about.st_size - tail))
@@ -145,6 +145,6 @@ def read_ends(path: Path, tail: int = _TAIL) -> Ends:
 
 def _objects(text: bytes) -> Iterator[dict[str, Any]]:
     for line in text.split(b"\n"):
-        told = parsed(line) if line.startswith(b"{") else None
-        if isinstance(told, dict):
-            yield told
+        record = parsed(line) if line.startswith(b"{") else None
+        if isinstance(record, dict):
+            yield record

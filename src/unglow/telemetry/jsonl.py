@@ -22,12 +22,12 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
 SUFFIX = ".jsonl"
 # Whatever the umask: `unglow resume` trusts a file only if its owner alone can write it.
 MODE = 0o644
-# Where schedulers tell a job its id.
+# Variables in which schedulers put the id of a job.
 _JOB_IDS = {"slurm": "SLURM_JOB_ID", "sge": "JOB_ID", "pbs": "PBS_JOBID", "lsf": "LSB_JOBID"}
 
 
 def identity() -> dict[str, Any]:
-    """Return what tells this process from every other: host, process, start, and boot.
+    """Return the identity of this process: host, process, start, and boot.
 
     Inside a job of a cluster's scheduler, its id as well: ``{"scheduler_job": "slurm 17"}``.
     """
@@ -41,7 +41,8 @@ def identity() -> dict[str, Any]:
 class LineFile:
     """A file of JSON lines, open for appending.
 
-    What cannot be written is told once, and never raised: telemetry is no reason to lose a result.
+    A failure to write is reported once, and never raised: telemetry is not a reason to lose a
+    result.
 
     Parameters
     ----------
@@ -73,15 +74,15 @@ class LineFile:
         if self._descriptor is None or not contents:
             return
         line = b"".join(map(_line, contents))
-        if self._torn:  # begin anew, so that only the line that was cut is lost
+        if self._torn:  # on a new line, so that only the line that was cut is lost
             line = b"\n" + line
         try:
             done = os.write(self._descriptor, line)
             self._torn = done < len(line)
-        except OSError as error:  # the disk is full, perhaps not for ever
+        except OSError as error:  # the disk is full, perhaps not forever
             self._fail(error)
 
-    def hush(self) -> None:
+    def silence(self) -> None:
         """Say nothing more about what cannot be written: another process will."""
         self._warn = None
 
@@ -99,5 +100,5 @@ class LineFile:
 
 
 def _line(content: dict[str, Any] | list[Any]) -> bytes:
-    # ASCII, for what else ends a line in Unicode, and for file names that are no text at all
+    # ASCII, for what else ends a line in Unicode, and for file names that are not text at all
     return json.dumps(content, separators=(",", ":"), default=str).encode("ascii") + b"\n"

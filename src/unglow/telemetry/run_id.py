@@ -20,7 +20,7 @@ def make_run_id(wall: float, pid: int) -> str:
     Parameters
     ----------
     wall
-        When the run began, s since 1970.
+        When the run started, s since 1970.
     pid
         Its process.
     """

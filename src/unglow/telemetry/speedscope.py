@@ -26,7 +26,7 @@ _BIN_S = 0.05
 
 
 class Frame(NamedTuple):
-    """A function: its name with the classes that it is in, its file, and the line it begins on."""
+    """A function: its name with the classes that it is in, its file, and its first line."""
 
     name: str
     file: str
@@ -58,17 +58,17 @@ class Profile:
         return {stack: sum(bins.values()) for stack, bins in self.times.items()}
 
     def add(self, stack: Stack, end: float, seconds: float) -> None:
-        """Add a stack that was seen for some seconds, up to ``end``, s since the attempt began."""
+        """Add a stack that was seen for some seconds, up to ``end``, s since its start."""
         while self.bin_s and end >= MOST_BINS * self.bin_s:
             self.merge_bins()
-        begin = max(0.0, end - seconds)
-        first, last = (int(t / self.bin_s) if self.bin_s else 0 for t in (begin, end))
+        start = max(0.0, end - seconds)
+        first, last = (int(t / self.bin_s) if self.bin_s else 0 for t in (start, end))
         if first == last:
             self.put(stack, first, seconds)
             return
-        rate = seconds / (end - begin)
+        rate = seconds / (end - start)
         for number in range(first, last + 1):
-            inside = min(end, (number + 1) * self.bin_s) - max(begin, number * self.bin_s)
+            inside = min(end, (number + 1) * self.bin_s) - max(start, number * self.bin_s)
             if inside > 0:
                 self.put(stack, number, rate * inside)
 
@@ -94,7 +94,7 @@ def write_profile(path: Path, exporter: str, profile: Profile) -> None:
     path
         The file, which is replaced.
     exporter
-        What has taken the stacks.
+        Name of the sampler.
     profile
         The times.
 

@@ -25,7 +25,7 @@ from unglow.core.rounding import number, rounded
 from unglow.core.version import __version__
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
-from unglow.telemetry.reading.rule_totals import split
+from unglow.telemetry.reading.totals import split
 from unglow.workflow.job_resources import work_mpx
 from unglow.workflow.stage_table import STAGES, Time
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import Placed
+    from unglow.telemetry.reading.records import Placed
     from unglow.workflow.batch import Batch
     from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
 

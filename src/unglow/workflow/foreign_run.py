@@ -66,14 +66,11 @@ class ForeignRun:
 
     def describe_end(self) -> str:
         """Return how many of its jobs are done, and how long that took."""
-        from unglow.telemetry.reading import plan  # noqa: PLC0415 (loads numpy)
-        from unglow.telemetry.reading.history import History  # noqa: PLC0415
+        from unglow.reporting.runs import Runs  # noqa: PLC0415 (loads numpy)
 
-        last = History.read(self.place).last
+        last = Runs.read(self.place).last
         if last is None:
             return ""
-        rules = plan.by_rule(last)
-        done, of = plan.jobs_done(rules)
-        failed = sum(rule.failed for rule in rules)
+        failed = sum(rule.failed for rule in last.rules)
         words = f", {failed} failed" if failed else ""
-        return f"{done} of {of} jobs done in {duration(last.seconds)}{words}."
+        return f"{last.done} of {last.of} jobs done in {duration(last.seconds)}{words}."

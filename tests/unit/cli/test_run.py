@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
@@ -9,7 +10,9 @@ import pytest
 
 from unglow.cli import main
 from unglow.core import workflow_files
+from unglow.core.terminal import WEB
 from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
+from unglow.jobs.start_snakemake import ProfileLineFilter
 
 
 class BecameError(Exception):
@@ -36,7 +39,7 @@ def became(monkeypatch):
 
 def test_every_option_goes_to_snakemake_as_it_is(project, became):
     words = ["-n", "--config", "memory_per_job=500", "--", "results/summary.tsv"]
-    start = [sys.executable, "-Pm", "snakemake", "-s", str(project / "Snakefile")]
+    start = [sys.executable, "-Pm", "unglow.jobs.start_snakemake", "-s", str(project / "Snakefile")]
     start += ["--workflow-profile", str(project / "profiles" / "default")]
     assert became(*words) == [*start, LOGGER, *words]
     assert became() == [*start, LOGGER]
@@ -69,9 +72,29 @@ def test_pairs_become_a_key_of_the_configuration(became, capsys):
 
 def test_what_it_became_is_told_as_the_command_that_was_typed(became):
     words = became("--cores", "2")
-    argv = ["/x/snakemake/__main__.py", *words[3:]]
+    argv = ["snakemake", *words[3:]]
     assert snakemake_words(argv) == ["unglow", "run", "--cores", "2"]
     assert snakemake_words(["/x/snakemake", "-s", "mine", "-n"])[0] == "snakemake"
+
+
+def test_a_live_page_is_asked_for_by_the_environment_alone(became, monkeypatch):
+    monkeypatch.delenv(WEB, raising=False)
+    assert "--web" not in became("--web", "-c", "1")
+    assert os.environ[WEB] == "1"
+    monkeypatch.delenv(WEB)
+    assert became("-c", "1", "--", "--web")[-1] == "--web"
+    assert WEB not in os.environ
+
+
+def test_the_line_about_the_profile_is_not_printed():
+    kept = io.StringIO()
+    stream = ProfileLineFilter(kept)
+    line = "Using workflow specific profile /x for setting default command line arguments."
+    print("before", file=stream)
+    print(line, file=stream)
+    print("\nafter", file=stream)
+    stream.flush()
+    assert kept.getvalue() == "before\n\nafter\n"
 
 
 def test_help_says_what_follows_and_names_the_profiles(capsys):

@@ -230,7 +230,7 @@ def test_a_flood_keeps_nobody_out(run):
         (b"GET foo HTTP/1.1\r\n\r\n", b"HTTP/1.1 403 "),
         (b"GET http://[x/ HTTP/1.1\r\n\r\n", b"HTTP/1.1 403 "),
         (b"GET / HTTP/1.1\r\n\r\n", b"HTTP/1.1 403 "),
-        (b"GET  HTTP/1.1\r\n\r\n", b"Use the whole address"),
+        (b"GET  HTTP/1.1\r\n\r\n", b"Use the complete address"),
         (b"GET /\xff\xfe/%ff%00?%ff=%00&&=\x01 HTTP/1.1\r\nHost: \xff\r\n\r\n", b"HTTP/1.1 403 "),
         (b"GET / HTTP/9.x\r\n\r\n", b"Error code: 400"),
         (b"\x16\x03\x01\x02\x00\x01\n", b"Error code: 400"),

@@ -17,11 +17,11 @@ from unglow.core.errors import InputError
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
 from unglow.reporting.html.page_model import charts_of
+from unglow.reporting.runs import STARTING, RunReader, Runs, cores_busy
 from unglow.reporting.terminal.event_lines import EventLines
 from unglow.reporting.terminal.follow import console_for, follow
 from unglow.reporting.terminal.formatting import stopwatch
-from unglow.reporting.terminal.run_view import STARTING, Watched, cores_busy
-from unglow.reporting.terminal.screen import DETAILS, drawn, fitting
+from unglow.reporting.terminal.screen import DETAILS, draw, fit
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.samples import Samples
@@ -91,13 +91,13 @@ def going_on(made):
 def printed(runs, width, detail=DETAILS[0]):
     stream = io.StringIO()
     console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
-    console.print(drawn(runs, width, detail), soft_wrap=True)
+    console.print(draw(runs, width, detail), soft_wrap=True)
     return [line.rstrip() for line in stream.getvalue().splitlines()]
 
 
 def test_a_run_that_goes_on(made):
     going_on(made)
-    (run,) = Watched(made.results).look(elsewhere())
+    (run,) = Runs.read(made.results, elsewhere()).shown
     assert (run.outcome, run.done, run.of, run.seconds) == ("running", 1, 5, 130.0)
     assert [(r.rule, r.of, r.done, r.running, r.failed) for r in run.rules] == [
         ("plan", 1, 1, 0, 0),
@@ -105,7 +105,7 @@ def test_a_run_that_goes_on(made):
         ("align", 1, 0, 0, 0),
         ("summary", 1, 0, 0, 0),
     ]
-    second, third = run.jobs
+    second, third = run.running
     assert (second.title, second.step, second.number) == ("register s1 DAPI", "fit field", 2)
     assert (second.seconds, second.now_mb, second.peak_mb) == (75.0, 175.0, 275.0)
     assert (second.declared_mb, second.cores, second.share) == (600.0, 1.5, 0.3)
@@ -116,8 +116,9 @@ def test_a_run_that_goes_on(made):
 
 
 WIDE = """\
-results has been running for 2 min 10 s, about 14 s left (up to 45 s)
+results: running for 2 min 10 s, about 14 s left (up to 45 s)
 ━━━━━━━━──────────────────────────────── 1 of 5 jobs
+pairs: 1 running
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      ━━━━━━━━━━━━━━━━━━━━  1 of 1
@@ -134,8 +135,9 @@ register s[red]2[/red][31m DAPI  starting              ────────�
   snakemake --set-resources register:mem_mb=650
 """
 NARROW = """\
-results has been running for 2 min 10 s, about 14 s left (up to 45 s)
+results: running for 2 min 10 s, about 14 s left (up to 45 s)
 ━─────── 1 of 5 jobs
+pairs: 1 running
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
 
 plan      1 of 1
@@ -153,11 +155,10 @@ register s[red]…                     400
   snakemake --set-resources register:mem_mb=650
 """
 LOW = """\
-results has been running for 2 min 10 s, about 14 s left (up to 45 s)
+results: running for 2 min 10 s, about 14 s left (up to 45 s)
 ━━━━━━━━──────────────────────────────── 1 of 5 jobs
+pairs: 1 running
 jobs take 175 MB (PSS) of 14.0 GB allowed (1000 MB declared); machine: 20.0 GB of 24.0 GB free
-
-register  ────────────────────  0 of 2  2 running
 
 running                          at              time  memory        MB now  peak  declared    CPU
 register s1 DAPI (attempt 2)     fit field 30 %  1:15  ━━━─────────     175   275       600  150 %
@@ -169,7 +170,7 @@ register s[red]2[/red][31m DAPI  starting              ────────�
 def test_it_is_printed_to_the_letter(made, monkeypatch, width, expected):
     going_on(made)
     monkeypatch.chdir(made.results.parent)
-    runs = Watched(Path("results")).look(elsewhere())
+    runs = Runs.read(Path("results"), elsewhere()).shown
     assert printed(runs, width) == expected.splitlines()
 
 
@@ -179,7 +180,7 @@ def test_a_long_message_keeps_its_lines_and_is_wrapped_between_words(made):
     message = f"1 ok, 2 skipped\n{skipped}All other results are complete."
     made.run(TOTAL, state(1, 5, "started"))
     made.attempt("verdict", 2, end(3, "bad_input", message=message))
-    lines = printed(Watched(made.results).look(elsewhere()), 60)
+    lines = printed(Runs.read(made.results, elsewhere()).shown, 60)
     start = lines.index("  1 ok, 2 skipped")
     assert lines[start + 1 : start + 4] == [
         "  skipped: n1:",
@@ -194,9 +195,9 @@ def test_a_long_message_keeps_its_lines_and_is_wrapped_between_words(made):
 def test_a_low_terminal_gets_what_matters_most(made, monkeypatch):
     going_on(made)
     monkeypatch.chdir(made.results.parent)
-    runs = Watched(Path("results")).look(elsewhere())
+    runs = Runs.read(Path("results"), elsewhere()).shown
     console = Console(file=io.StringIO(), width=100, height=9)
-    console.print(fitting(console, runs))
+    console.print(fit(console, runs))
     assert [line.rstrip() for line in console.file.getvalue().splitlines()] == LOW.splitlines()
 
 
@@ -204,7 +205,7 @@ def test_bars_are_ascii_where_there_is_nothing_else(made):
     going_on(made)
     raw = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
     console = console_for(raw)
-    console.print(drawn(Watched(made.results).look(elsewhere()), 100))
+    console.print(draw(Runs.read(made.results, elsewhere()).shown, 100))
     raw.flush()
     assert b"======----" in raw.buffer.getvalue()
 
@@ -213,7 +214,7 @@ def test_names_act_neither_as_markup_nor_on_the_terminal(made):
     going_on(made)
     stream = io.StringIO()
     console = Console(file=stream, width=120, force_terminal=True, markup=False)
-    console.print(drawn(Watched(made.results).look(elsewhere()), 120))
+    console.print(draw(Runs.read(made.results, elsewhere()).shown, 120))
     text = stream.getvalue()
     assert "register s[red]2[/red][31m DAPI" in text
     assert "\u202e" not in text
@@ -225,8 +226,8 @@ def test_jobs_of_a_run_elsewhere_are_told_by_their_machine(made):
     made.run(TOTAL)
     made.attempt("register", 6, *samples)
     made.attempt("align", 7, *samples, host="node8", boot="x")
-    (run,) = Watched(made.results).look(elsewhere(60))
-    assert [j.host for j in run.jobs] == ["node7", "node8"]
+    (run,) = Runs.read(made.results, elsewhere(60)).shown
+    assert [j.host for j in run.running] == ["node7", "node8"]
     assert "node8" in "\n".join(printed([run], 100))
     assert "node8" not in "\n".join(printed([run], 80))
 
@@ -235,18 +236,37 @@ def test_what_became_of_runs(made, monkeypatch):
     monkeypatch.chdir(made.results.parent)
     register = (job(1, 1, "register"), state(1, 1, "started"), state(9, 1, "finished"))
     share = "━" * 8 + "─" * 32 + " 1 of 5 jobs"
+    waiting, incomplete = (f"results: pairs: 1 {s}; the run" for s in ("waiting", "incomplete"))
     for n, (outcome, words) in enumerate(
         [
-            ("ok", ["results ended well after 10 s, at 14:13:30", "━" * 40 + " 5 of 5 jobs"]),
-            ("failed", ["results failed after 10 s, at 14:15:10", share]),
-            ("interrupted", ["results was interrupted after 10 s, at 14:16:50", share]),
-            (None, ["results was killed after 9 s, at 14:18:29", share]),
+            (
+                "ok",
+                [
+                    f"{waiting} finished after 10 s, at 14:13:30",
+                    "━" * 40 + " 5 of 5 jobs",
+                ],
+            ),
+            (
+                "failed",
+                [f"{incomplete} failed after 10 s, at 14:15:10", share],
+            ),
+            (
+                "interrupted",
+                [
+                    f"{waiting} was interrupted after 10 s, at 14:16:50",
+                    share,
+                ],
+            ),
+            (
+                None,
+                [f"{incomplete} was killed after 9 s, at 14:18:29", share],
+            ),
         ]
     ):
         last = {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": outcome}
         made.run(TOTAL, *register, *([last] if outcome else []), start=100.0 * n, pid=90 + n)
-        (run,) = Watched(Path("results")).look(elsewhere(1000))
-        assert (run.over, run.jobs, run.available_mb, run.left) == (True, (), None, None)
+        (run,) = Runs.read(Path("results"), elsewhere(1000)).shown
+        assert (run.is_over, run.running, run.available_mb, run.left) == (True, (), None, None)
         assert printed([run], 80)[:2] == words
     (incident,) = run.incidents
     assert (incident.cause, incident.title) == ("run_killed", "Snakemake")
@@ -266,8 +286,8 @@ def quiet(made):
 
 def test_jobs_that_have_ended_are_not_starting_where_snakemake_says_nothing(made):
     quiet(made)
-    (run,) = Watched(made.results).look(elsewhere(60))
-    assert (run.outcome, run.jobs, run.done, run.of) == ("running", (), 2, 2)
+    (run,) = Runs.read(made.results, elsewhere(60)).shown
+    assert (run.outcome, run.running, run.done, run.of) == ("running", (), 2, 2)
 
 
 @pytest.mark.parametrize("outcome", ["ok", "failed", None])
@@ -276,50 +296,52 @@ def test_all_who_show_a_run_count_its_jobs_alike(made, outcome):
     if outcome is not None:
         with path.open("a") as stream:
             stream.write(json.dumps({"kind": "end", "t": 2.0, "outcome": outcome}) + "\n")
-    watched, events = Watched(made.results), EventLines(made.results)
-    events.lines(History(()))
-    (run,) = watched.look(elsewhere(1000))
-    (told,) = charts_of(watched.seen)["runs"]
-    assert (run.done, run.of) == (told["done"], told["of"]) == (2, 2)
-    assert events.lines(watched.seen)[-1].endswith("2 of 2 jobs done")
+    events = EventLines()
+    events.lines(Runs(made.results, History(()), elsewhere()))
+    runs = Runs.read(made.results, elsewhere(1000))
+    (run,), (drawn,) = runs.shown, charts_of(runs)["runs"]
+    assert (run.done, run.of) == (drawn["done"], drawn["of"]) == (2, 2)
+    assert events.lines(runs)[-1].endswith("2 of 2 jobs done")
 
 
 def test_several_runs_at_once_are_all_shown(made):
     made.run(TOTAL, start=0, pid=1)
     made.run(TOTAL, {"kind": "end", "t": 1, "outcome": "ok"}, start=10, pid=2)
     made.run(TOTAL, start=20, pid=3)
-    assert [run.pid for run in Watched(made.results).look(elsewhere(60))] == [1, 3]
+    assert [run.pid for run in Runs.read(made.results, elsewhere(60)).shown] == [1, 3]
 
 
 def test_jobs_of_an_older_version_have_no_run(made):
     made.attempt("plan", 1.5, end(2.0, peak_mb=60.0))
-    (run,) = Watched(made.results).look(elsewhere())
-    assert printed([run], 80)[0].endswith("results holds jobs of which no run is recorded")
+    (run,) = Runs.read(made.results, elsewhere()).shown
+    assert printed([run], 80)[0].endswith("results contains jobs without the record of a run")
 
 
 def test_events_are_told_once_and_in_order(made):
-    events, watched = EventLines(made.results, "b\x1b[1mold"), Watched(made.results)
+    events, reader = EventLines("b\x1b[1mold"), RunReader(made.results)
     made.run({"kind": "end", "t": 1.0, "outcome": "ok"}, start=-50, pid=1)
-    assert events.lines(watched.history(elsewhere())) == []  # was over before
+    assert events.lines(reader.read(elsewhere())) == []  # was over before
     going_on(made)
     failed = (
         "needs more memory than the 400 MB that were declared for it. "
         "(log: logs/s1/DAPI/register.log) Try: snakemake --set-resources register:mem_mb=650"
     )
-    assert events.lines(watched.history(elsewhere())) == [
+    assert events.lines(reader.read(elsewhere())) == [
         "14:13:20 b[1mold: run of 5 jobs on node7",
         f"14:14:04 b[1mold: register s1 DAPI: memory: {failed}",
     ]
     row = {"sample": "s1", "dye": "DAPI", "status": "suspect", "candidates": 3, "reasons": "A. B."}
     other = row | {"sample": "s2"}  # done in an earlier run
-    (line,) = events.lines(watched.history(elsewhere()), [row, other])
+    runs = reader.read(elsewhere())
+    runs.rows = [row, other]
+    (line,) = events.lines(runs)
     assert line.endswith(" b[1mold: s1 DAPI: suspect, 3 candidates. A.")
-    assert events.lines(watched.history(elsewhere())) == []
+    assert events.lines(reader.read(elsewhere())) == []
     (path,) = (made.results / "telemetry" / "runs").glob("*-99.jsonl")
     with path.open("a") as stream:
         stream.write('{"kind": "end", "t": 140.0, "outcome": "failed"}\n')
-    assert events.lines(watched.history(elsewhere()))[-1] == (
-        "14:15:40 b[1mold: the run failed after 2 min 20 s, 1 of 5 jobs done"
+    assert events.lines(reader.read(elsewhere()))[-1] == (
+        "14:15:40 b[1mold: pairs: 1 incomplete; the run failed after 2 min 20 s, 1 of 5 jobs done"
     )
 
 
@@ -328,13 +350,13 @@ def test_markers_of_a_slide_that_failed_are_told_as_the_summary_tells_them(made)
     os.utime(place / "scale.json", (WALL + 5, WALL + 5))
     markers = dict.fromkeys(("CD3", "CD8", "Ki/67"), "AF")
     made.run(TOTAL, pairs=[], slides={"s1": markers, "s2": markers})
-    (run,) = Watched(made.results).look(elsewhere())
+    (run,) = Runs.read(made.results, elsewhere()).shown
     sentence = f"{REFUSED} In the corrected slide it is left as it was imaged."
     (incident,) = (one for one in run.incidents if one.kind == "pair")
     assert (incident.cause, incident.title, incident.message) == ("failed", "s1 Ki/67", sentence)
     assert incident.wall == WALL + 5
     (place / "subtraction.json").unlink()  # it is made again
-    (run,) = Watched(made.results).look(elsewhere())
+    (run,) = Runs.read(made.results, elsewhere()).shown
     assert [one.message for one in run.incidents if one.kind == "pair"] == [REFUSED]
 
 
@@ -342,7 +364,7 @@ def test_the_status_tells_of_a_run_that_did_not_end_well(made):
     stream = io.StringIO()
     place = [made.results]
     assert follow(place, stream, 1.0, once=True) == 0
-    assert stream.getvalue() == f"{made.results} has no telemetry: no run has begun.\n"
+    assert stream.getvalue() == f"{made.results} has no telemetry: no run has started.\n"
     made.run({"kind": "end", "t": 1.0, "outcome": "ok"}, start=0)
     assert follow(place, stream, 1.0, once=False) == 0
     made.run({"kind": "end", "t": 1.0, "outcome": "failed"}, start=10)

@@ -12,12 +12,10 @@ import pytest
 from made_telemetry import WALL, Made, end, job, sample, state
 
 from unglow.core.errors import InputError
-from unglow.reporting.html.live_changes import Changes
-from unglow.reporting.html.live_logs import TAIL_BYTES, log_of
 from unglow.reporting.html.live_server import ADDRESS, PORT, Server
-from unglow.reporting.html.live_site import Site
+from unglow.reporting.html.live_site import TAIL_BYTES, Changes, Site, log_of
 from unglow.reporting.html.serving import tunnel
-from unglow.reporting.terminal.run_view import Watched
+from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 1}}
@@ -55,7 +53,7 @@ def test_only_who_knows_the_token_is_answered(server):
     assert len(token) >= 20
     for path in ("/", "/0/", "/x/0/", f"/{token}x/0/", f"/{token[:-1]}/0/", "/%C3%A9/", "//"):
         answer, body = ask(server, path)
-        assert (answer.status, body) == (403, b"Use the whole address that was printed.\n"), path
+        assert (answer.status, body) == (403, b"Use the complete address that was printed.\n"), path
     answer, _ = ask(server, f"/{token}/")
     assert (answer.status, answer.getheader("Location")) == (302, f"/{token}/0/")
     answer, body = ask(server, f"/{token}/0/")
@@ -188,12 +186,18 @@ def logged(made, path, text="one\ntwo\n"):
 
 
 def log(made, attempt):
-    return log_of(Watched(made.results).history(), made.results, attempt)
+    return log_of(
+        History.read(
+            made.results,
+        ),
+        made.results,
+        attempt,
+    )
 
 
 def test_the_log_of_an_attempt_is_read(made):
     made.attempt("register", 2.0, log="logs/a.log")
-    (attempt,) = Watched(made.results).history().last.attempts
+    (attempt,) = History.read(made.results).last.attempts
     key = attempt.attempt.id
     assert log(made, key).note == "It is not there any more."
     logged(made, "logs/a.log", "<b>one</b>\ntwo\n")
@@ -208,7 +212,7 @@ def test_the_log_of_an_attempt_is_read(made):
 
 def test_a_log_that_a_later_attempt_wrote_says_so(made):
     made.attempt("register", 2.0, end(3.0), log="logs/a.log")
-    (attempt,) = Watched(made.results).history().last.attempts
+    (attempt,) = History.read(made.results).last.attempts
     place = logged(made, "logs/a.log")
     os.utime(place, (WALL + 5, WALL + 5))
     assert log(made, attempt.attempt.id).note == ""
@@ -226,7 +230,7 @@ def test_no_file_but_a_log_of_these_results_is_read(made, tmp_path):
              "notes.log", "logs/notes.txt", "logs", "logs/" + 300 * "x", "logs/\0.log"]  # fmt: skip
     for n, path in enumerate(paths):
         made.attempt("register", 2.0 + n / 10, log=path)
-    found = Watched(made.results).history().last.attempts
+    found = History.read(made.results).last.attempts
     told = [log(made, a.attempt.id) for a in found]
     assert [t.text for t in told] == [""] * len(paths)
     refused = "It is none of the logs of these results, and is not shown."
@@ -249,7 +253,7 @@ def test_the_directory_that_a_record_names_is_not_trusted(tmp_path, named):
         if os.geteuid() != 0:
             pytest.skip("only root may give a file to another user")
         os.chown(path, 12345, 12345)
-    history = Watched(made.results).history()
+    history = History.read(made.results)
     assert log(made, history.last.attempts[0].attempt.id).text == ""
     assert [i.tail for i in incidents(history, made.results) if i.attempt] == [None]
 
@@ -261,7 +265,7 @@ def test_results_that_lie_apart_from_their_logs_have_them_for_who_ran_them(tmp_p
     made = Made(tmp_path / "disk" / "out")
     made.run(TOTAL, directory=str(work), results="../disk/out")
     made.attempt("register", 2.0, end(3.0), log="logs/a.log")
-    (a,) = Watched(made.results).history().last.attempts
+    (a,) = History.read(made.results).last.attempts
     assert log(made, a.attempt.id).text == "mine\n"
 
 

@@ -330,7 +330,7 @@ def test_settings_and_versions_that_differ_are_told_first(tmp_path):
     for one, settings, version in zip(made, register, ("0.1.0", "0.2.0"), strict=True):
         one.run(DONE, config={"register": settings, "sweep": {}}, unglow=version)
         one.attempt("plan", 2.0, end(1.0))
-    a, b = (runs_of(one.results)[-1].history for one in made)
+    a, b = (runs_of(one.results)[-1].run for one in made)
     settings, versions = origins(a, b)
     assert settings == "Other settings: register.block_px 256 against 512."
     assert "unglow (0.1.0; 0.2.0)" in versions

@@ -10,9 +10,8 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 from unglow.cli.directories import named
 from unglow.cli.status import what_next
 from unglow.reporting.html.page_model import build
-from unglow.reporting.pair_rows import rows_of
+from unglow.reporting.runs import Runs
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.reporting.terminal.run_view import Watched
 from unglow.telemetry.reading.outcomes import Machine
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 4}}
@@ -36,8 +35,7 @@ def over(t, outcome):
 
 
 def model(made, now=60.0):
-    history = Watched(made.results).history(Machine(host="x", boot=BOOT, now=WALL + now))
-    return build(made.results, history, rows_of(made.results, history))
+    return build(Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + now)))
 
 
 def statuses(made, **how):
@@ -145,14 +143,13 @@ def test_a_pair_that_failed_is_an_incident_at_once_and_told_what_helps(made):
 
     say(made.results, "s1", "DAPI", "transform.json", "ok", reasons=[])
     made.run(TOTAL, start=1, pid=7, pairs=PAIRS, config=config)
-    (run,) = (r for r in Watched(made.results).look(Machine(host="x", boot=BOOT, now=WALL + 60))
+    (run,) = (r for r in Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 60)).shown
               if r.pid == 7)  # fmt: skip
     told = run.incidents[0]
     assert (told.kind, told.cause, told.title) == ("pair", "failed", "s1 FITC")
     assert "take the map of DAPI (setting register: from: DAPI)" in told.helps
     assert "more than 1.25 times" in told.helps
-    events = EventLines(made.results)
-    lines = events.lines(Watched(made.results).history(Machine("x", boot=BOOT, now=WALL + 60)))
+    lines = EventLines().lines(Runs.read(made.results, Machine("x", boot=BOOT, now=WALL + 60)))
     (line,) = [line for line in lines if "s1 FITC: failed" in line]
     assert UNLIKE in line
     assert "What helps: click landmarks" in line
@@ -177,7 +174,7 @@ def test_each_variant_of_a_sweep_fails_on_its_own(made):
         say(made.results, "s1", "DAPI", f"{variant}/transform.json", status, reasons=[UNLIKE])
     say(made.results, "s1", "DAPI", "b/x/scale.json", "failed", reasons=[UNLIKE])
     say(made.results, "s1", "DAPI", "a/y/scale.json", "failed", reasons=["No stain-free pixels."])
-    (run,) = Watched(made.results).look(Machine(host="x", boot=BOOT, now=WALL + 60))
+    (run,) = Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 60)).shown
     assert [(i.title, i.message) for i in run.incidents] == [
         ("s1 DAPI b", UNLIKE),
         ("s1 DAPI a y", "No stain-free pixels."),
@@ -188,7 +185,7 @@ def test_each_variant_of_a_sweep_fails_on_its_own(made):
 
 
 def next_of(made):
-    return what_next(Watched(made.results).history(Machine(host="x", boot=BOOT, now=WALL + 999)))
+    return what_next(Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 999)).last)
 
 
 def test_after_a_run_that_ended_well_or_goes_on_there_is_nothing_to_do(made):
@@ -200,15 +197,15 @@ def test_after_a_run_that_ended_well_or_goes_on_there_is_nothing_to_do(made):
 def test_what_may_end_well_is_resumed(made):
     made.run(TOTAL, over(9, "failed"))
     made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
-    assert next_of(made) == ["The last run failed: `unglow resume` goes on."]
+    assert next_of(made) == ["The last run failed: `unglow resume` continues."]
 
 
 def test_a_command_for_another_directory_names_it(made):
     made.run(TOTAL, over(9, "failed"))
     made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
-    history = Watched(made.results).history(Machine(host="x", boot=BOOT, now=WALL + 999))
-    assert what_next(history, named(Path("my images"), ".")) == [
-        "The last run failed: `unglow resume 'my images'` goes on."
+    last = Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 999)).last
+    assert what_next(last, named(Path("my images"), ".")) == [
+        "The last run failed: `unglow resume 'my images'` continues."
     ]
     assert (named(Path("results")), named(Path(), "."), named(Path("a"))) == ("", "", " a")
 

@@ -240,7 +240,7 @@ def test_a_stall_that_is_over_is_told_again_with_all_of_its_time(work):
     follower = Follower(work.directory)
     follower.poll()
     (attempt,) = follower.attempts
-    (stall,) = attempt.whole_stalls
+    (stall,) = attempt.complete_stalls
     assert (stall.t, stall.seconds) == (over["t"], over["seconds"])
 
 

@@ -12,8 +12,7 @@ import pytest
 from made_telemetry import WALL, Made, end
 
 from unglow.cli import main
-from unglow.telemetry.recording.computing import computing, differences, sentence
-from unglow.telemetry.recording.environment import surroundings
+from unglow.telemetry.recording.environment import computing, differences, sentence, surroundings
 
 
 def test_processor_kernels_and_builds_are_recorded():
@@ -29,7 +28,7 @@ def test_processor_kernels_and_builds_are_recorded():
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="names kernels of one architecture")
 def test_other_kernels_are_seen():
     code = (
-        "import json, unglow.telemetry.recording.computing as c; print(json.dumps(c.computing()))"
+        "import json, unglow.telemetry.recording.environment as c; print(json.dumps(c.computing()))"
     )
     environment = os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"}
     done = subprocess.run(

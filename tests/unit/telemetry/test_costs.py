@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 from made_telemetry import BOOT, COLUMNS, WALL, Made, end, sample, step, step_end
 
-from unglow.reporting.html.attempt_costs import costs_known
-from unglow.telemetry.reading.follower import Follower
+from unglow.reporting.html.page_model import costs_known
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
-from unglow.telemetry.reading.leftovers import leftovers
 from unglow.telemetry.reading.outcomes import Machine
-from unglow.telemetry.reading.rule_totals import by_rule
-from unglow.telemetry.reading.step_totals import by_step
+from unglow.telemetry.reading.totals import by_rule, by_step, leftovers
 
 MORE = [*COLUMNS, "file", "shmem", "swap", "runnable"]
 
@@ -23,9 +20,7 @@ def made(tmp_path):
 
 
 def history(made):
-    follower = Follower(made.results)
-    follower.poll()
-    return History.of(follower, Machine(host="elsewhere", boot=BOOT, now=WALL + 1000))
+    return History.read(made.results, Machine(host="elsewhere", boot=BOOT, now=WALL + 1000))
 
 
 def finished(made, stage, start, before, after, **more):

@@ -9,12 +9,11 @@ from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
 
 from unglow.core import process
 from unglow.reporting.html.curves import of_attempt
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import Machine
-from unglow.telemetry.reading.rule_totals import Split, by_rule, overhead, split
 from unglow.telemetry.reading.time_left import time_left
+from unglow.telemetry.reading.totals import Split, by_rule, overhead, split
 
 DONE = {"kind": "end", "t": 100.0, "wall": WALL + 100, "outcome": "ok"}
 
@@ -25,9 +24,7 @@ def made(tmp_path):
 
 
 def history(made, now=WALL + 1000, host="elsewhere", boot=BOOT):
-    follower = Follower(made.results)
-    follower.poll()
-    return History.of(follower, Machine(host=host, boot=boot, now=now))
+    return History.read(made.results, Machine(host=host, boot=boot, now=now))
 
 
 @pytest.fixture
@@ -412,11 +409,9 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
 def test_a_run_that_makes_its_own_report_says_how_it_ends(made, proc_with):
     made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}}, pid=os.getpid())
     proc_with(os.getpid(), 5)
-    follower = Follower(made.results)
-    follower.poll()
     machine = Machine(host="node7", boot=BOOT, now=WALL + 30)
-    assert History.of(follower, machine).last.outcome == "running"
-    (run,) = History.of(follower, replace(machine, ending="failed")).runs
+    assert History.read(made.results, machine).last.outcome == "running"
+    (run,) = History.read(made.results, replace(machine, ending="failed")).runs
     assert (run.outcome, run.seconds) == ("failed", 30.0)
     other = replace(machine, ending="failed", host="elsewhere")
-    assert History.of(follower, other).last.outcome == "running"
+    assert History.read(made.results, other).last.outcome == "running"

@@ -4,7 +4,6 @@ import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
 from unglow.telemetry.reading import plan
-from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.time_left import Left, time_left
@@ -25,9 +24,7 @@ def made(tmp_path):
 
 
 def last(made, now):
-    read = Follower(made.results)
-    read.poll()
-    return History.of(read, Machine(host="elsewhere", boot=BOOT, now=WALL + now)).last
+    return History.read(made.results, Machine(host="elsewhere", boot=BOOT, now=WALL + now)).last
 
 
 def began(t, number, rule, name, *more, local=True):
@@ -43,11 +40,11 @@ def test_bars_add_up_and_say_what_is_waited_for(made):
         *began(1, 4, "ingest", "s1", state(5, 4, "failed")),
         *began(5, 2, "register", "s0"),
     )
-    rows = {row.rule: row for row in plan.by_rule(last(made, 20))}
+    rows = {row.rule: row for row in last(made, 20).rules}
     assert {rule: (row.of, row.words) for rule, row in rows.items()} == {
         "ingest": (3, "1 failed, 1 ready"),
-        "register": (3, "1 running, 1 waiting for ingest, 1 cannot begin"),
-        "align": (3, "2 waiting for register, 1 cannot begin"),
+        "register": (3, "1 running, 1 waiting for ingest, 1 cannot start"),
+        "align": (3, "2 waiting for register, 1 cannot start"),
     }
     for row in rows.values():
         states = (row.done, row.failed, row.running, row.submitted, row.ready, row.waiting)
@@ -62,24 +59,24 @@ def test_with_quiet_a_job_is_done_when_its_own_record_says_so(made):
     path = made.run(TOTAL, PLANNED, *QUIET[0], *QUIET[1])
     made.attempt("ingest", 1.5, end(1.0), sample="s0", run=path)
     made.attempt("register", 3.5, sample(1, 50), sample="s0", run=path)
-    ingest, register, align = plan.by_rule(last(made, 5))
+    ingest, register, align = last(made, 5).rules
     assert (ingest.done, ingest.words) == (1, "2 ready")
     assert (register.done, register.words) == (0, "1 running, 2 waiting for ingest")
     assert (align.done, align.words) == (0, "3 waiting for register")
-    assert plan.jobs_done((ingest, register, align)) == (1, 9)
+    assert [(row.done, row.of) for row in (ingest, register, align)] == [(1, 3), (0, 3), (0, 3)]
 
 
 @pytest.mark.parametrize(("local", "state"), [(True, plan.DONE), (False, plan.RUNNING)])
 def test_a_job_without_a_record_is_done_when_one_starts_that_waits_for_it(made, local, state):
     """Jobs of a group on a batch system are handed over together."""
     made.run(TOTAL, PLANNED, *QUIET[0], *began(5, 2, "register", "s0", local=local))
-    assert plan.states(last(made, 6))[1] == state
+    assert last(made, 6).states[1] == state
 
 
 def test_a_run_that_ended_well_has_done_all_of_its_jobs(made):
     """Those of other workflows, too, which leave no record."""
     made.run(TOTAL, PLANNED, *QUIET[0], {"kind": "end", "t": 9.0, "outcome": "ok"})
-    assert plan.jobs_done(plan.by_rule(last(made, 50))) == (9, 9)
+    assert [(row.done, row.of) for row in last(made, 50).rules] == [(3, 3)] * 3
 
 
 def test_an_attempt_that_ended_well_counts_unless_its_job_failed_after_it(made):
@@ -87,14 +84,14 @@ def test_an_attempt_that_ended_well_counts_unless_its_job_failed_after_it(made):
     failed, again = state(4, 1, "failed"), state(5, 1, "started")
     path = made.run(TOTAL, PLANNED, *QUIET[0], failed)
     made.attempt("ingest", 1.5, end(1.0), sample="s0", run=path)
-    assert plan.by_rule(last(made, 5))[0].words == "1 failed, 2 ready"
+    assert last(made, 5).rules[0].words == "1 failed, 2 ready"
     made.run(TOTAL, PLANNED, *QUIET[0], failed, again, start=100, pid=7)
     second = {"start": 100, "pid": 7}
     path = made.run(TOTAL, PLANNED, *QUIET[0], failed, again, **second)
     made.attempt("ingest", 101.5, end(1.0), sample="s0", run=path)
-    assert plan.by_rule(last(made, 106))[0].words == "1 running, 2 ready"
+    assert last(made, 106).rules[0].words == "1 running, 2 ready"
     made.attempt("ingest", 105.5, end(1.0), sample="s0", run=path, number=2)
-    assert plan.by_rule(last(made, 107))[0].done == 1
+    assert last(made, 107).rules[0].done == 1
 
 
 def test_a_run_that_failed_with_quiet_counts_what_was_done(made):
@@ -104,12 +101,12 @@ def test_a_run_that_failed_with_quiet_counts_what_was_done(made):
     )
     made.attempt("ingest", 1.5, end(1.0), sample="s0", run=path)
     made.attempt("register", 3.5, end(1.0, "error"), sample="s0", run=path)
-    rows = plan.by_rule(last(made, 50))
-    assert plan.jobs_done(rows) == (1, 9)
+    rows = last(made, 50).rules
+    assert [(row.done, row.of) for row in rows] == [(1, 3), (0, 3), (0, 3)]
     assert [row.words for row in rows] == [
         "2 ready",
         "1 failed, 2 waiting for ingest",
-        "2 waiting for register, 1 cannot begin",
+        "2 waiting for register, 1 cannot start",
     ]
 
 
@@ -121,7 +118,7 @@ def test_a_job_of_a_batch_system_is_submitted_until_its_attempt_is_heard_of(made
         *began(1, 4, "ingest", "s1", local=False),
     )
     made.attempt("ingest", 9, sample(1, 50), sample="s0")
-    (ingest, *_) = plan.by_rule(last(made, 20))
+    (ingest, *_) = last(made, 20).rules
     assert (ingest.running, ingest.submitted, ingest.ready) == (1, 1, 1)
     assert ingest.words == "1 running, 1 submitted, 1 ready"
 
@@ -129,7 +126,7 @@ def test_a_job_of_a_batch_system_is_submitted_until_its_attempt_is_heard_of(made
 @pytest.mark.parametrize("jobs", [None, [1], [[1, "a", {}, [2]], [2, "b", {}, [1]]]])
 def test_without_a_plan_that_can_be_read_the_totals_are_told(made, jobs):
     made.run(TOTAL, {"kind": "plan", "t": 1, "jobs": jobs}, *began(1, 1, "ingest", "s0"))
-    assert [row.words for row in plan.by_rule(last(made, 9))] == [
+    assert [row.words for row in last(made, 9).rules] == [
         "1 running, 2 waiting",
         "3 waiting",
         "3 waiting",

@@ -164,7 +164,7 @@ def test_only_pages_of_this_server_can_send_something(seen):
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_what_a_form_can_send_is_not_taken(seen, kind):
     status, told = seen.send("pair/S1~DAPI/review", CHANGE, **{"Content-Type": kind})
-    assert (status, told["error"]) == (415, "What is sent has to be application/json.")
+    assert (status, told["error"]) == (415, "Content has to be application/json.")
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.telemetry.reading.records import once_per_attempt
+from unglow.telemetry.reading.records import once_per_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
-    from unglow.telemetry.reading.history import Placed
-    from unglow.telemetry.reading.records import Attempt
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 Numbers = list[float | None]
 # All curves of a report together have about as many points as this.
@@ -24,14 +23,14 @@ _FEWEST, _MOST = 12, 240
 
 
 def bins_for(attempts: int) -> int:
-    """Return how many bins the curve of an attempt may have: halves, so that few are made anew."""
-    room, bins = _POINTS // max(1, 4 * attempts), _MOST
-    while bins > max(room, _FEWEST):
+    """Return how many bins a curve may have: halves, so that few are computed again."""
+    limit, bins = _POINTS // max(1, 4 * attempts), _MOST
+    while bins > max(limit, _FEWEST):
         bins = max(_FEWEST, bins // 2)
     return bins
 
 
-@once_per_attempt
+@once_per_object
 def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     """Return the curves of an attempt in equal bins over its duration; None without samples.
 
@@ -80,9 +79,9 @@ def low_high(
     Parameters
     ----------
     t, values
-        (n,) each; NaN are left out.
+        (n,) each; NaN are ignored.
     edges
-        (m + 1,) rising; a value at an edge counts to the bin that begins there.
+        (m + 1,) rising; a value at an edge counts to the bin that starts there.
     """
     finite = ~np.isnan(values)
     place = np.clip(np.searchsorted(edges, t[finite], side="right") - 1, 0, len(edges) - 2)

@@ -1,4 +1,4 @@
-"""What a flame graph is drawn from: one tree of calls, and the time of each attempt in them."""
+"""Data of a flame graph: one tree of calls, and the time of each attempt in them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import Placed
+    from unglow.telemetry.reading.records import Placed
     from unglow.telemetry.speedscope import Frame, Stack
 
     Bins = Mapping[int, float]
@@ -23,7 +23,7 @@ Model = dict[str, Any]
 # Calls with less than this share of an attempt's time count to what called them: they would be
 # narrower than a pixel, and a report of a thousand attempts is to stay small.
 _LEAST_SHARE = 0.001
-# Numbers of an attempt are at most so many; else its bins of time become wider.
+# Largest amount of numbers of an attempt; above it, its bins of time become wider.
 _MOST_ENTRIES = 1000
 _IMPORTING = "<frozen importlib"
 # Snakemake copies a script to a new name for each job.
@@ -63,8 +63,9 @@ def flames(results: Path, shown: Iterable[Placed]) -> Model | None:
                 node = nodes.setdefault((node, number), len(nodes) + 1)
             _add(own.setdefault(node, {}), bins)
         if rows := _milliseconds(own):
-            told = dict(zip(("node", "bin", "ms"), map(list, zip(*rows, strict=True)), strict=True))
-            attempts.append({"attempt": a.attempt.id, "bin_s": bin_s, **told})
+            columns = map(list, zip(*rows, strict=True))
+            numbers = dict(zip(("node", "bin", "ms"), columns, strict=True))
+            attempts.append({"attempt": a.attempt.id, "bin_s": bin_s, **numbers})
     if not attempts:
         return None
     return {

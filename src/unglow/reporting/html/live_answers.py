@@ -1,4 +1,4 @@
-"""What a browser asks for and what it is answered, with parts of a file as HTTP has them."""
+"""Requests of a browser and their answers, with ranges of a file as in HTTP."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked for, by somebody who knows the token.
+    """Request of somebody who knows the token.
 
     Attributes
     ----------
     method
         ``GET`` or ``POST``; who asks for the head alone has asked ``GET``.
     parts
-        What the address has between slashes, below the part of the site that answers; as it came,
+        Parts of the address between slashes, below the part of the site that answers; as received,
         percent signs and all.
     query
-        What stands behind the question mark; of a name that comes twice, the last.
+        Values behind the question mark; of a name that comes twice, the last.
     body
-        What was sent along.
+        Content that was sent.
     wanted
         Whether somebody still waits for the answer.
     """
@@ -51,7 +51,7 @@ class Request:
 class FileBody:
     """An opened file as the body of an answer; it is closed when it has been sent.
 
-    Raises `OSError` if it cannot be opened, or is no regular file.
+    Raises `OSError` if it cannot be opened, or is not a regular file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -64,7 +64,7 @@ class FileBody:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent.
+    """Answer to a request.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Answer:
 
 
 class Part(Protocol):
-    """A part of a site beside the page of the runs: all below ``<n>/<name>/``."""
+    """A part of a site next to the page of the runs: all below ``<n>/<name>/``."""
 
     def answer(self, request: Request) -> Answer:
         """Answer a request; may be called by several threads at once."""
@@ -104,7 +104,7 @@ class Part(Protocol):
 
 
 def range_of(header: str, size: int) -> tuple[int, int] | None:
-    """Return (begin, end) of the one range of bytes that a header asks for, of ``size`` in all.
+    """Return (start, end) of the one range of bytes that a header asks for, of ``size`` in all.
 
     Returns
     -------
@@ -120,14 +120,14 @@ def range_of(header: str, size: int) -> tuple[int, int] | None:
         return None
     first, last = found.groups()
     if not first:
-        begin, end = max(0, size - int(last)), size
+        start, end = max(0, size - int(last)), size
     elif last and int(last) < int(first):
         return None
     else:
-        begin, end = int(first), min(size, int(last) + 1) if last else size
-    if begin >= end:
+        start, end = int(first), min(size, int(last) + 1) if last else size
+    if start >= end:
         raise ValueError(f"{header} of {size} bytes")
-    return begin, end
+    return start, end
 
 
 def matches(header: str, tag: str) -> bool:

@@ -19,7 +19,7 @@ UNAUTHENTICATED_S = 10.0
 AUTHENTICATED_S = 60.0
 
 
-def room() -> int:
+def most_connections() -> int:
     """Return how many connections there may be with the files that this process may open."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files == resource.RLIM_INFINITY:
@@ -55,7 +55,7 @@ class Connections:
         return len(self._open)
 
     def add(self, connection: socket.socket) -> None:
-        """Take a new connection; if there is no room for it, another one is closed."""
+        """Take a new connection; if there is no space for it, another one is closed."""
         with self._lock:
             while len(self._open) >= self._most:
                 self._drop_one()
@@ -87,7 +87,7 @@ class Connections:
             for connection in [c for c, one in self._open.items() if one.due < now]:
                 self._drop(connection)
 
-    def make_room(self) -> None:
+    def close_oldest(self) -> None:
         """End a quarter of all connections: the process can open no more files or threads."""
         with self._lock:
             for _ in range((len(self._open) + 3) // 4):

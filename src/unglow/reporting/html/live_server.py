@@ -39,7 +39,7 @@ from unglow.reporting.html.live_answers import (
     matches,
     range_of,
 )
-from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections, room
+from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections, most_connections
 from unglow.reporting.html.page import policy
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ _DIGITS = 9
 # The first line of a request may have half of it; a longer one is refused as such.
 _LONGEST_HEAD = 2**17
 # What accept says where this process or the machine has no files or memory left.
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_NO_ROOM_S = 0.1
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_FULL_S = 0.1
 
 
 class _Requests(io.BufferedReader):
     """Requests as they come in; the head of each has at most `_LONGEST_HEAD` bytes."""
 
-    def begin(self) -> None:
+    def expect_head(self) -> None:
         """Expect the head of a request."""
         self._left = _LONGEST_HEAD
 
@@ -97,7 +97,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """Read a request and answer it."""
-        self.rfile.begin()
+        self.rfile.expect_head()
         super().handle_one_request()
         self._connections.answered(self.connection)
 
@@ -117,7 +117,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         token, parts, asked = self._asked()
         authentic = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
         if not (authentic and self._is_asked_by_own_name()):
-            self._refuse(HTTPStatus.FORBIDDEN, "Use the whole address that was printed.\n")
+            self._refuse(HTTPStatus.FORBIDDEN, "Use the complete address that was printed.\n")
             return
         self._connections.authenticate(self.connection)
         body = b""
@@ -172,11 +172,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _refusal(self) -> tuple[HTTPStatus, str] | None:
         """Return why nothing is taken from who sends something; None if it is."""
         origin, host = self.headers.get("Origin"), self.headers.get("Host", "").strip().lower()
-        # browsers tell where a page that sends something is from; programs do not
+        # browsers say where a page that sends something is from; programs do not
         if origin is not None and origin.strip().lower() != f"http://{host}":
             return HTTPStatus.FORBIDDEN, "Nothing is taken from pages of other servers."
         if self.headers.get_content_type() != JSON:
-            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"What is sent has to be {JSON}."
+            return HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"Content has to be {JSON}."
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             return HTTPStatus.LENGTH_REQUIRED, "Say how many bytes are sent (Content-Length)."
@@ -238,12 +238,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         try:
             part = range_of(self.headers.get("Range", ""), size)
         except ValueError:
-            told = taken | {"Content-Range": f"bytes */{size}"}
-            return HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, (0, 0), told
+            headers = taken | {"Content-Range": f"bytes */{size}"}
+            return HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, (0, 0), headers
         if part is None:
             return HTTPStatus.OK, (0, size), taken
-        told = taken | {"Content-Range": f"bytes {part[0]}-{part[1] - 1}/{size}"}
-        return HTTPStatus.PARTIAL_CONTENT, part, told
+        headers = taken | {"Content-Range": f"bytes {part[0]}-{part[1] - 1}/{size}"}
+        return HTTPStatus.PARTIAL_CONTENT, part, headers
 
     def _is_packed(self, kind: str, status: HTTPStatus, content: bytes) -> bool:
         is_text = kind.startswith("text/") or kind.split(";", maxsplit=1)[0] == JSON
@@ -277,7 +277,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return "unglow"
 
     def log_message(self, *_: object) -> None:
-        """Print nothing: the terminal tells where to look, not who does."""
+        """Print nothing: the terminal shows where to look, not who does."""
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -301,7 +301,7 @@ class Server(http.server.ThreadingHTTPServer):
 
     def __init__(self, site: Site, port: int | None = None) -> None:
         self.token = secrets.token_urlsafe(16)
-        self._connections = Connections(room())
+        self._connections = Connections(most_connections())
         self._traced: set[tuple[str, int | None]] = set()
         handler = partial(Handler, site=site, token=self.token, connections=self._connections)
         ports = range(PORT, PORT + _MORE_PORTS) if port is None else (port,)
@@ -325,12 +325,12 @@ class Server(http.server.ThreadingHTTPServer):
         return f"http://{ADDRESS}:{self.port}/{self.token}/"
 
     def get_request(self) -> tuple[socket.socket, Any]:
-        """Accept a connection; where there is no room for one, make it and wait a moment."""
+        """Accept a connection; where there is no space for one, make it and wait a moment."""
         try:
             connection, address = super().get_request()
         except OSError as error:
-            if error.errno in _NO_ROOM:
-                self._make_room()
+            if error.errno in _FULL:
+                self._close_oldest()
             raise
         self._connections.add(connection)
         return connection, address
@@ -341,11 +341,11 @@ class Server(http.server.ThreadingHTTPServer):
             super().process_request(request, client_address)
         except RuntimeError:  # no more threads
             self.shutdown_request(request)
-            self._make_room()
+            self._close_oldest()
 
-    def _make_room(self) -> None:
-        self._connections.make_room()
-        time.sleep(_NO_ROOM_S)  # until then nothing is accepted, and nothing tried
+    def _close_oldest(self) -> None:
+        self._connections.close_oldest()
+        time.sleep(_FULL_S)  # until then nothing is accepted, and nothing tried
 
     def service_actions(self) -> None:
         """End the connections whose time is over."""

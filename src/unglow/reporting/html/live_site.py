@@ -1,4 +1,4 @@
-"""What the browser's view of results directories consists of: pages, news, pictures, logs."""
+"""Content of the live page of results directories: pages, changes, pictures, logs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import json
 import math
 import threading
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.reporting.html.curves import of_attempt
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
-from unglow.reporting.html.live_changes import Changes
-from unglow.reporting.html.live_logs import log_of
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
-from unglow.reporting.pair_rows import rows_of
-from unglow.reporting.terminal.run_view import Watched, view_of
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.reporting.runs import RunReader
+from unglow.telemetry.reading.incidents import log_files
 from unglow.telemetry.reading.records import RUNNING
 
 if TYPE_CHECKING:
@@ -30,19 +28,23 @@ if TYPE_CHECKING:
     from unglow.reporting.html.live_answers import Part, Request
     from unglow.reporting.html.page_model import Model
     from unglow.reporting.html.thumbnails import Picture
-    from unglow.reporting.pair_rows import Known
+    from unglow.reporting.runs import Run, Runs
     from unglow.telemetry.reading.history import History
+    from unglow.telemetry.reading.records import Placed
 
-# However many pages ask: at most one look in so many s, and at most this share of the time.
-_LOOK_S, _LOOKING = 0.5, 0.2
-# Not even a look that takes long keeps news back for longer, s; curves take another share.
-_REST_S, _CHARTING, _OLDEST_S = 3.0, 0.1, 20.0
+# Least time between two looks, s, and their largest share of the time, for any number of pages.
+_LOOK_S, _LOOKING = 0.5, 0.1
+# Longest time between two looks, s; curves take another share, and are renewed after this time.
+_REST_S, _CHARTING, _OLDEST_S = 3.0, 0.05, 20.0
 # Points of the curve of a running job.
 _POINTS = 50
-# Attempts in the flame graph of a run that goes on.
+# Attempts in the flame graph of a running run.
 _FLAMES = 200
 # How old the state of a directory may be that is only named, s.
 _GLANCE_S = 5.0
+TAIL_BYTES = 65536
+# A log that was written later than this after an attempt's end, s, is of another attempt.
+_SAME_LOG_S = 30.0
 
 
 class Source:
@@ -58,15 +60,14 @@ class Source:
 
     def __init__(self, results: Path, name: str) -> None:
         self.results, self.name = results, name
-        self._watched = Watched(results)
+        self._reader = RunReader(results)
         self._changes = Changes()
-        self._history: History | None = None
+        self._runs: Runs | None = None
         self._model: Model = {}
         self._looked = self._next = self._charts_due = -math.inf
         self._charting = 0.0
         self._charts: Model = {}
         self._outcomes: list[tuple[str, str]] = []
-        self._rows: Known = {}
         self._lock = threading.Lock()
         self._drawing = threading.Lock()
 
@@ -87,22 +88,22 @@ class Source:
         with self._lock:
             if time.monotonic() - self._looked > _GLANCE_S:
                 self._look()
-            last = None if self._history is None else self._history.last
+            last = None if self._runs is None else self._runs.history.last
             return "" if last is None else last.outcome
 
     def log(self, attempt: str) -> dict[str, str]:
-        """Return the log of an attempt; see `unglow.reporting.html.live_logs.Log`."""
+        """Return the log of an attempt; see `Log`."""
         with self._lock:
             self._look()
-            history = self._history
-        return {} if history is None else asdict(log_of(history, self.results, attempt))
+            runs = self._runs
+        return {} if runs is None else asdict(log_of(runs.history, self.results, attempt))
 
     def flames(self) -> Model | None:
         """Return what the flame graph of the last run is drawn from, as of now."""
         with self._lock:
             self._look()
-            history = self._history
-        return None if history is None else flames_of(self.results, history, _FLAMES)
+            runs = self._runs
+        return None if runs is None else flames_of(runs, _FLAMES)
 
     def pictures(self, pair: str, *, small: bool) -> Sequence[Picture]:
         """Return the pictures of a pair or slide, by its name on pages; none if there is none.
@@ -122,54 +123,47 @@ class Source:
         began = time.monotonic()
         if began < self._next:
             return
-        machine = Machine()
-        history = self._history = self._watched.history(machine)
-        pairs = rows_of(self.results, history, self._rows)
-        charts = self._charts_of(history)
-        model = build(self.results, history, pairs, live=True, charts=charts)
-        self._model = model | {"now": self._now(history, machine)}
+        runs = self._runs = self._reader.read()
+        model = build(runs, live=True, charts=self._charts_of(runs))
+        self._model = model | {"now": [_now(run) for run in runs.runs if not run.is_over]}
         self._changes.take(self._model)
         self._looked = time.monotonic()
         took = self._looked - began - self._charting
         self._next = self._looked + min(max(_LOOK_S, took / _LOOKING - took), _REST_S)
 
-    def _charts_of(self, history: History) -> Model:
+    def _charts_of(self, runs: Runs) -> Model:
         """Return curves of runs and attempts, which may be older the longer they take."""
-        outcomes = [(h.run.id, h.outcome) for h in history.runs]
+        outcomes = [(h.run.id, h.outcome) for h in runs.history.runs]
         began = time.monotonic()
         if began >= self._charts_due or outcomes != self._outcomes:
-            self._charts, self._outcomes = charts_of(history), outcomes
+            self._charts, self._outcomes = charts_of(runs), outcomes
             took = time.monotonic() - began
             self._charts_due = began + min(took / _CHARTING, _OLDEST_S)
         self._charting = time.monotonic() - began
         return self._charts
 
-    def _now(self, history: History, machine: Machine) -> list[dict[str, Any]]:
-        """Return what the runs that go on take at this moment."""
-        running = [a.attempt for h in history.runs for a in h.attempts if a.outcome == RUNNING]
-        memory = {a.id: (of_attempt(a, _POINTS) or {}).get("hi") for a in running}
-        views = [
-            view_of(self.results, history, h, machine, ())
-            for h in history.runs
-            if h.outcome == RUNNING
-        ]
-        return [
-            {
-                "run": view.id,
-                "seconds": round(view.seconds),
-                "left": view.left.words if view.left is not None else "",
-                "done": view.done,
-                "of": view.of,
-                "rules": [asdict(row) | {"words": row.words} for row in view.rules],
-                "budget_mb": view.budget_mb,
-                "machine_mb": view.machine_mb,
-                "available_mb": None if view.available_mb is None else round(view.available_mb, -1),
-                "used_mb": view.used_mb,
-                "declared_mb": view.declared_mb,
-                "jobs": [asdict(job) | {"curve": memory.get(job.attempt)} for job in view.jobs],
-            }
-            for view in views
-        ]
+
+def _now(run: Run) -> dict[str, Any]:
+    """Return what a running run uses at this moment."""
+    curves = {
+        a.attempt.id: (of_attempt(a.attempt, _POINTS) or {}).get("hi")
+        for a in run.history.attempts
+        if a.outcome == RUNNING
+    }
+    return {
+        "run": run.id,
+        "seconds": round(run.seconds),
+        "left": run.left.words if run.left is not None else "",
+        "done": run.done,
+        "of": run.of,
+        "rules": [asdict(row) | {"words": row.words} for row in run.rules],
+        "budget_mb": run.budget_mb,
+        "machine_mb": run.machine_mb,
+        "available_mb": None if run.available_mb is None else round(run.available_mb, -1),
+        "used_mb": run.used_mb,
+        "declared_mb": run.declared_mb,
+        "jobs": [asdict(job) | {"curve": curves.get(job.attempt)} for job in run.running],
+    }
 
 
 class Site:
@@ -248,3 +242,129 @@ class Site:
 
 def _json(content: object) -> Answer:
     return Answer.text(json.dumps(content), JSON)
+
+
+_LISTS = ("runs", "attempts", "pairs")
+# The time of the model does not count as a change.
+_TIME = "made"
+
+
+class Changes:
+    """A model, and since when each part of it has been as it is.
+
+    Attributes
+    ----------
+    version
+        Number of the state, from 1 on; it grows when something has changed.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self._made = 0.0
+        self._parts: dict[tuple[str, str | int], tuple[int, str, Any]] = {}
+
+    def take(self, model: Mapping[str, Any]) -> None:
+        """Take the model as it is now."""
+        self._made = model[_TIME]
+        parts = _parts(model)
+        texts = {key: self._text(key, value) for key, value in parts.items()}
+        same = {k: k in self._parts and self._parts[k][1] == text for k, text in texts.items()}
+        if len(texts) != len(self._parts) or not all(same.values()):
+            self.version += 1
+        self._parts = {
+            key: (self._since(key, value, same=same[key]), texts[key], value)
+            for key, value in parts.items()
+        }
+
+    def _text(self, key: tuple[str, str | int], value: Any) -> str:
+        """Return a part as JSON; parts of a model are never changed, only replaced."""
+        known = self._parts.get(key)
+        if known is not None and known[2] is value:
+            return known[1]
+        return json.dumps(value, allow_nan=False)
+
+    def _since(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
+        """Return from which state on a part is as it is; an order may have grown at its end."""
+        since, _, before = self._parts.get(key, (self.version, "", None))
+        grown = key[0] == "order" and before is not None and value[: len(before)] == before
+        return since if same or grown else self.version
+
+    def since(self, version: int) -> dict[str, Any]:
+        """Return what has changed after a state.
+
+        Returns
+        -------
+        ``version`` and ``made``; ``top``, the keys of the model that changed; for ``runs``,
+        ``attempts`` and ``pairs`` the ``changed`` ones as [id, content], and the ``order`` of all
+        ids, None if new ones only follow those before. The ids of pairs are their places.
+        """
+        new = {k: value for k, (since, _, value) in self._parts.items() if since > version}
+        lists = {
+            name: {
+                "changed": [[key, value] for (part, key), value in new.items() if part == name],
+                "order": new.get(("order", name)),
+            }
+            for name in _LISTS
+        }
+        top = {key: value for (part, key), value in new.items() if part == "top"}
+        return {"version": self.version, _TIME: self._made, "top": top, **lists}
+
+
+def _parts(model: Mapping[str, Any]) -> dict[tuple[str, str | int], Any]:
+    parts: dict[tuple[str, str | int], Any] = {}
+    for key, value in model.items():
+        if key in _LISTS:
+            ids = [item.get("id", n) for n, item in enumerate(value)]
+            parts["order", key] = ids
+            parts.update({(key, name): item for name, item in zip(ids, value, strict=True)})
+        elif key != _TIME:
+            parts["top", key] = value
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """The end of a log.
+
+    Attributes
+    ----------
+    name
+        As the attempt names it; empty if there is no such attempt.
+    text
+        Its last `TAIL_BYTES`, from the start of a line on.
+    note
+        Why there is no text, or a warning about it; empty for none.
+    """
+
+    name: str
+    text: str = ""
+    note: str = ""
+
+
+def log_of(history: History, results: Path, attempt: str) -> Log:
+    """Return the log of an attempt, given its id; only logs of these results are read."""
+    for h in history.runs:
+        for a in h.attempts:
+            if a.attempt.id == attempt:
+                return _read(a, log_files(a.attempt.log, h, results))
+    return Log("", note="There is no such attempt.")
+
+
+def _read(a: Placed, files: list[Path]) -> Log:
+    name = a.attempt.log
+    if not name:
+        return Log("", note="This attempt has no log.")
+    if not files:
+        return Log(name, note="It is none of the logs of these results, and is not shown.")
+    path = next((path for path in files if path.is_file()), None)
+    if path is None:
+        return Log(name, note="It is not there any more.")
+    try:
+        text, about = tail(path, TAIL_BYTES), path.stat()
+    except OSError as error:
+        return Log(name, note=f"It cannot be read ({error.strerror}).")
+    if about.st_size > TAIL_BYTES:
+        text = text.partition("\n")[2]
+    over = a.attempt.end is not None
+    later = over and about.st_mtime > a.attempt.wall + a.attempt.seconds + _SAME_LOG_S
+    return Log(name, text, "A later attempt has written over it." if later else "")

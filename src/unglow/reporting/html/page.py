@@ -125,7 +125,7 @@ def _finite(content: Any) -> Any:
 
 
 def embedded(content: object, key: str, *, plain: bool = False) -> str:
-    """Return JSON as an element that is no script: as it is, or gzipped in base64 if it is long.
+    """Return JSON as an element that is not a script: as it is, or gzipped in base64 if it is long.
 
     With ``plain`` it is never gzipped: pictures are as small as they get.
     """

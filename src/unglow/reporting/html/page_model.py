@@ -1,8 +1,7 @@
-"""What a page shows, as one JSON model (docs/report.md); the page draws it and computes little."""
+"""The model of a page, as JSON (docs/report.md); the page draws it and computes little."""
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections import Counter
 from contextlib import suppress
@@ -13,37 +12,37 @@ import numpy as np
 
 from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
+from unglow.core.transfers import MOST_LISTED
 from unglow.core.version import __version__
 from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
-from unglow.reporting.html.attempt_costs import costs_known
 from unglow.reporting.html.flame_graph import flames
 from unglow.reporting.outliers import NUMBERS, outliers
 from unglow.reporting.pair_rows import costs_of
 from unglow.reporting.summary import read_summary
-from unglow.telemetry.reading import plan
-from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
-from unglow.telemetry.reading.outcomes import machine_mb
-from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.rule_totals import by_rule, overhead
-from unglow.telemetry.reading.step_totals import by_step, steps_of
-from unglow.telemetry.reading.time_left import time_left
+from unglow.telemetry.reading.parsing import number
+from unglow.telemetry.reading.records import RUNNING, once_per_object
+from unglow.telemetry.reading.totals import by_rule, by_step, overhead, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.telemetry.reading.history import History, Placed, RunHistory
+    from numpy.typing import NDArray
+
+    from unglow.reporting.runs import Run, Runs
+    from unglow.telemetry.reading.history import History, RunHistory
     from unglow.telemetry.reading.incidents import Incident
+    from unglow.telemetry.reading.records import Attempt, Placed
 
 SCHEMA = 1
 Model = dict[str, Any]
-# Bins of a curve over a whole run, and of one over a run that is not the one to be shown.
+# Bins of a curve over the last run, and over any other run.
 _BINS, _FEW_BINS = 600, 150
-# Where there are so many attempts that their curves have no more bins, images are not listed.
+# Bins per attempt below which its images are not listed: there are too many attempts.
 _FEW_POINTS = 30
 _ENVIRONMENT = (
     *("unglow", "snakemake", "python", "platform", "packages", "executor", "resources"),
@@ -52,29 +51,19 @@ _ENVIRONMENT = (
 )
 
 
-def build(
-    results: Path,
-    history: History,
-    pairs: Sequence[Mapping[str, Any]] = (),
-    *,
-    live: bool = False,
-    charts: Model | None = None,
-) -> Model:
-    """Return the model of a results directory.
+def build(runs: Runs, *, live: bool = False, charts: Model | None = None) -> Model:
+    """Return the model of a page.
 
     Parameters
     ----------
-    results
-        The results directory.
-    history
-        Its runs and attempts.
-    pairs
-        Rows of the summary.
+    runs
+        All runs of a results directory.
     live
-        Whether more is to come.
+        Whether the page is updated.
     charts
-        What `charts_of` has returned, if that is as new as is wanted: it takes longest.
+        An earlier result of `charts_of`, which takes longest, if it is new enough.
     """
+    results, pairs = runs.results, runs.rows
     model = {
         "schema": SCHEMA,
         "unglow": __version__,
@@ -82,15 +71,15 @@ def build(
         "live": live,
         "results": str(results.absolute()),
         **({"foreign": True} if is_foreign(results) else {}),
-        **(charts_of(history) if charts is None else charts),
-        "incidents": [_incident(i) for i in incidents(history, results, pairs)],
+        **(charts_of(runs) if charts is None else charts),
+        "incidents": [_incident(i) for i in incidents(runs.history, results, pairs)],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
-        "batch": _batch(results, history, pairs),
+        "batch": _batch(results, runs.history, pairs),
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
     }
     if slides := slides_of(pairs):
         model["slides"] = slides
-    profiled = None if live else flames_of(results, history)
+    profiled = None if live else flames_of(runs)
     return model | {"flames": profiled} if profiled else model
 
 
@@ -99,99 +88,85 @@ def slides_of(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
     return sorted({str(row["sample"]) for row in pairs if row.get("background_channel")})
 
 
-def charts_of(history: History) -> Model:
+def charts_of(runs: Runs) -> Model:
     """Return ``runs`` and ``attempts`` of a model, with their curves."""
-    shown = [(n, a) for n, h in enumerate(history.runs) for a in h.attempts]
+    shown = [(n, a) for n, run in enumerate(runs.runs) for a in run.history.attempts]
     bins = curves.bins_for(len(shown))
     tries = Counter((n, a.attempt.job) for n, a in shown)
     return {
-        "runs": [_run(history, h) for h in history.runs],
-        "attempts": [_attempt(n, a, tries[n, a.attempt.job], bins) for n, a in shown],
+        "runs": [_run(run, _BINS if run is runs.last else _FEW_BINS) for run in runs.runs],
+        "attempts": [_attempt(a, n, tries[n, a.attempt.job], bins) for n, a in shown],
     }
 
 
-def flames_of(results: Path, history: History, most: int | None = None) -> Model | None:
-    """Return what the flame graph of the last run is drawn from; None if none was profiled.
+def flames_of(runs: Runs, most: int | None = None) -> Model | None:
+    """Return the data of the flame graph of the last run; None if no attempt was profiled.
 
-    Parameters
-    ----------
-    results, history
-        The results directory, and its runs.
-    most
-        Only so many attempts: those that ended last or go on.
+    ``most`` limits the number of attempts, to those that are running or ended last.
     """
-    last = history.last
+    last = runs.history.last
     shown = () if last is None else last.attempts
     if most is not None:
         shown = tuple(sorted(shown, key=lambda a: (a.outcome == RUNNING, a.end))[-most:])
-    return flames(results, shown)
+    return flames(runs.results, shown)
 
 
 def _batch(results: Path, history: History, pairs: Sequence[Mapping[str, Any]]) -> Model:
-    """Return what pairs are compared by: what they took, and in what they are unlike the others."""
+    """Return the costs of pairs, and the numbers in which they are outliers."""
     costs = costs_of(pairs, history)
     unusual = outliers([{**row, **cost} for row, cost in zip(pairs, costs, strict=True)])
-    told = {column for row in pairs for column in row if is_group(column) and row[column]}
+    groups = {column for row in pairs for column in row if is_group(column) and row[column]}
     pooled: list[dict[str, str]] = []
     with suppress(UnglowError, OSError):
         pooled = read_summary(results / GROUPS)
     return {
         "names": {number.key: number.name for number in NUMBERS},
         "pairs": [cost | {"outlier": o} for cost, o in zip(costs, unusual, strict=True)],
-        "groups": sorted(told),
-        "pooled": pooled if told else [],
+        "groups": sorted(groups),
+        "pooled": pooled if groups else [],
     }
 
 
-def _run(history: History, h: RunHistory) -> Model:
-    run = h.run
-    command = run.fields.get("command")
-    left = time_left(h, [e for e in history.runs if e is not h])
-    done, of = plan.jobs_done(plan.by_rule(h))
+def _run(run: Run, bins: int) -> Model:
+    h, fields = run.history, run.history.run.fields
     return {
         "id": run.id,
-        "recorded": bool(run.fields),
+        "recorded": bool(fields),
         "outcome": h.outcome,
         "wall": run.wall,
-        "seconds": round(h.seconds, 3),
-        "left_s": left.seconds if left is not None else None,
-        "left": left.words if left is not None else "",
-        "command": shlex.join(map(str, command)) if isinstance(command, list) else "",
-        "cores": run.cores or None,
+        "seconds": round(run.seconds, 3),
+        "left_s": run.left_s,
+        "left": run.left.words if run.left is not None else "",
+        "command": run.command,
+        "cores": run.cores,
         "budget_mb": run.budget_mb,
-        "machine_mb": machine_mb(run.fields) or _largest_machine(h),
+        "machine_mb": run.machine_mb,
         "rows": list(h.rows),
-        "done": done,
-        "of": of,
-        "totals": dict(run.totals),
+        "done": run.done,
+        "of": run.of,
+        "totals": dict(h.run.totals),
         "shifts": dict(h.shifts),
-        "lines": _lines(h, _BINS if h is history.last else _FEW_BINS),
-        "rules": [_with_rates(asdict(row), row.mb_per_s, row.cores) for row in by_rule(h.attempts)],
+        "lines": _lines(h, bins),
+        "rules": [
+            asdict(row) | {"mb_per_s": row.mb_per_s, "cores": row.cores}
+            for row in by_rule(h.attempts)
+        ],
         "steps": [asdict(row) for row in by_step(h.attempts)],
         "overhead": asdict(took) if (took := overhead(h)) else None,
-        "messages": [{"t": m.t, "level": m.level, "text": m.text} for m in run.messages],
-        "environment": {k: run.fields[k] for k in _ENVIRONMENT if run.fields.get(k) is not None},
-        "config": run.fields.get("config"),
+        "messages": [asdict(message) for message in run.messages],
+        "environment": {k: fields[k] for k in _ENVIRONMENT if fields.get(k) is not None},
+        "config": fields.get("config"),
     }
-
-
-def _with_rates(row: Model, mb_per_s: float | None, cores: float | None) -> Model:
-    return row | {"mb_per_s": mb_per_s, "cores": cores}
-
-
-def _largest_machine(h: RunHistory) -> float | None:
-    sizes = (machine_mb(a.attempt.fields) for a in h.attempts)
-    return max((mb for mb in sizes if mb), default=None)
 
 
 def _lines(h: RunHistory, bins: int) -> Model | None:
-    """Return the curves of a whole run, in equal bins; None if nothing was sampled."""
-    t, mb = memory_of_all(h.attempts)
+    """Return the curves of a run, in equal bins; None if nothing was sampled."""
+    t, mb = h.memory
     if not len(t) or h.seconds <= 0:
         return None
     edges = np.linspace(0.0, h.seconds, bins + 1)
     low, high = curves.of_steps(t, mb, edges)
-    declared = curves.of_steps(*declared_of_all(h.attempts), edges)[1]
+    declared = curves.of_steps(*h.declared, edges)[1]
     available = _available(h.attempts, edges)
     cpu, moved = curves.rates(h.attempts, edges)
     peak = int(np.argmax(mb))
@@ -214,7 +189,8 @@ def _available(placed: Iterable[Placed], edges: np.ndarray[Any, Any]) -> np.ndar
     return curves.low_high(t, mb, edges)[0]
 
 
-def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
+@once_per_object
+def _attempt(a: Placed, run: int, tries: int, bins: int) -> Model:
     attempt, end, job = a.attempt, a.attempt.end, a.job
     return {
         "id": attempt.id,
@@ -244,8 +220,8 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
         "done": attempt.done,
         "of": attempt.of,
         "unit": attempt.unit,
-        "stalls": [[s.t, s.seconds, s.reason] for s in attempt.whole_stalls],
-        "steps": [[name, begin, stop, depth] for name, begin, stop, depth in steps_of(attempt)],
+        "stalls": [[s.t, s.seconds, s.reason] for s in attempt.complete_stalls],
+        "steps": [[name, start, stop, depth] for name, start, stop, depth in steps_of(attempt)],
         "curve": curves.of_attempt(attempt, bins),
         **costs_known(attempt, images=bins > _FEW_POINTS),
     }
@@ -253,3 +229,76 @@ def _attempt(run: int, a: Placed, tries: int, bins: int) -> Model:
 
 def _incident(i: Incident) -> Model:
     return asdict(i) | {"numbers": dict(i.numbers or {})}
+
+
+_AT_END = (
+    *("available_before_mb", "available_after_mb", "left_behind_mb"),
+    *("files_before_mb", "files_after_mb", "processes_left", "processes_left_mb"),
+    *("disk_read", "disk_written", "opencv_threads"),
+)
+_AMOUNTS = ("read", "written", "decoded", "encoded", "first", "last")
+# Looks, and share of them, with more threads than were asked for that are not by chance.
+_LOOKS, _SHARE = 3, 0.1
+
+
+@once_per_object
+def costs_known(attempt: Attempt, *, images: bool = True) -> dict[str, Any]:
+    """Return known costs of an attempt, by name; unknown ones are omitted.
+
+    Parameters
+    ----------
+    attempt
+        The attempt.
+    images
+        Whether to list what it moved of each image: the longest part.
+
+    Returns
+    -------
+    Those of ``_AT_END`` as its end has them (docs/telemetry.md); ``parts``, MB of private, file,
+    shared and swapped memory when most was resident; ``threads_seen`` and ``runnable``, the most of
+    all threads and of those that could run at once; ``crowded``, whether these were too many again
+    and again; ``transfers``, what it moved of each image.
+    """
+    samples, more = attempt.samples, attempt.end.more if attempt.end is not None else {}
+    found: dict[str, Any] = {name: _short(more.get(name)) for name in _AT_END}
+    if not np.isnan(samples.private).all():
+        at = int(np.nanargmax(np.where(np.isnan(samples.private), np.nan, samples.rss)))
+        values = (samples.private, samples.file, samples.shmem, samples.swap)
+        found["parts"] = [round(float(np.nan_to_num(part[at])), 1) for part in values]
+    found["threads_seen"] = _most(samples.threads)
+    found["runnable"] = _most(samples.runnable)
+    looks = samples.runnable[~np.isnan(samples.runnable)]
+    beyond = int((looks > attempt.threads).sum())
+    found["crowded"] = (beyond >= _LOOKS and beyond >= _SHARE * len(looks)) or None
+    found["transfers"] = _transfers(more) if images else None
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _short(value: object) -> float | int | None:
+    """Return a number, an integer without a decimal point."""
+    known = number(value)
+    return int(known) if known is not None and known.is_integer() else known
+
+
+def _most(values: NDArray[np.float64]) -> int | None:
+    return None if np.isnan(values).all() else int(np.nanmax(values))
+
+
+def _transfers(more: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the images that an end lists, as far as they are what they should be."""
+    listed = more.get("transfers")
+    if not isinstance(listed, list):
+        return None
+    rows = []
+    for one in listed[:MOST_LISTED]:
+        if isinstance(one, dict) and isinstance(path := one.get("path"), str):
+            amounts = {name: _short(one.get(name)) or 0 for name in _AMOUNTS}
+            rows.append(
+                {
+                    "path": path,
+                    **amounts,
+                    "kind": str(one.get("kind") or ""),
+                    "remote": one.get("remote") is True,
+                }
+            )
+    return rows or None

@@ -10,8 +10,7 @@ from unglow.core.files import write_text
 from unglow.core.workflow_files import is_foreign
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
-from unglow.reporting.pair_rows import rows_of
-from unglow.telemetry.reading.history import History
+from unglow.reporting.runs import Runs
 from unglow.telemetry.reading.outcomes import Machine
 
 if TYPE_CHECKING:
@@ -34,8 +33,7 @@ def read_model(results: Path, *, live: bool = False, ending: str | None = None) 
     ending
         How the run of this process ends, if it is one.
     """
-    history = History.read(results, Machine(ending=ending))
-    return build(results, history, rows_of(results, history), live=live)
+    return build(Runs.read(results, Machine(ending=ending)), live=live)
 
 
 def write_report(

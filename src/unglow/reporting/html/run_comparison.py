@@ -1,4 +1,4 @@
-"""Runs side by side: the same numbers of each, and curves that all begin at 0."""
+"""Runs side by side: the same numbers of each, and curves that all start at 0."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from unglow.core.errors import InputError
 from unglow.core.version import __version__
 from unglow.reporting.html import curves
 from unglow.reporting.html.page_model import SCHEMA, Model
-from unglow.reporting.runs import largest, recorded_runs, results_at
-from unglow.telemetry.reading.history import UNRECORDED, declared_of_all, memory_of_all
+from unglow.reporting.runs import recorded_runs, results_at
+from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.rule_totals import RuleTally, by_rule, overhead
-from unglow.telemetry.recording.computing import sentence
+from unglow.telemetry.reading.totals import RuleTally, by_rule, overhead
+from unglow.telemetry.recording.environment import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from unglow.comparison.results import Comparison
-    from unglow.telemetry.reading.history import RunHistory
+    from unglow.reporting.runs import Run
 
 _BINS = 500
 # Candidates that only one side has, of each pair.
@@ -37,7 +37,7 @@ class Named:
     """A run with the name that it has in a comparison."""
 
     name: str
-    history: RunHistory
+    run: Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Row:
 
     @property
     def change(self) -> str | None:
-        """What the second of two numbers is against the first, in words; else None."""
+        """Change from the first of two numbers to the second, in words; else None."""
         if len(self.values) != 2 or not self.unit or None in self.values:
             return None
         return rounding.change(self.values[0], self.values[1], self.unit)
@@ -70,43 +70,47 @@ def runs_of(place: Path) -> list[Named]:
     InputError
         There is no telemetry of a run.
     """
-    runs = [h for h in recorded_runs(place) if h.attempts]
+    runs = [run for run in recorded_runs(place) if run.history.attempts]
     if not runs:
         raise InputError(f"{place} has the record of a run, but no job of it was tried.")
     results = results_at(place)[0]
     name = results.absolute().parent.name if results.name == "results" else results.name
-    return [Named(f"{name} {h.run.id[:15]}".strip(), h) for h in runs]
+    return [Named(f"{name} {run.id[:15]}".strip(), run) for run in runs]
 
 
 def side_by_side(groups: Sequence[Sequence[Named]]) -> list[Named]:
     """Return the last run of each place, or all of a single one, with names as short as may be."""
     named = [*groups[0]] if len(groups) == 1 else [runs[-1] for runs in groups]
     short = [name.name.rsplit(" ", 1)[0] for name in named]
-    if len(set(short)) == len(short):  # the time is only needed to tell runs of one place apart
-        return [Named(name, n.history) for name, n in zip(short, named, strict=True)]
+    if len(set(short)) == len(short):  # the time is only needed to distinguish runs of one place
+        return [Named(name, n.run) for name, n in zip(short, named, strict=True)]
     return named
 
 
 def rows(named: Sequence[Named]) -> list[Row]:
     """Return the numbers to compare."""
-    runs = [n.history for n in named]
+    runs = [n.run for n in named]
     return [Row(name, unit, [of(run) for run in runs]) for name, unit, of in _NUMBERS]
 
 
-def _part(run: RunHistory, key: str, part: str) -> Any:
+def _fields(run: Run) -> Mapping[str, Any]:
+    return run.history.run.fields
+
+
+def _part(run: Run, key: str, part: str) -> Any:
     """Return a part of what a run has recorded; None where it has not."""
-    record = run.run.fields.get(key)
+    record = _fields(run).get(key)
     return record.get(part) if isinstance(record, dict) else None
 
 
 def computed_by(named: Sequence[Named]) -> list[str]:
     """Return a sentence for each run that was computed by other things than the first."""
     first, *others = named
-    sentences = {n.name: sentence(first.history.run.fields, n.history.run.fields) for n in others}
+    sentences = {n.name: sentence(_fields(first.run), _fields(n.run)) for n in others}
     return [f"{name}: {text}" for name, text in sentences.items() if text is not None]
 
 
-def origins(a: RunHistory | None, b: RunHistory | None) -> list[str]:
+def origins(a: Run | None, b: Run | None) -> list[str]:
     """Return in sentences what may have made the results of two runs different.
 
     None is a side that has no record of one.
@@ -116,14 +120,14 @@ def origins(a: RunHistory | None, b: RunHistory | None) -> list[str]:
         return [
             f"{' and '.join(sides)} without a record of a run: settings and versions are not known."
         ]
-    of_a, of_b = (_flat(run.run.fields.get("config") or {}) for run in (a, b))
-    told = [
+    of_a, of_b = (_flat(run.config) for run in (a, b))
+    changed = [
         f"{key} {of_a.get(key, 'not set')} against {of_b.get(key, 'not set')}"
         for key in dict.fromkeys([*of_a, *of_b])
         if of_a.get(key) != of_b.get(key)
     ]
-    settings = [f"Other settings: {', '.join(told)}."] if told else []
-    versions = sentence(a.run.fields, b.run.fields)
+    settings = [f"Other settings: {', '.join(changed)}."] if changed else []
+    versions = sentence(_fields(a), _fields(b))
     return [*settings, *([versions] if versions else [])]
 
 
@@ -136,44 +140,44 @@ def _flat(config: Mapping[str, Any], above: str = "") -> dict[str, str]:
     return flat
 
 
-def _not_ended_well(run: RunHistory) -> int:
-    return sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.attempts)
+def _count_failed(run: Run) -> int:
+    return sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.history.attempts)
 
 
-def _field(key: str) -> Callable[[RunHistory], Any]:
-    return lambda run: run.run.fields.get(key)
+def _field(key: str) -> Callable[[Run], Any]:
+    return lambda run: _fields(run).get(key)
 
 
-def _total(of: Callable[[RuleTally], float]) -> Callable[[RunHistory], float]:
-    return lambda run: sum(of(row) for row in by_rule(run.attempts))
+def _total(of: Callable[[RuleTally], float]) -> Callable[[Run], float]:
+    return lambda run: sum(of(row) for row in by_rule(run.history.attempts))
 
 
-def _took(key: str) -> Callable[[RunHistory], float | None]:
-    def of(run: RunHistory) -> float | None:
-        times = overhead(run)
+def _took(key: str) -> Callable[[Run], float | None]:
+    def of(run: Run) -> float | None:
+        times = overhead(run.history)
         return None if times is None else getattr(times, key)
 
     return of
 
 
-def _busy(run: RunHistory) -> float | None:
-    cpu = sum(row.cpu_s for row in by_rule(run.attempts))
-    return cpu / (run.seconds * run.run.cores) if run.seconds and run.run.cores else None
+def _busy(run: Run) -> float | None:
+    cpu = sum(row.cpu_s for row in by_rule(run.history.attempts))
+    return cpu / (run.seconds * run.cores) if run.seconds and run.cores else None
 
 
-_NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
-    ("outcome", "", lambda run: run.outcome or "not recorded"),
+_NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
+    ("outcome", "", lambda run: run.outcome),
     ("unglow", "", _field("unglow")),
-    ("machine", "", lambda run: run.run.host),
+    ("machine", "", lambda run: run.history.run.host),
     ("processor", "", lambda run: _part(run, "processor", "name")),
     ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
-    ("cores", "", lambda run: run.run.cores or None),
-    ("memory for all jobs", "MB", lambda run: run.run.budget_mb),
+    ("cores", "", lambda run: run.cores),
+    ("memory for all jobs", "MB", lambda run: run.budget_mb),
     ("time", "s", lambda run: run.seconds),
-    ("attempts", "", lambda run: len(run.attempts)),
-    ("not ended well", "", _not_ended_well),
-    ("peak memory of all jobs", "MB", lambda run: largest(memory_of_all(run.attempts)[1])),
-    ("most declared at a time", "MB", lambda run: largest(declared_of_all(run.attempts)[1])),
+    ("attempts", "", lambda run: len(run.history.attempts)),
+    ("failed attempts", "", _count_failed),
+    ("peak memory of all jobs", "MB", lambda run: run.peak_mb),
+    ("most declared at a time", "MB", lambda run: run.most_declared_mb),
     ("processor time", "s", _total(lambda row: row.cpu_s)),
     ("processors at work", "share", _busy),
     ("time of all jobs", "s", _total(lambda row: row.seconds)),
@@ -187,7 +191,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[RunHistory], Any]], ...] = (
 
 def rules(named: Sequence[Named]) -> list[Model]:
     """Return time, peak and declared memory of each rule in each run."""
-    tallies = [{row.rule: row for row in by_rule(n.history.attempts)} for n in named]
+    tallies = [{row.rule: row for row in by_rule(n.run.history.attempts)} for n in named]
     names = dict.fromkeys(rule for tally in tallies for rule in tally)
 
     def of(rule: str, what: Callable[[RuleTally], float | None]) -> list[float | None]:
@@ -246,26 +250,26 @@ def _results(comparison: Comparison) -> Model:
     }  # fmt: skip
 
 
-def _stages(h: RunHistory) -> list[tuple[str, float, float]]:
-    """Return when the first attempt of each rule began and the last ended, s, the first first."""
+def _stages(run: Run) -> list[tuple[str, float, float]]:
+    """Return start of the first and end of the last attempt of each rule, s, by start."""
     spans: dict[str, tuple[float, float]] = {}
-    for a in h.attempts:
-        begin, end = spans.get(a.attempt.rule, (a.start, a.end))
-        spans[a.attempt.rule] = min(begin, a.start), max(end, a.end)
+    for a in run.history.attempts:
+        start, end = spans.get(a.attempt.rule, (a.start, a.end))
+        spans[a.attempt.rule] = min(start, a.start), max(end, a.end)
     return [(rule, *span) for rule, span in spans.items()]
 
 
 def _curves(named: Named) -> Model:
-    h = named.history
-    t, mb = memory_of_all(h.attempts)
+    run, h = named.run, named.run.history
+    t, mb = h.memory
     edges = np.linspace(0.0, max(h.seconds, 1e-3), _BINS + 1)
     ends = np.sort([a.end for a in h.attempts if a.outcome == ENDED_WELL])
     at = int(np.argmax(mb)) if len(mb) else None
     return {
         "name": named.name,
-        "recorded": h.run.id != UNRECORDED,
-        "budget_mb": h.run.budget_mb,
-        "stages": _stages(h),
+        "recorded": run.id != UNRECORDED,
+        "budget_mb": run.budget_mb,
+        "stages": _stages(run),
         "seconds": h.seconds,
         "hi": curves.rounded(curves.of_steps(t, mb, edges)[1], 1) if at is not None else None,
         "cpu": curves.rounded(curves.rates(h.attempts, edges)[0], 2),

@@ -46,6 +46,7 @@ def serve(
     *,
     page: str = "",
     open_browser: Callable[[str], None] | None = None,
+    until_input_ends: bool = False,
 ) -> None:
     """Serve until Ctrl-C; the address is printed first.
 
@@ -60,6 +61,8 @@ def serve(
     open_browser
         Opens an address in a browser; None for none. It is given a `redirect_file`, since others
         can read the arguments of programs.
+    until_input_ends
+        Whether to stop as soon as standard input ends as well.
     """
     with ExitStack() as stack:
         server = stack.enter_context(Server(site, port))
@@ -70,10 +73,17 @@ def serve(
             _exit_on_signals()
             file = stack.enter_context(redirect_file(server.url + page))
             threading.Thread(target=open_browser, args=(file.as_uri(),), daemon=True).start()
+        if until_input_ends:
+            threading.Thread(target=_stop_with_input, args=(server,), daemon=True).start()
         try:
             server.serve_forever()
         except KeyboardInterrupt:
             say("")
+
+
+def _stop_with_input(server: Server) -> None:
+    sys.stdin.buffer.read()
+    server.shutdown()
 
 
 def _exit_on_signals() -> None:

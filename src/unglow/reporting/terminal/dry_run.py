@@ -1,4 +1,4 @@
-"""What a run would do, in a screenful of lines whatever the batch."""
+"""Jobs of a dry run, in a screenful of lines for any batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DRY = ("-n", "--dry-run", "--dryrun")
 
 
 class DryRun:
-    """What is known of a run that is not started.
+    """Facts about a run that is not started.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class DryRun:
         self._to_do: set[str] = set()
 
     def add_job(self, job: Mapping[str, Any]) -> None:
-        """Take a job that would run, as Snakemake tells of it."""
+        """Take a job that would run, as Snakemake reports it."""
         names = dict(job["wildcards"] or {})
         pair = [str(names[key]) for key in ("sample", "dye") if names.get(key)]
         if pair:
@@ -77,8 +77,8 @@ class DryRun:
             last = f"Run it: {shlex.join(self._command)}"
         above, below = [head, *skipped], [*wrapped(jobs, _WIDTH), last]
         preflight = self.preflight[1:]
-        if len(preflight) > (room := _MOST_LINES - len(above) - len(below)):
-            preflight[room - 1 :] = ["  ... (`unglow preflight` shows all)"]
+        if len(preflight) > (space := _MOST_LINES - len(above) - len(below)):
+            preflight[space - 1 :] = ["  ... (`unglow preflight` shows all)"]
         return [*above, *preflight, *below]
 
     def _skipped(self) -> list[str]:

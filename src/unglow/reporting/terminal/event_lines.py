@@ -10,21 +10,18 @@ from unglow.core.levels import name_of
 from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
 from unglow.core.workflow_files import is_foreign
-from unglow.reporting.terminal.formatting import OUTCOMES, clock, count
-from unglow.reporting.terminal.run_view import incidents_of
-from unglow.telemetry.reading import plan
+from unglow.reporting.terminal.formatting import clock, count
+from unglow.reporting.terminal.screen import describe_end
 from unglow.telemetry.reading.history import UNRECORDED
-from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
+from unglow.telemetry.reading.records import ENDED_WELL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
-    from unglow.telemetry.reading.history import History, RunHistory
+    from unglow.reporting.runs import Run, Runs
     from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.records import Attempt
 
-_Row = dict[str, Any]
 _JUDGED = ("ok", "suspect")
 _INTERRUPTED = "interrupted"
 # Characters of a reason or a message.
@@ -63,76 +60,60 @@ class EventLines:
 
     Parameters
     ----------
-    results
-        The directory.
     name
-        What lines begin with after the time; empty if there is only one directory.
+        Start of each line after the time; empty if there is only one directory.
     inside
-        Whether it is for the run itself, which says where it begins and how it ends.
+        Whether it is for the run itself, which shows its start and end in another way.
     """
 
-    def __init__(self, results: Path, name: str = "", *, inside: bool = False) -> None:
-        self.results, self._inside = results, inside
+    def __init__(self, name: str = "", *, inside: bool = False) -> None:
+        self._inside = inside
         self._name = f"{clean(name)}: " if name else ""
         self._written: set[str] = set()
-        self._left_out: set[str] | None = None
+        self._omitted: set[str] | None = None
 
-    def lines(self, history: History, rows: Sequence[_Row] = ()) -> list[str]:
+    def lines(self, runs: Runs) -> list[str]:
         """Return a line for each new event, by time."""
-        return [event.line for event in self.events(history, rows)]
+        return [event.line for event in self.events(runs)]
 
-    def events(self, history: History, rows: Sequence[_Row] = ()) -> list[Event]:
-        """Return the events that were not among those before, by time.
+    def events(self, runs: Runs) -> list[Event]:
+        """Return the new events, by time; none of runs that were over at the first look."""
+        if self._omitted is None:
+            self._omitted = {run.id for run in runs.runs if run.is_over}
+        followed = (run for run in runs.runs if run.id not in self._omitted)
+        return sorted(event for run in followed for event in self._run(run))
 
-        Of the runs that were there at the first look, those that go on are followed from their
-        start.
-
-        Parameters
-        ----------
-        history
-            The runs.
-        rows
-            The pairs (`unglow.reporting.pair_rows.rows_of`).
-        """
-        if self._left_out is None:
-            self._left_out = {h.run.id for h in history.runs if h.outcome != RUNNING}
-        events: list[Event] = []
-        for h in history.runs:
-            if h.run.id not in self._left_out:
-                events += self._run(h, rows if h is history.last else ())
-        return sorted(events)
-
-    def _run(self, h: RunHistory, rows: Sequence[_Row]) -> Iterable[Event]:
-        run, over = h.run, h.outcome != RUNNING
+    def _run(self, run: Run) -> Iterable[Event]:
         is_framed = run.id != UNRECORDED and not self._inside
         if is_framed:
-            jobs = count(plan.jobs_done(plan.by_rule(h))[1], "job")
-            text = f"run of {jobs} on {run.host}"
-            yield from self._once(f"{run.id} begin", Event(run.wall, text))
+            text = f"run of {count(run.of, 'job')} on {run.host}"
+            yield from self._once(f"{run.id} start", Event(run.wall, text))
         ends: dict[tuple[str, str], float] = {}
-        for a in h.attempts:
+        for a in run.history.attempts:
             pair = a.attempt.wildcards.get("sample", ""), a.attempt.wildcards.get("dye", "")
             ends[pair] = max(ends.get(pair, 0.0), run.wall + a.end)
-        for row in (row for row in rows if row["status"] in _JUDGED):
+        for row in (row for row in run.pairs if row["status"] in _JUDGED):
             sample, dye = str(row["sample"]), str(row["dye"])
             wall = ends.get((sample, dye), ends.get((sample, "")))
             if wall is not None:  # else it was done before
                 event = Event(wall, _finished(row), str(row["status"]))
                 yield from self._once(f"{run.id} {event.text}", event)
-        if is_foreign(self.results):  # no pairs: each job is told
-            for a in (a for a in h.attempts if a.outcome == ENDED_WELL):
+        if is_foreign(run.results):  # no pairs: a line for each job
+            for a in (a for a in run.history.attempts if a.outcome == ENDED_WELL):
                 event = Event(run.wall + a.end, _job_ended(a.attempt), "ok")
                 yield from self._once(a.attempt.id, event)
-        for incident in incidents_of(h, self.results):
-            if incident.cause == _INTERRUPTED:  # as whoever did it knows
+        for incident in run.incidents:
+            if incident.cause == _INTERRUPTED:  # whoever did it knows
                 continue
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             status = "failed" if not incident.mended else ""
             wall, remedy = incident.wall or run.wall, clean(incident.remedy)
             event = Event(wall, _went_wrong(incident), status, remedy)
             yield from self._once(key, event)
-        if over and is_framed:
-            yield from self._once(f"{run.id} end", Event(run.wall + h.seconds, _run_ended(h)))
+        if run.is_over and is_framed:
+            jobs = f"{run.done} of {run.of} jobs done"
+            text = f"{describe_end(run)} after {duration(run.seconds)}, {jobs}"
+            yield from self._once(f"{run.id} end", Event(run.wall + run.seconds, text))
 
     def _once(self, key: str, event: Event) -> Iterable[Event]:
         if key not in self._written:
@@ -175,9 +156,3 @@ def _went_wrong(incident: Incident) -> str:
     if incident.helps:  # of several things, the first
         text += f" What helps: {first_sentence(incident.helps.partition('; ')[0])}"
     return text + (f" (log: {clean(incident.log)})" if incident.log else "")
-
-
-def _run_ended(h: RunHistory) -> str:
-    how = OUTCOMES.get(h.outcome, clean(h.outcome))
-    done, of = plan.jobs_done(plan.by_rule(h))
-    return f"the run {how} after {duration(h.seconds)}, {done} of {of} jobs done"

@@ -1,10 +1,9 @@
-"""Following runs in a terminal (a screen that is drawn anew) or in a log (a line per event)."""
+"""Following runs on a terminal (a screen that is redrawn) or in a log (a line per event)."""
 
 from __future__ import annotations
 
 import io
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -12,25 +11,25 @@ from rich.live import Live
 from rich.text import Text
 
 from unglow.core.printable import clean
+from unglow.reporting.runs import RunReader
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.reporting.terminal.run_view import Watched
-from unglow.reporting.terminal.screen import drawn, fitting
+from unglow.reporting.terminal.screen import draw, fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
     from typing import TextIO
 
-    from unglow.reporting.terminal.run_view import RunView
+    from unglow.reporting.runs import Run, Runs
 
 # Looking takes at most this share of the time.
 _LOOKING = 0.1
-GOOD = ("ok", "running", "")
-"""Outcomes of a run that are no problem."""
+GOOD = ("ok", "running", "not recorded")
+"""Outcomes of a run that are not a problem."""
 
 
 def console_for(stream: TextIO) -> Console:
-    """Return a console that takes text as text; it follows NO_COLOR, COLUMNS and TERM.
+    """Return a console that shows text as it is; it follows NO_COLOR, COLUMNS and TERM.
 
     Characters that the terminal's encoding does not have are replaced.
     """
@@ -47,99 +46,86 @@ def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: boo
     places
         The directories.
     stream
-        Where to; if it is no terminal, events are written as lines.
+        Where to write; if it is not a terminal, a line for each event.
     interval
         Time between two looks, s; more where looking takes long.
     once
-        Look once, and go.
+        Look once, and return.
 
     Returns
     -------
     0, or 1 if the last run of a directory failed or was killed.
     """
     console = console_for(stream)
-    watched = [Watched(place) for place in places]
-    runs = _look(watched)
-    if not (once or _over(watched, runs)):
-        if console.is_terminal and not console.is_dumb_terminal:
-            runs = _screen(console, watched, interval)
-        else:
-            runs = _lines(console, watched, interval)
-            return _status(runs)
-    _print(console, watched, runs)
-    return _status(runs)
-
-
-def _look(watched: Sequence[Watched]) -> list[RunView]:
-    return [
-        run if run.over else replace(run, pairs=one.pairs())
-        for one in watched
-        for run in one.look()
-    ]
-
-
-def _over(watched: Sequence[Watched], runs: Sequence[RunView]) -> bool:
-    """Whether nothing more will come: every directory has had a run, and all are over."""
-    seen = {run.results for run in runs}
-    return all(one.results in seen for one in watched) and all(run.over for run in runs)
-
-
-def _status(runs: Sequence[RunView]) -> int:
-    return int(any(run.outcome not in GOOD for run in runs))
-
-
-def _print(console: Console, watched: Sequence[Watched], runs: Sequence[RunView]) -> None:
-    """Print everything once; the terminal breaks long lines, so that commands can be copied."""
-    if runs:
-        console.print(drawn(runs, console.width), soft_wrap=True)
-    for line in _waiting(watched, runs):
+    readers = [RunReader(place) for place in places]
+    seen = [reader.read() for reader in readers]
+    if not (once or _are_over(seen)):
+        if not console.is_terminal or console.is_dumb_terminal:
+            return _exit_code(_follow_in_lines(console, readers, interval))
+        seen = _follow_on_screen(console, readers, interval)
+    shown = _shown(seen)
+    if shown:  # the terminal breaks long lines, so that commands can be copied
+        console.print(draw(shown, console.width), soft_wrap=True)
+    for line in _missing(seen):
         console.print(line, soft_wrap=True)
+    return _exit_code(seen)
 
 
-def _waiting(watched: Sequence[Watched], runs: Sequence[RunView]) -> list[Text]:
-    seen = {run.results for run in runs}
+def _shown(seen: Sequence[Runs]) -> list[Run]:
+    return [run for runs in seen for run in runs.shown]
+
+
+def _are_over(seen: Sequence[Runs]) -> bool:
+    """Whether every directory has had a run, and all are over."""
+    return all(runs.runs for runs in seen) and all(run.is_over for run in _shown(seen))
+
+
+def _exit_code(seen: Sequence[Runs]) -> int:
+    return int(any(run.outcome not in GOOD for run in _shown(seen)))
+
+
+def _missing(seen: Sequence[Runs]) -> list[Text]:
     return [
-        Text(f"{clean(str(one.results))} has no telemetry: no run has begun.")
-        for one in watched
-        if one.results not in seen
+        Text(f"{clean(str(runs.results))} has no telemetry: no run has started.")
+        for runs in seen
+        if not runs.runs
     ]
 
 
-def _screen(console: Console, watched: Sequence[Watched], interval: float) -> list[RunView]:
-    runs: list[RunView] = []
+def _follow_on_screen(
+    console: Console, readers: Sequence[RunReader], interval: float
+) -> list[Runs]:
+    seen: list[Runs] = []
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
         def show() -> bool:
-            nonlocal runs
-            runs = _look(watched)
-            waiting = _waiting(watched, runs)
-            live.update(waiting[0] if not runs else fitting(console, runs), refresh=True)
-            return _over(watched, runs)
+            seen[:] = [reader.read() for reader in readers]
+            shown = _shown(seen)
+            live.update(fit(console, shown) if shown else _missing(seen)[0], refresh=True)
+            return _are_over(seen)
 
         _repeat(show, interval)
-    return runs
+    return seen
 
 
-def _lines(console: Console, watched: Sequence[Watched], interval: float) -> list[RunView]:
-    runs: list[RunView] = []
-    names = [str(one.results) if len(watched) > 1 else "" for one in watched]
-    events = [EventLines(one.results, name) for one, name in zip(watched, names, strict=True)]
+def _follow_in_lines(console: Console, readers: Sequence[RunReader], interval: float) -> list[Runs]:
+    seen: list[Runs] = []
+    events = [EventLines(str(one.results) if len(readers) > 1 else "") for one in readers]
 
     def show() -> bool:
-        nonlocal runs
-        runs = _look(watched)
-        for one, new in zip(watched, events, strict=True):
-            for line in new.lines(one.seen, one.rows()):
+        seen[:] = [reader.read() for reader in readers]
+        for runs, new in zip(seen, events, strict=True):
+            for line in new.lines(runs):
                 console.print(Text(line), soft_wrap=True)
         console.file.flush()
-        return _over(watched, runs)
+        return _are_over(seen)
 
     _repeat(show, interval)
-    return runs
+    return seen
 
 
 def _repeat(look: Callable[[], bool], interval: float) -> None:
-    """Look again and again until there is no more to come, or the user has seen enough."""
+    """Look again and again until all is over, or the user presses Ctrl-C."""
     try:
         while True:
             began = time.monotonic()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 
 OUTCOMES = {
-    "ok": "ended well",
+    "ok": "finished",
     "failed": "failed",
     "interrupted": "was interrupted",
     "killed": "was killed",
-    "running": "has been running",
-    "": "left no record of its end",
+    "running": "is running",
 }
 """How a run ended, after its name."""
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Columns left free at the right: a terminal writes ^C at the cursor, and must not break the line.
 _MARGIN = 4
 _SMALLEST = (20, 4)
-# Of the lines that stay, so many calls are written again when the size changes.
+# Number of calls whose lines are written again when the size changes.
 _KEPT = 100
 _UP, _ERASE_BELOW, _CLEAR = "\r\x1b[{}A", "\r\x1b[J", "\x1b[H\x1b[2J"
 
@@ -67,7 +67,7 @@ class Painter:
             self._redraw()
 
     def leave_when_stopped(self) -> None:
-        """On Ctrl-Z, go on below what the shell prints; to be called in the main thread."""
+        """On Ctrl-Z, continue below the lines of the shell; to be called in the main thread."""
 
         def stop(*_: object) -> None:
             with self._lock:
@@ -92,7 +92,7 @@ class Painter:
     def _measure(self) -> None:
         """Take the size of the terminal; if it is another one, write all again.
 
-        Where the lines of a frame are that the terminal has broken anew cannot be known.
+        The places of lines that the terminal has wrapped again cannot be known.
         """
         size = os.get_terminal_size(self._terminal)
         columns = max(_SMALLEST[0], (size.columns or 80) - _MARGIN)
@@ -141,12 +141,12 @@ class Diversion:
             os.dup2(self._file.fileno(), fd)
 
     def new_lines(self, *, unfinished: bool = False) -> list[str]:
-        """Return whole lines that were not returned before; with ``unfinished``, the rest too."""
+        """Return complete lines that are new; with ``unfinished``, the rest too."""
         os_size = os.fstat(self._file.fileno()).st_size
         text = os.pread(self._file.fileno(), os_size - self._read, self._read)
-        whole = text if unfinished else text[: text.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return whole.decode(errors="replace").splitlines()
+        lines = text if unfinished else text[: text.rfind(b"\n") + 1]
+        self._read += len(lines)
+        return lines.decode(errors="replace").splitlines()
 
     def end(self) -> list[str]:
         """Put everything back; return the lines that are left."""

@@ -1,4 +1,4 @@
-"""What a run prints, made of the records of Snakemake's logger and of the run's own telemetry.
+"""Output of a run, from the records of Snakemake's logger and the run's own telemetry.
 
 Snakemake itself is not imported: of its records only names and plain values are used. The Snakefile
 adds to records of its own what a screen shows in another way (``extra`` of `logging`):
@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from unglow.core.printable import clean, printable
-from unglow.core.terminal import SHOWN
+from unglow.core.terminal import SHOWN, WEB
 from unglow.reporting.run_ending import closing_sentence
 from unglow.reporting.terminal.dry_run import DryRun, named
 from unglow.reporting.terminal.ending import ending
 from unglow.reporting.terminal.follow import console_for
 from unglow.reporting.terminal.formatting import count
 from unglow.reporting.terminal.painter import Diversion, Painter
-from unglow.reporting.terminal.run_watch import RunWatch
-from unglow.reporting.terminal.screen import BAD, fitting
+from unglow.reporting.terminal.run_watch import LivePage, RunWatch
+from unglow.reporting.terminal.screen import BAD, fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from unglow.reporting.runs import Run
     from unglow.reporting.terminal.event_lines import Event
-    from unglow.reporting.terminal.run_view import RunView
 
 NOTHING_TO_DO = "Nothing to be done"
 _SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "
@@ -60,7 +60,7 @@ _JOB_ERRORS = (
     "Exiting because a job execution failed",
 )
 _MOST_SKIPPED = 3
-# What the Snakefile adds to its records.
+# Keys that the Snakefile adds to its records.
 _OF_ENDING = ("pairs", "closing", "page")
 _STYLES = {"ok": "green", "suspect": "yellow", "failed": BAD}
 
@@ -74,7 +74,7 @@ class Mode(Enum):
     SILENT = auto()
     PLAN = auto()
     BESIDE = auto()
-    """Lines about pairs and failed jobs, beside Snakemake's own text."""
+    """Lines about pairs and failed jobs, next to Snakemake's own text."""
 
 
 class RunOutput:
@@ -89,7 +89,7 @@ class RunOutput:
     command
         The words that the user typed.
     colours
-        Whether Snakemake was not told to use none.
+        Whether Snakemake may use colours.
     """
 
     def __init__(
@@ -103,6 +103,7 @@ class RunOutput:
         self._dry = DryRun(command)
         self._skipped = 0
         self._watch: RunWatch | None = None
+        self._page: LivePage | None = None
         self._painter: Painter | None = None
         self._diversion: Diversion | None = None
         self._closing: dict[str, Any] = {}
@@ -118,7 +119,7 @@ class RunOutput:
     def attach(
         self, *, results: Path, pairs: Sequence[Sequence[str]], problems: Sequence[str]
     ) -> None:
-        """Take what the Snakefile knows of its batch; of several modules, each tells.
+        """Take facts about the batch from the Snakefile; with several modules, from each.
 
         Parameters
         ----------
@@ -139,7 +140,7 @@ class RunOutput:
     def replace_tracebacks(self) -> None:
         """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
 
-        def told(
+        def print_sentence(
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
         ) -> None:
             if self._painter is not None:
@@ -150,7 +151,7 @@ class RunOutput:
             else:
                 sys.__excepthook__(kind, error, trace)
 
-        sys.excepthook = told
+        sys.excepthook = print_sentence
 
     def understands(self, record: logging.LogRecord) -> bool:
         """Whether the run is one of unglow, as far as is known."""
@@ -163,7 +164,7 @@ class RunOutput:
         if self._mode == Mode.PLAN:
             self._plan(record, event, text)
         elif event == "run_info":
-            self._begin(vars(record)["stats"])
+            self._start(vars(record)["stats"])
         elif self._mode == Mode.BESIDE:
             return
         elif event in ("", "error"):
@@ -175,6 +176,8 @@ class RunOutput:
         if watch is not None:
             os.environ.pop(SHOWN, None)
             watch.stop()
+        if self._page is not None:
+            self._page.stop()
         if self._painter is not None:
             self._painter.draw(None)
         diversion, self._diversion = self._diversion, None
@@ -187,6 +190,9 @@ class RunOutput:
         elif self._mode == Mode.SCREEN and self._closing:
             seconds = time.monotonic() - self._began
             self._print(ending(**self._closing, seconds=seconds))
+        if self._page is not None:
+            text = "The live page has ended with the run: unglow monitor --web opens it again."
+            self._print(Text(text))
 
     # ------------------------------------------------------------------------------------ records
 
@@ -203,8 +209,8 @@ class RunOutput:
         elif record.levelno >= logging.WARNING and not text.startswith(_SKIPPED):
             self._print(Text(printable(text), style=_style(record)))
 
-    def _begin(self, stats: Mapping[str, int]) -> None:
-        """Say what begins, and watch it."""
+    def _start(self, stats: Mapping[str, int]) -> None:
+        """Print the first lines, and start to watch the run."""
         if self._watch is not None or not self._places:
             return
         jobs = sum(n for rule, n in stats.items() if rule != "total" and not rule.endswith("all"))
@@ -225,8 +231,18 @@ class RunOutput:
         return [
             Text(f"{pairs}{count(jobs, 'job')} to do", style="bold"),
             Text(f"{'Results' if pairs else 'Record'}: {results}"),
-            Text("Live page: unglow monitor --web (in another terminal)"),
+            *map(Text, self._start_page()),
         ]
+
+    def _start_page(self) -> list[str]:
+        """Start the live page if it was asked for; return where it is, or how to open it."""
+        if not os.environ.pop(WEB, None):
+            return ["Live page: unglow monitor --web (in another terminal)"]
+        self._page = LivePage(self._places)
+        if not self._page.lines:
+            return ["The live page could not be started: see unglow monitor --web"]
+        address, *more = self._page.lines
+        return [f"Live page: {address.removeprefix('Open ')} (until the run ends)", *more]
 
     def _message(self, record: logging.LogRecord, text: str) -> None:
         """Show a message of Snakemake or of the Snakefile that matters."""
@@ -261,7 +277,7 @@ class RunOutput:
 
     # ------------------------------------------------------------------------------------- looking
 
-    def _show(self, runs: Sequence[RunView], events: Sequence[Event]) -> None:
+    def _show(self, runs: Sequence[Run], events: Sequence[Event]) -> None:
         """Show what `RunWatch` has seen."""
         for line in self._diversion.new_lines() if self._diversion is not None else ():
             self._print(Text(printable(line), style="dim"))
@@ -271,7 +287,7 @@ class RunOutput:
                 self._print(Text(event.line, style=style))
         if self._painter is not None and runs:
             console = self._painter.console
-            self._painter.draw(lambda: fitting(console, runs))
+            self._painter.draw(lambda: fit(console, runs))
 
     def _print(self, text: RenderableType) -> None:
         if self._mode == Mode.SILENT:
@@ -299,7 +315,7 @@ class LinesBeside(logging.Handler):
             logging.getLogger("unglow").warning("no lines about pairs (%r)", error)
 
     def close(self) -> None:
-        """Tell what is left to tell."""
+        """Print the rest."""
         self._output.close()
         super().close()
 

@@ -1,10 +1,11 @@
-"""Runs drawn for a terminal of any width: bars by rule, running jobs, memory, what went wrong.
+"""Runs drawn for a terminal of any width: bars by rule, running jobs, memory, problems.
 
-Names and messages are put in as text that no markup acts in. Nothing is told by colour alone.
+Names and messages are shown as plain text, never as markup. No meaning depends on colour alone.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,20 +24,21 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from unglow.reporting.terminal.run_view import JobRow, RunView
+    from unglow.reporting.runs import Run, RunningJob
     from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.plan import RuleProgress
 
-STYLES = {"ok": "green", "running": "cyan", "": "default"}
+STYLES = {"ok": "green", "running": "cyan", "not recorded": "default"}
 BAD = "bold red"
 _WIDEST_BAR = 40
-# Below these widths of the terminal, columns, these are left out.
+_UNDONE = re.compile("failed|skipped|incomplete")
+# Widths of the terminal, columns, below which these are omitted.
 _WITH_BAR, _WITH_HOST, _WITH_STEP, _WITH_PEAK, _WITH_CPU, _WITH_DECLARED = 96, 90, 72, 58, 46, 36
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar of whole columns: thick (``=`` where there is only ASCII) as far as it is done."""
+    """A bar: its thick part (``=`` where there is only ASCII) is the part that is done."""
 
     share: float
     width: int
@@ -60,9 +62,9 @@ class Detail:
     Attributes
     ----------
     rules
-        Which rules: ``all``, only those that are ``begun`` and not done, or ``none``.
+        Which rules: ``all``, only those that are ``started`` and not done, or ``none``.
     jobs, incidents
-        At most so many of them.
+        Largest number of them.
     """
 
     rules: str = "all"
@@ -74,17 +76,17 @@ class Detail:
 DETAILS = (
     Detail(),
     Detail("all", 12, 2),
-    Detail("begun", 12, 2),
-    Detail("begun", 6, 1),
+    Detail("started", 12, 2),
+    Detail("started", 6, 1),
     Detail("none", 4, 1),
-    Detail("begun", 4, 0),
+    Detail("started", 4, 0),
     Detail("none", 2, 0),
     Detail("none", 0, 0),
 )
 
 
-def drawn(runs: Sequence[RunView], width: int, detail: Detail = DETAILS[0]) -> Group:
-    """Return what is drawn of runs in a terminal of a width, columns."""
+def draw(runs: Sequence[Run], width: int, detail: Detail = DETAILS[0]) -> Group:
+    """Draw runs for a terminal of a width, columns."""
     parts: list[RenderableType] = []
     for n, run in enumerate(runs):
         parts += [Text("")] if n else []
@@ -92,29 +94,28 @@ def drawn(runs: Sequence[RunView], width: int, detail: Detail = DETAILS[0]) -> G
     return Group(*parts)
 
 
-def fitting(console: Console, runs: Sequence[RunView]) -> Group:
-    """Return as much as a terminal has room for."""
+def fit(console: Console, runs: Sequence[Run]) -> Group:
+    """Draw as much as a terminal has space for."""
     width, height = console.size
     for detail in DETAILS:
-        shown = drawn(runs, width, detail)
+        shown = draw(runs, width, detail)
         if len(console.render_lines(shown, pad=False)) <= height:
             break
     return shown
 
 
-def _run(run: RunView, width: int, detail: Detail) -> list[RenderableType]:
+def _run(run: Run, width: int, detail: Detail) -> list[RenderableType]:
     parts: list[RenderableType] = [_head(run)]
     if run.of:
-        parts.append(_beside(Bar(run.done / run.of, _bar_width(width), _style(run)),
+        parts.append(_label(Bar(run.done / run.of, _bar_width(width), _style(run)),
                              f"{run.done} of {count(run.of, 'job')}"))  # fmt: skip
-    if run.pairs:
-        parts.append(Text(f"pairs: {run.pairs}"))
-    if not run.over:
+    if not run.is_over:
+        parts += [Text(f"pairs: {run.pair_counts}")] if run.pair_counts else []
         parts.append(_memory(run))
     rules = [row for row in run.rules if _is_shown(row, detail.rules)]
     if rules:
         parts += [Text(""), _rules(rules, width)]
-    if run.jobs and detail.jobs:
+    if not run.is_over and run.running and detail.jobs:
         parts += [Text(""), _jobs(run, width, detail.jobs)]
     if run.incidents and detail.incidents:
         parts += [Text(""), *_incidents(run.incidents, detail.incidents, width)]
@@ -125,31 +126,38 @@ def _bar_width(width: int) -> int:
     return max(8, min(_WIDEST_BAR, width - 34))
 
 
-def _style(run: RunView) -> str:
-    return STYLES.get(run.outcome, BAD)
+def _style(run: Run) -> str:
+    return BAD if run.is_over and _UNDONE.search(run.pair_counts) else STYLES.get(run.outcome, BAD)
 
 
-def _beside(bar: Bar, words: str) -> Table:
+def _label(bar: Bar, words: str) -> Table:
     line = Table.grid(padding=(0, 1))
     line.add_row(bar, Text(words))
     return line
 
 
-def _head(run: RunView) -> Text:
+def _head(run: Run) -> Text:
     text = Text(clean(str(run.results)), style="bold")
     if run.id == UNRECORDED:
-        return text.append(" holds jobs of which no run is recorded", style="default")
-    text.append(f" {OUTCOMES.get(run.outcome, clean(run.outcome))}", style=_style(run))
+        return text.append(" contains jobs without the record of a run", style="default")
     spent = duration(run.seconds)
-    if run.over:
+    if run.is_over:
+        text.append(f": {describe_end(run)}", style=_style(run))
         when = f" after {spent}, at {clock(run.wall + run.seconds)}"
     else:
+        text.append(": running", style=_style(run))
         left = "" if run.left is None else f", {run.left.words}"
         when = f" for {spent}{left}"
     return text.append(when, style="not bold default")
 
 
-def _memory(run: RunView) -> Text:
+def describe_end(run: Run) -> str:
+    """Return how many pairs are in each state, and how the run ended."""
+    ended = f"the run {OUTCOMES.get(run.outcome, clean(run.outcome))}"
+    return f"pairs: {run.pair_counts}; {ended}" if run.pair_counts else ended
+
+
+def _memory(run: Run) -> Text:
     limit = "" if run.budget_mb is None else f" of {memory(run.budget_mb)} allowed"
     text = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
     if run.available_mb is not None:
@@ -158,8 +166,8 @@ def _memory(run: RunView) -> Text:
 
 
 def _is_shown(row: RuleProgress, which: str) -> bool:
-    begun = bool(row.running or row.failed or 0 < row.done < row.of)
-    return which == "all" or (which == "begun" and begun)
+    is_started = bool(row.running or row.failed or 0 < row.done < row.of)
+    return which == "all" or (which == "started" and is_started)
 
 
 def _rules(rows: Sequence[RuleProgress], width: int) -> Table:
@@ -187,12 +195,12 @@ def _rules(rows: Sequence[RuleProgress], width: int) -> Table:
 
 
 def _name(text: str) -> Text:
-    """Return a name that gives way where there is no room."""
+    """Return a name that is cut where there is no space."""
     return Text(clean(text), no_wrap=True, overflow="ellipsis")
 
 
-def _jobs(run: RunView, width: int, most: int) -> RenderableType:
-    several = len({job.host for job in run.jobs if job.host}) > 1
+def _jobs(run: Run, width: int, most: int) -> RenderableType:
+    several = len({job.host for job in run.running if job.host}) > 1
     wanted = {
         "at": width >= _WITH_STEP,
         "host": several and width >= _WITH_HOST,
@@ -210,19 +218,19 @@ def _jobs(run: RunView, width: int, most: int) -> RenderableType:
         right = name in ("time", "MB now", "peak", "declared", "CPU")
         table.add_column(no_wrap=True, justify="right" if right else "left")
     table.add_row(*(Text(name, style="dim") for name in ("running", *shown)))
-    for job in run.jobs[:most]:
+    for job in run.running[:most]:
         cells = _cells(job)
         table.add_row(_name(job_title(job)), *(cells[name] for name in shown))
-    more = len(run.jobs) - most
+    more = len(run.running) - most
     return Group(table, Text(f"and {more} more", style="dim")) if more > 0 else table
 
 
-def job_title(job: JobRow) -> str:
+def job_title(job: RunningJob) -> str:
     """Return the title of a job, with the number of the attempt if it is not the first."""
     return job.title + (f" (attempt {job.number})" if job.number > 1 else "")
 
 
-def _cells(job: JobRow) -> dict[str, RenderableType]:
+def _cells(job: RunningJob) -> dict[str, RenderableType]:
     at = job.step + ("" if job.share is None else f" {100 * job.share:.0f} %")
     declared = job.declared_mb or 0.0
     near = declared and (job.peak_mb or 0.0) > 0.95 * declared
@@ -246,7 +254,7 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
         style = STYLES["ok"] if incident.mended else BAD
         line.append(clean(incident.cause.replace("_", " ")), style=style)
         if incident.mended:
-            line.append(" (a later attempt ended well)")
+            line.append(" (a later attempt succeeded)")
         parts.append(line)
         if incident.message not in ("", incident.cause):
             parts.append(_paragraphs(incident.message, width))
@@ -261,6 +269,6 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
 
 
 def _paragraphs(text: str, width: int) -> Text:
-    """Return lines of text, indented, each of them broken between words where it is too long."""
+    """Return indented lines of text, each of them broken between words where it is too long."""
     lines = (wrapped(clean(line), max(20, width), "  ", "  ") for line in text.splitlines())
     return Text("\n".join(part for parts in lines for part in parts))

@@ -1,1 +1,1 @@
-"""What the files of attempts and runs tell, joined and summed."""
+"""Records of attempts and runs, read from their files, joined and summed."""

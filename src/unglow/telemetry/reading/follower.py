@@ -1,18 +1,23 @@
-"""Follower of the telemetry of a results directory: reads it again and again, each byte once.
+"""Reader of the telemetry of a results directory, again and again, each byte once.
 
-It remembers how far it has read each file, so that a live view stays cheap however long a run
-takes. Files are only ever appended to.
+It remembers how far it has read each file, and lists only directories that have changed, so that a
+live view stays cheap however long a run takes. Files are only ever appended to.
 """
 
 from __future__ import annotations
 
 import math
+import os
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import open_file
-from unglow.telemetry.attempt_files import LONGEST_LINE, attempt_files, run_files
+from unglow.telemetry.attempt_files import LONGEST_LINE, number_of, run_files
+from unglow.telemetry.jsonl import SUFFIX
 from unglow.telemetry.reading.parsing import (
     moment,
     number,
@@ -31,7 +36,7 @@ from unglow.telemetry.reading.records import (
     Loss,
     Message,
     Planned,
-    Run,
+    RunRecord,
     Stall,
     Step,
 )
@@ -39,12 +44,14 @@ from unglow.telemetry.reading.samples import Samples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     Line = Mapping[str, Any]
 
 # Read at a time, bytes.
 _CHUNK = 1 << 20
+# Age of a directory's last change from which its time shows every later change, ns; and how often
+# all directories are listed whatever their times, s: clocks of network drives may differ.
+_SETTLED_NS, _LIST_ALL_S = 3_000_000_000, 60.0
 
 
 class Follower:
@@ -58,15 +65,17 @@ class Follower:
 
     def __init__(self, results: Path) -> None:
         self.root = results / "telemetry"
-        self._attempts: dict[Path, _AttemptFile] = {}
+        self._attempts: dict[str, _AttemptFile] = {}
         self._runs: dict[Path, _RunFile] = {}
+        self._listed: dict[str, tuple[int, list[str]]] = {}  # mtime and directories inside
+        self._list_all_at = 0.0
 
     def poll(self) -> bool:
         """Read what is new; return whether anything was."""
-        for path in attempt_files(self.root):
-            if path not in self._attempts:
-                name = path.relative_to(self.root).with_suffix("").as_posix()
-                self._attempts[path] = _AttemptFile(path, name)
+        now = time.monotonic()
+        if now >= self._list_all_at:
+            self._listed, self._list_all_at = {}, now + _LIST_ALL_S
+        self._find_attempts(str(self.root))
         for path in run_files(self.root):
             if path not in self._runs:
                 self._runs[path] = _RunFile(path, path.stem)
@@ -74,8 +83,34 @@ class Follower:
         read = [file.read() for file in files]
         return any(read)
 
+    def _find_attempts(self, place: str) -> None:
+        """Add files of attempts below a directory, listing it only if it has changed."""
+        try:
+            changed = os.stat(place).st_mtime_ns  # noqa: PTH116 (of thousands of directories)
+        except OSError:
+            return
+        mtime, inside = self._listed.get(place, (None, []))
+        if changed != mtime:
+            with suppress(OSError), os.scandir(place) as entries:
+                inside = []
+                for entry in entries:
+                    if number_of(entry.name) is not None:
+                        self._add_attempt(entry.path)
+                    elif entry.is_dir(follow_symlinks=False):
+                        inside.append(entry.path)
+            # a change just now may be followed by another one with the same time
+            is_settled = time.time_ns() - changed > _SETTLED_NS
+            self._listed[place] = (changed if is_settled else -1, inside)
+        for directory in inside:
+            self._find_attempts(directory)
+
+    def _add_attempt(self, path: str) -> None:
+        if path not in self._attempts:
+            name = path.removeprefix(f"{self.root}/").removesuffix(SUFFIX)
+            self._attempts[path] = _AttemptFile(Path(path), name)
+
     @property
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[RunRecord, ...]:
         """All runs, the oldest first."""
         runs = (file.record for file in self._runs.values())
         return tuple(sorted((r for r in runs if r is not None), key=lambda r: (r.wall, r.id)))
@@ -98,7 +133,7 @@ class _File:
     _ended: bool = False
 
     def read(self) -> bool:
-        """Take in whole lines that are new; return whether there were some."""
+        """Read complete lines that are new; return whether there were some."""
         if self._ended:
             return False
         changed = False
@@ -112,10 +147,10 @@ class _File:
                     if len(rest) > LONGEST_LINE:  # what a damaged disk leaves
                         self._ended = True
                         return changed
-                    whole, newline, rest = (rest + chunk).rpartition(b"\n")
+                    complete, newline, rest = (rest + chunk).rpartition(b"\n")
                     if newline:
-                        self._offset += len(whole) + 1
-                        self._take(whole.split(b"\n"))
+                        self._offset += len(complete) + 1
+                        self._take(complete.split(b"\n"))
                         changed = True
         except OSError:  # it may go away, or a network drive not answer: another time
             return changed
@@ -163,7 +198,7 @@ class _AttemptFile(_File):
 
     @staticmethod
     def _stall(line: Line, t: float, stalls: list[Stall]) -> None:
-        """Add a stall; when it is over it is told again. Older versions told it once."""
+        """Add a stall; when it is over, a second line reports it again."""
         over = line.get("over")
         if over and stalls and not stalls[-1].over:
             stalls.pop()
@@ -172,14 +207,14 @@ class _AttemptFile(_File):
 
     def _step(self, line: Line, t: float) -> None:
         key = whole_number(line.get("id"))
-        begun = self._steps.get(key)
+        started = self._steps.get(key)
         if line.get("edge") == "begin":
             inside = number(line.get("in"))
             outer = None if inside is None else self._steps.get(int(inside))
             depth = 0 if outer is None else outer.depth + 1
             self._steps[key] = Step(str(line.get("name")), t, None, depth)
-        elif begun is not None:
-            self._steps[key] = replace(begun, end=t)
+        elif started is not None:
+            self._steps[key] = replace(started, end=t)
 
 
 def _attempt(name: str, line: Line) -> Attempt:
@@ -207,7 +242,7 @@ def _attempt(name: str, line: Line) -> Attempt:
 class _RunFile(_File):
     """The file of one run; its record is None before its first line."""
 
-    record: Run | None = None
+    record: RunRecord | None = None
     _totals: dict[str, int] = field(default_factory=dict)
     _jobs: dict[int, Job] = field(default_factory=dict)
     _messages: list[Message] = field(default_factory=list)
@@ -284,8 +319,8 @@ class _RunFile(_File):
         self._jobs[job.jobid] = replace(job, events=events, losses=losses)
 
 
-def _run(name: str, line: Line) -> Run:
-    return Run(
+def _run(name: str, line: Line) -> RunRecord:
+    return RunRecord(
         id=name,
         host=str(line.get("host", "")),
         wall=unix_time(line.get("wall")),
@@ -297,7 +332,7 @@ def _run(name: str, line: Line) -> Run:
 def _plan(jobs: object) -> tuple[Planned, ...]:
     """Return the planned jobs of a line, each after those that it waits for.
 
-    What does not look like a job is left out, and all of a plan in a circle.
+    Malformed jobs are dropped, and the whole plan if it has a cycle.
     """
     rows = [row for row in jobs if isinstance(row, list)] if isinstance(jobs, list) else []
     planned = {

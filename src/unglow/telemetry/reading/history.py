@@ -1,9 +1,9 @@
 """History of a results directory: all runs, each with its attempts, when and where.
 
-Attempts name their run. Times within a run are s since it began, by the monotonic clock where run
-and attempt share one. Of an attempt on another machine, wall times are compared; as it cannot begin
-before Snakemake has started its job, nor end after Snakemake was told so, the clocks of that
-machine are put right if they contradict that.
+Attempts name their run. Times within a run are s since its start, by the monotonic clock where run
+and attempt share one. Of an attempt on another machine, wall times are compared; as it cannot start
+before Snakemake has started its job, nor end after Snakemake has noticed its end, the clocks of
+that machine are corrected if they contradict that.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.outcomes import Machine, boots, outcome_of_attempt, outcome_of_run
-from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Run
+from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Placed, RunRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,44 +28,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 UNRECORDED = ""
-"""Id of what stands in for runs that left no file."""
+"""Id of the run that jobs without the record of a run are given to."""
 # Starting a job takes Snakemake longer than this, s.
 _SOON_S = 0.2
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """An attempt in its run.
-
-    Attributes
-    ----------
-    attempt, job
-        The attempt, and what Snakemake told of its job (None if nothing).
-    start, end
-        s since the run began.
-    outcome
-        How it ended, or ``running``.
-    slot
-        First of the rows (cores) that it is drawn on; it takes as many as it has threads.
-    launched
-        When Snakemake had started the job, s since the run began; None if it is not known.
-    closed
-        When Snakemake took note of its end; None if it is not known, or was another attempt.
-    """
-
-    attempt: Attempt
-    job: Job | None
-    start: float
-    end: float
-    outcome: str
-    slot: int = 0
-    launched: float | None = None
-    closed: float | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RunHistory:
-    """A run with its attempts.
+    """A run with its attempts; what follows from them is computed once.
 
     Attributes
     ----------
@@ -77,11 +49,31 @@ class RunHistory:
         Corrections of the clocks of other machines, s, by host: what was added to their times.
     """
 
-    run: Run
+    run: RunRecord
     outcome: str
     attempts: tuple[Placed, ...]
     seconds: float
     shifts: Mapping[str, float]
+
+    @cached_property
+    def states(self) -> Mapping[int, str]:
+        """State of each job, by its number (`plan.states`)."""
+        return plan.states(self.run, self.outcome, self.attempts)
+
+    @cached_property
+    def rules(self) -> tuple[plan.RuleProgress, ...]:
+        """Progress of each rule, in the order in which Snakemake named them."""
+        return tuple(plan.by_rule(self.run, self.outcome, self.states))
+
+    @cached_property
+    def memory(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Memory of all jobs together (`memory_of_all`)."""
+        return memory_of_all(self.attempts)
+
+    @cached_property
+    def declared(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Memory that all jobs had declared together (`declared_of_all`)."""
+        return declared_of_all(self.attempts)
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -96,89 +88,99 @@ class RunHistory:
         return tuple(f"{name}{n + 1}" for name, first, end in spans for n in range(end - first))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class History:
     """All runs of a results directory, the oldest first."""
 
     runs: tuple[RunHistory, ...]
 
-    @classmethod
-    def read(cls, results: Path, machine: Machine | None = None) -> History:
-        """Read the telemetry of a results directory once, whole."""
-        follower = Follower(results)
-        follower.poll()
-        return cls.of(follower, machine)
+    @cached_property
+    def last_attempts(self) -> Mapping[JobKey, Placed]:
+        """Last attempt at each job."""
+        return {a.attempt.job: a for h in self.runs for a in h.attempts}
 
     @classmethod
-    def of(cls, read: Follower, machine: Machine | None = None) -> History:
-        """Join what was read, as it looks from a machine (this one, now, if None)."""
-        return join(read.runs, read.attempts, machine or Machine())
+    def read(cls, results: Path, machine: Machine | None = None) -> History:
+        """Read all telemetry of a results directory, as it looks from a machine (this one, now)."""
+        follower = Follower(results)
+        follower.poll()
+        return join(follower.runs, follower.attempts, machine or Machine())
 
     @property
     def last(self) -> RunHistory | None:
-        """The run that began last; None if there is none."""
+        """The run that started last; None if there is none."""
         return self.runs[-1] if self.runs else None
 
 
-def join(runs: Sequence[Run], attempts: Iterable[Attempt], machine: Machine) -> History:
-    """Put each attempt into the run that it belongs to; runs the oldest first."""
+def join(
+    runs: Sequence[RunRecord],
+    attempts: Iterable[Attempt],
+    machine: Machine,
+    known: dict[str, Placed] | None = None,
+) -> History:
+    """Put each attempt into the run that it belongs to; runs the oldest first.
+
+    ``known`` are attempts as they were placed before, for those who read again and again: the same
+    object stands for an attempt that has not changed. It is filled.
+    """
+    known = {} if known is None else known
     jobs = {run.id: {job.key: job for job in run.jobs} for run in runs}
     members: dict[str, list[Attempt]] = {run.id: [] for run in runs}
     for attempt in attempts:
         run = attempt.run if attempt.run in jobs else UNRECORDED
         members.setdefault(run, []).append(attempt)
-    histories = [
-        _history(r, outcome_of_run(r, machine), members[r.id], jobs[r.id], machine) for r in runs
-    ]
+    histories = [_history(r, members[r.id], jobs[r.id], machine, known) for r in runs]
     if UNRECORDED in members:
         histories.append(_without_run(members[UNRECORDED], machine))
+    known.update({a.attempt.id: a for h in histories for a in h.attempts})
     return History(tuple(sorted(histories, key=lambda h: h.run.wall)))
 
 
 def _history(
-    run: Run,
-    outcome: str,
+    run: RunRecord,
     attempts: Sequence[Attempt],
     jobs: Mapping[JobKey, Job],
     machine: Machine,
+    known: Mapping[str, Placed],
 ) -> RunHistory:
-    unshifted = []
+    outcome = outcome_of_run(run, machine)
+    kept, new = [], []
     for attempt in attempts:
-        job = jobs.get(attempt.job)
-        start = _start(attempt, run)
+        job, before = jobs.get(attempt.job), known.get(attempt.id)
+        is_here = boots(attempt.fields) == boots(run.fields)
+        if before and before.attempt is attempt and before.job is job and attempt.end and is_here:
+            kept.append(before)
+            continue
+        start = attempt.wall - run.wall
+        if is_here and math.isfinite(by_clock := attempt.clock - run.clock):
+            start = by_clock
         ended = outcome_of_attempt(attempt, (run, outcome), job, machine)
-        unshifted.append(Placed(attempt, job, start, start + attempt.seconds, ended))
-    shifts = _shifts(unshifted, run)
-    placed = [_with_snakemake_times(_shifted(a, shifts)) for a in unshifted]
+        new.append(Placed(attempt, job, start, start + attempt.seconds, ended))
+    shifts = _shifts(new, run)
+    placed = kept + [_add_snakemake_times(_shift(a, shifts)) for a in new]
     going = outcome == RUNNING or machine.asks(run)
     now = machine.now - run.wall if going and run.outcome is None else 0.0
     seconds = max([run.seen, now, *(a.end for a in placed)])
-    return RunHistory(run, outcome, _with_slots(placed), seconds, shifts)
+    return RunHistory(run, outcome, _give_slots(placed), seconds, shifts)
 
 
 def _without_run(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
     """Return a history of attempts whose run left no file."""
-    begin = min(attempt.wall for attempt in attempts)
-    run = Run(UNRECORDED, "", begin, math.nan, {}, outcome=UNRECORDED)
+    start_of_all = min(attempt.wall for attempt in attempts)
+    run = RunRecord(UNRECORDED, "", start_of_all, math.nan, {}, outcome=UNRECORDED)
     placed = []
     for attempt in attempts:
-        start = attempt.wall - begin
+        start = attempt.wall - start_of_all
         ended = outcome_of_attempt(attempt, None, None, machine)
         placed.append(Placed(attempt, None, start, start + attempt.seconds, ended))
     outcome = RUNNING if any(a.outcome == RUNNING for a in placed) else UNRECORDED
-    return RunHistory(run, outcome, _with_slots(placed), max(a.end for a in placed), {})
+    return RunHistory(run, outcome, _give_slots(placed), max(a.end for a in placed), {})
 
 
-def _start(attempt: Attempt, run: Run) -> float:
-    same = boots(attempt.fields) == boots(run.fields)
-    by_clock = attempt.clock - run.clock
-    return by_clock if same and math.isfinite(by_clock) else attempt.wall - run.wall
+def _shifts(placed: Iterable[Placed], run: RunRecord) -> dict[str, float]:
+    """Return corrections of the times of other machines, s, where they are not 0.
 
-
-def _shifts(placed: Iterable[Placed], run: Run) -> dict[str, float]:
-    """Return what has to be added to the times of other machines, s, where it is not 0.
-
-    An attempt lies between the start of its job and the end that Snakemake saw. The shift is the
+    An attempt is between the start of its job and the end that Snakemake saw. The shift is the
     smallest that puts all attempts of a host there, or the mean of the bounds if none does.
     """
     bounds: dict[str, tuple[float, float]] = {}
@@ -200,13 +202,13 @@ def _shifts(placed: Iterable[Placed], run: Run) -> dict[str, float]:
     return shifts
 
 
-def _shifted(a: Placed, shifts: Mapping[str, float]) -> Placed:
-    shift = shifts.get(a.attempt.host, 0.0)
-    return replace(a, start=a.start + shift, end=a.end + shift)
+def _shift(a: Placed, shifts: Mapping[str, float]) -> Placed:
+    shift = shifts.get(a.attempt.host)
+    return replace(a, start=a.start + shift, end=a.end + shift) if shift else a
 
 
-def _with_snakemake_times(a: Placed) -> Placed:
-    """Add when Snakemake started the job of an attempt, and when it took note of its end."""
+def _add_snakemake_times(a: Placed) -> Placed:
+    """Add when Snakemake started the job of an attempt, and when it noticed its end."""
     if a.job is None:
         return a
     starts = a.job.when("started")
@@ -217,13 +219,13 @@ def _with_snakemake_times(a: Placed) -> Placed:
     return replace(a, launched=launched, closed=closed)
 
 
-def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
+def _give_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
     """Give each attempt the lowest rows, one for each thread, that are free while it runs.
 
     Each host has rows of its own, below those of the hosts that came before it.
     """
     free: dict[str, list[float]] = {}  # until when each row of a host is taken
-    with_slots = []
+    slots = []
     for a in sorted(placed, key=lambda a: (a.start, a.attempt.id)):
         taken = free.setdefault(a.attempt.host, [])
         rows = a.attempt.threads
@@ -233,22 +235,23 @@ def _with_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
         )
         taken += [-math.inf] * (slot + rows - len(taken))
         taken[slot : slot + rows] = [max(a.end, a.start)] * rows
-        with_slots.append(replace(a, slot=slot))
+        slots.append((a, slot))
     counts = [len(taken) for taken in free.values()]
     above = dict(zip(free, itertools.accumulate(counts, initial=0), strict=False))
-    return tuple(replace(a, slot=a.slot + above[a.attempt.host]) for a in with_slots)
+    rows_of = ((a, slot + above[a.attempt.host]) for a, slot in slots)
+    return tuple(a if a.slot == slot else replace(a, slot=slot) for a, slot in rows_of)
 
 
 def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the memory of all jobs together, at each time that one of them was measured.
 
     It is the sum of their proportional sets (PSS), in which pages that several processes share
-    count once, and never less than what a single process had.
+    count once, and never less than that of a single process.
 
     Returns
     -------
-    Times, s since the run began, and MB from each of them on, (n,) each; nothing if no attempt has
-    samples.
+    Times, s since the start of the run, and MB from each of them on, (n,) each; empty if no attempt
+    has samples.
     """
     parts = [_memory_of(a) for a in placed]
     if all(len(t) == 1 for t, _, _ in parts):
@@ -260,10 +263,10 @@ def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArra
 def _memory_of(
     a: Placed,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return when an attempt was measured and ended, by how much its memory grew, and its least.
+    """Return times of measurements and end, growth of memory at them, and its least values.
 
-    The last is what a single process had, NaN where that is not known; the peak that was told at
-    the end is there as well, with the last sample.
+    The last is the memory of a single process, NaN where that is not known; the peak that was
+    reported at the end is there as well, with the last sample.
     """
     samples = a.attempt.samples
     shared_once, least = samples.shared_once, np.append(samples.largest, np.nan)
@@ -289,7 +292,7 @@ def declared_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDAr
 def _summed(
     times: Sequence[NDArray[np.float64]], steps: Sequence[NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
-    """Return times in order, the sum of all steps up to each, and where each of them came from."""
+    """Return sorted times, the sum of all steps up to each, and the place of each in the input."""
     if not times:
         return np.empty(0), np.empty(0), np.empty(0, np.intp)
     t, step = np.concatenate(times), np.concatenate(steps)

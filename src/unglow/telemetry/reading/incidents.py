@@ -1,9 +1,7 @@
 """Incidents of a results directory, newest first; later runs forget nothing of them.
 
-Logs of a results directory: telemetry names them, and is not trusted with more.
-
 Whoever may write to a results directory may write records. A record must not make a reader, or the
-report that is passed on, show files of the reader's own.
+report that is passed on, show files of the reader's own: of files, only logs of these results.
 """
 
 from __future__ import annotations
@@ -18,18 +16,18 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
-from unglow.telemetry.reading.leftovers import leftovers
 from unglow.telemetry.reading.outcomes import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.rejections import what_helps
+from unglow.telemetry.reading.totals import leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from unglow.telemetry.reading.history import History, Placed, RunHistory
-    from unglow.telemetry.reading.leftovers import Leftovers
-    from unglow.telemetry.reading.records import Job, Stall
+    from unglow.telemetry.reading.history import History, RunHistory
+    from unglow.telemetry.reading.records import Job, Placed, Stall
+    from unglow.telemetry.reading.totals import Leftovers
 
 
 _LOGS, _SUFFIX = "logs", ".log"
@@ -38,8 +36,8 @@ _LOGS, _SUFFIX = "logs", ".log"
 def log_files(log: str, h: RunHistory, results: Path) -> list[Path]:
     """Return where a log may be, resolved; nothing if it is none of these results' own.
 
-    It ends on ``.log`` and lies in ``logs`` beside the results, or in ``logs`` of the directory
-    that the run worked in, if that run wrote these results and was begun by who asks.
+    Its name ends in ``.log`` and it is in ``logs`` next to the results, or in ``logs`` of the
+    directory of the run, if that run wrote these results and was started by the same user.
 
     Parameters
     ----------
@@ -91,7 +89,7 @@ _IDLE = "No processor time was used and no bytes moved for {:.0f} s."
 _SENTENCES = {
     KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
     "Snakemake); run again.",
-    LOST: "Its machine was started anew or does not answer; run again.",
+    LOST: "Its machine was restarted or does not answer; run again.",
 }
 
 
@@ -102,7 +100,7 @@ class Incident:
     Attributes
     ----------
     kind
-        ``attempt``, ``stall``, ``job`` (Snakemake says it failed, and there is no attempt),
+        ``attempt``, ``stall``, ``job`` (Snakemake reports its failure, and there is no attempt),
         ``leak``, ``run`` or ``pair``.
     cause
         One word: an outcome, ``stall``, ``not_started``, ``leak``, ``run_killed``, or a pair's
@@ -123,7 +121,7 @@ class Incident:
         What is known of it: ``peak_mb``, ``declared_mb``, ``needed_mb``, ``seconds``, ``signal``,
         ``number`` (of the attempt).
     log, tail
-        Its log and the last lines of it; the tail is None where it was begun anew or is gone.
+        Its log and the last lines of it; the tail is None where it was overwritten or is gone.
     """
 
     kind: str
@@ -167,10 +165,10 @@ def incidents(
         repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
         if a.outcome not in (ENDED_WELL, RUNNING) and not repeated:
             incident = _of_attempt(h, a, mended.get(a.attempt.job, 0.0))
-            if last[a.attempt.job] is a:  # else its log was begun anew
+            if last[a.attempt.job] is a:  # else its log was overwritten
                 incident = replace(incident, tail=_tail(h, a, results))
             others.append(incident)
-        others += [_of_stall(h, a, stall) for stall in a.attempt.whole_stalls]
+        others += [_of_stall(h, a, stall) for stall in a.attempt.complete_stalls]
     for h in history.runs:
         others += list(_of_jobs(h))
         others += [_of_leak(h, left) for left in leftovers(h) if left.leaks]
@@ -255,7 +253,7 @@ def _sentence(words: str) -> str:
 
 
 def _of_jobs(h: RunHistory) -> Iterator[Incident]:
-    """Jobs that Snakemake says failed without that an attempt began: no environment, no node."""
+    """Yield jobs that failed before an attempt started: no environment, no node."""
     tries: dict[int, list[Placed]] = {}
     for a in h.attempts:
         if a.job is not None:
@@ -264,9 +262,9 @@ def _of_jobs(h: RunHistory) -> Iterator[Incident]:
         own = tries.get(job.jobid, [])
         well = [*job.when("finished"), *(a.end for a in own if a.outcome == ENDED_WELL)]
         last_well = max(well, default=-1.0)
-        begun = {a.attempt.number for a in own}
+        started_numbers = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
-            if number not in begun:  # its batch system has ended it before it began
+            if number not in started_numbers:  # its batch system ended it before its start
                 mended = last_well > loss.t
                 yield _of_job(h, job, loss.t, loss.outcome, loss.message, mended=mended)
         lost = {loss.t for loss in job.losses.values()}
@@ -305,7 +303,7 @@ def _of_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
         cause=RUN_KILLED,
         wall=h.run.wall + h.run.seen,
         title="Snakemake",
-        message="Snakemake was killed and could not tidy up; this goes on where it stopped.",
+        message="Snakemake was killed and could not tidy up; this command continues the run.",
         remedy=f"unglow resume {shlex.quote(str(results))}",
         run=h.run.id,
         mended=mended,
@@ -317,11 +315,11 @@ def _of_pairs(
     pairs: Iterable[Mapping[str, Any]], history: History, results: Path
 ) -> Iterator[Incident]:
     config = history.last.run.fields.get("config") if history.last is not None else None
-    alike: dict[object, list[Mapping[str, Any]]] = {}
+    equal: dict[object, list[Mapping[str, Any]]] = {}
     for n, row in enumerate(pairs):  # markers of a slide mostly fail together
         same = row["sample"], row["status"], row.get("reasons")
-        alike.setdefault(same if row.get("background_channel") else n, []).append(row)
-    for row, *others in alike.values():
+        equal.setdefault(same if row.get("background_channel") else n, []).append(row)
+    for row, *others in equal.values():
         yield Incident(
             kind="pair",
             cause=str(row["status"]),

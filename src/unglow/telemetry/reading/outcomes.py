@@ -1,7 +1,7 @@
 """Outcomes of runs and attempts, those included that could not say how they ended.
 
 A process that is gone was killed. Whether it is gone can only be seen on its own machine, and only
-until that is started anew; of others one knows by what their run says, or by their silence.
+until that is restarted; of others, by the record of their run, or by their silence.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from unglow.telemetry.reading.records import Attempt, Job, Run
+    from unglow.telemetry.reading.records import Attempt, Job, RunRecord
 
 SILENCE_S = 120.0
-"""An attempt on another machine that is not heard of for so long, s, after its run, is lost."""
+"""Silence, s, after which an attempt on another machine is lost once its run is over."""
 KILLED, LOST = "killed", "node_lost"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The machine this runs on, as far as it can tell about processes.
+    """The machine this runs on, and its knowledge about processes.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Machine:
     now: float = field(default_factory=time.time)
     ending: str | None = None
 
-    def asks(self, run: Run) -> bool:
+    def asks(self, run: RunRecord) -> bool:
         """Whether it is this very process that runs it."""
         return run.fields.get("pid") == os.getpid() and self.lives(run.fields) is True
 
@@ -65,7 +65,7 @@ class Machine:
         return process.is_running(pid, fields.get("started"))
 
 
-def outcome_of_run(run: Run, machine: Machine) -> str:
+def outcome_of_run(run: RunRecord, machine: Machine) -> str:
     """Return how a run ended, or ``running`` or ``killed``."""
     if run.outcome is not None:
         return run.outcome
@@ -78,14 +78,14 @@ def outcome_of_run(run: Run, machine: Machine) -> str:
 
 
 def outcome_of_attempt(
-    attempt: Attempt, run: tuple[Run, str] | None, job: Job | None, machine: Machine
+    attempt: Attempt, run: tuple[RunRecord, str] | None, job: Job | None, machine: Machine
 ) -> str:
     """Return how an attempt ended, or ``running``, ``killed`` or ``node_lost``.
 
     Parameters
     ----------
     attempt, job
-        The attempt, and what Snakemake told of its job.
+        The attempt, and its job as Snakemake reported it.
     run
         The run that it belongs to, and its outcome; None if it is not known.
     machine
@@ -103,8 +103,8 @@ def outcome_of_attempt(
     silent = machine.now - (attempt.wall + attempt.seconds) >= SILENCE_S
     if run is None:
         return LOST if silent else RUNNING
-    begun = attempt.wall - run[0].wall
-    failed = job is not None and any(t >= begun for t in job.when("failed"))
+    started = attempt.wall - run[0].wall
+    failed = job is not None and any(t >= started for t in job.when("failed"))
     over = run[1] != RUNNING and (silent or run[0].outcome is not None)
     return LOST if failed or over else RUNNING
 

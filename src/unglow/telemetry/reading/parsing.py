@@ -1,7 +1,7 @@
 """Parsing of lines of telemetry so that no line, whatever it holds, can stop a reader.
 
-Whoever may write to a results directory may write such lines. What is torn, nested beyond reason
-or no number that anything can have is taken as not told.
+Whoever may write to a results directory may write such lines. Values that are torn,
+nested too deeply or impossible count as not reported.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 # Lines of ours are nested in fewer levels, and numbers of ours are smaller: of bytes, of seconds
-# since something began, and of Unix time (the end of the year 9999).
+# since some start, and of Unix time (the end of the year 9999).
 _DEEPEST = 50
 _MOST, _LONGEST_S, _LATEST_S = 1e18, 1e10, 253402300799.0
 # Rows are drawn for the threads of a job: no machine that jobs run on has more.
@@ -47,24 +47,24 @@ def number(value: object) -> float | None:
 
 
 def moment(value: object) -> float:
-    """Return a time since something began, s; 0 if it is none."""
+    """Return a time since some start, s; 0 if it is not one."""
     t = number(value)
     return t if t is not None and 0 <= t <= _LONGEST_S else 0.0
 
 
 def unix_time(value: object) -> float:
-    """Return a Unix time, s; 0 if it is none."""
+    """Return a Unix time, s; 0 if it is not one."""
     t = number(value)
     return t if t is not None and 0 <= t <= _LATEST_S else 0.0
 
 
 def whole_number(value: object) -> int:
-    """Return a whole number; 0 if it is none."""
+    """Return an integer; 0 if it is not a number."""
     return int(number(value) or 0)
 
 
 def threads(value: object) -> int:
-    """Return a number of threads that there may be; 1 if it is none."""
+    """Return a possible number of threads; 1 if it is not one."""
     if isinstance(value, int | float) and value > _MOST_THREADS:
         return _MOST_THREADS
     return max(whole_number(value), 1)

@@ -1,4 +1,4 @@
-"""The plan of a run and how far it is: each job's state, bars of rules, what they wait for.
+"""The plan of a run and its progress: each job's state, bars of rules, what they wait for.
 
 A job is done when its own record says so: Snakemake with ``--quiet`` does not. One without a record
 (of a rule that is not unglow's) is done as soon as a job starts that waits for it.
@@ -15,14 +15,13 @@ from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from unglow.telemetry.reading.history import Placed, RunHistory
-    from unglow.telemetry.reading.records import Job
+    from unglow.telemetry.reading.records import Job, Placed, RunRecord
 
 DONE, FAILED, SUBMITTED, READY, WAITING = "done", "failed", "submitted", "ready", "waiting"
 BLOCKED = "blocked"
-"""States of a job beside `RUNNING`: submitted to a batch system; ready, but nothing has begun it;
+"""States of a job, with `RUNNING`: submitted to a batch system; ready, but not started;
 waiting for other jobs; blocked by one that has failed."""
-# So many rules are named that others wait for.
+# Number of rules that are named as those that others wait for.
 _NAMED = 2
 
 
@@ -58,7 +57,7 @@ class RuleProgress:
             (self.submitted, "submitted"),
             (self.ready, "ready"),
             (self.waiting, " ".join(("waiting", *self._for))),
-            (self.blocked, "cannot begin"),
+            (self.blocked, "cannot start"),
         ]
         return ", ".join(f"{n} {word}" for n, word in counts if n)
 
@@ -67,29 +66,28 @@ class RuleProgress:
         return ("for", ", ".join(self.waits_for)) if self.waits_for else ()
 
 
-def states(history: RunHistory) -> dict[int, str]:
+def states(run: RunRecord, outcome: str, attempts: Iterable[Placed]) -> dict[int, str]:
     """Return the state of each job of a run, by its number: those of its plan, and any others."""
-    run = history.run
-    if history.outcome == ENDED_WELL:
+    if outcome == ENDED_WELL:
         return dict.fromkeys([*(j.jobid for j in run.plan), *(j.jobid for j in run.jobs)], DONE)
-    over = history.outcome != RUNNING
-    last = {a.attempt.job: a for a in history.attempts}
-    told = {job.jobid: _told(job, last.get(job.key), over=over) for job in run.jobs}
+    over = outcome != RUNNING
+    last = {a.attempt.job: a for a in attempts}
+    known = {job.jobid: _reported(job, last.get(job.key), over=over) for job in run.jobs}
     # elsewhere, jobs of a group are handed over together
     started = {job.jobid for job in run.jobs if job.local}
     needed = {n for job in run.plan if job.jobid in started for n in job.after}
-    told |= dict.fromkeys(needed & told.keys(), DONE)
+    known |= dict.fromkeys(needed & known.keys(), DONE)
     for job in run.plan:
-        if job.jobid not in told:
+        if job.jobid not in known:
             own = last.get(job.key)
             ended_well = own is not None and own.outcome == ENDED_WELL
-            before = {told.get(n, DONE) for n in job.after}
-            told[job.jobid] = DONE if ended_well else _untold(before)
-    return told
+            before = {known.get(n, DONE) for n in job.after}
+            known[job.jobid] = DONE if ended_well else _unreported(before)
+    return known
 
 
-def _told(job: Job, last: Placed | None, *, over: bool) -> str:
-    """Return the state of a job that Snakemake has told of, given the last attempt at it."""
+def _reported(job: Job, last: Placed | None, *, over: bool) -> str:
+    """Return the state of a job that Snakemake has reported, given the last attempt at it."""
     failures = len(job.when("failed"))
     # an attempt may end well, and Snakemake miss a file of it
     ended_well = last and last.outcome == ENDED_WELL and last.attempt.number > failures
@@ -103,25 +101,18 @@ def _told(job: Job, last: Placed | None, *, over: bool) -> str:
     return RUNNING if is_running or job.state == "started" else SUBMITTED
 
 
-def _untold(before: set[str]) -> str:
-    """Return the state of a job that nothing is told of, from those of what it waits for."""
+def _unreported(before: set[str]) -> str:
+    """Return the state of a job that was not reported, from those of the jobs that it waits for."""
     if before & {FAILED, BLOCKED}:
         return BLOCKED
     return WAITING if before - {DONE} else READY
 
 
-def by_rule(history: RunHistory, of_jobs: Mapping[int, str] | None = None) -> list[RuleProgress]:
+def by_rule(run: RunRecord, outcome: str, known: Mapping[int, str]) -> list[RuleProgress]:
     """Return the progress of each rule, in the order in which Snakemake named them.
 
-    Parameters
-    ----------
-    history
-        The run.
-    of_jobs
-        What `states` has returned for it, if that is known.
+    ``known`` are the states of its jobs (`states`).
     """
-    known = states(history) if of_jobs is None else of_jobs
-    run = history.run
     rules = {job.jobid: job.rule for job in run.plan} | {job.jobid: job.rule for job in run.jobs}
     awaited: dict[str, Counter[str]] = {}
     place = {job.jobid: n for n, job in enumerate(run.plan)}
@@ -133,15 +124,9 @@ def by_rule(history: RunHistory, of_jobs: Mapping[int, str] | None = None) -> li
     for jobid, state in known.items():
         counts.setdefault(rules[jobid], Counter())[state] += 1
     for rule, count in counts.items():  # of older records, some jobs are known by their number
-        state = DONE if history.outcome == ENDED_WELL else WAITING
+        state = DONE if outcome == ENDED_WELL else WAITING
         count[state] += max(0, run.totals.get(rule, 0) - count.total())
     return [_progress(rule, count, awaited.get(rule, Counter())) for rule, count in counts.items()]
-
-
-def jobs_done(rules: Iterable[RuleProgress]) -> tuple[int, int]:
-    """Return how many jobs of a run are done, and how many there are."""
-    rows = tuple(rules)
-    return sum(row.done for row in rows), sum(row.of for row in rows)
 
 
 def _progress(rule: str, count: Counter[str], awaited: Counter[str]) -> RuleProgress:

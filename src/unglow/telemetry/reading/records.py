@@ -1,7 +1,7 @@
-"""Records of attempts and runs, as their files tell of them (docs/telemetry.md).
+"""Records of attempts and runs, as read from their files (docs/telemetry.md).
 
 Units: s, MB (1e6 bytes), bytes; ``wall`` is Unix time, ``clock`` the monotonic clock of the host,
-``t`` s since the attempt or the run began.
+``t`` s since the start of the attempt or run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 ENDED_WELL = "ok"
 RUNNING = "running"
 JobKey = tuple[str, frozenset[tuple[str, str]]]
@@ -37,7 +38,7 @@ class Step:
     Attributes
     ----------
     begin, end
-        s since the attempt began; the end is None while, or if, it did not end.
+        s since its start; the end is None while, or if, it did not end.
     depth
         How many steps it is inside of.
     """
@@ -50,10 +51,10 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """At ``t``, nothing had been done for so many ``seconds``.
+    """At ``t``, nothing had been done for ``seconds``.
 
     ``reason`` says why in a few words, ``message`` and ``helps`` in sentences; empty if not known.
-    When it is ``over``, the job had gone on at ``t``.
+    When it is ``over``, the job continued at ``t``.
     """
 
     t: float
@@ -116,27 +117,27 @@ class End:
 _MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
 
 
-def once_per_attempt(
-    of: Callable[Concatenate[Attempt, P], R],
-) -> Callable[Concatenate[Attempt, P], R]:
-    """Remember the results of a function of an attempt, for as long as the attempt is there.
+def once_per_object(
+    compute: Callable[Concatenate[T, P], R],
+) -> Callable[Concatenate[T, P], R]:
+    """Keep the last result of a function of an object for as long as the object exists.
 
-    An attempt that goes on is a new object whenever more of it has been read.
+    A running attempt is a new object whenever more of it has been read.
     """
-    results: WeakKeyDictionary[Attempt, dict[object, R]] = WeakKeyDictionary()
+    results: WeakKeyDictionary[T, tuple[object, R]] = WeakKeyDictionary()
 
-    @functools.wraps(of)
-    def remembered(attempt: Attempt, /, *rest: P.args, **more: P.kwargs) -> R:
-        own = results.setdefault(attempt, {})
+    @functools.wraps(compute)
+    def compute_once(one: T, /, *rest: P.args, **more: P.kwargs) -> R:
         key = (rest, tuple(more.items()))
-        if key not in own:
-            own[key] = of(attempt, *rest, **more)
-        return own[key]
+        known = results.get(one)
+        if known is None or known[0] != key:
+            known = results[one] = (key, compute(one, *rest, **more))
+        return known[1]
 
-    return remembered
+    return compute_once
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@dataclass(frozen=True, eq=False)
 class Attempt:
     """One attempt at one job.
 
@@ -145,19 +146,19 @@ class Attempt:
     id
         Unique in a results directory: its file, without suffix, below ``telemetry``.
     stage
-        Name of the job's log: the rule, and what tells its jobs for one pair apart.
+        Name of the job's log: the rule, and what its jobs for one pair differ in.
     number
         1 the first time that a run of the workflow tries the job.
     run
         Id of its run; empty where Snakemake did not hand it down.
     wall, clock
-        When it began; ``clock`` is NaN where that is not known.
+        When it started; ``clock`` is NaN where that is not known.
     declared_mb, limit_s
         Memory and time that it might take; None if there was no limit.
     fields
         Everything that its first line says.
     done, of, unit
-        Progress, if it told any, and what is counted: ``shard``; empty where that was not told.
+        Progress, if it was reported, and what is counted: ``shard``; empty where not reported.
     end
         None while, or if, it has not said how it ended.
     """
@@ -184,9 +185,9 @@ class Attempt:
     unit: str = ""
     end: End | None = None
 
-    @property
+    @functools.cached_property
     def job(self) -> JobKey:
-        """What tells its job from others of a run."""
+        """Key of its job, which no other job of a run has."""
         return self.rule, frozenset(self.wildcards.items())
 
     @property
@@ -197,7 +198,7 @@ class Attempt:
         return " ".join((self.stage, *names))
 
     @property
-    def whole_stalls(self) -> list[Stall]:
+    def complete_stalls(self) -> list[Stall]:
         """The stalls; one that is not over lasts to the end, or until the job was heard of."""
         return [
             s if s.over else replace(s, t=self.seconds, seconds=s.seconds + self.seconds - s.t)
@@ -206,7 +207,7 @@ class Attempt:
 
     @property
     def seconds(self) -> float:
-        """How long it took, or until when it was heard of, s."""
+        """How long it took, or the time of its last sign of life, s."""
         if self.end is not None:
             return self.end.t
         marks = [*(s.t for s in self.stalls), *(s.end or s.begin for s in self.steps)]
@@ -216,7 +217,7 @@ class Attempt:
     def peak_mb(self) -> float | None:
         """Largest resident set of any single process, MB, as the kernel kept it (``VmHWM``).
 
-        What is declared for a job is compared with this, and never with a sum over processes.
+        The declared memory of a job is compared with this, and never with a sum over processes.
         """
         return _peak_mb(self)
 
@@ -241,7 +242,7 @@ class Attempt:
         return total if total is not None or not len(sampled) else float(sampled[-1])
 
 
-@once_per_attempt
+@once_per_object
 def _peak_mb(attempt: Attempt) -> float | None:
     sampled = attempt.samples.largest
     peaks = [] if np.isnan(sampled).all() else [float(np.nanmax(sampled))]
@@ -251,16 +252,16 @@ def _peak_mb(attempt: Attempt) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What the batch system said of an attempt that was lost: when, in a word, in a sentence."""
+    """Report of the batch system on a lost attempt: when, a word, a sentence."""
 
     t: float
     outcome: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Job:
-    """A job as Snakemake tells of it.
+    """A job as Snakemake reports it.
 
     Attributes
     ----------
@@ -283,9 +284,9 @@ class Job:
     events: tuple[tuple[float, str], ...]
     losses: Mapping[int, Loss] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def key(self) -> JobKey:
-        """What tells it from others of a run."""
+        """Key that no other job of a run has."""
         return self.rule, frozenset(self.wildcards.items())
 
     @property
@@ -299,11 +300,41 @@ class Job:
         return self.events[-1][1]
 
     def when(self, *states: str) -> list[float]:
-        """Return the times, s since the run began, at which it came into one of these states."""
+        """Return the times, s since the start of the run, at which it entered these states."""
         return [t for t, state in self.events if state in states]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Placed:
+    """An attempt in its run.
+
+    Attributes
+    ----------
+    attempt, job
+        The attempt, and its job as Snakemake reported it (None if it did not).
+    start, end
+        s since the start of the run.
+    outcome
+        How it ended, or ``running``.
+    slot
+        First of the rows (cores) that it is drawn on; it takes as many as it has threads.
+    launched
+        When Snakemake had started the job, s since the start of the run; None if not known.
+    closed
+        When Snakemake noticed its end; None if not known, or if that was another attempt.
+    """
+
+    attempt: Attempt
+    job: Job | None
+    start: float
+    end: float
+    outcome: str
+    slot: int = 0
+    launched: float | None = None
+    closed: float | None = None
+
+
+@dataclass(frozen=True)
 class Planned:
     """A job that a run set out to do; ``after`` are the numbers of those that it waits for."""
 
@@ -312,9 +343,9 @@ class Planned:
     wildcards: Mapping[str, str]
     after: tuple[int, ...] = ()
 
-    @property
+    @functools.cached_property
     def key(self) -> JobKey:
-        """What tells it from others of a run."""
+        """Key that no other job of a run has."""
         return self.rule, frozenset(self.wildcards.items())
 
 
@@ -328,8 +359,8 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Run:
-    """One run of Snakemake.
+class RunRecord:
+    """File of one run of Snakemake, as far as it was read.
 
     Attributes
     ----------
@@ -341,7 +372,7 @@ class Run:
         Jobs of each rule that it set out to do, and each of them, after those that it waits for;
         older records hold no plan.
     seen
-        Time of the last line, s since the run began.
+        Time of the last line, s since the start of the run.
     outcome
         None while, or if, it has not said how it ended.
     """

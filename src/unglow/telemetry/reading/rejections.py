@@ -43,7 +43,7 @@ def failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
     results
         The results directory.
     pairs
-        Sample and dye of each, as the head of a run tells them.
+        Sample and dye of each, as in the head of a run.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
     row
         Names and reasons of the pair, as in the summary.
     config
-        Settings of the run, as its head tells them.
+        Settings of the run, as in its head.
     """
     sample, dye, *_ = names_of(row)
     registered = reasons_of(place_of(results, row, "registration") / "transform.json")

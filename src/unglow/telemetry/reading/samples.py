@@ -29,16 +29,16 @@ MOST_SAMPLES = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """What a process tree took, at n times; NaN where it was not measured.
+    """Resources that a process tree took, at n times; NaN where not measured.
 
     Attributes
     ----------
     t
-        s since the attempt began, (n,) float64 like all but ``state``.
+        s since its start, (n,) float64 like all but ``state``.
     rss, pss, peak, available
         MB: resident, proportional share, largest so far, what the machine had left.
     cpu, read, written
-        s and bytes since the attempt began.
+        s and bytes since its start.
     threads, processes
         How many there were.
     file, shmem, swap
@@ -67,12 +67,12 @@ class Samples:
 
     @classmethod
     def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
-        """Return the samples of rows of values; rows that do not fit are left out."""
-        whole = [row for row in rows if len(row) == len(columns)]
+        """Return the samples of rows of values; rows that do not fit are omitted."""
+        fitting = [row for row in rows if len(row) == len(columns)]
         try:
-            return cls._of(columns, whole)
+            return cls._of(columns, fitting)
         except (TypeError, ValueError, OverflowError):
-            return cls._of(columns, [row for row in whole if _fits(columns, row)])
+            return cls._of(columns, [row for row in fitting if _fits(columns, row)])
 
     @classmethod
     def _of(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
@@ -108,7 +108,7 @@ class Samples:
 
     @property
     def largest(self) -> NDArray[np.float64]:
-        """What a single process had at each time, or since the time before, MB, (n,).
+        """Memory of a single process at each time, or since the time before, MB, (n,).
 
         Its resident set where it is the only one, and the largest so far where that has grown. NaN
         where neither is known.
@@ -149,9 +149,9 @@ class Samples:
         """
         if len(self) <= 2 * most:
             return self
-        whole = np.linspace(0, most, len(self), endpoint=False)
+        by_order = np.linspace(0, most, len(self), endpoint=False)
         even = np.all(np.diff(self.t) >= 0) and self.t[-1] > self.t[0]
-        place = (self.t - self.t[0]) / (self.t[-1] - self.t[0]) * most if even else whole
+        place = (self.t - self.t[0]) / (self.t[-1] - self.t[0]) * most if even else by_order
         stretch = np.minimum(place.astype(np.int64), most - 1)
         firsts = np.flatnonzero(np.diff(stretch, prepend=-1))
         order = np.lexsort((np.nan_to_num(self.rss), stretch))

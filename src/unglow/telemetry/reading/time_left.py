@@ -19,9 +19,10 @@ from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from unglow.telemetry.reading.history import Placed, RunHistory
+    from unglow.telemetry.reading.history import RunHistory
+    from unglow.telemetry.reading.records import Placed
 
-# Expected times count as much as so many jobs that were measured.
+# Number of measured jobs that expected times count as much as.
 _PRIOR_JOBS = 2.0
 # Relative standard errors: of expected times, where the record says nothing of theirs; of a single
 # job; of how many run at a time; and of all together at most. As the last jobs do not end at one
@@ -30,10 +31,10 @@ _OF_EXPECTED, _OF_JOB, _AT_A_TIME, _MOST_ERROR = 0.5, 0.5, 0.2, 1.0
 _OF_LAST = 0.7
 # The forecast of how many jobs run at a time counts as much as this share of its time.
 _PRIOR_SHARE = 0.1
-# A job that takes longer than it should goes on for this share of the time that it has had.
+# A job that takes longer than expected still needs this share of the time that it has had.
 _OVERDUE = 0.1
 _Z = 1.645  # of 90 %
-# What is more is no time, s.
+# Longest time that is possible, s.
 _LONGEST_S = 1e9
 
 
@@ -67,40 +68,28 @@ def _range(low: float, high: float) -> str:
     return f"{first} to {last} {name}" if first > 0 else f"up to {last} {name}"
 
 
-def time_left(
-    history: RunHistory,
-    earlier: Iterable[RunHistory] = (),
-    of_jobs: Mapping[int, str] | None = None,
-) -> Left | None:
+def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> Left | None:
     """Estimate how long a run will still take; None if that cannot be known.
 
-    Parameters
-    ----------
-    history
-        The run.
-    earlier
-        Other runs of the same directory: what they took is expected, where the record of the run
-        holds no forecast.
-    of_jobs
-        What `plan.states` has returned for the run, if that is known.
+    ``earlier`` are other runs of the same directory: their times are expected, where the record of
+    the run holds no forecast.
     """
     if history.outcome != RUNNING or not history.run.totals:
         return None
     forecast = _Forecast.of(history, earlier)
     if forecast is None:
         return None
-    known = plan.states(history) if of_jobs is None else of_jobs
     measured = _times(history.attempts)
-    of_job = forecast.corrected(measured, {rule.rule for rule in plan.by_rule(history, known)})
-    running = _running(history, of_job, known)
+    of_job = forecast.correct(measured, {row.rule for row in history.rules})
+    running = _running(history, of_job)
     to_come = [
-        of_job[rule.rule]
-        for rule in plan.by_rule(history, known)
-        for _ in range(rule.ready + rule.submitted + rule.waiting)
+        of_job[row.rule]
+        for row in history.rules
+        for _ in range(row.ready + row.submitted + row.waiting)
     ]
     times = [*to_come, *running.values()]
     seconds = sum(times) / _at_a_time(history, forecast)
-    seconds = max(seconds, _longest_chain(history, of_job, running, known))
+    seconds = max(seconds, _longest_chain(history, of_job, running))
     if not 0 <= seconds < _LONGEST_S:
         return None
     ended = sum(map(len, measured.values()))
@@ -116,7 +105,7 @@ def time_left(
 
 @dataclass(frozen=True, slots=True)
 class _Forecast:
-    """What was expected: s of a job by rule, of all of them on average, its relative error."""
+    """Expected times: s of a job by rule, of all of them on average, its relative error."""
 
     of_job: Mapping[str, float]
     mean: float
@@ -138,7 +127,7 @@ class _Forecast:
 
     @classmethod
     def _recorded(cls, expected: object) -> _Forecast | None:
-        """Return the forecast in the head of a run; None if there is none that can be used."""
+        """Return the forecast in the head of a run; None if there is no usable one."""
         known: Mapping[str, Any] = expected if isinstance(expected, dict) else {}
         rules = known.get("rules")
         rows = {r: row for r, row in (rules if isinstance(rules, dict) else {}).items()
@@ -153,7 +142,7 @@ class _Forecast:
         mean = sum(work.values()) / max(1.0, sum(jobs.values()))
         return cls(of_job, mean, error, max(1.0, sum(work.values()) / seconds), seconds)
 
-    def corrected(
+    def correct(
         self, measured: Mapping[str, Sequence[float]], rules: Iterable[str]
     ) -> dict[str, float]:
         """Return what a job of each rule takes, s, by what was expected and has been measured."""
@@ -171,13 +160,11 @@ class _Forecast:
         return of_job
 
 
-def _running(
-    history: RunHistory, of_job: Mapping[str, float], known: Mapping[int, str]
-) -> dict[int, float]:
+def _running(history: RunHistory, of_job: Mapping[str, float]) -> dict[int, float]:
     """Return what running jobs still take, s, by their number."""
     left = {}
     for job in history.run.jobs:
-        if known[job.jobid] == RUNNING:
+        if history.states[job.jobid] == RUNNING:
             had = history.seconds - max(job.when("started"), default=history.seconds)
             own = (a for a in history.attempts if a.job is job and a.outcome == RUNNING)
             had = max([had, *(a.attempt.seconds for a in own)])
@@ -189,35 +176,34 @@ def _longest_chain(
     history: RunHistory,
     of_job: Mapping[str, float],
     running: Mapping[int, float],
-    known: Mapping[int, str],
 ) -> float:
-    """Return the longest time that jobs take which wait for one another, s."""
+    """Return the time of the longest chain of jobs that wait for one another, s."""
     until: dict[int, float] = {}
     for job in history.run.plan:
-        begin = max((until.get(n, 0.0) for n in job.after), default=0.0)
-        is_open = known[job.jobid] in (plan.READY, plan.SUBMITTED, plan.WAITING)
+        start = max((until.get(n, 0.0) for n in job.after), default=0.0)
+        is_open = history.states[job.jobid] in (plan.READY, plan.SUBMITTED, plan.WAITING)
         own = of_job[job.rule] if is_open else 0.0
-        until[job.jobid] = begin + running.get(job.jobid, own)
+        until[job.jobid] = start + running.get(job.jobid, own)
     return max(until.values(), default=0.0)
 
 
 def _times(placed: Iterable[Placed]) -> dict[str, list[float]]:
-    """Return what jobs of each rule took that ended well, s, with what it takes to start them."""
+    """Return times of successful jobs by rule, s, starting them included."""
     times: dict[str, list[float]] = {}
     for a in placed:
         if a.outcome == ENDED_WELL:
-            begin = a.start if a.launched is None else a.launched
-            times.setdefault(a.attempt.rule, []).append(a.end - begin)
+            start = a.start if a.launched is None else a.launched
+            times.setdefault(a.attempt.rule, []).append(a.end - start)
     return times
 
 
 def _at_a_time(history: RunHistory, forecast: _Forecast) -> float:
     """Return how many jobs run at a time, at least one: so far, and as was expected."""
     spans = [(a.start if a.launched is None else a.launched, a.end) for a in history.attempts]
-    begun = min((begin for begin, _ in spans), default=0.0)
+    started = min((start for start, _ in spans), default=0.0)
     ended = max((end for _, end in spans), default=0.0)
-    busy = sum(end - begin for begin, end in spans)
+    busy = sum(end - start for start, end in spans)
     if forecast.at_a_time is not None:
         prior = _PRIOR_SHARE * forecast.seconds
         busy, ended = busy + prior * forecast.at_a_time, ended + prior
-    return max(1.0, busy / (ended - begun)) if ended > begun else 1.0
+    return max(1.0, busy / (ended - started)) if ended > started else 1.0

@@ -11,35 +11,26 @@ from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from unglow.telemetry.reading.history import History, Placed
-    from unglow.telemetry.reading.records import Attempt, Job, Planned
+    from unglow.telemetry.reading.history import History
+    from unglow.telemetry.reading.records import Attempt, Job, Placed, Planned
 
 T = TypeVar("T")
 WAITING, STOPPED = "waiting", "incomplete"
-# Ends that are no fault of anything: the job is done elsewhere, or its user did not want it.
+# Ends without a fault: the job is done elsewhere, or its user did not want it.
 _NO_FAULT = (ENDED_WELL, RUNNING, "interrupted", "superseded")
-# What the beginnings of other rules' names are: their jobs show results, and change none.
+# Prefixes of names of rules whose jobs show results and change none.
 _SHOWING = ("figures", "slide_figures", "export", "comparison", "snr")
 
 
 def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
     """Return the last attempt at each job of each pair (sample and dye)."""
-    last = {a.attempt.job: a for h in history.runs for a in h.attempts}
-    return _by_pair((a.attempt.wildcards, a) for a in last.values())
+    return _by_pair((a.attempt.wildcards, a) for a in history.last_attempts.values())
 
 
 class Work:
-    """What runs have done and still do for each pair of a results directory.
+    """Work of the runs of a results directory on each pair: done, running, still to do."""
 
-    Parameters
-    ----------
-    history
-        Its runs and attempts.
-    of_jobs
-        What `plan.states` has returned for the last run, if that is known.
-    """
-
-    def __init__(self, history: History, of_jobs: Mapping[int, str] | None = None) -> None:
+    def __init__(self, history: History) -> None:
         self._last = history.last
         self._of_last = frozenset(self._last.attempts if self._last is not None else ())
         self._attempts = last_attempts(history)
@@ -47,7 +38,7 @@ class Work:
         self._open: dict[tuple[str, str], list[Planned]] = {}
         if self._last is not None and self._last.outcome == RUNNING:
             run = self._last.run
-            known = plan.states(self._last) if of_jobs is None else of_jobs
+            known = self._last.states
             started = (j for j in run.jobs if known[j.jobid] == RUNNING)
             self._started = _by_pair((j.wildcards, j) for j in started)
             to_do = (j for j in run.plan if known[j.jobid] != plan.DONE)
@@ -80,7 +71,7 @@ class Work:
         return ", ".join(stages)
 
     def state_of(self, names: Mapping[str, object]) -> tuple[str, str]:
-        """Return the state of a pair that is not done, as far as telemetry tells.
+        """Return the state of a pair that is not done, as far as telemetry shows.
 
         Parameters
         ----------

@@ -29,14 +29,14 @@ log = logging.getLogger("unglow")
 
 
 class Attempt:
-    """An attempt that has just begun, in the process that will watch it.
+    """An attempt that has just started, in the process that will watch it.
 
     Parameters
     ----------
     path
         Its file, which has been created (`unglow.telemetry.attempt_files`); None for no telemetry.
     clock
-        The monotonic time at which it began, s.
+        The monotonic time of its start, s.
     declared
         What else the first line says about the job.
     profiled
@@ -81,12 +81,12 @@ class Attempt:
 
     @property
     def t(self) -> float:
-        """Time since it began, s."""
+        """Time since its start, s."""
         return time.monotonic() - self._clock
 
     def in_job(self) -> None:
         """In the job's own process: have its steps written, and leave complaints to the other."""
-        self._file.hush()
+        self._file.silence()
         record_steps(self._file, self._clock)
         if self._profile is not None and self._no_spy:
             log.info("profiled by a thread of the job, not by py-spy: %s", self._no_spy)

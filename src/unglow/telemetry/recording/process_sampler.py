@@ -1,8 +1,8 @@
-"""What a job and all its children take, ten times a second, read from ``/proc`` alone.
+"""Samples of a job and all its children, ten times a second, read from ``/proc`` alone.
 
-The watchdog does this beside the job, so a sample has to be cheap: a few short files for each
+The watchdog takes them next to the job, so a sample has to be cheap: a few short files for each
 process. The peak does not depend on when samples are taken: the kernel keeps the largest resident
-set of each process (``VmHWM``), and tells it again when the process has ended.
+set of each process (``VmHWM``), and reports it again when the process has ended.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COLUMNS = (
     *("threads", "processes", "state", "peak", "available"),
     *("file", "shmem", "swap", "runnable"),
 )
-"""What a sample is in an attempt's file."""
+"""Values of a sample in an attempt's file."""
 
 # What changes slowly or is dear is looked at once a second.
 _SLOW_S = 1.0
@@ -34,7 +34,7 @@ _SHARE, _PSS_SHARE, _PSS_S_PER_MB = 0.005, 0.003, 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a job and its children take at one moment.
+    """Resources of a job and its children at one moment.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Sample:
     disk_written: int = 0
 
     def row(self, t: float) -> list[float | int | str | None]:
-        """Return the sample as in `COLUMNS`, taken ``t`` s after the attempt began."""
+        """Return the sample as in `COLUMNS`, taken ``t`` s after the start of the attempt."""
         pss = None if self.pss_mb is None else round(self.pss_mb, 2)
         available = None if self.available_mb is None else round(self.available_mb)
         counts = (self.read, self.written, self.threads, self.processes)
@@ -123,7 +123,7 @@ class Sampler:
 
     def take(self) -> Sample:
         """Look at all processes now; what they have done never gets less from sample to sample."""
-        begun, now = time.thread_time(), time.monotonic()
+        started, now = time.thread_time(), time.monotonic()
         slow = now >= self._slow_due
         if slow:
             self._slow_due = now + _SLOW_S
@@ -146,7 +146,7 @@ class Sampler:
         self._moved = read, written, disk_read, disk_written = tuple(sums)
         processes = len(states) - states.count("")
         available = self._available_mb() if slow else self._last.available_mb
-        self.interval_s = max(self._least_s, (time.thread_time() - begun) / _SHARE)
+        self.interval_s = max(self._least_s, (time.thread_time() - started) / _SHARE)
         self._last = Sample(
             rss_mb=rss,
             pss_mb=self._pss_mb(now, rss, soon=processes != self._last.processes),
@@ -169,7 +169,7 @@ class Sampler:
         return self._last
 
     def others(self) -> list[float]:
-        """Return the resident memory, MB, of each process that lives beside the job's own."""
+        """Return the resident memory, MB, of each process that lives next to the job's own."""
         rest = [one for one in self._tree.values() if one is not self._own]
         alive = [one for one in rest if (stat := one.stat()) is not None and stat.state not in "ZX"]
         return [one.memory().rss or 0.0 for one in alive]
@@ -193,10 +193,10 @@ class Sampler:
         least = 0.0 if self._pss_due_soon else _SLOW_S
         if now < self._pss_taken + max(least, cost / _PSS_SHARE):
             return None
-        begun = time.thread_time()
+        started = time.thread_time()
         sizes = [one.size_mb("smaps_rollup", "Pss") for one in self._tree.values()]
         self._pss_taken, self._pss_due_soon = now, False
-        self._pss_s_per_mb = (time.thread_time() - begun) / max(rss_mb, 1.0)
+        self._pss_s_per_mb = (time.thread_time() - started) / max(rss_mb, 1.0)
         return None if sizes[0] is None else sum(mb or 0.0 for mb in sizes)
 
     def _available_mb(self) -> float | None:

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 # Time, s, that py-spy may take for trying itself, and, twice, for ending once the job has ended:
 # it sees that within a second.
 _CHECK_S, _END_S = 5.0, 0.9
-# It is started so often, if it fails while the job goes on.
+# Number of starts, if it fails while the job is running.
 _MOST_STARTS = 3
-# It is ended and started anew after so long, s, so that the file shows what a running job does; it
+# It is restarted after this time, s, so that the file shows what a running job does; it
 # misses some 0.3 s each time.
 _SLICE_S = 15.0
 _PR_SET_PDEATHSIG, _PR_SET_PTRACER = 1, 0x59616D61  # linux/prctl.h
@@ -87,7 +87,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 class Profiled(NamedTuple):
-    """The process of a job, when its attempt began (monotonic time, s), and time between looks."""
+    """Process of a job, start of its attempt (monotonic time, s), and time between looks."""
 
     pid: int
     clock: float
@@ -125,7 +125,7 @@ class PySpy:
         if self._process is not None and self._process.returncode == 0:
             self._starts -= 1
             self._take()
-            with contextlib.suppress(UnglowError):  # the disk is full, perhaps not for ever
+            with contextlib.suppress(UnglowError):  # the disk is full, perhaps not forever
                 write_profile(self._path, "py-spy", self._profile)
         if self._starts < _MOST_STARTS:
             self._start()
@@ -151,7 +151,7 @@ class PySpy:
             return
         try:
             write_profile(self._path, "py-spy", self._profile)
-        except UnglowError as error:  # telemetry is no reason to lose a result
+        except UnglowError as error:  # telemetry is not a reason to lose a result
             self._warn(str(error))
 
     def _take(self) -> None:
@@ -183,14 +183,14 @@ class PySpy:
             )
 
     def _resume_job(self) -> None:
-        """Have the job go on: a py-spy that was killed may have left it stopped."""
+        """Let the job continue: a py-spy that was killed may have left it stopped."""
         if self._process is not None and self._process.returncode != 0:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._job.pid, signal.SIGCONT)
 
 
 def add_trace(profile: Profile, trace: bytes, start: float) -> None:
-    """Add the stacks of a trace in the format of Chrome: calls that begin (B) and end (E).
+    """Add the stacks of a trace in the format of Chrome: calls that start (B) and end (E).
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def add_trace(profile: Profile, trace: bytes, start: float) -> None:
     trace
         What py-spy has written; nothing is added if it is torn.
     start
-        When py-spy began, s since the attempt began.
+        When py-spy started, s since the start of the attempt.
     """
     events = parsed(trace)
     frames: dict[Frame, Frame] = {}  # each is held once

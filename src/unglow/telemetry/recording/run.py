@@ -31,7 +31,7 @@ _INTERRUPTED = (
     "Will exit after finishing currently running jobs",
     "Cancelling snakemake on user request",
 )
-# Resources that are no demands of the job, or the same in other units.
+# Resources that are not demands of the job, or the same in other units.
 _NO_DEMANDS = ("_cores", "_nodes", "tmpdir", "mem", "mem_mib", "disk", "disk_mib")
 
 log = logging.getLogger("unglow")
@@ -51,7 +51,7 @@ class LostJobs(Protocol):
 
 
 class RunRecorder(logging.Handler):
-    """Writes down a run; the file begins once it is known that there are jobs to do.
+    """Records a run; the file starts once it is known that there are jobs to do.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class RunRecorder(logging.Handler):
         Returns number, rule and wildcards of each job that is still to do and `is_recorded`, and
         the numbers of those that it waits for.
     elsewhere
-        Returns what follows jobs on other machines, if they run there; asked when the run begins.
+        Returns what follows jobs on other machines, if they run there; asked when the run starts.
     """
 
     _telemetry: ClassVar[set[Path]] = set()  # directories of all recorders of this process
@@ -96,7 +96,7 @@ class RunRecorder(logging.Handler):
         """Take a record of Snakemake's logger; whatever goes wrong does not reach the run."""
         try:
             self._take(record)
-        except Exception as error:  # noqa: BLE001 (telemetry is no reason to end a run)
+        except Exception as error:  # noqa: BLE001 (telemetry is not a reason to end a run)
             if not self._broken:
                 self._broken = True
                 log.warning("telemetry of this run is not complete (%s)", error)
@@ -135,9 +135,9 @@ class RunRecorder(logging.Handler):
         self._write(kind, **content)
 
     def is_recorded(self, output: Iterable[Any], log: Iterable[Any]) -> bool:
-        """Whether this file tells of a job that writes these files.
+        """Whether this file reports a job that writes these files.
 
-        It does not tell of ``all``, which writes nothing, nor of jobs of another instance of the
+        It does not report ``all``, which writes nothing, nor of jobs of another instance of the
         workflow in this process, which writes another results directory and records them itself.
         """
         files = [Path(str(path)).absolute() for path in (*output, *log)]
@@ -178,7 +178,7 @@ class RunRecorder(logging.Handler):
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
 
     def _beat(self) -> None:
-        """Give signs of life, by which other machines know that this run goes on."""
+        """Give signs of life, by which other machines know that this run is running."""
         while not self._over.wait(BEAT_S):
             self._write("beat")
 
@@ -198,7 +198,7 @@ class RunRecorder(logging.Handler):
             **{key: [str(path) for path in job[key] or ()] for key in ("input", "output", "log")},
             state="queued",
         )
-        # elsewhere it may still wait in a queue: its attempt tells when it has begun
+        # elsewhere it may still wait in a queue: its attempt says when it has started
         if job["local"]:
             self._state(job["jobid"], "started")
         elif self._losses is not None:

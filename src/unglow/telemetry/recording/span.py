@@ -34,7 +34,7 @@ def span(name: str) -> Iterator[None]:
     name
         A word or two, the same in every job of the rule.
     """
-    with contextlib.suppress(Exception):  # telemetry is no reason to lose a result
+    with contextlib.suppress(Exception):  # telemetry is not a reason to lose a result
         _open()
     with progress.step(name):
         yield

@@ -31,7 +31,7 @@ _INTERVAL_MS = 10.0
 # A sample stands for the time since the one before, but not for more than this, s, or two
 # intervals: while compiled code holds the interpreter's lock nobody knows what else was going on.
 _LONGEST_S = 0.2
-# The file is written anew every so often, s: what a job leaves that is killed.
+# Time between two writes of the file, s: what remains of a job that is killed.
 _WRITE_S = 10.0
 
 
@@ -44,10 +44,10 @@ def wanted(rule: str) -> bool:
 def interval_s() -> float:
     """Return the time between two looks at the stacks, s: 0.001 to 1."""
     try:
-        told = float(os.environ.get(INTERVAL, _INTERVAL_MS))
+        interval = float(os.environ.get(INTERVAL, _INTERVAL_MS))
     except ValueError:
-        told = _INTERVAL_MS
-    return min(max(told, 1.0), 1000.0) / 1000
+        interval = _INTERVAL_MS
+    return min(max(interval, 1.0), 1000.0) / 1000
 
 
 class StackSampler:
@@ -58,7 +58,7 @@ class StackSampler:
     path
         The file that is written.
     clock
-        Monotonic time at which the attempt began, s.
+        Monotonic time of the start of the attempt, s.
     warn
         Called once with a sentence, if it cannot be written.
     """
@@ -89,12 +89,12 @@ class StackSampler:
             self._take(now - self._clock, min(now - last, longest))
             last = now
             if now - written >= _WRITE_S:
-                with contextlib.suppress(UnglowError):  # the disk is full, perhaps not for ever
+                with contextlib.suppress(UnglowError):  # the disk is full, perhaps not forever
                     write_profile(self._path, "unglow", self._profile)
                 written = time.monotonic()
         try:
             write_profile(self._path, "unglow", self._profile)
-        except UnglowError as error:  # telemetry is no reason to lose a result
+        except UnglowError as error:  # telemetry is not a reason to lose a result
             self._warn(str(error))
 
     def _take(self, t: float, seconds: float) -> None:

@@ -188,14 +188,9 @@ function drawStack(u, run, attempts, colourOf) {
   });
   layers.sort((p, q) => p.a.slot - q.a.slot || p.a.start - q.a.start);
   const base = new Float64Array(columns);
-  const context = u.ctx;
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
   const scale = height / (u.scales.y.max - u.scales.y.min || 1);
   const y = (v) => top + height - v * scale;
-  for (const { a, first, values } of layers) {
+  drawInside(u, (context) => layers.forEach(({ a, first, values }) => {
     context.beginPath();
     context.moveTo(left + first * ratio, y(base[first]));
     for (let c = 0; c < values.length; c++) {
@@ -216,7 +211,21 @@ function drawStack(u, run, attempts, colourOf) {
     context.strokeStyle = css("--paper");
     context.lineWidth = 0.5 * ratio;
     context.stroke();
-  }
+  }));
+}
+
+// Draw with a context that is clipped to the plot and writes on the middle of lines.
+function drawInside(u, draw) {
+  const context = u.ctx;
+  const { left, top, width, height } = u.bbox;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+  context.textBaseline = "middle";
+  context.textAlign = "left";
+  draw(context);
   context.restore();
 }
 

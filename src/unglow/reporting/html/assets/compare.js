@@ -128,17 +128,10 @@ function stages(host, axis, model, colours, longest) {
 }
 
 function drawStages(u, runs, rules, colours) {
-  const context = u.ctx;
   const { left, top, width, height } = u.bbox;
   const row = height / rules.length;
   const bar = (0.85 * row) / runs.length;
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-  context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
-  context.textBaseline = "middle";
-  rules.forEach((rule, k) => {
+  drawInside(u, (context) => rules.forEach((rule, k) => {
     const spans = runs.map((r) => r.stages.find(([name]) => name === rule));
     spans.forEach((span, n) => {
       if (!span) return;
@@ -151,6 +144,5 @@ function drawStages(u, runs, rules, colours) {
     context.textAlign = fits ? "left" : "right";
     context.fillStyle = css("--ink");
     context.fillText(rule, fits ? end + 5 * devicePixelRatio : left + width - 5 * devicePixelRatio, top + (k + 0.5) * row);
-  });
-  context.restore();
+  }));
 }

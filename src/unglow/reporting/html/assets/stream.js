@@ -40,29 +40,20 @@ function barOf(u, rows, a) {
 }
 
 function drawBars(u, rows, attempts, look) {
-  const context = u.ctx;
-  const { left, top, width, height } = u.bbox;
   const [x0, x1] = [u.scales.x.min, u.scales.x.max];
-  context.save();
-  context.beginPath();
-  context.rect(left, top, width, height);
-  context.clip();
-  context.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
-  context.textBaseline = "middle";
-  context.textAlign = "left";
-  const bad = stripes(context, css("--stripe"));
-  for (const a of attempts) {
-    const begin = a.launched === null ? a.start : a.launched;
-    const last = a.closed === null ? a.end : a.closed;
-    if (last >= x0 && begin <= x1) drawBar(u, rows, a, look, bad);
-  }
-  if (look.chosen) {
+  drawInside(u, (context) => {
+    const bad = stripes(context, css("--stripe"));
+    for (const a of attempts) {
+      const start = a.launched === null ? a.start : a.launched;
+      const last = a.closed === null ? a.end : a.closed;
+      if (last >= x0 && start <= x1) drawBar(u, rows, a, look, bad);
+    }
+    if (!look.chosen) return;
     const bar = barOf(u, rows, look.chosen);
     context.strokeStyle = css("--focus");
     context.lineWidth = 3 * devicePixelRatio;
     context.strokeRect(bar.x, bar.y, bar.width, bar.height);
-  }
-  context.restore();
+  });
 }
 
 function drawBar(u, rows, a, look, bad) {
