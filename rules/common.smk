@@ -12,6 +12,7 @@ from unglow.core.printable import printable
 from unglow.jobs.obstacles import message_of, obstacles
 from unglow.jobs.snakemake_command import only_looks
 from unglow.photometry.gain.scale import METHODS
+from unglow.reporting.figures.table import FIGURES
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FORMS, store
@@ -124,14 +125,16 @@ def of_main_method(name):
     return of_batch(job_params.of_main_method, name=name)
 
 
-def figure(level, name, category, label):
-    """A figure of a pair, and how Snakemake's own report shows it."""
-    variant = out.levels(level)[2:]
-    labels = {"figure": label, **{name: f"{{{name}}}" for name in variant}}
-    return report(
-        out.file(level, f"figures/{name}.png"),
-        caption=f"../report/{name}.rst",
-        category=category,
-        subcategory="{sample} {dye}",
-        labels=labels,
-    )
+def figures_of(rule, level):
+    """The figures of a rule by their names, and how Snakemake's own report shows them."""
+    variant = {name: f"{{{name}}}" for name in out.levels(level)[2:]}
+    return {
+        row.name: report(
+            out.file(level, row.file),
+            caption=f"../report/{row.name}.rst",
+            category=row.category,
+            subcategory="{sample} {dye}",
+            labels={"figure": row.label, **variant},
+        )
+        for row in FIGURES[rule]
+    }

@@ -10,11 +10,7 @@ rule figures_registration:
         displacement=out.registered("displacement.npz"),
         blocks=out.registered("blocks.csv"),
     output:
-        registration=figure(
-            "registered", "registration", "Registration", "overlay before and after"
-        ),
-        residuals=figure("registered", "residuals", "Registration", "residual vectors"),
-        map_error=figure("registered", "map_error", "Registration", "map and its error"),
+        **figures_of("figures_registration", "registered"),
         digests=out.digests("figures_registration", "registered"),
     log:
         out.record("logs", "figures_registration", "registered"),
@@ -32,7 +28,7 @@ rule figures_registration:
         runtime=runtime("figures_registration"),
         attempt=this_attempt,
     params:
-        version=6,
+        version=7,
     script:
         "../scripts/figures_registration.py"
 
@@ -52,26 +48,7 @@ rule figures:
         artefacts=out.detected("artefacts.geojson"),
         search_counts=out.detected("search.npz"),
     output:
-        joint_histogram=figure(
-            "detected", "joint_histogram", "Scale", "post against pre"
-        ),
-        excess_histogram=figure(
-            "detected", "excess_histogram", "Scale", "excess of post over pre"
-        ),
-        histograms=figure("detected", "histograms", "Scale", "grey levels"),
-        ratio_histogram=figure(
-            "detected", "ratio_histogram", "Scale", "ratio of post to pre"
-        ),
-        difference=figure("detected", "difference", "Difference", "difference"),
-        difference_histogram=figure(
-            "detected", "difference_histogram", "Difference", "histogram"
-        ),
-        methods=figure(
-            "detected", "methods", "Difference", "scale methods side by side"
-        ),
-        candidates=figure("detected", "candidates", "Candidates", "candidates"),
-        purity=figure("detected", "purity", "Candidates", "purity against threshold"),
-        gallery=figure("detected", "gallery", "Candidates", "gallery of candidates"),
+        **figures_of("figures", "detected"),
         digests=out.digests("figures", "detected"),
     log:
         out.record("logs", "figures", "detected"),
@@ -89,6 +66,6 @@ rule figures:
         runtime=runtime("figures"),
         attempt=this_attempt,
     params:
-        version=8,
+        version=9,
     script:
         "../scripts/figures.py"

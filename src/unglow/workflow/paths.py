@@ -26,18 +26,6 @@ ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
-REGISTRATION_FIGURES = tuple(
-    f"figures/{name}.png" for name in ("registration", "residuals", "map_error")
-)
-FIGURES = tuple(
-    f"figures/{name}.png"
-    for name in (
-        *("joint_histogram", "excess_histogram", "histograms", "ratio_histogram"),
-        *("difference", "difference_histogram", "methods"),
-        *("candidates", "purity", "gallery"),
-    )
-)
-"""What is drawn of a registration, and of what follows from it."""
 
 
 def store(name: str) -> str:

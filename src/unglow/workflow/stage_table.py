@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.reporting import multiqc
-from unglow.workflow.paths import FIGURES, REGISTRATION_FIGURES, store
+from unglow.reporting.figures.table import FIGURES
+from unglow.workflow.paths import store
 
 SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
@@ -86,6 +87,12 @@ _DETECT = (
     "search.npz",
 )
 _SLIDE_SCALE = ("slide.json", "scale.json", "gain_maps.npz", "statistics.npz")
+
+
+def _files(rule: str) -> tuple[str, ...]:
+    return tuple(row.file for row in FIGURES[rule])
+
+
 _SLIDE_FIGURES = (f"{FOLDER}/slide_figures{SUFFIX}",)  # each marker has one
 _SLIDE_SUBTRACT = ("markers_corrected.csv", "subtraction.json", "residues.npz", "overviews.npz")
 
@@ -101,7 +108,7 @@ STAGES = {
         "registered", 4, 1, Time(0.3, 0.03), "store", ("exports/aligned_pre.{form}",), ("align",)
     ),
     "figures_registration": Stage(
-        "registered", 4, 1, Time(1.6), FIGURES_MB, REGISTRATION_FIGURES, ("align",)
+        "registered", 4, 1, Time(1.6), FIGURES_MB, _files("figures_registration"), ("align",)
     ),
     "scale": Stage(
         "subtracted", 4, 1, Time(1.6, 0.01), SMALL_MB, ("scale.json", "gain_map.npz"), ("align",)
@@ -121,7 +128,7 @@ STAGES = {
     "export_snr": Stage(
         "detected", 4, 1, Time(0.3, 0.03), "store", ("exports/snr.{form}",), ("snr",)
     ),
-    "figures": Stage("detected", 4, 1, Time(2.4), 2 * FIGURES_MB, FIGURES, ("detect",)),
+    "figures": Stage("detected", 4, 1, Time(2.4), 2 * FIGURES_MB, _files("figures"), ("detect",)),
     "comparison": Stage(
         "pair", 4, 1, Time(1.3), 4 * FIGURES_MB, ("comparison.tsv", "comparison.png"), ("detect",)
     ),

@@ -9,12 +9,13 @@ import pytest
 import tifffile
 from real_runs import PROJECT
 
+from unglow.reporting.figures.table import FIGURES
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import Outputs, store
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
 from unglow.workflow.stage_table import STAGES
 
-FIGURE = re.compile(r'figure\(\s*"(\w+)", "(\w+)"')
+FIGURE = re.compile(r'figures_of\("(\w+)", "(\w+)"\)')
 PLACE = "pair|ingested|registered|subtracted|detected|slide|move|run"
 FILE = re.compile(rf'out\.({PLACE})\((store\()?"([^"]+)"')
 
@@ -30,7 +31,7 @@ def rules_as_written():
                 (level, store(file) if whole else file)
                 for level, whole, file in FILE.findall(output)
             ]
-            files += [(level, f"figures/{figure}.png") for level, figure in FIGURE.findall(output)]
+            files += [(at, row.file) for of, at in FIGURE.findall(output) for row in FIGURES[of]]
             threads = re.search(r"^    threads: (\d+)", text, re.MULTILINE)
             found[name] = set(files), int(threads[1]) if threads else found[parent][1]
     return found
