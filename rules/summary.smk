@@ -76,7 +76,7 @@ rule comparison:
         runtime=runtime("comparison"),
         attempt=this_attempt,
     params:
-        version=5,
+        version=6,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
         "../scripts/comparison.py"
