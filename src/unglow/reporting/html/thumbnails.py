@@ -162,19 +162,28 @@ def packed_pictures(
 
 
 def _cache_key(results: Path, row: Mapping[str, Any], sizes: Sizes, start: Path) -> str:
-    """Return a digest of what the pictures of a row depend on; empty if its results have none."""
+    """Return a digest of what the pictures of a row depend on; empty if its results have none.
+
+    That is the digests of its results, and size and time of each file, which may be damaged since.
+    """
     places = dict.fromkeys(place_of(results, row, level) for level in LEVELS)
     try:
         lists = [
-            read_file(path)
+            digests.Listed.read(path)
             for place in places
             for path in sorted((place / digests.FOLDER).glob(f"*{digests.SUFFIX}"))
         ]
+        published = [(one.digests, [_size_and_time(path) for path in one.files]) for one in lists]
     except (OSError, ValueError):
         return ""
     about = (_CACHE_VERSION, names_of(row), row.get("status"), row.get("method"), sizes)
-    parts = (repr((*about, _seen_from(start, results))).encode(), *lists)
-    return hashlib.sha256(b"\0".join(parts)).hexdigest() if lists else ""
+    key = repr((*about, _seen_from(start, results), published))
+    return hashlib.sha256(key.encode()).hexdigest() if lists else ""
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    found = path.stat() if path.exists() else None
+    return (found.st_size, found.st_mtime_ns) if found else (-1, 0)
 
 
 def _read_cache(path: Path) -> dict[str, list[Picture]]:
