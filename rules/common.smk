@@ -12,9 +12,10 @@ from unglow.core.printable import printable
 from unglow.jobs.obstacles import message_of, obstacles
 from unglow.jobs.snakemake_command import only_looks
 from unglow.photometry.gain.scale import METHODS
+from unglow.reporting.figures.table import FIGURES
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.paths import FIGURES, FORMS, store
+from unglow.workflow.paths import FORMS, store
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.samples import ROLES
@@ -143,14 +144,13 @@ def figures(rule):
     level = STAGES[rule].level
     variant = {name: f"{{{name}}}" for name in out.levels(level)[2:]}
     shown = {
-        name: dict(
-            caption=f"../report/{name}.rst",
-            category=category,
+        row.name: dict(
+            caption=f"../report/{row.name}.rst",
+            category=row.category,
             subcategory="{sample} {dye}",
-            labels={"figure": label, **variant},
+            labels={"figure": row.label, **variant},
         )
-        for name, (of_level, category, label) in FIGURES.items()
-        if of_level == level
+        for row in FIGURES[rule]
     }
     return outputs(rule, **shown)
 

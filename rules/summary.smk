@@ -64,7 +64,7 @@ rule comparison:
         **resources("comparison"),
     params:
         memory=memory("comparison"),
-        version=5,
+        version=6,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
         "../scripts/comparison.py"

@@ -8,7 +8,7 @@ with Job.of(snakemake) as job:
     from unglow.core.files import write_text
     from unglow.core.levels import names_of
     from unglow.photometry.difference import open_difference
-    from unglow.reporting.figures import save_png
+    from unglow.reporting.figures.style import save_png
     from unglow.reporting.summary import comparison, entries_from, table
     from unglow.workflow.stages.comparison import add_agreement, draw_comparison, listed_of
 

@@ -5,21 +5,9 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow import transform
-    from unglow.io.zarr import open_store
-    from unglow.registration import block_table
-    from unglow.workflow.stages.figures import draw_registration
+    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.workflow.stages.figures import draw_figures
 
     job.limit_memory()
-    post, pre, aligned = (
-        open_store(Path(snakemake.input[name]).parent) for name in ("post", "pre", "aligned")
-    )
-    draw_registration(
-        post,
-        pre,
-        aligned,
-        transform.load(Path(snakemake.input.transform)),
-        block_table.read_blocks(Path(snakemake.input.blocks)),
-        job.targets,
-        job.pair_title,
-    )
+    pair = PairResults({name: Path(path) for name, path in snakemake.input.items()})
+    draw_figures("figures_registration", pair, job.targets, job.pair_title)

@@ -6,7 +6,7 @@ what is darker is dark blue: hues and brightness that the colour-blind tell apar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -124,6 +124,14 @@ class NoiseColours:
         size = np.maximum(np.abs(in_noise), BLACK_TO) / BLACK_TO
         share = np.minimum(np.log(size) / np.log(self.top / BLACK_TO), 1)
         return np.asarray(np.copysign(share, in_noise))
+
+
+def shared_colours(differences: Sequence[Floats]) -> NoiseColours:
+    """Return the same colours for several differences, in units of the lowest noise of them."""
+    nothing = np.empty((0, 0), np.float32)
+    each = [NoiseColours.of(one) for one in differences or (nothing,)]
+    lowest = min(each, key=lambda one: float(one.noise[0]))
+    return replace(lowest, top=max(c.top * float(c.noise[0] / lowest.noise[0]) for c in each))
 
 
 def _spread(values: Floats) -> float:

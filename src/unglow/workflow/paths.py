@@ -26,27 +26,6 @@ ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
 """Keys of ``exports`` in the configuration to how the files end."""
-FIGURES = {
-    "registration": ("registered", "Registration", "overlay before and after"),
-    "residuals": ("registered", "Registration", "residual vectors"),
-    "map_error": ("registered", "Registration", "map and its error"),
-    "joint_histogram": ("detected", "Scale", "post against pre"),
-    "excess_histogram": ("detected", "Scale", "excess of post over pre"),
-    "histograms": ("detected", "Scale", "grey levels"),
-    "ratio_histogram": ("detected", "Scale", "ratio of post to pre"),
-    "difference": ("detected", "Difference", "difference"),
-    "difference_histogram": ("detected", "Difference", "histogram"),
-    "methods": ("detected", "Difference", "scale methods side by side"),
-    "candidates": ("detected", "Candidates", "candidates"),
-    "purity": ("detected", "Candidates", "purity against threshold"),
-    "gallery": ("detected", "Candidates", "gallery of candidates"),
-}
-"""Figures of a pair by name: their level, and category and label in Snakemake's report."""
-
-
-def figure_files(level: str) -> dict[str, str]:
-    """Return the files of the figures of a level, by name."""
-    return {name: f"figures/{name}.png" for name, (at, *_) in FIGURES.items() if at == level}
 
 
 def store(name: str) -> str:

@@ -9,7 +9,8 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.reporting import multiqc
-from unglow.workflow.paths import figure_files, store
+from unglow.reporting.figures.table import FIGURES
+from unglow.workflow.paths import store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +79,10 @@ class Stage(NamedTuple):
     streams: bool = False
 
 
+def _figures(rule: str) -> dict[str, str]:
+    return {row.name: row.file for row in FIGURES[rule]}
+
+
 def _export(level: str, image: str, *after: str) -> Stage:
     """Return the row of a rule that writes an image in another format."""
     files = {"image": f"exports/{image}.{{form}}"}
@@ -109,7 +114,7 @@ STAGES = {
     ),
     "export_aligned_pre": _export("registered", "aligned_pre", "align"),
     "figures_registration": Stage(
-        *("registered", 4, 1, Time(1.6), FIGURES_MB), figure_files("registered"), ("align",)
+        *("registered", 4, 1, Time(1.6), FIGURES_MB), _figures("figures_registration"), ("align",)
     ),
     "scale": Stage(
         *("subtracted", 4, 1, Time(1.6, 0.01), SMALL_MB),
@@ -144,7 +149,7 @@ STAGES = {
     ),
     "export_snr": _export("detected", "snr", "snr"),
     "figures": Stage(
-        *("detected", 4, 1, Time(2.4), 2 * FIGURES_MB), figure_files("detected"), ("detect",)
+        *("detected", 4, 1, Time(2.4), 2 * FIGURES_MB), _figures("figures"), ("detect",)
     ),
     "comparison": Stage(
         *("pair", 4, 1, Time(1.3), 4 * FIGURES_MB),

@@ -12,12 +12,19 @@ from PIL import Image
 from unglow.core.windows import Window
 from unglow.io.candidates_csv import Candidates
 from unglow.io.search_counts import SearchCounts, per_square, square_px
-from unglow.reporting import figures
-from unglow.reporting.figures import Stamp, save_png
-from unglow.reporting.figures.candidates import CLASSES, density
+from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
 from unglow.reporting.figures.canvas import Pixels
+from unglow.reporting.figures.difference import draw_difference
+from unglow.reporting.figures.purity import draw_purity
 from unglow.reporting.figures.spoilt_places import HATCHES
-from unglow.reporting.figures.stamps import colour_limit, common_stretch, marked
+from unglow.reporting.figures.stamps import (
+    Stamp,
+    colour_limit,
+    common_stretch,
+    draw_gallery,
+    marked,
+)
+from unglow.reporting.figures.style import save_png
 from unglow.spoilt.places import REASONS
 from unglow.spoilt.saved_places import SavedPlace
 
@@ -129,7 +136,7 @@ def spoilt_report(**changes):
 
 
 def drawn(shape, found, told):
-    return figures.draw_candidates(difference(shape), found, told, search_counts(shape), step=4)
+    return draw_candidates(difference(shape), found, told, search_counts(shape), step=4)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +148,7 @@ def drawings():
         for row in nothing["by_threshold"]
     ]
     return {
-        "candidates": figures.draw_candidates(
+        "candidates": draw_candidates(
             *(difference(), candidates(200), report(), search_counts()),
             step=4,
             pixel_size_um=0.325,
@@ -152,17 +159,17 @@ def drawings():
         "nothing": drawn(SHAPE, candidates(0), nothing),
         "with_controls": drawn(SHAPE, candidates(200), report_with_controls()),
         "control": drawn(SHAPE, candidates(30), report(27, is_control=True)),
-        "spoilt": figures.draw_candidates(
+        "spoilt": draw_candidates(
             *(difference(), candidates(200), report_with_controls() | spoilt_report()),
             search_counts(),
             step=4,
             spoilt=[square(96 * n, 320, 96, reason) for n, reason in enumerate(REASONS)],
         ),
-        "purity_with_controls": figures.draw_purity(report_with_controls()),
-        "purity": figures.draw_purity(report()),
-        "no_purity": figures.draw_purity(nothing),
-        "gallery": figures.draw_gallery(stamps(24), stamps(24)[::-1], total=1234),
-        "few": figures.draw_gallery(stamps(2), [], total=2),
+        "purity_with_controls": draw_purity(report_with_controls()),
+        "purity": draw_purity(report()),
+        "no_purity": draw_purity(nothing),
+        "gallery": draw_gallery(stamps(24), stamps(24)[::-1], total=1234),
+        "few": draw_gallery(stamps(2), [], total=2),
     }
 
 
@@ -212,7 +219,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("candidates", ["A DAPI: 180 candidates", "signal to noise of 4.35", "4.9 %", "100 µm"]),
+        ("candidates", ["A DAPI (180)", "signal to noise of 4.35", "4.9 %", "100 µm"]),
         (
             "candidates",
             [
@@ -223,12 +230,12 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         ),
         ("candidates", ["494,989 px", "1,849 px", "77 px", "20 in the list", "4.9 %, about 9"]),
         ("candidates", ["50 % found from", "peak 10.7 ± 0.4 grey levels"]),
-        ("many", ["18,000 candidates", "Candidates per Mpx", "Circles: the 5,000 most signif"]),
-        ("nothing", ["no candidates", "No threshold has a false-discovery rate of 5 %"]),
+        ("many", ["Candidates (18,000)", "Candidates per Mpx", "Circles: the 5,000 most signif"]),
+        ("nothing", ["Candidates (0)", "No threshold has a false-discovery rate of 5 %"]),
         ("nothing", ["not known without a pixel size", "none"]),
         ("purity", ["S/N of 4.35 or more, 180 candidates", "4.9 % of them false", "wanted: 95 %"]),
         ("with_controls", ["4.9 %, about 9", "by controls", "7.3 (5.8 to 10.7) %"]),
-        ("control", ["27 false candidates", "an unstained control, so that all of them are false"]),
+        ("control", ["Candidates (27)", "an unstained control, so that all of them are false"]),
         ("purity_with_controls", ["4.9 % of them false, 7.3 (5.8 to 10.7) % by controls"]),
         ("purity_with_controls", ["by unstained controls, 95 %", "by the negated difference"]),
         ("no_purity", ["nothing is believed"]),
@@ -358,7 +365,7 @@ def test_spoilt_places_are_hatched_where_they_are_and_named(tmp_path):
     made = [square(400, 240, 320), square(1200, 640, 64), square(40, 40, 32, "out of focus")]
     flat = np.zeros(SHAPE, np.float32)
     plain, hatched = (
-        figures.draw_difference(flat, "linear", 1.3, step=4, spoilt=spoilt) for spoilt in ((), made)
+        draw_difference(flat, "linear", 1.3, step=4, spoilt=spoilt) for spoilt in ((), made)
     )
     changed = (rgb(plain, tmp_path / "a.png") != rgb(hatched, tmp_path / "b.png")).any(axis=-1)
     axes = next(axes for axes in hatched.axes if axes.get_xlabel() == "x (px)")

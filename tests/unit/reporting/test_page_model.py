@@ -5,6 +5,7 @@ import csv
 import gzip
 import json
 import re
+import shutil
 from pathlib import Path
 
 import cv2
@@ -14,6 +15,7 @@ from made_results import made_pair
 from made_telemetry import WALL, Made, end, job, many, sample, state
 
 from unglow.cli import main
+from unglow.core import digests
 from unglow.core.errors import InputError
 from unglow.reporting.html import curves
 from unglow.reporting.html.page import as_json, embedded, page
@@ -216,6 +218,25 @@ def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):
         *(("difference", False), ("post", False), ("aligned pre", True), ("unaligned pre", False)),
     ]
     assert "report, A D: No aligned pre: " in caplog.text
+
+
+def test_pictures_are_kept_until_the_results_change(tmp_path):
+    pair, cache = tmp_path / "A" / "D", tmp_path / "telemetry" / "report_pictures.json"
+    made_pair(pair)
+    row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
+    drawn = packed_pictures(tmp_path, [row], cache=cache)
+    assert not cache.exists()  # these results have no digests
+    published = pair / "digests" / "scale.sha256"
+    digests.write(published, [pair / "scale.json"])
+    assert packed_pictures(tmp_path, [row], cache=cache) == drawn
+    (key,) = json.loads(cache.read_text())
+    shutil.rmtree(pair / "post.ome.zarr")
+    assert packed_pictures(tmp_path, [row], cache=cache) == drawn
+    assert packed_pictures(tmp_path, [row], sizes=Sizes.of(99), cache=cache) != drawn
+    assert key not in json.loads(cache.read_text())
+    cache.write_text('{"damaged": [{"nam')
+    published.write_text("of other results")
+    assert packed_pictures(tmp_path, [row], cache=cache) != drawn
 
 
 def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):

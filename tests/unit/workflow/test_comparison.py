@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.reporting.figures import save_png
+from unglow.reporting.figures.style import save_png
 from unglow.workflow.stages.comparison import (
     MOST,
     WINDOW_PX,

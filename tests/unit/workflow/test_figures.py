@@ -21,15 +21,20 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.figures import save_png
+from unglow.reporting.figures import table as figure_table
+from unglow.reporting.figures.comparison import _method_row, draw_refusal
+from unglow.reporting.figures.difference import mask_spoilt
+from unglow.reporting.figures.pair_results import Differences, PairResults
+from unglow.reporting.figures.registration import _details
+from unglow.reporting.figures.style import save_png
 from unglow.reporting.summary import Entry, comparison, table
 from unglow.spoilt.saved_places import SavedPlace
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
-from unglow.workflow.stages import figures as gallery
 from unglow.workflow.stages.align import AlignedStore
 from unglow.workflow.stages.comparison import draw_comparison
 from unglow.workflow.stages.difference import DifferenceStore
+from unglow.workflow.stages.figures import draw_figures
 
 SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
@@ -89,7 +94,7 @@ def differences_of(images, scale, transform, statistics, place):
         path.with_name(f"{written}.{kind}.npz") for kind in ("histogram", "background")
     )
     store.save_residues(histogram, background)
-    return gallery.Differences.of(images, scale, transform, (path, histogram))
+    return Differences.load(images, scale, path, histogram)
 
 
 @pytest.fixture(scope="module")
@@ -127,24 +132,25 @@ def pair(tmp_path_factory):
         "statistics": statistics,
         "scale": scale,
         "differences": differences,
-        "difference": differences.images["moffat"],
-        "histogram": differences.histograms["moffat"],
     }
 
 
-def of(pair, *names, **changes):
-    return {name: pair[name] for name in names} | changes
+def draw(pair, place, names, **changes):
+    """Draw some figures of a pair into a directory; return their paths by name."""
+    made, known = targets(place, names), {"spoilt": ()} | pair | changes
+    for rule, rows in figure_table.FIGURES.items():
+        chosen = [row for row in rows if row.name in names]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(figure_table.FIGURES, rule, chosen)
+            draw_figures(rule, PairResults({}, **known), made, "S D")
+    return made
 
 
 # ----------------------------------------------------------------------------------- good pairs
 
 
 def test_a_good_pair_gets_every_figure(pair, tmp_path):
-    made = targets(tmp_path, (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
-    inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
-    gallery.draw_registration(**inputs, targets=made, title="S D")
-    gallery.draw_scale(pair["statistics"], pair["scale"], made, "S D")
-    gallery.draw_differences(pair["differences"], made, "S D")
+    made = draw(pair, tmp_path, (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"{n}.png" for n in made)
     for path in made.values():
         assert height_of(path) > 350
@@ -154,7 +160,7 @@ def test_a_good_pair_gets_every_figure(pair, tmp_path):
 def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair):
     found = pair["differences"]
     assert list(found.images) == list(found.histograms) == ["linear", "moffat", "percentile"]
-    assert found.chosen == (pair["difference"], pair["histogram"])
+    assert found.default == "moffat"
     for method, image in found.images.items():
         assert isinstance(image, Difference) is (method != "moffat")
         left = image.read(Window.of(SHAPE))
@@ -164,7 +170,9 @@ def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair)
 
 def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
     drawn = {}
-    monkeypatch.setattr(gallery, "save_png", lambda figure, path: drawn.update({path: figure}))
+    monkeypatch.setattr(
+        "unglow.workflow.stages.figures.save_png", lambda figure, path: drawn.update({path: figure})
+    )
     failed = MethodResult.failed("too dark.")
     methods = pair["scale"].methods | {"percentile": failed}
     found = differences_of(
@@ -174,15 +182,16 @@ def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
         pair["statistics"],
         tmp_path,
     )
-    made = targets(tmp_path, DIFFERENCE)
-    gallery.draw_differences(found, made, "S D")
+    scale = replace(pair["scale"], methods=methods)
+    made = draw(pair, tmp_path, DIFFERENCE, differences=found, scale=scale)
     said = words(drawn[made["methods"]])
     assert {"linear", "moffat (default)", "percentile"} <= set(said)
     assert (said.count("ok"), said.count("failed")) == (2, 1)
-    row = gallery._method_row(found, "percentile")
+    results = PairResults({}, **pair | {"differences": found, "scale": scale})
+    row = _method_row(results, "percentile")
     assert row.gain is row.thumb is None
     assert math.isnan(row.median)
-    row = gallery._method_row(found, "linear")
+    row = _method_row(results, "linear")
     assert (row.gain, row.gain_ci95) == (methods["linear"].gain, methods["linear"].gain_ci95)
     assert row.median == found.histograms["linear"].median()
     np.testing.assert_array_equal(row.thumb, found.images["linear"].read(Window.of(SHAPE)))
@@ -190,19 +199,17 @@ def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
 
 def test_a_file_without_the_histogram_of_a_method_is_not_that_of_the_pair(pair, tmp_path):
     path = tmp_path / "moffat.histogram.npz"
-    pair["histogram"].save(path)
-    images, files = (pair["post"], pair["aligned"]), (pair["difference"].path, path)
+    pair["differences"].histograms["moffat"].save(path)
+    images, store = (pair["post"], pair["aligned"]), pair["differences"].images["moffat"].path
     with pytest.raises(StoreError, match=r"moffat\.histogram\.npz is damaged"):
-        gallery.Differences.of(images, pair["scale"], pair["transform"], files)
+        Differences.load(images, pair["scale"], store, path)
 
 
 @pytest.mark.slow
 def test_figures_have_the_same_bytes_each_time(pair, tmp_path):
     found = []
     for n in "ab":
-        made = targets(tmp_path / n, REGISTRATION)
-        inputs = of(pair, "post", "pre", "aligned", "transform", "blocks")
-        gallery.draw_registration(**inputs, targets=made, title="S D")
+        made = draw(pair, tmp_path / n, REGISTRATION)
         found.append([made[name].read_bytes() for name in REGISTRATION])
     assert found[0] == found[1]
 
@@ -211,18 +218,16 @@ def test_a_registration_without_a_used_block_is_drawn(pair, tmp_path):
     blocks = pair["blocks"].copy()
     blocks["used"] = False
     for name, some in (("unused", blocks), ("none", blocks[:0])):
-        made = targets(tmp_path / name, REGISTRATION)
-        inputs = of(pair, "post", "pre", "aligned", "transform", blocks=some)
-        gallery.draw_registration(**inputs, targets=made, title="S D")
+        made = draw(pair, tmp_path / name, REGISTRATION, blocks=some)
         assert all(height_of(path) > 350 for path in made.values())
 
 
 def test_details_are_three_places_far_apart(pair):
-    places, _ = gallery._details(pair["blocks"], overview(pair["post"]))
+    places, _ = _details(pair["blocks"], overview(pair["post"]))
     assert len(places) == 3
     far = [math.dist(a[:2], b[:2]) for i, a in enumerate(places) for b in places[:i]]
     assert min(far) > 60
-    one, worst = gallery._details(pair["blocks"][:1], overview(pair["post"]))
+    one, worst = _details(pair["blocks"][:1], overview(pair["post"]))
     assert one == [(40.0, 30.0, "longest residual in texture 0.14 px")]
     assert worst == (40.0, 30.0, pytest.approx(0.1 * math.sqrt(2)))
 
@@ -231,7 +236,7 @@ def test_the_second_detail_is_where_a_clear_block_is_off_most(pair):
     blocks = pair["blocks"].copy()
     blocks["dx"][[2, 7]] = 0.7, 0.9
     blocks["quality"][7] = 1.5  # no clear peak
-    places, worst = gallery._details(blocks, overview(pair["post"]))
+    places, worst = _details(blocks, overview(pair["post"]))
     assert places[1] == (40.0, 170.0, "longest residual in texture 0.71 px")
     assert worst == (200.0, 100.0, pytest.approx(math.hypot(0.9, 0.1)))
     assert not any("longest" in note for *_, note in places[::2])
@@ -240,7 +245,7 @@ def test_the_second_detail_is_where_a_clear_block_is_off_most(pair):
 def test_unused_blocks_are_no_details(pair):
     blocks = pair["blocks"].copy()
     blocks["used"] = False
-    assert gallery._details(blocks, overview(pair["post"])) == ([], None)
+    assert _details(blocks, overview(pair["post"])) == ([], None)
 
 
 def test_details_are_where_there_is_texture_and_the_worst_place_is_told(pair):
@@ -255,7 +260,7 @@ def test_details_are_where_there_is_texture_and_the_worst_place_is_told(pair):
     blocks["dx"], blocks["quality"], blocks["used"] = 0.01, 5.0, True
     on_glass = np.flatnonzero(blocks["x"] > 550)
     blocks["dx"][on_glass[0]], blocks["dx"][9] = 0.9, 0.2
-    details, worst = gallery._details(blocks, Overview(image, 0))
+    details, worst = _details(blocks, Overview(image, 0))
     assert all(x < 500 for x, *_ in details)
     assert details[1] == (blocks["x"][9], blocks["y"][9], "longest residual in texture 0.20 px")
     assert worst == (blocks["x"][on_glass[0]], blocks["y"][on_glass[0]], pytest.approx(0.9))
@@ -264,19 +269,15 @@ def test_details_are_where_there_is_texture_and_the_worst_place_is_told(pair):
 def test_a_pair_with_a_field_is_drawn(pair, tmp_path):
     field = Displacement.zeros(SHAPE, 32)
     bent = Displacement(32, field.coefficients + 0.5, np.full(field.coefficients.shape[1:], 0.1))
-    made = targets(tmp_path, REGISTRATION)
-    inputs = of(pair, "post", "pre", "aligned", "blocks")
     found = replace(pair["transform"], displacement=bent)
-    gallery.draw_registration(**inputs, transform=found, targets=made, title="S D")
-    plain = targets(tmp_path / "plain", REGISTRATION)
-    inputs = of(pair, "post", "pre", "aligned", "blocks", "transform")
-    gallery.draw_registration(**inputs, targets=plain, title="S D")
+    made = draw(pair, tmp_path, REGISTRATION, transform=found)
+    plain = draw(pair, tmp_path / "plain", REGISTRATION)
     assert height_of(made["map_error"]) > height_of(plain["map_error"])
 
 
 def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):
-    assert gallery.pixel_size(pair["post"]) == 0.375
-    assert gallery.pixel_size(empty_store(tmp_path / "e.zarr")) is None
+    assert PairResults({}, **pair).pixel_size_um == 0.375
+    assert PairResults({}, post=empty_store(tmp_path / "e.zarr")).pixel_size_um is None
 
 
 # ------------------------------------------------------------------------------------- refusals
@@ -284,49 +285,43 @@ def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):
 
 def refusal(tmp_path, reason, title="S D"):
     """Return the bytes of the figure that a refusal has to be."""
-    from unglow.reporting import figures
 
     path = tmp_path / "expected.png"
-    save_png(figures.draw_refusal(title, reason), path)
+    save_png(draw_refusal(title, reason), path)
     return path.read_bytes()
 
 
 def test_a_refused_registration_says_why_in_each_place(pair, tmp_path):
-    made = targets(tmp_path / "deep", REGISTRATION)
     refused = Transform("failed", SHAPE, SHAPE, (REASON,))
-    inputs = of(pair, "post", "pre", transform=refused, blocks=np.zeros(0, BLOCK_DTYPE))
     aligned = empty_store(tmp_path / "a.zarr", dtype="float32")
-    gallery.draw_registration(**inputs, aligned=aligned, targets=made, title="S D")
+    known = {"aligned": aligned, "transform": refused, "blocks": np.zeros(0, BLOCK_DTYPE)}
+    made = draw(pair, tmp_path / "deep", REGISTRATION, **known)
     expected = refusal(tmp_path, REASON)
     for name in REGISTRATION:
         assert made[name].read_bytes() == expected, name
 
 
 def test_a_refused_image_is_enough(pair, tmp_path):
-    made = targets(tmp_path / "deep", REGISTRATION)
-    inputs = of(pair, "pre", "aligned", "transform", "blocks")
     post = empty_store(tmp_path / "p.zarr", reason="post.tif is damaged.")
-    gallery.draw_registration(**inputs, post=post, targets=made, title="S D")
+    made = draw(pair, tmp_path / "deep", REGISTRATION, post=post)
     assert made["residuals"].read_bytes() == refusal(tmp_path, "post.tif is damaged.")
 
 
 def test_a_refused_scale_says_why_in_each_place(pair, tmp_path):
-    made = targets(tmp_path / "deep", HISTOGRAMS)
     scale = Scale("moffat", {"moffat": MethodResult.failed("a.")}, "failed", ("One.", "Two."))
-    gallery.draw_scale(pair["statistics"], scale, made, "S D")
+    made = draw(pair, tmp_path / "deep", HISTOGRAMS, scale=scale)
     for name in HISTOGRAMS:
         assert made[name].read_bytes() == refusal(tmp_path, "One. Two."), name
 
 
 def test_a_difference_without_a_gain_says_why_in_each_place(pair, tmp_path):
-    made = targets(tmp_path / "deep", DIFFERENCE)
     difference = empty_store(tmp_path / "d.zarr", dtype="float32", reason="moffat found no gain.")
     found = replace(
         pair["differences"],
         images={"moffat": difference},
         histograms={"moffat": DifferenceHistogram.create(0, 0, 1)},
     )
-    gallery.draw_differences(found, made, "S D")
+    made = draw(pair, tmp_path / "deep", DIFFERENCE, differences=found)
     for name in DIFFERENCE:
         assert made[name].read_bytes() == refusal(tmp_path, "moffat found no gain."), name
 
@@ -344,17 +339,16 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
     assert scale.status == "ok"
     found = differences_of((post, aligned), scale, away, statistics, tmp_path)
-    made = targets(tmp_path / "figures", (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE))
-    blocks = np.zeros(0, BLOCK_DTYPE)
-    gallery.draw_registration(post, pre, aligned, away, blocks, made, "S D")
-    gallery.draw_scale(statistics, scale, made, "S D")
-    gallery.draw_differences(found, made, "S D")
+    known = {"aligned": aligned, "transform": away, "blocks": np.zeros(0, BLOCK_DTYPE)}
+    known |= {"scale": scale, "statistics": statistics, "differences": found}
+    names = (*REGISTRATION, *HISTOGRAMS, *DIFFERENCE)
+    made = draw(pair, tmp_path / "figures", names, **known)
     assert all(path.is_file() for path in made.values())
 
 
 def test_a_reason_of_any_length_or_none_is_a_figure(tmp_path):
     for n, reason in enumerate(["", "x" * 500, "a word " * 300, "$\\frac{1}{2}$ \t\n ünï"]):
-        gallery.refuse([tmp_path / f"{n}.png"], "S D", reason)
+        save_png(draw_refusal("S D", reason), tmp_path / f"{n}.png")
         assert height_of(tmp_path / f"{n}.png") >= 190
 
 
@@ -388,7 +382,7 @@ def results(pair, tmp_path):
         scale.save(place / "S/D" / variant / "scale.json")
         found = {"method": "linear", "status": "ok", "reason": None}  # drawn is moffat
         (place / "S/D" / variant / "detection.json").write_text(json.dumps(found))
-        pair["histogram"].save(place / "S/D" / variant / "moffat.npz")
+        pair["differences"].histograms["moffat"].save(place / "S/D" / variant / "moffat.npz")
     return place
 
 
@@ -398,7 +392,7 @@ def words(figure):
 
 def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):
     stores = {
-        GOOD: pair["difference"],
+        GOOD: pair["differences"].images["moffat"],
         ("S", "D", "", "", "bad", "", "moffat"): empty_store(tmp_path / "b.zarr", dtype="float32"),
     }
     rows = comparison([entry("good"), entry("bad")], results)
@@ -424,7 +418,7 @@ def test_variants_that_differ_in_nothing_for_a_method_are_drawn_once(pair, resul
 
 def test_a_variant_that_is_incomplete_is_shown_as_such(pair, results, tmp_path):
     rows = comparison([entry("good"), entry("gone")], results)
-    figure = draw_comparison(rows, {GOOD: pair["difference"]}, [], "S D")
+    figure = draw_comparison(rows, {GOOD: pair["differences"].images["moffat"]}, [], "S D")
     assert [row["status"] for row in rows] == ["ok", "incomplete"]
     assert "incomplete" in words(figure)
     save_png(figure, tmp_path / "c.png")
@@ -439,5 +433,5 @@ def test_the_brightest_places_are_not_looked_for_in_spoilt_ones():
     expected = np.zeros((10, 12), np.bool_)
     expected[2:6, 2:6] = True
     expected[3:5, 3:5] = False
-    np.testing.assert_array_equal(np.isnan(gallery._without(view, [place]).image), expected)
+    np.testing.assert_array_equal(np.isnan(mask_spoilt(view, [place]).image), expected)
     assert not np.isnan(view.image).any()

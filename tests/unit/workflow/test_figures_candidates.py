@@ -10,10 +10,13 @@ from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.reporting import figures
-from unglow.reporting.figures import save_png
+from unglow.reporting.figures import stamps, table
+from unglow.reporting.figures.comparison import draw_refusal
+from unglow.reporting.figures.pair_results import Differences, PairResults
+from unglow.reporting.figures.stamps import draw_gallery
+from unglow.reporting.figures.style import save_png
 from unglow.transform import Transform
-from unglow.workflow.stages import figures as gallery
+from unglow.workflow.stages.figures import draw_figures
 
 SHAPE = (300, 420)
 NAMES = ("candidates", "purity", "gallery")
@@ -42,14 +45,28 @@ def pair(tmp_path_factory):
     left = np.float32(post - np.float32(78.5))
     histogram = DifferenceHistogram.create(-100, 100, 1 / 32)
     histogram.add(left)
-    return gallery.Differences(
-        store(place / "post.zarr", post),
-        store(place / "aligned.zarr", np.full(SHAPE, 78.5, np.float32)),
-        {"moffat": store(place / "d.zarr", left)},
-        {"moffat": histogram},
-        Scale("moffat", {"moffat": MethodResult(1.0, 0.0, None)}),
-        Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
-    )
+    return {
+        "post": store(place / "post.zarr", post),
+        "aligned": store(place / "aligned.zarr", np.full(SHAPE, 78.5, np.float32)),
+        "scale": Scale("moffat", {"moffat": MethodResult(1.0, 0.0, None)}),
+        "transform": Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
+        "spoilt": (),
+        "differences": Differences(
+            {"moffat": store(place / "d.zarr", left)}, {"moffat": histogram}, "moffat"
+        ),
+    }
+
+
+def draw(pair, found, detection, counts, made):
+    """Draw the figures of candidates alone."""
+    known = pair | {"candidates": found, "detection": detection, "search_counts": counts}
+    draw_figures("figures", PairResults({}, **known), made, "S D")
+
+
+@pytest.fixture(autouse=True)
+def candidates_only(monkeypatch):
+    rows = [row for row in table.FIGURES["figures"] if row.category == table.CANDIDATES]
+    monkeypatch.setitem(table.FIGURES, "figures", rows)
 
 
 def listed(snr, flags=None):
@@ -89,9 +106,7 @@ def targets(place):
 def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
     found = listed(np.linspace(4, 20, 50))
     for copy in "ab":
-        gallery.draw_candidates(
-            pair, found, report(50, 4.0), COUNTS, targets(tmp_path / copy), "S D"
-        )
+        draw(pair, found, report(50, 4.0), COUNTS, targets(tmp_path / copy))
     for name in NAMES:
         bytes_of = [(tmp_path / copy / f"{name}.png").read_bytes() for copy in "ab"]
         assert bytes_of[0] == bytes_of[1]
@@ -101,28 +116,28 @@ def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
 def test_the_best_and_the_nearest_to_the_threshold_are_chosen():
     snr = np.random.default_rng(1).permutation(np.arange(4.0, 64.0))
     flags = ["outside" if s == 63 else "" for s in snr]
-    best, borderline = gallery.chosen_stamps(listed(snr, flags))
+    best, borderline = stamps.choose_stamps(listed(snr, flags))
     assert snr[best].tolist() == list(range(62, 38, -1))
     assert snr[borderline].tolist() == list(range(4, 28))
-    best, borderline = gallery.chosen_stamps(listed([5, 9, 7]))
+    best, borderline = stamps.choose_stamps(listed([5, 9, 7]))
     assert (best.tolist(), borderline.tolist()) == ([1, 2, 0], [])
 
 
 def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monkeypatch, tmp_path):
     seen = []
-    draw = figures.draw_gallery
+    real = draw_gallery
     monkeypatch.setattr(
-        figures, "draw_gallery", lambda best, *a, **k: seen.extend(best) or draw(best, *a, **k)
+        stamps, "draw_gallery", lambda best, *a, **k: seen.extend(best) or real(best, *a, **k)
     )
-    gallery.draw_candidates(pair, listed([9.0]), report(1, 4.0), COUNTS, targets(tmp_path), "S D")
+    draw(pair, listed([9.0]), report(1, 4.0), COUNTS, targets(tmp_path))
     (stamp,) = seen
     assert stamp.post.shape == (39, 39)
-    assert stamp.post[19, 19] == pair.post.read(gallery_window())[30, 20]
+    assert stamp.post[19, 19] == pair["post"].read(gallery_window())[30, 20]
     assert stamp.background[19, 19] == pytest.approx(78.5)
     assert stamp.difference[19, 19] == pytest.approx(stamp.post[19, 19] - 78.5)
     edge = listed([9.0])
     edge.numbers["x"][:] = 0
-    gallery.draw_candidates(pair, edge, report(1, 4.0), COUNTS, targets(tmp_path), "S D")
+    draw(pair, edge, report(1, 4.0), COUNTS, targets(tmp_path))
     assert np.isnan(seen[1].post[:, :19]).all()
     assert np.isfinite(seen[1].post[:, 19:]).all()
 
@@ -136,18 +151,16 @@ def gallery_window():
 def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
     reason = "moffat found no gain."
     failed = {"status": "failed", "reason": reason}
-    gallery.draw_candidates(
-        pair, listed([]), failed, SearchCounts.refused(reason), targets(tmp_path), "S D"
-    )
-    save_png(figures.draw_refusal("S D", reason), tmp_path / "expected.png")
+    draw(pair, listed([]), failed, SearchCounts.refused(reason), targets(tmp_path))
+    save_png(draw_refusal("S D", reason), tmp_path / "expected.png")
     for path in targets(tmp_path).values():
         assert path.read_bytes() == (tmp_path / "expected.png").read_bytes()
 
 
 def test_a_pair_without_candidates_has_figures_and_no_gallery(pair, tmp_path):
-    gallery.draw_candidates(pair, listed([]), report(0, None), COUNTS, targets(tmp_path), "S D")
+    draw(pair, listed([]), report(0, None), COUNTS, targets(tmp_path))
     reason = "There are no candidates: no threshold has so few false ones as is wanted."
-    save_png(figures.draw_refusal("S D", reason, None), tmp_path / "expected.png")
+    save_png(draw_refusal("S D: gallery of candidates", reason, None), tmp_path / "expected.png")
     made = {name: path.read_bytes() for name, path in targets(tmp_path).items()}
     assert made["gallery"] == (tmp_path / "expected.png").read_bytes()
     assert len(made["candidates"]) > 10_000

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from unglow.io.candidates_csv import Candidates
     from unglow.io.search_counts import SearchCounts
+    from unglow.reporting.figures.pair_results import PairResults
     from unglow.spoilt.saved_places import SavedPlace
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
@@ -91,8 +92,7 @@ def draw_candidates(
     counted = candidates.counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
-    what = "false candidate" if report["is_control"] else "candidate"
-    figure = sheet(14.0, 8.95, f"{title}: {_plural(len(points), what)}")
+    figure = sheet(14.0, 8.95, f"{title} ({len(points):,})")
     fewer = len(best) < len(points)
     more = f" Circles: the {len(best):,} most significant." if fewer else ""
     axes, _ = draw_overview(figure, diff_thumb, background, spoilt, width=7.4, step=step, more=more)
@@ -103,10 +103,6 @@ def draw_candidates(
     end = _density(figure, points, search_counts, shape, pixel_size_um)
     _facts(figure, end + 0.75, report)
     return figure
-
-
-def _plural(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}" if count else f"no {what}s"
 
 
 def _summary(report: Mapping[str, Any]) -> str:
@@ -272,3 +268,18 @@ def _area_text(report: Mapping[str, Any]) -> str:
     area = report["area_mm2"]
     px = f"{number(report['searched_px'] / 1e6)} Mpx"
     return px if area is None else f"{number(area)} mm², {px}"
+
+
+def draw_candidates_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the candidates of a pair on its difference."""
+    return draw_candidates(
+        pair.difference_view.image,
+        pair.candidates,
+        pair.detection,
+        pair.search_counts,
+        background=pair.background,
+        step=pair.difference_view.step,
+        pixel_size_um=pair.pixel_size_um,
+        spoilt=pair.spoilt,
+        title=title,
+    )

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.rounding import estimate, number, uncertainty
+from unglow.io.zarr.overviews import overview
+from unglow.reporting.difference_picture import BLACK_TO, shared_colours
 from unglow.reporting.figures.canvas import DPI, Pixels, resized
 from unglow.reporting.figures.style import (
     FAINT,
     INK,
     SOFT,
     STATUS,
-    diverging,
     framed,
     label,
     rgb_bytes,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.photometry.difference import Image
+    from unglow.reporting.figures.pair_results import PairResults
     from unglow.reporting.figures.searches import Searches
 
 _NAME = "name"
@@ -47,6 +50,8 @@ _NAME_CHARACTERS = 58
 # Pictures side by side; one or two of them are not drawn wider than two of them would be.
 _BESIDE = 3
 _TALLEST = 5.0
+# Many small pictures are shown side by side.
+_THUMB_PX = 512
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,19 +117,19 @@ def draw_comparison(
         _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
         label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
-    knee = max([knee_of(thumb) for _, thumb in drawn], default=1.0)
-    shown = [(n, compressed(thumb, knee)) for n, thumb in drawn]
-    limit = max([symmetric_limit(values) for _, values in shown], default=1.0)
-    if shown:
-        level = number(float(knee * np.sinh(limit)))
+    if drawn:
+        colours = shared_colours([thumb for _, thumb in drawn])
+        noise = float(colours.noise[0])
+        ends = f"±{number(BLACK_TO * noise)}", f"{number(colours.top * noise)}"
         heading = (
-            f"post − (gain × pre + offset), all in the same colours, up to ±{level} grey levels"
+            f"post − (gain × pre + offset), all in the same colours: black up to {ends[0]} grey "
+            f"levels ({BLACK_TO:g} × the lowest noise), brightest from {ends[1]}"
         )
         label(figure, _EDGE, below - 0.5, heading, weight="bold", size=9.5, color=SOFT)
-    for k, (n, values) in enumerate(shown):
+    for k, (n, values) in enumerate(drawn):
         line, column = divmod(k, beside)
         place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
-        _draw_difference(figure, place, n, rows[n - 1].name, diverging(values, limit))
+        _draw_difference(figure, place, n, rows[n - 1].name, colours.pixels(values))
     return figure
 
 
@@ -172,23 +177,6 @@ def _draw_difference(
     framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
-def knee_of(difference: NDArray[np.float32]) -> float:
-    """Return where colours turn from linear to logarithmic: median |difference|, at least 1."""
-    values = np.abs(difference[np.isfinite(difference)])
-    return max(float(np.median(values)) if values.size else 0.0, 1.0)
-
-
-def compressed(difference: NDArray[np.float32], knee: float) -> NDArray[np.float32]:
-    """Return asinh(difference / knee): linear near zero, logarithmic far away; NaN stays NaN."""
-    return np.asarray(np.arcsinh(difference / np.float32(knee)), np.float32)
-
-
-def symmetric_limit(values: NDArray[np.float32]) -> float:
-    """Return the limit of the colours on both sides of zero: most values are below it."""
-    finite = np.abs(values[np.isfinite(values)])
-    return max(float(np.quantile(finite, 0.995)), 1.0) if finite.size else 1.0
-
-
 @styled
 def draw_refusal(
     title: str, reason: str, status: str | None = "failed", *, of: str = "pair"
@@ -199,3 +187,37 @@ def draw_refusal(
     label(figure, 0.32, 0.85, f"There is nothing to draw for this {of}, because:", color=SOFT)
     label(figure, 0.32, 1.2, "\n".join(lines), size=12, linespacing=1.35)
     return figure
+
+
+def draw_methods_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the differences of a pair by all scale methods side by side."""
+    rows = [_method_row(pair, method) for method in pair.differences.images]
+    return draw_comparison(rows, title=title, of="scale method")
+
+
+def _method_row(pair: PairResults, method: str) -> ComparisonRow:
+    result, histogram = pair.scale.methods[method], pair.differences.histograms[method]
+    known, residual = histogram.total > 0, pair.transform.residual_px
+    return ComparisonRow(
+        name=f"{method} (default)" if method == pair.differences.default else method,
+        status="ok" if result.ok else "failed",
+        gain=result.gain,
+        gain_ci95=result.gain_ci95,
+        residual_median=residual.median,
+        residual_p95=residual.p95,
+        median=histogram.median() if known else float("nan"),
+        mad=histogram.mad() if known else float("nan"),
+        thumb=thumb(pair.differences.images[method]),
+    )
+
+
+def thumb(image: Image | None) -> NDArray[np.float32] | None:
+    """Return a small overview of a difference; None if there is none."""
+    if image is None or image.empty is not None:
+        return None
+    return overview(image, _level_below(image, _THUMB_PX)).image
+
+
+def _level_below(store: Image, longest_px: int) -> int:
+    levels = range(store.levels)
+    return next((k for k in levels if max(store.level_shape(k)) <= longest_px), levels[-1])

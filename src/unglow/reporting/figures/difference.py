@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.rounding import estimate, number
+from unglow.io.zarr.overviews import brightest, crop
 from unglow.reporting.difference_picture import BLACK_TO, NoiseColours, spoilt_px
 from unglow.reporting.figures.colour_maps import upright_bar
 from unglow.reporting.figures.spoilt_places import draw_places
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.io.zarr.overviews import Overview
     from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.reporting.figures.pair_results import PairResults
     from unglow.spoilt.saved_places import SavedPlace
 
 CROPS = 4
@@ -91,9 +94,9 @@ def draw_difference(
     if crops:
         text = "post  |  pre, aligned  |  difference, in units of its noise"
         label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
-    for n, crop in enumerate(crops[:CROPS]):
-        frame(axes, crop, n + 1, crop.post.shape[1])
-        _row(figure, crop, n, at_full)
+    for n, square in enumerate(crops[:CROPS]):
+        frame(axes, square, n + 1, square.post.shape[1])
+        _row(figure, square, n, at_full)
     return figure
 
 
@@ -186,3 +189,32 @@ def _row(figure: Figure, crop: Crop, n: int, colours: NoiseColours) -> None:
     if crop.difference is not None:
         shown = colours.pixels(crop.difference, crop.post - crop.difference)
         tile(figure, left + 2 * (side + 0.05), top, side, shown)
+
+
+def draw_difference_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the difference of a pair by the default method, and its brightest places."""
+    image, view, method = pair.difference, pair.difference_view, pair.differences.default
+    crops = [
+        Crop(x, y, crop(pair.post, (x, y)), crop(pair.aligned, (x, y)), crop(image, (x, y)))
+        for x, y in brightest(mask_spoilt(view, pair.spoilt), CROPS)
+    ]
+    return draw_difference(
+        view.image,
+        method,
+        image.attributes["gain"],
+        pair.histogram,
+        background=pair.background,
+        offset=image.attributes["offset"],
+        evened="gain_map" in image.attributes,
+        step=view.step,
+        pixel_size_um=pair.pixel_size_um,
+        crops=crops,
+        spoilt=pair.spoilt,
+        title=f"{title}, {method}",
+    )
+
+
+def mask_spoilt(view: Overview, spoilt: Sequence[SavedPlace]) -> Overview:
+    """Return an overview without data in spoilt places, the brightest of which are not stain."""
+    excluded = spoilt_px(spoilt, view.image.shape, view.step)
+    return replace(view, image=np.where(excluded, np.float32(np.nan), view.image))

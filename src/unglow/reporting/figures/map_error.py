@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.reporting.figures.pair_results import PairResults
     from unglow.transform import Transform
 
 ERROR = Colours("inferno_r", 0.01, 5.0, log=True)
@@ -153,4 +154,12 @@ def _legend(figure: Figure, top: float, *, crosses: bool) -> None:
         borderpad=0,
         handlelength=1.3,
         columnspacing=1.2,
+    )
+
+
+def draw_map_error_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the map of a pair and its error."""
+    view, data = pair.post_view, np.isfinite(pair.aligned_view)
+    return draw_map_error(
+        view.image, data, pair.blocks, pair.transform, step=view.step, title=title
     )

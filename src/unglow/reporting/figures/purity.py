@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.reporting.figures.pair_results import PairResults
+
 _PURITY = "#6a3d9a"
 # Beyond the first and the last threshold, in units of S/N.
 _MARGIN = 0.12
@@ -145,3 +147,8 @@ def _purity(
         color=SOFT,
         size=9,
     )
+
+
+def draw_purity_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the purity of the candidates of a pair."""
+    return draw_purity(pair.detection, title=title)

@@ -9,7 +9,9 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from unglow.core.rounding import DASH, measured, uncertainty
+from unglow.io.zarr.overviews import at_same_pixels, crop, texture_near
 from unglow.reporting.figures.canvas import DPI
+from unglow.reporting.figures.residuals import CELLS, gathered
 from unglow.reporting.figures.style import (
     STATUS,
     Crop,
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.io.zarr.overviews import Overview
+    from unglow.reporting.figures.pair_results import PairResults
     from unglow.transform import Transform
 
 GREEN, MAGENTA = "#00c800", "#e000e0"
@@ -43,6 +47,9 @@ DETAIL_PX = 108
 _PANEL, _DETAIL, _FACTS = 5.0, 2 * DETAIL_PX / DPI, 11.45
 # Lines of reasons that fit without a longer figure, and the height of one more, inches.
 _REASON_LINES, _LINE = 7, 0.19
+DETAILS = 3
+# Peaks of blocks that are not chance, as the search for torn places takes them.
+_CLEAR = 2.0
 
 
 @styled
@@ -99,9 +106,9 @@ def draw_registration(
     if reasons:
         text, colour = "\n".join(reasons), STATUS[transform.status]
         label(figure, _FACTS, 5.35, text, color=colour, size=9, linespacing=1.3)
-    for n, crop in enumerate(crops[:CROPS]):
-        frame(panels[1], crop, n + 1, crop.post.shape[1])
-        _detail(figure, crop, n, below + 0.65)
+    for n, square in enumerate(crops[:CROPS]):
+        frame(panels[1], square, n + 1, square.post.shape[1])
+        _detail(figure, square, n, below + 0.65)
     return figure
 
 
@@ -159,3 +166,65 @@ def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:
     )
     for k, (what, pixels) in enumerate(shown):
         tile(figure, left + k * (_DETAIL + 0.04), top, _DETAIL, pixels, what)
+
+
+def draw_registration_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the overlays of a pair before and after registration, with details."""
+    view = pair.post_view
+    details, worst = _details(pair.blocks, view)
+    crops = []
+    for x, y, note in details:
+        post, aligned = (crop(image, (x, y), DETAIL_PX) for image in (pair.post, pair.aligned))
+        crops.append(Crop(x, y, post, aligned, note=note))
+    return draw_registration(
+        view.image,
+        at_same_pixels(pair.pre, view.image.shape, view.level),
+        pair.aligned_view,
+        pair.transform,
+        step=view.step,
+        pixel_size_um=pair.pixel_size_um,
+        crops=crops,
+        worst=worst,
+        title=title,
+    )
+
+
+def _details(
+    blocks: NDArray[np.void], view: Overview
+) -> tuple[list[tuple[float, float, str]], tuple[float, float, float] | None]:
+    """Return the places (x, y) of the three details, far apart, and where the map is off most.
+
+    Details are of the half of the blocks where there is more to see, and have clear matches if
+    enough of them do. The second one is where the longest of their arrows is. The longest residual
+    of any block may be where there is nothing but noise: (x, y, length), px; None without blocks.
+    """
+    good = blocks[blocks["used"]]
+    if len(good) == 0:
+        return [], None
+    points, off = (np.column_stack([good[x], good[y]]) for x, y in (("x", "y"), ("dx", "dy")))
+    texture = texture_near(view, points, DETAIL_PX)
+    seen = texture >= np.median(texture)
+    clear = seen & (good["quality"] >= _CLEAR)
+    if np.count_nonzero(clear) >= DETAILS:
+        seen = clear
+    arrows = gathered(points[seen], off[seen], view.step * max(view.image.shape) / CELLS)
+    longest = _nearest(points, arrows.points[np.argmax(arrows.lengths)])
+    rich = np.argsort(np.where(seen, texture, -np.inf), kind="stable")[::-1]
+    rich = rich[: min(max(DETAILS, len(good) // 8), int(np.count_nonzero(seen)))]
+    chosen = [*[int(i) for i in rich if i != longest][:1], longest]
+    while len(chosen) < min(DETAILS, len(rich)):
+        away = [np.hypot(*(points[rich] - points[i]).T) for i in chosen]
+        chosen.append(int(rich[np.argmax(np.min(away, axis=0))]))
+    details = []
+    for i in chosen:
+        length = uncertainty(float(arrows.lengths[_nearest(arrows.points, points[i])]), "px")
+        note = "longest residual in texture" if i == longest else "residual"
+        details.append((*points[i].tolist(), f"{note} {length}"))
+    lengths = np.hypot(*off.T)
+    worst = int(np.argmax(lengths))
+    return details, (*points[worst].tolist(), float(lengths[worst]))
+
+
+def _nearest(points: NDArray[np.float64], point: Sequence[float]) -> int:
+    """Return which of (N, 2) points is nearest to another one."""
+    return int(np.argmin(np.hypot(*(points - np.asarray(point)).T)))

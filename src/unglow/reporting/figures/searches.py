@@ -6,15 +6,15 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from unglow.core.rounding import estimate, number, percent
+from unglow.reporting.difference_picture import shared_colours
 from unglow.reporting.figures.canvas import Picture
-from unglow.reporting.figures.style import INK, PAPER, SOFT, diverging, label, map_axes, panel
+from unglow.reporting.figures.style import INK, PAPER, SOFT, label, map_axes, panel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
@@ -115,12 +115,12 @@ class Searches:
         if self.left_out:
             about += f" {self.left_out} more variants are in comparison.tsv alone."
         label(figure, EDGE, below + 0.25, about, weight="bold", size=9.5, color=SOFT)
-        limit = max(_brightest(row.crop) for row in self.rows)
+        colours = shared_colours([row.crop for row in self.rows])
         for n, row in enumerate(self.rows):
             line, column = divmod(n, self._beside)
             left = EDGE + _GAP + column * (self._side + _GAP)
             place = left, below + 0.85 + line * (self._side + _AROUND)
-            self._picture(figure, place, n, diverging(row.crop, limit))
+            self._picture(figure, place, n, colours.pixels(row.crop))
 
     def _heading(self, figure: Figure, left: float, top: float, text: str) -> None:
         label(figure, left, top, text, va="bottom", weight="bold", size=9.5, color=SOFT)
@@ -154,9 +154,3 @@ class Searches:
         for chosen, colour, width in ((~row.lacked, PAPER, 0.9), (row.lacked, LACKED, 1.8)):
             x, y = row.points[chosen].T
             axes.scatter(x, y, s=_RING, facecolors="none", edgecolors=colour, linewidths=width)
-
-
-def _brightest(difference: NDArray[np.float32]) -> float:
-    """Return what colours end at: all but the brightest px, of which candidates are, are darker."""
-    values = np.abs(difference[np.isfinite(difference)])
-    return max(float(np.quantile(values, 0.999)), 1.0) if values.size else 1.0

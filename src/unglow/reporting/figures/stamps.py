@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.rounding import number
+from unglow.io.zarr.overviews import crop
+from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.style import (
     SOFT,
     diverging,
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.io.candidates_csv import Candidates
+    from unglow.io.zarr import Store
+    from unglow.photometry.difference import Image
+    from unglow.reporting.figures.pair_results import PairResults
+
 COLUMNS, ROWS = 3, 8
 SIDE_PX = 39
 """Side of a stamp, level-0 px; odd, so that the candidate is in the middle."""
@@ -35,6 +42,7 @@ _TOP, _HALF = 1.42, 8.2
 _MARK, _MARK_PX = "#ff4fbf", 4
 # Colours reach to this quantile of the px of a difference, and to that of most differences.
 _BRIGHTEST, _MOST = 0.999, 0.75
+MOST_STAMPS = 24
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -148,3 +156,34 @@ def marked(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     middle = len(out) // 2
     out[middle, :_MARK_PX] = out[:_MARK_PX, middle] = rgb_bytes(_MARK)
     return out
+
+
+def draw_gallery_of_pair(pair: PairResults, title: str) -> Figure:
+    """Draw the most and the least significant candidates of a pair."""
+    candidates = pair.candidates
+    chosen = choose_stamps(candidates)
+    if not len(chosen[0]):
+        reason = "There are no candidates: no threshold has so few false ones as is wanted."
+        return draw_refusal(title, reason, None)
+    best, borderline = (
+        [_stamp(pair.post, pair.difference, candidates, i) for i in part] for part in chosen
+    )
+    total = int(np.count_nonzero(candidates.counted))
+    return draw_gallery(best, borderline, total=total, title=title)
+
+
+def choose_stamps(candidates: Candidates) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows of the best candidates and, of the others, of those nearest to the threshold.
+
+    Up to `MOST_STAMPS` each: the highest signal-to-noise ratio first, and the lowest first.
+    """
+    counted = np.flatnonzero(candidates.counted)
+    order = counted[np.argsort(-candidates.snr[counted], kind="stable")]
+    return order[:MOST_STAMPS], order[MOST_STAMPS:][::-1][:MOST_STAMPS]
+
+
+def _stamp(post: Store, difference: Image, candidates: Candidates, row: int) -> Stamp:
+    x, y = (float(v) for v in candidates.xy[row])
+    seen, left = (crop(store, (x, y), SIDE_PX) for store in (post, difference))
+    # what was subtracted, whatever the scale method and a gain map made of it
+    return Stamp(x, y, float(candidates.snr[row]), seen, seen - left)

@@ -77,7 +77,8 @@ def _write(results: Path, place: Path, ending: str | None) -> Path:
     if rows:
         from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
 
-        shown = packed_pictures(results, rows, place.parent)
+        cache = results / "telemetry" / "report_pictures.json"
+        shown = packed_pictures(results, rows, place.parent, cache=cache)
     directory = results.absolute().parents[1 if is_foreign(results) else 0]
     write_text(place, page(model, shown, title=f"unglow report: {directory.name}"))
     own = results / NAME

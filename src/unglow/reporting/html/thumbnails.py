@@ -8,20 +8,24 @@ picture becomes a sentence on its card.
 from __future__ import annotations
 
 import base64
+import hashlib
+import json
 import logging
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import cv2
 import numpy as np
 
+from unglow.core import digests
 from unglow.core.archive import damaged
-from unglow.core.errors import describe
-from unglow.core.files import read_file
-from unglow.core.levels import LEVELS, name_of, place_of
+from unglow.core.errors import UnglowError, describe
+from unglow.core.files import read_file, read_json, write_text
+from unglow.core.levels import LEVELS, name_of, names_of, place_of
 from unglow.core.printable import harmless
 from unglow.io.candidates_csv import SHOWN, read_candidates
 from unglow.io.zarr import open_store
@@ -44,6 +48,8 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger(__name__)
+# Raised when the same results give other pictures.
+_CACHE_VERSION = 1
 _QUALITY = 76
 _SMALL_PX = 110
 # Rings around candidates: their radius, colour (BGR) and most of them.
@@ -89,7 +95,7 @@ class Picture:
     name: str
     image: str = ""
     small: str = ""
-    places: Sequence[tuple[float, float, float]] = ()
+    places: list[list[float]] = field(default_factory=list)
     file: str = ""
     problem: str = ""
 
@@ -119,6 +125,7 @@ def packed_pictures(
     rows: Sequence[Mapping[str, Any]],
     start: Path | None = None,
     sizes: Sizes | None = None,
+    cache: Path | None = None,
 ) -> list[list[Picture]]:
     """Return the pictures of each row as they are packed into a page.
 
@@ -131,17 +138,71 @@ def packed_pictures(
     start
         The directory of the page; the results directory if None.
     sizes
-        If None, those for so many rows.
+        If None, those for the number of rows.
+    cache
+        A file of pictures that earlier calls drew, which is read and written; None for no cache.
     """
     chosen = sizes or Sizes.of(len(rows))
+    known = {} if cache is None else _read_cache(cache)
+    keys = [_cache_key(results, row, chosen, start or results) for row in rows]
 
-    def pictures(row: Mapping[str, Any]) -> list[Picture]:
+    def pictures(row: Mapping[str, Any], key: str) -> list[Picture]:
+        if key in known:
+            return known[key]
         overviews = _overviews_of(results, row, chosen)
         figures = _small_figures(results, row, chosen, start or results)
         return [*_contain(row, "overviews", overviews), *_contain(row, "figures", figures)]
 
     with ThreadPoolExecutor(2) as pool:  # decoding and coding leave the interpreter to others
-        return list(pool.map(pictures, rows))
+        found = list(pool.map(pictures, rows, keys))
+    if cache is not None:
+        drawn = dict(zip(keys, found, strict=True))
+        _write_cache(cache, {k: shown for k, shown in drawn.items() if k}, known)
+    return found
+
+
+def _cache_key(results: Path, row: Mapping[str, Any], sizes: Sizes, start: Path) -> str:
+    """Return a digest of what the pictures of a row depend on; empty if its results have none.
+
+    That is the digests of its results, and size and time of each file, which may be damaged since.
+    """
+    places = dict.fromkeys(place_of(results, row, level) for level in LEVELS)
+    try:
+        lists = [
+            digests.Listed.read(path)
+            for place in places
+            for path in sorted((place / digests.FOLDER).glob(f"*{digests.SUFFIX}"))
+        ]
+        published = [(one.digests, [_size_and_time(path) for path in one.files]) for one in lists]
+    except (OSError, ValueError):
+        return ""
+    about = (_CACHE_VERSION, names_of(row), row.get("status"), row.get("method"), sizes)
+    key = repr((*about, _seen_from(start, results), published))
+    return hashlib.sha256(key.encode()).hexdigest() if lists else ""
+
+
+def _size_and_time(path: Path) -> tuple[int, int]:
+    found = path.stat() if path.exists() else None
+    return (found.st_size, found.st_mtime_ns) if found else (-1, 0)
+
+
+def _read_cache(path: Path) -> dict[str, list[Picture]]:
+    try:
+        return {key: [Picture(**one) for one in row] for key, row in read_json(path).items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _write_cache(
+    path: Path, drawn: Mapping[str, list[Picture]], known: Mapping[str, list[Picture]]
+) -> None:
+    """Keep pictures for the next report; those with a problem are drawn again."""
+    kept = {key: row for key, row in drawn.items() if not any(one.problem for one in row)}
+    if kept.keys() != known.keys():
+        with suppress(UnglowError):  # the pictures are drawn again
+            write_text(
+                path, json.dumps({key: [asdict(p) for p in row] for key, row in kept.items()})
+            )
 
 
 def _contain(row: Mapping[str, Any], what: str, drawn: Iterable[Picture]) -> list[Picture]:
@@ -292,7 +353,7 @@ class _Overviews:
         best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
-            places=[(x, y, s) for x, y, s in best.tolist()],
+            places=best.tolist(),
             small=_coded(_hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX),
         )
 
@@ -320,6 +381,8 @@ def _ringed(
 
 
 def _hatched(drawn: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:
+    if not spoilt.any():
+        return drawn
     return hatched(drawn[..., ::-1], spoilt)[..., ::-1]
 
 

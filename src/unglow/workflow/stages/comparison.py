@@ -11,10 +11,9 @@ from unglow.comparison.candidates import match
 from unglow.core.levels import VARIANT, name_of, names_of, place_of
 from unglow.io.candidates_csv import read_candidates
 from unglow.io.zarr.overviews import crop
-from unglow.reporting import figures
-from unglow.reporting.figures import ComparisonRow
+from unglow.reporting.figures import comparison as figure
+from unglow.reporting.figures.comparison import ComparisonRow, thumb
 from unglow.reporting.figures.searches import Searched, Searches
-from unglow.workflow.stages.figures import thumb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -113,7 +112,7 @@ def draw_comparison(
         store = stores.get((*names_of(row), row.get("method", "")))
         drawn.append(_row(row, " ".join(p for p in parts if p), store))
     more = _searches(lists, stores)
-    return figures.draw_comparison(drawn, title=f"{title}: variants side by side", more=more)
+    return figure.draw_comparison(drawn, title=f"{title}: variants side by side", more=more)
 
 
 def _upper(row: Row) -> list[str]:

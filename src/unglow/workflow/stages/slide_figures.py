@@ -14,9 +14,10 @@ from unglow.multiplexed.results import (
     load_scales,
     overview_of,
 )
-from unglow.reporting.figures import draw_refusal, save_png
+from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker
 from unglow.reporting.figures.markers import draw_slide as draw_all
+from unglow.reporting.figures.style import save_png
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
 from unglow.reporting.summary import texts
 

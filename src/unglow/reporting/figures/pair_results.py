@@ -1,0 +1,201 @@
+"""Results that the figures of a pair are drawn from, each read once, when a figure needs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow import transform
+from unglow.core.archive import damaged
+from unglow.io.candidates_csv import SHOWN, read_candidates, read_report
+from unglow.io.search_counts import SearchCounts
+from unglow.io.zarr import open_store
+from unglow.io.zarr.overviews import overview
+from unglow.photometry.difference import difference_of
+from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
+from unglow.photometry.gain.bright_field import NOT_SEARCHED
+from unglow.photometry.gain.scale import Scale
+from unglow.photometry.joint_histogram import JointStatistics
+from unglow.registration.block_table import read_blocks
+from unglow.reporting.figures import table
+from unglow.spoilt.saved_places import read_places
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from unglow.io.candidates_csv import Candidates
+    from unglow.io.zarr import Store
+    from unglow.io.zarr.overviews import Overview
+    from unglow.photometry.difference import Image
+    from unglow.spoilt.saved_places import SavedPlace
+    from unglow.transform import Transform
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Differences:
+    """The differences of a pair by all methods.
+
+    Attributes
+    ----------
+    images, histograms
+        By method; a histogram without values where there is no difference.
+    default
+        The default method.
+    """
+
+    images: Mapping[str, Image]
+    histograms: Mapping[str, DifferenceHistogram]
+    default: str
+
+    @classmethod
+    def load(
+        cls, images: tuple[Store, Store], scale: Scale, store: Path, path: Path
+    ) -> Differences:
+        """Load those of post and aligned pre, with the written store and the file of histograms.
+
+        Raises
+        ------
+        StoreError
+            The file has no histogram of a method.
+        """
+        found = {m: difference_of(*images, scale, store, m) for m in scale.methods}
+        histograms = load_methods(path)
+        if not histograms.keys() >= found.keys():
+            raise damaged(path)
+        return cls(found, {m: histograms[m] for m in found}, scale.default)
+
+
+class PairResults:
+    """The results of a pair.
+
+    Parameters
+    ----------
+    paths
+        Inputs of the rule by their names in it.
+    known
+        Results that are known already, by the names of the properties.
+    """
+
+    def __init__(self, paths: Mapping[str, Path], **known: Any) -> None:
+        self._paths = paths
+        vars(self).update(known)
+
+    @cached_property
+    def post(self) -> Store:
+        """The image after staining."""
+        return open_store(self._paths["post"].parent)
+
+    @cached_property
+    def pre(self) -> Store:
+        """The image before staining, where it was."""
+        return open_store(self._paths["pre"].parent)
+
+    @cached_property
+    def aligned(self) -> Store:
+        """The image before staining, in the frame of post."""
+        return open_store(self._paths["aligned"].parent)
+
+    @cached_property
+    def transform(self) -> Transform:
+        """The map."""
+        return transform.load(self._paths["transform"])
+
+    @cached_property
+    def blocks(self) -> NDArray[np.void]:
+        """The blocks that the map was found with."""
+        return read_blocks(self._paths["blocks"])
+
+    @cached_property
+    def statistics(self) -> JointStatistics:
+        """Joint histogram of post and aligned pre."""
+        return JointStatistics.load(self._paths["statistics"])
+
+    @cached_property
+    def scale(self) -> Scale:
+        """Gain and offset by each method."""
+        return Scale.load(self._paths["scale"], self._paths["gain_map"])
+
+    @cached_property
+    def differences(self) -> Differences:
+        """The differences by all methods."""
+        written = self._paths["difference"].parent, self._paths["histogram"]
+        return Differences.load((self.post, self.aligned), self.scale, *written)
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """The list of candidates."""
+        return read_candidates(self._paths["table"], SHOWN)
+
+    @cached_property
+    def detection(self) -> Mapping[str, Any]:
+        """Content of detection.json."""
+        return read_report(self._paths["detection"])
+
+    @cached_property
+    def search_counts(self) -> SearchCounts:
+        """Where was searched."""
+        return SearchCounts.load(self._paths["search_counts"])
+
+    @cached_property
+    def spoilt(self) -> tuple[SavedPlace, ...]:
+        """Places of post that the search excluded."""
+        return tuple(read_places(self._paths["artefacts"]))
+
+    @property
+    def difference(self) -> Image:
+        """The difference by the default method."""
+        return self.differences.images[self.differences.default]
+
+    @property
+    def histogram(self) -> DifferenceHistogram:
+        """The histogram of the difference by the default method."""
+        return self.differences.histograms[self.differences.default]
+
+    @cached_property
+    def post_view(self) -> Overview:
+        """Overview of post."""
+        return overview(self.post)
+
+    @cached_property
+    def aligned_view(self) -> NDArray[np.float32]:
+        """Overview of aligned pre on the grid of post's."""
+        return overview(self.aligned, self.post_view.level).image
+
+    @cached_property
+    def difference_view(self) -> Overview:
+        """Overview of the difference."""
+        return overview(self.difference)
+
+    @cached_property
+    def background(self) -> NDArray[np.float32]:
+        """Overview of what was subtracted from post."""
+        view = self.difference_view
+        return overview(self.post, view.level).image - view.image
+
+    @property
+    def pixel_size_um(self) -> float | None:
+        """Mean of the two sides of a px of post, micrometres; None if they are unknown."""
+        sides = self.post.pixel_size_um
+        return None if sides is None else float(np.mean(sides))
+
+    def refusal(self, category: str) -> tuple[str, str | None] | None:
+        """Return why there is nothing to draw of a category, and a status; None if there is."""
+        reason: str | None = None
+        if category == table.REGISTRATION:
+            reason = self.aligned.empty or self.post.empty
+        elif category == table.SCALE and self.scale.status == "failed":
+            reason = " ".join(self.scale.reasons)
+        elif category == table.DIFFERENCE:
+            reason = self.difference.empty
+        elif category == table.CANDIDATES and self.detection["status"] == "failed":
+            reason = str(self.detection["reason"])
+        if reason is None:
+            return None
+        return reason, None if reason == NOT_SEARCHED else "failed"
