@@ -22,12 +22,16 @@ MAY = {
     "review": {"core", "io"},
     "spoilt": {"core", "io", "photometry"},
     "detection": {"core", "transform", "io", "photometry", "review", "spoilt"},
-    "comparison": {"core", "transform", "io", "registration", "photometry", "review"},
+    "comparison": {
+        *("core", "transform", "io", "registration", "photometry", "review", "multiplexed"),
+        "results",
+    },
     "export": {"core", "transform", "io", "photometry"},
     "multiplexed": {"core", "transform", "io", "registration", "photometry", "export"},
+    "results": {"core", "transform", "io", "photometry", "spoilt", "multiplexed"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
-        *("comparison", "multiplexed", "spoilt"),
+        *("comparison", "multiplexed", "spoilt", "results"),
     },
 }
 MAY["workflow"] = {*MAY} - {"phantom"}

@@ -11,12 +11,13 @@ from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.terminal import say, show_progress, warn
 from unglow.io.image_paths import is_ome_zarr
+from unglow.io.pair_plan import Plan
 from unglow.jobs.resume.identity import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stages.plan import Plan, fingerprint
+from unglow.workflow.stages.plan import fingerprint
 from unglow.workflow.verify import Defect
 
 if TYPE_CHECKING:

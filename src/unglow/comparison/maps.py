@@ -1,4 +1,4 @@
-"""How far the maps of two results lie apart, against the errors that they tell."""
+"""Distance between the maps of two results, against their estimated errors."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.comparison.finding import Finding, lacking, read_json
-from unglow.core.errors import StoreError, UnglowError
+from unglow.comparison.finding import Finding
+from unglow.core.errors import UnglowError
 from unglow.core.rounding import uncertainty
 from unglow.registration.block_table import read_blocks
 from unglow.registration.quality import confirmed_reach, inside_frame, nearest
-from unglow.transform import apply_matrix, displacement
+from unglow.transform import apply_matrix
+from unglow.transform.transform import read_content, read_field
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,7 +31,7 @@ _GRID = 128
 
 @dataclass(frozen=True, eq=False)
 class _Map:
-    """What a ``transform.json`` says, of whatever version: a missing error is NaN."""
+    """A map whose field is read only if it is needed."""
 
     path: Path
     content: dict[str, Any]
@@ -41,29 +42,19 @@ class _Map:
 
     @property
     def error_px(self) -> float:
-        told = (self.content.get("error_px") or {}).get("p95")
-        return math.nan if told is None else float(told)
+        error = self.content["error_px"]["p95"]
+        return math.nan if error is None else float(error)
 
     @property
     def field_digest(self) -> str | None:
-        return (self.content.get("displacement") or {}).get("sha256")
-
-    def field(self) -> Displacement | None:
-        """Return the field of the map."""
-        entry = self.content.get("displacement")
-        if entry is None:
-            return None
-        field = displacement.load(self.path.with_name(entry["path"]))
-        if field is None or field.digest != entry["sha256"]:
-            raise StoreError(f"{self.path.with_name(entry['path'])} does not belong to {self.path}")
-        return field
+        return (self.content["displacement"] or {}).get("sha256")
 
     def shape(self, image: str) -> tuple[int, int]:
         rows, cols = self.content[f"{image}_shape"]
         return int(rows), int(cols)
 
     def blocks(self) -> Points:
-        """Return the blocks (N, 2) that the map rests on, x and y; none if their table is away."""
+        """Return the blocks (N, 2) that the map rests on, x and y; none without their table."""
         try:
             blocks = read_blocks(self.path.with_name("blocks.csv"))
         except UnglowError:
@@ -77,17 +68,14 @@ def compare_maps(one: Path, other: Path) -> Finding:
 
     UnglowError if one of them cannot be read.
     """
-    a, b = _Map(one, read_json(one)), _Map(other, read_json(other))
-    try:
-        if a.failed or b.failed:
-            return _failed(a, b)
-        for image in ("post", "pre"):
-            if a.shape(image) != b.shape(image):
-                sizes = " against ".join("{} x {}".format(*m.shape(image)[::-1]) for m in (a, b))
-                return Finding("map", "different", f"{image} has {sizes} px", math.inf)
-        return _apart(a, b)
-    except (KeyError, TypeError, ValueError) as error:
-        raise lacking(one.name, error) from error
+    a, b = _Map(one, read_content(one)), _Map(other, read_content(other))
+    if a.failed or b.failed:
+        return _failed(a, b)
+    for image in ("post", "pre"):
+        if a.shape(image) != b.shape(image):
+            sizes = " against ".join("{} x {}".format(*m.shape(image)[::-1]) for m in (a, b))
+            return Finding("map", "different", f"{image} has {sizes} px", math.inf)
+    return _apart(a, b)
 
 
 def _failed(a: _Map, b: _Map) -> Finding:
@@ -99,9 +87,9 @@ def _failed(a: _Map, b: _Map) -> Finding:
 
 
 def _apart(a: _Map, b: _Map) -> Finding:
-    """Measure how far the maps lie apart over the section, px of pre."""
+    """Measure the distance between the maps over the section, px of pre."""
     same_field = a.field_digest == b.field_digest  # then it cancels, and need not be here
-    fields = (None, None) if same_field else (a.field(), b.field())
+    fields = (None, None) if same_field else tuple(read_field(m.path, m.content) for m in (a, b))
 
     def mapped(m: _Map, field: Displacement | None, points: Points) -> Points:
         at = apply_matrix(np.array(m.content["matrix"], np.float64), points)
@@ -116,18 +104,18 @@ def _apart(a: _Map, b: _Map) -> Finding:
     apart = np.hypot(*(ends[1] - ends[0])[seen].T)
     x, y = points[seen][apart.argmax()]
     median, p95 = (float(v) for v in np.quantile(apart, (0.5, 0.95)))
-    told = [m.error_px for m in (a, b) if math.isfinite(m.error_px)]
-    error = math.hypot(*told) if told else math.nan
+    errors = [m.error_px for m in (a, b) if math.isfinite(m.error_px)]
+    error = math.hypot(*errors) if errors else math.nan
     numbers = {"map_median_px": median, "map_p95_px": p95, "map_max_px": float(apart.max()),
                "map_max_x": float(x), "map_max_y": float(y), "map_error_px": error}  # fmt: skip
     moved = f"map moved {uncertainty(p95)} px"
     most = f"most {uncertainty(float(apart.max()))} px at x {x:.0f}, y {y:.0f}"
-    if not told:
-        return Finding("map", "unknown", f"{moved}, {most}; its error is not told", 0, numbers)
+    if not errors:
+        return Finding("map", "unknown", f"{moved}, {most}; its error is unknown", 0, numbers)
     allowed = uncertainty(error)
     excess = p95 / error if error else (math.inf if p95 else 0.0)
-    told_so = f"within its error of {allowed}" if excess <= 1 else f"its error is {allowed}"
-    return Finding.within("map", excess, f"{moved} ({told_so}), {most}", numbers)
+    judged = f"within its error of {allowed}" if excess <= 1 else f"its error is {allowed}"
+    return Finding.within("map", excess, f"{moved} ({judged}), {most}", numbers)
 
 
 def _lattice(shape: tuple[int, int]) -> Points:
@@ -138,9 +126,9 @@ def _lattice(shape: tuple[int, int]) -> Points:
 
 
 def _near(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
-    """Mark the points of the section: those near a block, since elsewhere nothing tells the map.
+    """Mark the points of the section: those near a block, since elsewhere the map is unconfirmed.
 
-    That is as near as a block confirms a map, or in a cell (px) of the lattice beside it.
+    That is as near as a block confirms a map, or in a cell (px) of the lattice next to it.
     """
     if not len(blocks):
         return np.ones(len(points), bool)

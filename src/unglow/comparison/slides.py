@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from unglow.comparison.directories import SLIDE
-from unglow.comparison.finding import Finding, lacking, of_file, read_json
+from unglow.comparison.finding import Finding, compare_file
 from unglow.comparison.gains import gain_differences
 from unglow.comparison.maps import compare_maps
 from unglow.comparison.pixels import compare_slides
 from unglow.core.errors import UnglowError
+from unglow.multiplexed.results import SlideRecord, load_scales
+from unglow.results.pair import SLIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from unglow.comparison.directories import Entry
+    from unglow.multiplexed.results import MarkerScale
+    from unglow.results.pair import PairResults
 
 _SCALE = "scale.json"
 _IMAGES = ("corrected.ome.tif", "corrected.ome.zarr/zarr.json")
 
 
-def slide_findings(a: Entry, b: Entry, *, everything: bool = False) -> Iterator[Finding]:
-    """Yield what a slide has alike on both sides, and what not."""
-    yield of_file("input", SLIDE, a, b, _inputs)
-    yield of_file("status", _SCALE, a, b, _statuses)
+def slide_findings(
+    a: PairResults, b: PairResults, *, everything: bool = False
+) -> Iterator[Finding]:
+    """Yield the findings of a slide."""
+    yield compare_file("input", SLIDE, a, b, _inputs)
+    yield compare_file("status", _SCALE, a, b, _states)
     maps = [
         path.relative_to(entry.directory).as_posix()
         for entry in (a, b)
         for path in sorted(entry.directory.glob("registration/*/transform.json"))
     ]
     for name in dict.fromkeys(maps):
-        yield of_file("map", name, a, b, compare_maps)
-    yield of_file("gain", _SCALE, a, b, _gains)
+        yield compare_file("map", name, a, b, compare_maps)
+    yield compare_file("gain", _SCALE, a, b, _gains)
     found = [_pixels(name, a, b, everything=everything) for name in _IMAGES]
     shared = [finding for finding in found if finding is not None]
     yield from shared
@@ -41,7 +45,7 @@ def slide_findings(a: Entry, b: Entry, *, everything: bool = False) -> Iterator[
         yield Finding("pixels", "unknown", "no corrected image is on both sides")
 
 
-def _pixels(name: str, a: Entry, b: Entry, *, everything: bool) -> Finding | None:
+def _pixels(name: str, a: PairResults, b: PairResults, *, everything: bool) -> Finding | None:
     """Compare a corrected image; None where a side has neither it nor its digest."""
     published, paths = (a.published(name), b.published(name)), (a.find(name), b.find(name))
     image = name.split("/", maxsplit=1)[0]
@@ -50,8 +54,8 @@ def _pixels(name: str, a: Entry, b: Entry, *, everything: bool) -> Finding | Non
     one, other = (path and (path if path.name == image else path.parent) for path in paths)
     if one is None or other is None:
         known = all(any(side) for side in zip(published, paths, strict=True))
-        told = f"{image} has other bytes, and is not on both sides to be read"
-        return Finding("pixels", "unknown", told) if known else None
+        sentence = f"{image} has other bytes, and is not on both sides to be read"
+        return Finding("pixels", "unknown", sentence) if known else None
     try:
         return compare_slides(one, other, everything=everything)
     except (UnglowError, OSError) as error:
@@ -59,50 +63,42 @@ def _pixels(name: str, a: Entry, b: Entry, *, everything: bool) -> Finding | Non
 
 
 def _inputs(one: Path, other: Path) -> Finding:
-    a, b = read_json(one), read_json(other)
-    try:
-        images = [[image["fingerprint"] for image in content["images"]] for content in (a, b)]
-        other_channels = a["channels"] != b["channels"]
-    except (KeyError, TypeError) as error:
-        raise lacking(one.name, error) from error
-    differing = ["other images"] * (images[0] != images[1]) + ["other channels"] * other_channels
+    a, b = SlideRecord.load(one), SlideRecord.load(other)
+    differing = ["other images"] * (a.fingerprints != b.fingerprints)
+    differing += ["other channels"] * (a.slide.channels != b.slide.channels)
     if differing:
         return Finding("input", "different", ", ".join(differing))
     return Finding("input", "identical", "same images and channels")
 
 
-def _markers(one: Path, other: Path) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the markers of two ``scale.json``; None where one side has it not."""
-    try:
-        a, b = (dict(read_json(path)["markers"]) for path in (one, other))
-    except (KeyError, TypeError, ValueError) as error:
-        raise lacking(one.name, error) from error
+def _markers(
+    one: Path, other: Path
+) -> Iterator[tuple[str, MarkerScale | None, MarkerScale | None]]:
+    """Yield the markers of two ``scale.json``; None for a side without the marker."""
+    a, b = load_scales(one), load_scales(other)
     for name in {**a, **b}:
         yield name, a.get(name), b.get(name)
 
 
-def _statuses(one: Path, other: Path) -> Finding:
-    told = {
-        name: [None if side is None else side.get("status") for side in sides]
+def _states(one: Path, other: Path) -> Finding:
+    states = {
+        name: [None if side is None else side.scale.status for side in sides]
         for name, *sides in _markers(one, other)
     }
     changed = [
         f"{name} {after or 'absent'} in place of {before or 'absent'}"
-        for name, (before, after) in told.items()
+        for name, (before, after) in states.items()
         if before != after
     ]
     if changed:
         return Finding("status", "different", ", ".join(changed), math.inf)
-    return Finding("status", "identical", f"same status of {len(told)} markers")
+    return Finding("status", "identical", f"same status of {len(states)} markers")
 
 
 def _gains(one: Path, other: Path) -> Finding:
     found: dict[str, float] = {}
     for name, a, b in _markers(one, other):
-        try:
-            differences = gain_differences(a, b) if a and b else {}
-        except (KeyError, TypeError, ValueError) as error:
-            raise lacking(one.name, error) from error
+        differences = gain_differences(a.scale, b.scale) if a and b else {}
         found |= {f"{name}: {text}": excess for text, excess in differences.items()}
     beyond = {text: excess for text, excess in found.items() if excess > 1}
     if beyond:

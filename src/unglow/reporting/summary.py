@@ -10,19 +10,15 @@ import io
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.archive import damaged
 from unglow.core.delimited import bounded_lines
 from unglow.core.errors import UnglowError, describe
-from unglow.core.files import open_text, read_json, write_changed_text
-from unglow.core.json_shape import check_shape
+from unglow.core.files import open_text, write_changed_text
 from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
-from unglow.io.candidates_csv import check_report
 from unglow.photometry.difference_histogram import load_of
-from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups, multiqc
 from unglow.reporting.columns import (
@@ -32,6 +28,7 @@ from unglow.reporting.columns import (
     spoilt_columns,
 )
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
+from unglow.results.pair import PairResults, judge
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
 
@@ -39,14 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.transform import Transform
 
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR = ("candidates_fdr", "fdr_low95", "fdr_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
-_PLAN = {"status": str, "reason": (None, str), "choice": {"names?": [str, ...]}}
-"""What is read of plan.json; see `unglow.core.json_shape`."""
 _PURITY = ("purity", "purity_low95", "purity_high95")
 _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
@@ -261,86 +255,28 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
 
 def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
     """Return the columns of a variant that has all its files, for a method or the default one."""
-    plan = _read_plan(results / entry.plan)
-    transform = transforms.load(results / entry.transform)
-    scale = Scale.load(results / entry.scale)
-    if scale.default not in scale.methods:
-        raise damaged(results / entry.scale)
+    directory = (results / entry.detection).parent
+    pair = PairResults(directory, results / entry.names["sample"] / entry.names["dye"])
+    plan, transform, detection = pair.plan, pair.transform, pair.detection
+    scale = Scale.load(results / entry.scale)  # whose gain map no column needs
     shown = method or scale.default
     histogram = load_of((results / path for path in entry.histograms.values()), shown)
-    detection = _read_detection(results / entry.detection)
-    # of bright-field pairs, a note says why nothing is searched
-    warnings = [] if scale.bright_field else _warnings(detection)
-    status, reasons = status_of(plan, transform, scale, warnings)
-    reviewed = _review_columns((results / entry.detection).parent)
+    status, reasons = judge(plan, pair.registration, scale, detection)
+    reviewed = _review_columns(directory)
     return {
         "status": status,
         "reasons": reasons,
         "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
-        "channels": "+".join(plan["choice"].get("names", ())),
-        "images": plan["read"],
+        "channels": "+".join(plan.channel_names),
+        "images": tuple(
+            (plan.fingerprints[role], plane, str(plan.channels.get(role)))
+            for role, plane in plan.planes.items()
+        ),
         **registration_columns(transform),
         **scale_columns(scale, histogram, shown),
         **_detection_columns(results / entry.detection, detection, shown),
         **(reviewed if shown == detection.get("method") else {}),
     }
-
-
-def _read_plan(path: Path) -> dict[str, Any]:
-    """Read plan.json as it is; the module that writes it would import this one in turn."""
-    try:
-        plan: dict[str, Any] = read_json(path)
-        check_shape(plan, _PLAN)
-        read = [
-            (image["fingerprint"], str(image["header"]["plane"]), str(plan["channels"][role]))
-            for role, image in plan.get("images", {}).items()
-        ]
-        return {**{key: plan[key] for key in ("status", "reason", "choice")}, "read": tuple(read)}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
-
-
-def _read_detection(path: Path) -> dict[str, Any]:
-    """Read detection.json; ``reason`` is None if candidates were looked for."""
-    try:
-        detection: dict[str, Any] = read_json(path)
-        refused = detection["status"] == "failed"
-        check_report(detection)
-        used = [control["reason"] is None for control in detection.get("controls") or ()]
-        return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
-
-
-def _warnings(detection: Mapping[str, Any]) -> list[str]:
-    """Return what makes the search doubtful."""
-    if detection["reason"] is not None:
-        return [f"Candidates were not looked for: {detection['reason']}"]
-    sentences = list(detection.get("reasons", ()))
-    if detection["used"] and not any(detection["used"]):
-        sentences.append(
-            "No unstained control of this dye could be searched, so what share of the candidates "
-            "is false rests on the negated difference alone."
-        )
-    return sentences
-
-
-def status_of(
-    plan: Mapping[str, Any], transform: Transform, scale: Scale, warnings: Sequence[str] = ()
-) -> tuple[str, str]:
-    """Return the status of a pair and its reasons: the first stage that failed speaks.
-
-    ``warnings`` are what makes the search for candidates doubtful.
-    """
-    if plan["status"] == "failed":
-        return "failed", str(plan["reason"])
-    if transform.status == "failed":
-        return "failed", " ".join([*transform.reasons, *doubts(scale.bright_field)])
-    if scale.status == "failed":
-        return "failed", " ".join(scale.reasons)
-    reasons = " ".join([*transform.reasons, *scale.reasons, *warnings])
-    suspect = transform.status == "suspect" or scale.reasons or warnings
-    return ("suspect", reasons) if suspect else ("ok", "")
 
 
 def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) -> dict[str, Any]:

@@ -13,12 +13,10 @@ from unglow.core.archive import damaged
 from unglow.core.errors import InputError
 from unglow.detection.map_error import error_of
 from unglow.detection.settings import DetectSettings
-from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.candidates_csv import read_candidates
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import Difference, computed, written_or_computed
-from unglow.photometry.gain.scale import Scale
 from unglow.review.decisions import Listed
-from unglow.transform import load
 from unglow.viewer.computed_images import GainMapImage, GridImage, Ratio
 from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.faults import UNREADABLE
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Scene
     from unglow.io.zarr import Store
     from unglow.photometry.difference import Image
+    from unglow.photometry.gain.scale import Scale
     from unglow.photometry.gain_map import GainMap
     from unglow.transform import Transform
     from unglow.viewer.opened_stores import OpenedStores
@@ -104,32 +103,28 @@ class Layers:
 
     def __init__(self, pair: Pair, stores: OpenedStores) -> None:
         self._pair, self._stores = pair, stores
+        self._found = pair.results_of_pair
         self._computed: dict[str, ComputedStore] = {}
 
     @cached_property
     def transform(self) -> Transform | None:
         """The map from post to pre; None if there is none, or it cannot be read."""
         with suppress(*UNREADABLE):
-            return load(self._pair.registered / "transform.json")
+            return self._found.transform
         return None
 
     @cached_property
     def scale(self) -> Scale | None:
         """Gains and offsets; None if there are none, or they cannot be read."""
         with suppress(*UNREADABLE):
-            found = Scale.load(*self._scale_files)
-            return found if found.default in found.methods else None
+            return self._found.scale
         return None
-
-    @property
-    def _scale_files(self) -> tuple[Path, Path]:
-        return self._pair.subtracted / "scale.json", self._pair.subtracted / "gain_map.npz"
 
     @cached_property
     def detection(self) -> dict[str, Any] | None:
         """What the search says of itself; None if there was none, or it cannot be read."""
         with suppress(*UNREADABLE):
-            return read_report(self._pair.directory / "detection.json")
+            return self._found.detection
         return None
 
     @cached_property
@@ -244,10 +239,9 @@ class Layers:
 
     def _inputs(self) -> DetectInputs:
         post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))
-        scale = Scale.load(*self._scale_files)
-        transform = load(self._pair.registered / "transform.json")
+        scale = self._found.scale
         difference = self.difference(scale.default)
-        return DetectInputs(post, pre, aligned, difference, scale, transform)
+        return DetectInputs(post, pre, aligned, difference, scale, self._found.transform)
 
     def _maps(self) -> Iterator[Layer]:
         transform = self.transform

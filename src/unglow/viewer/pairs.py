@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from unglow.core.levels import PAIR, name_of, names_of, place_of
+from unglow.results.pair import PairResults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,6 +46,11 @@ class Pair:
     def title(self) -> str:
         """Its name for people."""
         return name_of(self.row)
+
+    @property
+    def results_of_pair(self) -> PairResults:
+        """Its results, each read when it is asked for."""
+        return PairResults(self.directory, self.section)
 
     @property
     def section(self) -> Path:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
 from unglow.io.image_paths import standing_for
-from unglow.reporting.marker_rows import FILES as OF_SLIDE
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
+from unglow.results.slide import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.marker_pairs import SUFFIX as MARKERS
@@ -244,7 +244,7 @@ _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
-_OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in OF_SLIDE))
+_OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in SLIDE_FILES))
 # Candidates, and what the differences of variants are read or computed from, by rule.
 _COMPARED = {
     "detect": "/candidates.csv",

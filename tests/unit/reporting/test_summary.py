@@ -19,11 +19,11 @@ from unglow.reporting.summary import (
     entries_from,
     read_summary,
     rows,
-    status_of,
     table,
     verdict,
     write_summary,
 )
+from unglow.results.directory import open_results
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 
@@ -438,11 +438,8 @@ STATUSES = [
 def test_status_and_reasons(tmp_path, files, status, reasons):
     row = only_row(tmp_path, finish(tmp_path, entry(), **files))
     assert (row["status"], row["reasons"]) == (status, reasons)
-    plan = {"status": "ok", "reason": None} | files.get("plan", {})
-    found, scaled = files.get("found", transform()), files.get("scaled", scale())
-    refused = files.get("detection", {}).get("reason")
-    doubts = [f"Candidates were not looked for: {refused}"] if refused else []
-    assert status_of(plan, found, scaled, doubts) == (status, reasons)
+    pair = open_results(tmp_path)["S1", "SYTO9"]
+    assert (pair.state, pair.reasons) == (status, reasons)
 
 
 def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):

@@ -102,7 +102,16 @@ def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
 def test_the_configuration_goes_before_the_pixels(tmp_path):
     plan = tmp_path / "plan.json"
     assert bright_field.roles_of(plan, "auto") == ()
-    plan.write_text(json.dumps({"images": {"post": {"bright_field": True}, "pre": {}}}))
+    plan.write_text(
+        json.dumps(
+            {
+                "status": "ok",
+                "reason": None,
+                "choice": {},
+                "images": {"post": {"bright_field": True}},
+            }
+        )
+    )
     assert bright_field.roles_of(plan, "auto") == ("post",)
     assert bright_field.roles_of(plan, "fluorescence") == ()
     assert bright_field.roles_of(plan, "bright-field") == ("post", "pre")
