@@ -19,7 +19,7 @@ import tifffile
 from real_runs import BIN, PROJECT, TABLES, bytes_of, command, refusal, snakemake
 
 from unglow.core.windows import Window
-from unglow.io.pair_plan import PlanRecord
+from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store, plan_layout
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
@@ -441,7 +441,7 @@ def verdict(work, tmp_path, method="linear"):
         if found.failed
         else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )
-    read = PlanRecord.load(tmp_path / "plan.json")
+    read = Plan.load(tmp_path / "plan.json")
     return *judge(read, found.as_dict(), scale, None), found, scale.methods[method].gain
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from unglow.core.archive import damaged
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import StoreLayout
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VERSION = 1
 """Of plan.json."""
@@ -29,12 +25,6 @@ _SHAPE = {
     "layouts": {key: {} for key in (*_ROLES, "derived")},
 }
 """What plan.json holds; see `unglow.core.json_shape`."""
-_OF_RECORD = {
-    **{name: _SHAPE[name] for name in ("status", "reason", "choice")},
-    "images?": {...: {"fingerprint?": str, "header?": {}, "bright_field?": bool}},
-    "channels?": {...: [int, ...]},
-}
-_UNFIT = (AttributeError, KeyError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +81,10 @@ class Plan:
         )
 
     @classmethod
-    def load(cls, path: Path, raw: dict[str, Path]) -> Plan:
+    def load(cls, path: Path, raw: dict[str, Path] | None = None) -> Plan:
         """Read plan.json; ``raw`` says where the images of each role are on this machine.
+
+        Without it, headers name the images without a directory.
 
         Raises
         ------
@@ -101,20 +93,20 @@ class Plan:
         """
         try:
             return cls._from_json(read_json(path), raw)
-        except _UNFIT as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"{path} is not a whole plan of this version ({error}): delete it and run again."
             ) from error
 
     @classmethod
-    def _from_json(cls, stored: dict[str, Any], raw: dict[str, Path]) -> Plan:
+    def _from_json(cls, stored: dict[str, Any], raw: dict[str, Path] | None) -> Plan:
         if stored["version"] != VERSION:
             raise ValueError(f"its version is {stored['version']}, not {VERSION}")
         check_shape(stored, _SHAPE)
+        names = {role: image["name"] for role, image in stored["images"].items()}
         headers = {
-            role: TiffHeader.from_dict({**image["header"], "path": str(raw[role])})
-            for role, image in stored["images"].items()
-            if role in raw
+            role: TiffHeader.from_dict({**stored["images"][role]["header"], "path": str(path)})
+            for role, path in (names if raw is None else raw).items()
         }
         return cls(
             headers=headers,
@@ -125,46 +117,3 @@ class Plan:
             reason=stored["reason"],
             bright_field=tuple(r for r, v in stored["images"].items() if v.get("bright_field")),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class PlanRecord:
-    """A plan as its readers need it, without the raw images; old plans may lack parts.
-
-    Attributes
-    ----------
-    reason
-        Why the pair cannot be processed; None if it can.
-    channel_names
-        Of the channels whose sum is the signal.
-    fingerprints, planes, channels
-        Of each image: the raw file, the plane of it in words, and the indices of its channels.
-    bright_field
-        Which images are bright-field.
-    """
-
-    reason: str | None
-    channel_names: tuple[str, ...]
-    fingerprints: Mapping[str, str]
-    planes: Mapping[str, str]
-    channels: Mapping[str, list[int]]
-    bright_field: tuple[str, ...]
-
-    @classmethod
-    def load(cls, path: Path) -> PlanRecord:
-        """Read plan.json; StoreError if it is damaged."""
-        try:
-            stored = read_json(path)
-            check_shape(stored, _OF_RECORD)
-            images = stored.get("images", {})
-            reason = stored["reason"] or "It was refused."
-            return cls(
-                reason if stored["status"] == "failed" else None,
-                tuple(stored["choice"].get("names", ())),
-                {role: image.get("fingerprint", "") for role, image in images.items()},
-                {role: str(image.get("header", {}).get("plane")) for role, image in images.items()},
-                stored.get("channels", {}),
-                tuple(role for role in _ROLES if images.get(role, {}).get("bright_field")),
-            )
-        except _UNFIT as error:
-            raise damaged(path) from error

@@ -7,7 +7,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
+from unglow.core.levels import LEVELS, names_of, place_of, variants_in
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
@@ -153,8 +153,8 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
         key = entry.sample
         paths = slide_files(results / entry.sample)
     else:
-        key, three = entry.detection, (entry.plan, entry.transform, entry.scale)
-        files = (results / file for file in (*three, key, *entry.histograms.values()))
+        key = entry.files[-1]
+        files = (results / file for file in (*entry.files, *entry.histograms.values()))
         paths = [*files, (results / key).with_name(REVIEW)]
     state = entry, [written_ns(path) for path in paths]
     if key not in known or known[key][0] != state:
@@ -164,7 +164,8 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    directories = {path for path in results.glob("*/*") if any(_plans(path))}
+    plans = ("plan.json", "*/plan.json")  # in a sweep of channels one of each variant
+    directories = {path for path in results.glob("*/*") if any(any(path.glob(p)) for p in plans)}
     last = history.last
     pairs, groups = (last.run.fields.get(k) if last else None for k in ("pairs", "groups"))
     told = {}
@@ -198,28 +199,9 @@ def _variants(results: Path, pair: Path, groups: dict[str, str]) -> Iterator[Ent
         if place in shared:  # of several variants, which are rows themselves
             continue
         row = dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye} | names
-        files = [place_of(results, row, level) / name for level, name in RESULT_OF.items()]
-        plan, transform, scale, detection = (_below(path, results) for path in files)
-        yield Entry(
-            names=row,
-            plan=plan,
-            transform=transform,
-            scale=scale,
-            detection=detection,
-            histograms={
-                path.name.removesuffix(".histogram.npz"): _below(path, results)
-                for path in sorted(files[2].parent.glob("difference/*.histogram.npz"))
-            },
-            logs=f"logs/{sample}/{dye}",
-            groups=groups,
-        )
-
-
-def _plans(pair: Path) -> Iterator[Path]:
-    """Yield the plans of a pair: one, or in a sweep of channels one of each variant."""
-    yield from pair.glob("plan.json")
-    yield from pair.glob("*/plan.json")
-
-
-def _below(path: Path, results: Path) -> str:
-    return path.relative_to(results).as_posix()
+        files = sorted(place_of(results, row, "subtraction").glob("difference/*.histogram.npz"))
+        histograms = {
+            path.name.removesuffix(".histogram.npz"): path.relative_to(results).as_posix()
+            for path in files
+        }
+        yield Entry(row, histograms, f"logs/{sample}/{dye}", groups=groups)

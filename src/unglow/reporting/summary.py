@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
@@ -15,7 +16,7 @@ from unglow.core.archive import damaged
 from unglow.core.delimited import bounded_lines
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import open_text, write_changed_text
-from unglow.core.levels import LEVELS, VARIANT, name_of
+from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, name_of, place_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_of
@@ -34,7 +35,6 @@ from unglow.telemetry.reading.rejections import first_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
 
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
@@ -85,10 +85,9 @@ class Entry:
     ----------
     names
         Of the pair and its variant, by level; '' on levels that are not swept.
-    plan, transform, scale, detection
-        Paths relative to the results directory.
     histograms
-        The same for what the difference of each scale method left; one file may serve several.
+        What the difference of each scale method left, as paths relative to the results directory;
+        one file may serve several methods.
     logs
         Directory of the pair's logs, for the sentence about a job that did not finish.
     control
@@ -98,14 +97,18 @@ class Entry:
     """
 
     names: dict[str, str]
-    plan: str
-    transform: str
-    scale: str
-    detection: str
     histograms: dict[str, str]
     logs: str
     control: bool = False
     groups: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """plan.json, transform.json, scale.json, detection.json, relative to the results."""
+        return tuple(
+            (place_of(Path(), self.names, level) / name).as_posix()
+            for level, name in RESULT_OF.items()
+        )
 
 
 def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry | SlideEntry]:
@@ -228,14 +231,10 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
     if entry.control:
         row["control"] = "true"
     row |= entry.groups
-    paths = (
-        *(entry.plan, entry.transform, entry.scale),
-        *dict.fromkeys(entry.histograms.values()),
-        entry.detection,
-    )
+    *stages, detection = entry.files
+    paths = (*stages, *dict.fromkeys(entry.histograms.values()), detection)
     missing = [path for path in paths if not (results / path).is_file()]
-    stages = (results / path for path in (entry.plan, entry.transform, entry.scale))
-    refused = first_reasons(stages) if missing else None
+    refused = first_reasons(results / path for path in stages) if missing else None
     if refused is not None:  # what is missing would say no more
         row |= {"status": "failed", "reasons": refused}
         return row
@@ -255,10 +254,10 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
 
 def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
     """Return the columns of a variant that has all its files, for a method or the default one."""
-    directory = (results / entry.detection).parent
-    pair = PairResults(directory, results / entry.names["sample"] / entry.names["dye"])
+    directory = place_of(results, entry.names)
+    pair = PairResults(directory, place_of(results, entry.names, PAIR[-1]))
     plan, transform, detection = pair.plan, pair.transform, pair.detection
-    scale = Scale.load(results / entry.scale)  # whose gain map no column needs
+    scale = Scale.load(pair.path("scale.json"))  # whose gain map no column needs
     shown = method or scale.default
     histogram = load_of((results / path for path in entry.histograms.values()), shown)
     status, reasons = judge(plan, pair.registration, scale, detection)
@@ -267,14 +266,14 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
         "status": status,
         "reasons": reasons,
         "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
-        "channels": "+".join(plan.channel_names),
+        "channels": "+".join(plan.choice.get("names", ())),
         "images": tuple(
-            (plan.fingerprints[role], plane, str(plan.channels.get(role)))
-            for role, plane in plan.planes.items()
+            (plan.fingerprints[role], str(header.plane), str(plan.channels[role]))
+            for role, header in plan.headers.items()
         ),
         **registration_columns(transform),
         **scale_columns(scale, histogram, shown),
-        **_detection_columns(results / entry.detection, detection, shown),
+        **_detection_columns(directory / "detection.json", detection, shown),
         **(reviewed if shown == detection.get("method") else {}),
     }
 

@@ -15,7 +15,7 @@ from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.io.candidates_csv import read_candidates, read_report
-from unglow.io.pair_plan import PlanRecord
+from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import open_difference
@@ -88,9 +88,9 @@ class PairResults:
         return found
 
     @cached_property
-    def plan(self) -> PlanRecord:
+    def plan(self) -> Plan:
         """Channels and fingerprints of the images; UnglowError if there is no readable file."""
-        return PlanRecord.load(self.path("plan.json"))
+        return Plan.load(self.path("plan.json"))
 
     @cached_property
     def transform(self) -> Transform:
@@ -236,7 +236,7 @@ class PairResults:
 
 
 def judge(
-    plan: PlanRecord | None,
+    plan: Plan | None,
     registration: Mapping[str, Any] | None,
     scale: Scale | None,
     detection: Mapping[str, Any] | None,

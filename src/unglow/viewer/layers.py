@@ -17,9 +17,8 @@ from unglow.io.candidates_csv import read_candidates
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import Difference, computed, written_or_computed
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_images import GainMapImage, GridImage, Ratio
-from unglow.viewer.computed_stores import ComputedStore
-from unglow.viewer.faults import UNREADABLE
+from unglow.viewer.computed_stores import ComputedStore, GainMapImage, GridImage, Ratio
+from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.detect_inputs import DetectInputs
 
 if TYPE_CHECKING:

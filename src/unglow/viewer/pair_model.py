@@ -12,7 +12,7 @@ from unglow.core.version import __version__
 from unglow.io.candidates_csv import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.page import as_json
-from unglow.viewer.faults import UNREADABLE, sentence_of
+from unglow.viewer.served_files import UNREADABLE, sentence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

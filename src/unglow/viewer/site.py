@@ -19,15 +19,20 @@ from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
 from unglow.viewer.chunk_memory import ChunkMemory, UnwantedError
 from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.crops import Crop, crop_answer, window_of
-from unglow.viewer.faults import UNREADABLE, NoAddressError, sentence_of
 from unglow.viewer.layers import CANDIDATES, Layers
 from unglow.viewer.opened_stores import OpenedStores
-from unglow.viewer.page_files import INDEX, page_files
 from unglow.viewer.pair_model import arrows, blocks_json, candidates_json, pair_list, pair_model
 from unglow.viewer.pairs import Pair, pairs_of
 from unglow.viewer.raw_files import RawFiles, raw_files
 from unglow.viewer.saving import ReadOnlyError, Told
-from unglow.viewer.store_files import file_of
+from unglow.viewer.served_files import (
+    INDEX,
+    UNREADABLE,
+    NoAddressError,
+    file_of,
+    page_files,
+    sentence_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

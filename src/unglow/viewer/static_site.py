@@ -21,7 +21,7 @@ from unglow.reporting.html.live_answers import FileBody, Request
 from unglow.reporting.html.live_site import Source
 from unglow.spoilt.saved_places import ARTEFACTS
 from unglow.viewer.computed_stores import ComputedStore
-from unglow.viewer.page_files import page_files
+from unglow.viewer.served_files import page_files
 from unglow.viewer.site import Viewer
 
 if TYPE_CHECKING:

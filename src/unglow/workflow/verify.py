@@ -17,7 +17,7 @@ from unglow.core import digests
 from unglow.core.digests import Published
 from unglow.core.errors import StoreError, UnglowError
 from unglow.core.files import open_file, read_file, read_json
-from unglow.io.pair_plan import PlanRecord
+from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
@@ -261,7 +261,7 @@ def _is_as_recorded(path: Path, attributes: Mapping[str, Any]) -> bool:
     """Whether a file says what the attributes of a store do; True for a damaged one."""
     try:
         if path.name == "plan.json":
-            prints = PlanRecord.load(path).fingerprints
+            prints = Plan.load(path).fingerprints
             return bool(prints.get(str(attributes.get("role"))) == attributes["fingerprint"])
         if path.name == "transform.json":
             return bool(read_content(path)["matrix"] == attributes["matrix"])

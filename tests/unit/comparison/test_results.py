@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+from made_plan import plan_content
 from made_results import made_pair, made_sweep, refused
 
 from unglow.cli import main
@@ -103,11 +104,8 @@ def test_a_status_that_changes_is_a_difference(sides):
 
 def test_images_and_channels_come_first(sides):
     a, b = sides
-    prints = {role: {"fingerprint": "1"} for role in ("post", "pre")}
-    for side in sides:
-        edit(side / "S1" / "D" / "plan.json", images=prints, channels={"post": [1]})
-    other = prints | {"pre": {"fingerprint": "2"}}
-    edit(b / "S1" / "D" / "plan.json", images=other, channels={"post": [0]})
+    other = plan_content(fingerprints=("1", "3"), channels=((0,), (1,)))
+    edit(b / "S1" / "D" / "plan.json", **other)
     pair = next(p for p in compared(a, b).pairs if p.name == "S1 D")
     assert pair.sentences == ["another pre image, other channels"]
     assert pair.verdict == "identical"

@@ -8,6 +8,7 @@ import subprocess
 
 import numpy as np
 import pytest
+from made_plan import plan_content
 
 from unglow.cli import main
 from unglow.core import digests
@@ -30,9 +31,6 @@ def make_store(path, value, **attributes):
         return writer.publish()
 
 
-PLAN = {"status": "ok", "reason": None, "choice": {}}
-
-
 def write_map(path, matrix=None):
     """Write a transform, a failed one without a matrix."""
     path.parent.mkdir(exist_ok=True)
@@ -49,8 +47,8 @@ def pair(tmp_path):
     """A pair as the stages would leave it, with one variant of the registration."""
     pair = tmp_path / "results" / "S" / "D"
     variant = pair / "registration-a"
-    prints = {role: {"fingerprint": f"print of {role}"} for role in ("post", "pre")}
-    write_json(pair / "plan.json", PLAN | {"images": prints})
+    prints = "print of post", "print of pre"
+    write_json(pair / "plan.json", plan_content(fingerprints=prints))
     digests = {
         role: make_store(pair / f"{role}.ome.zarr", n, role=role, fingerprint=f"print of {role}")
         for n, role in enumerate(("post", "pre"), start=1)
@@ -133,7 +131,8 @@ def test_a_remade_input_makes_what_hangs_on_it_stale(pair):
 @pytest.mark.parametrize(
     ("file", "change", "stale"),
     [
-        ("plan.json", lambda path: write_json(path, PLAN), ["post.ome.zarr", "pre.ome.zarr"]),
+        ("plan.json", lambda path: write_json(path, plan_content()),
+         ["post.ome.zarr", "pre.ome.zarr"]),
         ("registration-a/transform.json", write_map, ["registration-a/aligned_pre.ome.zarr"]),
         ("registration-a/scale.json", lambda path: write_gain(path, 1.6),
          ["registration-a/difference/linear.ome.zarr"]),

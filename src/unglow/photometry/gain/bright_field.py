@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.io.pair_plan import PlanRecord
+from unglow.io.pair_plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +48,7 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
     """
     if light != "auto":
         return ROLES if light == "bright-field" else ()
-    return PlanRecord.load(plan).bright_field if plan.is_file() else ()
+    return Plan.load(plan).bright_field if plan.is_file() else ()
 
 
 def doubts(roles: Sequence[str]) -> list[str]:

@@ -1,15 +1,22 @@
-"""Landmarks that are clicked on a page: what they fit, and the file that `register` reads."""
+"""Landmarks and regions that are drawn on a page, and the files that the workflow reads."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_file, replacing, write_text
+from unglow.core.windows import Window, strips
 from unglow.registration.user_hints import landmark_fits, landmark_problem
+from unglow.review.counts import of_region
+from unglow.review.geojson import read_collection
+from unglow.review.regions import regions_of
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
@@ -21,13 +28,15 @@ from unglow.transform.landmarks import (
 from unglow.viewer.raw_files import LANDMARKS, beside, why_not_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from unglow.io.zarr import Store
+    from unglow.review.decisions import Review
     from unglow.transform.landmarks import Frame
     from unglow.viewer.raw_files import RawFiles
+
 
 NAME = "landmarks.csv"
 """Of the file in a pair's results, where none can be written beside its raw images."""
@@ -52,7 +61,7 @@ class Target:
     note: str = ""
 
 
-def target_of(raw: RawFiles, results: Path) -> Target:
+def choose_target(raw: RawFiles, results: Path) -> Target:
     """Return the files of landmarks of a pair, whose results are in a directory."""
     aside = (results / NAME,)
     if raw.of_slide:
@@ -90,7 +99,7 @@ def read_points(raw: RawFiles, target: Target, post: Frame, pre: Frame) -> list[
     return [{"name": name, "post": here, "pre": there} for name, here, there in places]
 
 
-def fitted(points: Sequence[Any], post: Frame, pre: Frame, max_scale: float) -> dict[str, Any]:
+def fit(points: Sequence[Any], post: Frame, pre: Frame, max_scale: float) -> dict[str, Any]:
     """Fit a map to points as `register` does, those with a place in both images.
 
     Returns
@@ -204,3 +213,76 @@ def _kept(file: Path, text: str) -> list[Path]:
     with replacing(kept) as temporary:
         temporary.write_bytes(before)
     return [kept]
+
+
+_PX_AT_ONCE = 1 << 22
+# Areas are kept of so many regions.
+_AREAS = 256
+
+
+def add_state(
+    collection: Mapping[str, Any],
+    why: str,
+    raw: RawFiles,
+    counts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a collection with what a page has to know of it, as its member ``unglow``.
+
+    That is ``writable`` and ``why`` not (empty if it is), the ``file`` that the workflow reads or
+    would read, ``in_use``, whether it holds the same features, and ``counts`` of each feature by
+    its id.
+    """
+    used = raw.regions_target
+    state = {
+        "writable": not why,
+        "why": why,
+        "file": "" if used is None else str(used),
+        "in_use": used is not None and _features(used) == collection["features"],
+        "counts": dict(counts),
+    }
+    return {**collection, "unglow": state}
+
+
+def count_regions(
+    collection: Mapping[str, Any],
+    drawn: Path,
+    review: Review,
+    counted: NDArray[np.bool_],
+    post: Store,
+) -> dict[str, dict[str, Any]]:
+    """Return candidates and accepted ones in each region of a collection, by the feature's id.
+
+    ``counted`` (N,) says which of the review's candidates are counted as such. Areas are those of
+    the regions within post, whether or not all of it was searched.
+    """
+    found = {}
+    for feature in collection["features"]:
+        text = json.dumps(feature, sort_keys=True)
+        try:
+            area = _area(text, post.shape)
+            regions = regions_of(drawn, [feature])
+        except InputError:  # the workflow says what is wrong with it
+            continue
+        for region in (*regions.exclude, *regions.analyse):
+            found[feature["id"]] = of_region(region, review, counted, area, post.pixel_size_um)
+    return found
+
+
+@lru_cache(_AREAS)
+def _area(feature: str, shape: tuple[int, int]) -> int:
+    """Return the px of a region, of JSON, that lie within an image of ``shape``."""
+    regions = regions_of(Path(), [json.loads(feature)])
+    area = 0
+    for region in (*regions.exclude, *regions.analyse):
+        box = region.box.common(Window.of(shape))
+        for strip in strips(box, max(1, _PX_AT_ONCE // max(1, box.shape[1]))):
+            area += int(np.count_nonzero(region.over(strip)))
+    return area
+
+
+def _features(path: Path) -> list[Any] | None:
+    try:
+        features: list[Any] = read_collection(path)["features"]
+    except InputError:
+        return None
+    return features
