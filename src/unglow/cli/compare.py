@@ -56,7 +56,7 @@ def _row(pair: PairComparison) -> dict[str, str]:
     return row | {"sentence": "; ".join(pair.sentences)}
 
 
-# So many pairs that differ, or are equal within errors, are told one by one.
+# Number of pairs that differ, or are equal within errors, that are listed.
 _SHOWN = 20
 
 
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-pixels",
         action="store_true",
-        help="read difference images above 64 Mpx whole, and not a sample of them",
+        help="read difference images above 64 Mpx entirely, not a sample of them",
     )
     parser.add_argument("--table", type=Path, metavar="FILE.tsv", help="also write all numbers")
     parser.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.candidates_csv import Candidates
 
 CLEAR = 1.0
 """A candidate is clear if its signal-to-noise ratio is above both thresholds by this, one standard
@@ -70,22 +69,16 @@ def compare_candidates(one: Path, other: Path) -> Finding:
     Threshold and width of spots are those of ``detection.json`` next to them, if it is there.
     UnglowError if a file cannot be read.
     """
-    a, b = (_counted(read_candidates(path)) for path in (one, other))
+    tables = [read_candidates(path) for path in (one, other)]
+    a, b = ({n: column[t.counted] for n, column in t.numbers.items()} for t in tables)
     found = (path.with_name("detection.json") for path in (one, other))
     reports = [read_report(path) if path.is_file() else {} for path in found]
-    thresholds = [_threshold(r, c) for r, c in zip(reports, (a, b), strict=True)]
+    thresholds = [  # or the last candidate of the list, where none is reported
+        c["snr"].min(initial=math.inf) if (t := r.get("threshold_snr")) is None else t
+        for r, c in zip(reports, (a, b), strict=True)
+    ]
     widths = [float(r.get("settings", {}).get("fwhm_px", 0)) for r in reports]
     return _finding(a, b, max(thresholds) + CLEAR, max(REACH_PX, *(w / 2 for w in widths)))
-
-
-def _counted(found: Candidates) -> dict[str, NDArray[np.float64]]:
-    return {name: column[found.counted] for name, column in found.numbers.items()}
-
-
-def _threshold(report: dict[str, Any], found: dict[str, NDArray[np.float64]]) -> float:
-    """Return the least significance of a list; that of its last one if it is not reported."""
-    threshold = report.get("threshold_snr")
-    return float(found["snr"].min(initial=math.inf) if threshold is None else threshold)
 
 
 def _finding(

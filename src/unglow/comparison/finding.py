@@ -53,13 +53,6 @@ class Finding:
     numbers: dict[str, float | int] = field(default_factory=dict)
     points: tuple[tuple[str, float, float, float], ...] = ()
 
-    @classmethod
-    def within(
-        cls, what: str, excess: float, sentence: str, numbers: dict[str, float | int]
-    ) -> Finding:
-        """Return what follows from how many times the allowed it differs."""
-        return cls(what, "equal" if excess <= 1 else "different", sentence, excess, numbers)
-
 
 def compare_file(
     what: str, name: str, a: PairResults, b: PairResults, compare: Callable[[Path, Path], Finding]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from unglow.comparison.candidates import compare_candidates
 from unglow.comparison.finding import WORDS, Finding, Verdict, compare_file
-from unglow.comparison.gains import compare_gains, gain_differences
-from unglow.comparison.maps import compare_maps
+from unglow.comparison.measures import compare_gains, compare_maps, gain_differences
 from unglow.comparison.pixels import compare_pixels, compare_slides
 from unglow.core.errors import InputError, UnglowError
 from unglow.io.pair_plan import Plan

@@ -92,28 +92,26 @@ class Plan:
             The file is damaged or from another version.
         """
         try:
-            return cls._from_json(read_json(path), raw)
+            stored = read_json(path)
+            if stored["version"] != VERSION:
+                raise ValueError(f"its version is {stored['version']}, not {VERSION}")  # noqa: TRY301
+            check_shape(stored, _SHAPE)
+            images = stored["images"]
+            names = {role: image["name"] for role, image in images.items()}
+            headers = {
+                role: TiffHeader.from_dict({**images[role]["header"], "path": str(place)})
+                for role, place in (names if raw is None else raw).items()
+            }
+            return cls(
+                headers=headers,
+                channels={role: tuple(c) for role, c in stored["channels"].items()},
+                choice=stored["choice"],
+                layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
+                fingerprints={role: image["fingerprint"] for role, image in images.items()},
+                reason=stored["reason"],
+                bright_field=tuple(r for r, v in images.items() if v.get("bright_field")),
+            )
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise StoreError(
                 f"{path} is not a whole plan of this version ({error}): delete it and run again."
             ) from error
-
-    @classmethod
-    def _from_json(cls, stored: dict[str, Any], raw: dict[str, Path] | None) -> Plan:
-        if stored["version"] != VERSION:
-            raise ValueError(f"its version is {stored['version']}, not {VERSION}")
-        check_shape(stored, _SHAPE)
-        names = {role: image["name"] for role, image in stored["images"].items()}
-        headers = {
-            role: TiffHeader.from_dict({**stored["images"][role]["header"], "path": str(path)})
-            for role, path in (names if raw is None else raw).items()
-        }
-        return cls(
-            headers=headers,
-            channels={role: tuple(c) for role, c in stored["channels"].items()},
-            choice=stored["choice"],
-            layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
-            fingerprints={r: v["fingerprint"] for r, v in stored["images"].items()},
-            reason=stored["reason"],
-            bright_field=tuple(r for r, v in stored["images"].items() if v.get("bright_field")),
-        )

@@ -11,7 +11,7 @@ from unglow.core.errors import describe
 from unglow.core.levels import LEVELS
 from unglow.core.rounding import Measured
 from unglow.reporting.columns import half_width, registration_columns, scale_columns
-from unglow.results.slide import SLIDE_FILES, SlideResults
+from unglow.results.directory import SLIDE_FILES, SlideResults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

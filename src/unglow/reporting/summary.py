@@ -1,6 +1,6 @@
 """Summary of a run: one row for each pair and variant, from the small files of its results.
 
-It needs no output of a failed pair: what is missing is named, with the log that tells why.
+It needs no output of a failed pair: what is missing is named, with the log that says why.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
 from unglow.core.archive import damaged
-from unglow.core.delimited import bounded_lines
 from unglow.core.errors import UnglowError, describe
-from unglow.core.files import open_text, write_changed_text
+from unglow.core.files import write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, name_of, place_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
@@ -47,7 +46,7 @@ _AGREEMENT = ("in_first", "of_first")
 _MARKER = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 """Columns of the markers of a slide."""
 _SPOILT = ("spoilt_share", "spoilt_reasons")
-"""Share of the section that is spoilt and left out, and its parts by reason."""
+"""Share of the section that is spoilt and excluded, and its parts by reason."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
     *(*LEVELS, "status", "reasons", "notes", "channels"),
@@ -65,13 +64,13 @@ _SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share", *_AGREEMENT)
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, *_MARKER[:-1])
-"""Columns that are left out where no pair has them."""
+"""Columns that are omitted where no pair has them."""
 _SHOWN_WITH = {
     **dict.fromkeys(_REVIEW, "reviewed"),
     **dict.fromkeys(_AGREEMENT, "in_first"),
     "clipped": "background_channel",
 }
-"""Columns that are left out where no pair has another one."""
+"""Columns that are omitted where no pair has another one."""
 SKIPPED = "skipped"
 """Status of a pair or file that was not started because of its input."""
 STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
@@ -79,7 +78,7 @@ STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row to be: a pair and variant, with the files that tell about it.
+    """A pair and variant that becomes a row, with its files.
 
     Attributes
     ----------
@@ -162,7 +161,7 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
 def _separated(
     names: Sequence[str], deciding: Mapping[str, str], filled: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return a table as text; ``deciding`` is the column without which another one is left out."""
+    """Return a table as text; ``deciding`` is the column without which another one is omitted."""
     columns = [c for c in names if c not in deciding or any(row.get(deciding[c]) for row in filled)]
     stream = io.StringIO()
     writer = csv.DictWriter(
@@ -186,19 +185,19 @@ def write_summary(
     results: Path,
     target: Path,
 ) -> list[dict[str, Any]]:
-    """Write summary.tsv, groups.tsv beside it if pairs have groups, and what MultiQC reads.
+    """Write summary.tsv, groups.tsv next to it if pairs have groups, and what MultiQC reads.
 
     Returns the rows. A file that would not change keeps its time. Digests are written last.
     """
     summary = rows(entries, problems, results)
     write_changed_text(target, table(summary))
-    pools, beside = groups.pooled(summary), target.with_name(groups.NAME)
+    pools, groups_file = groups.pooled(summary), target.with_name(groups.NAME)
     if pools:
-        write_changed_text(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
+        write_changed_text(groups_file, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
-        beside.unlink(missing_ok=True)
+        groups_file.unlink(missing_ok=True)
     for_multiqc = multiqc.write([texts(row) for row in summary], results)
-    tables = [target, *([beside] if pools else []), *for_multiqc]
+    tables = [target, *([groups_file] if pools else []), *for_multiqc]
     digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
 
@@ -213,17 +212,6 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
             parts = [part for part in (row["status"], name_of(row), row["reasons"]) if part]
             lines.append(harmless(" ".join(": ".join(parts).split())))
     return "\n".join(lines) + "\n"
-
-
-def read_summary(path: Path) -> list[dict[str, str]]:
-    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
-    try:
-        with open_text(path) as stream:
-            lines = bounded_lines(stream)
-            found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
-            return [{name: text for name, text in row.items() if name} for row in found]
-    except (ValueError, csv.Error) as error:
-        raise damaged(path) from error
 
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:

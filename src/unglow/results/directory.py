@@ -4,22 +4,79 @@ from __future__ import annotations
 
 import csv
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from unglow import transform as transforms
 from unglow.core import digests
+from unglow.core.archive import damaged
 from unglow.core.delimited import bounded_lines
-from unglow.core.errors import InputError
+from unglow.core.errors import InputError, StoreError
 from unglow.core.files import open_text
+from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
 from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
-from unglow.results.slide import SlideResults
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.multiplexed.results import MarkerScale
+    from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.transform import Transform
 
 _DEEPEST = 8
 """Levels that a variant is below a results directory, or fewer."""
 _RECORDS = ("telemetry", "benchmarks", "logs")
+
+
+SLIDE_FILES = ("slide.json", "scale.json", "subtraction.json", "residues.npz")
+"""What a slide's results are read from, in the order in which it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlideResults:
+    """Results of a slide; None what is not there yet.
+
+    Attributes
+    ----------
+    record
+        Its channels, images and fingerprints.
+    scales
+        Gain and offset by marker.
+    maps
+        Maps between cycles, by (from, to).
+    subtraction
+        How each kept marker was subtracted.
+    residues
+        Histogram of each marker's difference.
+    """
+
+    record: SlideRecord | None
+    scales: Mapping[str, MarkerScale]
+    maps: Mapping[tuple[int, int], Transform]
+    subtraction: Subtraction | None
+    residues: Mapping[str, DifferenceHistogram]
+
+    @classmethod
+    def read(cls, place: Path) -> SlideResults:
+        """Read the results in a slide's directory; UnglowError, which names the damaged file."""
+        paths = [place / name for name in SLIDE_FILES]
+        there = [path.is_file() for path in paths]
+        record = SlideRecord.load(paths[0]) if there[0] else None
+        scales = load_scales(paths[1]) if there[1] else {}
+        moves = () if record is None else record.slide.moves
+        files = {
+            move: place / "registration" / "{}-{}".format(*move) / "transform.json"
+            for move in moves
+        }
+        maps = {move: transforms.load(path) for move, path in files.items() if path.is_file()}
+        subtraction = Subtraction.load(paths[2]) if there[2] and there[3] else None
+        names = () if subtraction is None else tuple(subtraction.markers)
+        residues = load_residues(paths[3], names) if names else {}
+        return cls(record, scales, maps, subtraction, residues)
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +124,7 @@ class Results:
     @property
     def runs(self) -> list[Any]:
         """The recorded runs, the oldest first (`unglow.open_run`); InputError if there is none."""
-        runs = import_module("unglow.reporting.runs")  # which stands above in the import order
+        runs = import_module("unglow.reporting.runs")  # which is above in the import order
         return [runs.open_run(self.directory, run) for run in runs.list_runs(self.directory)]
 
     def __getitem__(self, names: tuple[str, ...]) -> PairResults:
@@ -100,10 +157,8 @@ def open_results(path: Path | str) -> Results:
         return Results(given, own.parent, {(): PairResults(own, own)}, {})
     pair = _pair_of(own)
     if pair is not None:
-        results, entries = (
-            pair.parent.parent,
-            {leaf.relative_to(own).parts: PairResults(leaf, pair) for leaf in _leaves(own)},
-        )
+        results = pair.parent.parent
+        entries = {leaf.relative_to(own).parts: PairResults(leaf, pair) for leaf in _leaves(own)}
     else:
         below = given / "results"
         results = below if below.is_dir() and not (given / "summary.tsv").is_file() else given
@@ -162,10 +217,19 @@ def _leaves(directory: Path) -> list[Path]:
 
 def _left_out(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Return the pairs of the summary that have no results."""
+    with suppress(OSError, StoreError):
+        rows = read_summary(results / "summary.tsv")
+        found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}
+        return {names: reason for names, reason in found.items() if names not in there}
+    return {}
+
+
+def read_summary(path: Path) -> list[dict[str, str]]:
+    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
     try:
-        with open_text(results / "summary.tsv") as stream:
-            rows = [*csv.DictReader(bounded_lines(stream), delimiter="\t")]
-    except (OSError, ValueError, csv.Error):
-        return {}
-    found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}
-    return {names: reason for names, reason in found.items() if names not in there}
+        with open_text(path) as stream:
+            lines = bounded_lines(stream)
+            found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
+            return [{name: text for name, text in row.items() if name} for row in found]
+    except (ValueError, csv.Error) as error:
+        raise damaged(path) from error

@@ -1,4 +1,4 @@
-"""Results of a pair, or of a variant of one.
+"""Results of a pair, or of a variant of one, and its images as lazy arrays.
 
 What was published may lack most files, so each is looked for when it is asked for.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
+from unglow.core.windows import Window
 from unglow.io.candidates_csv import read_candidates, read_report
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
@@ -21,22 +22,105 @@ from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
-from unglow.results.images import LazyImage
 from unglow.spoilt.saved_places import ARTEFACTS, SavedPlace, read_places
 from unglow.transform.transform import read_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from types import EllipsisType
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike, NDArray
 
+    from unglow.photometry.difference import Image
     from unglow.transform import Transform
+
+    Part: TypeAlias = int | slice | EllipsisType
+
+_ROWS = 512
+"""Rows that are read at a time, next to the array that is returned."""
+
+
+class LazyImage:
+    """One level of an image as an array of which only what is asked for is read.
+
+    ``image[0:100, 0:100]`` and ``np.asarray(image)`` give numpy arrays; memory grows with what is
+    asked for, not with the image. NaN where there is no data. Thread-safe. Errors are those of
+    `unglow.io.zarr.Store.read`: StoreError, which names the file.
+
+    Parameters
+    ----------
+    image
+        A store, or a difference that is computed as it is read.
+    level
+        Of its pyramid; a pixel of level k covers 2^k x 2^k pixels of level 0.
+    """
+
+    ndim = 2
+
+    def __init__(self, image: Image, level: int = 0) -> None:
+        self.source, self.level = image, level
+        self.shape = image.level_shape(level)
+        """(rows, columns)."""
+        self.dtype: np.dtype[Any] = image.dtype
+        self.chunks: tuple[int, int] = image.layout.chunks
+        """(rows, columns) of a chunk, for dask."""
+        self.pixel_size_um = image.pixel_size_um
+        """(x, y) of a pixel of level 0, micrometres; None if unknown."""
+
+    @property
+    def levels(self) -> list[LazyImage]:
+        """All levels of the pyramid, the full resolution first: napari's ``multiscale``."""
+        return [LazyImage(self.source, level) for level in range(self.source.levels)]
+
+    def __repr__(self) -> str:
+        rows, cols = self.shape
+        return f"<{self.source.name}, level {self.level}: {rows} x {cols} {self.dtype}>"
+
+    def __dask_tokenize__(self) -> object:
+        """Identify the pixels by their digest, for the names of dask's tasks."""
+        return type(self).__name__, self.source.digest, self.level
+
+    def __array__(
+        self,
+        dtype: DTypeLike | None = None,
+        copy: bool | None = None,  # noqa: FBT001 - numpy passes it like this
+    ) -> NDArray[Any]:
+        """Read the entire level."""
+        if copy is False:
+            raise ValueError("an image is read from disk, which makes a copy")
+        return np.asarray(self[:, :], dtype)
+
+    def __getitem__(self, index: Part | tuple[Part, ...]) -> Any:
+        """Read a part, ``[row, column]``, by numbers and slices as numpy has them."""
+        rows, cols = _expand(index, self.ndim)
+        y, x = range(self.shape[0])[rows], range(self.shape[1])[cols]
+        lines = y if isinstance(y, range) else range(y, y + 1)
+        places = x if isinstance(x, range) else range(x, x + 1)
+        out = np.empty((len(lines), len(places)), self.dtype)
+        count = max(1, _ROWS // abs(lines.step))
+        for first in range(0, len(lines) if out.size else 0, count):
+            part = lines[first : first + count]
+            window = Window(min(part), max(part) + 1, min(places), max(places) + 1)
+            block = self.source.read(window, self.level)
+            out[first : first + count] = block[:: part.step, :: places.step]
+        return out[0 if isinstance(y, int) else slice(None), 0 if isinstance(x, int) else ...]
+
+
+def _expand(index: Part | tuple[Part, ...], ndim: int) -> list[Any]:
+    """Return an index with a number or slice for each axis; IndexError for too many."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    at = parts.index(Ellipsis) if Ellipsis in parts else len(parts)
+    given = [part for part in parts if part is not Ellipsis]
+    if len(given) > ndim:
+        raise IndexError(f"an image has {ndim} axes, row and column, not {len(given)}")
+    return [*given[:at], *[slice(None)] * (ndim - len(given)), *given[at:]]
+
 
 STAGE_FILES = ("plan.json", "transform.json", "scale.json", "detection.json", "candidates.csv")
 """Files of which a directory of results has at least one, or else a list of digests."""
 SLIDE = "slide.json"
-"""The file that tells a slide from a pair."""
+"""The file that distinguishes a slide from a pair."""
 _STORE = ".ome.zarr"
 _WHOLE_NUMBERS = ("id", "area_px")
 
@@ -64,9 +148,6 @@ class PairResults:
         """Sample, dye and the names of its variant."""
         own = self.directory.relative_to(self.pair).parts
         return (self.pair.parent.name, self.pair.name, *own)
-
-    def __repr__(self) -> str:
-        return f"<{' '.join(self.names)}: {self.state}>"
 
     @cached_property
     def places(self) -> tuple[Path, ...]:
@@ -138,7 +219,7 @@ class PairResults:
         return state, reasons
 
     def judge_available(self) -> tuple[str, str]:
-        """Return state and reasons as far as the files that are there tell."""
+        """Return state and reasons as far as the existing files say."""
         names = ("plan", "registration", "scale", "detection")
         there = [self.find(file) is not None for file in STAGE_FILES[:4]]
         return judge(*(getattr(self, n) if t else None for n, t in zip(names, there, strict=True)))

@@ -1,7 +1,7 @@
 """Images that are not written, as Zarr stores that are computed where somebody looks.
 
 The documents are those of OME-Zarr 0.5, like unglow's own, but every chunk is a file of its own: a
-shard would have to be computed as a whole.
+shard would have to be computed entirely.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.detection.snr import Scene
+    from unglow.photometry.difference import Difference
     from unglow.photometry.gain_map import GainMap
-    from unglow.viewer.chunk_memory import ChunkMemory
+    from unglow.viewer.caches import ChunkMemory
 
 
 SNR_LEVELS = 3
@@ -65,7 +66,7 @@ class Ratio:
         return min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window that lies inside the level; NaN where there is none."""
+        """Pixels of a window inside the level; NaN where there is none."""
         step = 1 << level
         out = np.empty(window.shape, np.float32)
         side = _CELL // step
@@ -89,24 +90,28 @@ def farthest_from_0(image: NDArray[np.float32], step: int) -> NDArray[np.float32
 
 
 @dataclass(frozen=True, eq=False)
-class GridImage:
-    """Values on a coarse grid over post as an image.
+class _OverPost:
+    """An image over post; ``shape`` is (rows, columns) of post."""
 
-    Attributes
-    ----------
-    grid
-        The values, at level-0 px.
-    shape
-        Rows and columns of post.
-    """
-
-    grid: CoarseGrid
     shape: tuple[int, int]
 
     @property
     def levels(self) -> int:
         """Number of levels, level 0 included."""
         return plan_layout(self.shape, "float32").levels
+
+
+@dataclass(frozen=True, eq=False)
+class GridImage(_OverPost):
+    """Values on a coarse grid over post as an image.
+
+    Attributes
+    ----------
+    grid
+        The values, at level-0 px.
+    """
+
+    grid: CoarseGrid
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level: the values at their centres."""
@@ -116,16 +121,10 @@ class GridImage:
 
 
 @dataclass(frozen=True, eq=False)
-class GainMapImage:
-    """A gain map as an image; ``shape`` is that of post."""
+class GainMapImage(_OverPost):
+    """A gain map as an image."""
 
     gain_map: GainMap
-    shape: tuple[int, int]
-
-    @property
-    def levels(self) -> int:
-        """Number of levels, level 0 included."""
-        return plan_layout(self.shape, "float32").levels
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level: the values at their centres."""
@@ -137,22 +136,8 @@ _OVERVIEW = 1 << 20
 """Of a coarsest level of more px than this, only the middle sets the range of the display."""
 
 
-class Computed(Protocol):
-    """An image whose pixels are computed as they are read."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        ...
-
-    @property
-    def levels(self) -> int:
-        """Number of levels, level 0 included."""
-        ...
-
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window that lies inside the level; NaN where there is no data."""
-        ...
+Computed: TypeAlias = "Ratio | GridImage | GainMapImage | Difference"
+"""An image whose pixels are computed as they are read."""
 
 
 class ComputedStore:
@@ -197,7 +182,7 @@ class ComputedStore:
         return self.layout.shape
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window that lies inside the level."""
+        """Pixels of a window inside the level."""
         return np.asarray(self._image.read(window, level), self.dtype)
 
     def file(self, parts: Sequence[str], memory: ChunkMemory, wanted: Callable[[], bool]) -> Answer:
@@ -221,8 +206,8 @@ class ComputedStore:
     def chunk(self, level: int, row: int, col: int) -> bytes:
         """Compute a chunk, as it is stored."""
         rows, cols = self.layout.chunks
-        whole = Window(row * rows, (row + 1) * rows, col * cols, (col + 1) * cols)
-        window = whole.clip(self.layout.level_shape(level))
+        full = Window(row * rows, (row + 1) * rows, col * cols, (col + 1) * cols)
+        window = full.clip(self.layout.level_shape(level))
         return encode_chunk(self.read(window, level), self.layout.chunks, self.layout.fill)
 
     def _kept(

@@ -25,7 +25,7 @@ from unglow.transform.landmarks import (
     table_of_both,
     table_of_one,
 )
-from unglow.viewer.raw_files import LANDMARKS, beside, why_not_writable
+from unglow.viewer.raw_files import LANDMARKS, file_next_to, why_not_writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 NAME = "landmarks.csv"
-"""Of the file in a pair's results, where none can be written beside its raw images."""
+"""Of the file in a pair's results, where none can be written next to its raw images."""
 MOST = 10_000
 _LONGEST_NAME = 200
 _ROLES = ("post", "pre")
@@ -65,11 +65,11 @@ def choose_target(raw: RawFiles, results: Path) -> Target:
     """Return the files of landmarks of a pair, whose results are in a directory."""
     aside = (results / NAME,)
     if raw.of_slide:
-        return Target(aside, f"{raw.problem} The file lies with the results alone.")
+        return Target(aside, f"{raw.problem} The file is in the results only.")
     if raw.pair is None:
         how = "name it in the column landmarks of a sample sheet once they are found"
-        return Target(aside, f"{raw.problem} The file lies with the results: {how}.")
-    usual = beside(raw.pair.post, LANDMARKS)
+        return Target(aside, f"{raw.problem} The file is in the results: {how}.")
+    usual = file_next_to(raw.pair.post, LANDMARKS)
     files = raw.pair.landmarks or (() if raw.sheet is not None else (usual,))
     if not files:
         return Target(aside, f"Name the file in the column landmarks of {raw.sheet}.")
@@ -107,27 +107,30 @@ def fit(points: Sequence[Any], post: Frame, pre: Frame, max_scale: float) -> dic
     ``model``, ``matrix`` (3 x 3, post to pre; None if there is none), ``residuals_px`` of each
     point (None if it has no partner) and ``problem``, a sentence or empty.
     """
-    whole = [_is_whole(point) for point in points]
+    complete = [
+        isinstance(point, dict) and all(point.get(role) is not None for role in _ROLES)
+        for point in points
+    ]
     left: list[float | None] = [None] * len(points)
     nothing = {"model": "", "matrix": None, "residuals_px": left}
     try:
-        landmarks = landmarks_of([p for p, is_whole in zip(points, whole, strict=True) if is_whole])
+        landmarks = landmarks_of([p for p, ok in zip(points, complete, strict=True) if ok])
         _check(landmarks, post, pre)
         fits = landmark_fits(landmarks)
     except InputError as error:
         return {**nothing, "problem": str(error)}
     if not fits:
-        return {**nothing, "problem": "All landmarks lie on one line: click some beside it."}
+        return {**nothing, "problem": "All landmarks lie on one line: click some next to it."}
     model, matrix = fits[0]
     missed = np.hypot(*(apply_matrix(matrix, landmarks.post) - landmarks.pre).T).tolist()
-    for k in np.flatnonzero(whole)[::-1]:
+    for k in np.flatnonzero(complete)[::-1]:
         left[k] = round(missed.pop(), 3)
     problem = landmark_problem(landmarks, matrix, post.shape, max_scale)
     return {"model": model, "matrix": matrix.tolist(), "residuals_px": left, "problem": problem}
 
 
 def save(points: Sequence[Any], target: Target, post: Frame, pre: Frame) -> list[Path]:
-    """Write points in the place of the landmarks of a pair; what was there is kept beside it.
+    """Write points in the place of the landmarks of a pair; what was there is kept next to it.
 
     Returns
     -------
@@ -176,10 +179,6 @@ def _name(point: Any, number: int) -> str:
     return name[:_LONGEST_NAME] or str(number)
 
 
-def _is_whole(point: Any) -> bool:
-    return isinstance(point, dict) and all(point.get(role) is not None for role in _ROLES)
-
-
 def _places(points: Sequence[Any], role: str) -> NDArray[np.float64]:
     try:
         places = np.array([point[role] for point in points], dtype=np.float64).reshape(-1, 2)
@@ -216,7 +215,7 @@ def _kept(file: Path, text: str) -> list[Path]:
 
 
 _PX_AT_ONCE = 1 << 22
-# Areas are kept of so many regions.
+# Number of regions whose areas are kept.
 _AREAS = 256
 
 

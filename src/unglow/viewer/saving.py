@@ -1,4 +1,4 @@
-"""What people tell back on a page: read from the files of a pair, and written into them.
+"""Annotations that users make on a page: read from the files of a pair, and written into them.
 
 The files themselves are those of `unglow.review` and, for landmarks, of the registration.
 """
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from unglow.transform.landmarks import Frame
     from unglow.viewer.hint_files import Target
-    from unglow.viewer.layers import Layers
-    from unglow.viewer.pairs import Pair
+    from unglow.viewer.layers import Layers, Pair
     from unglow.viewer.raw_files import RawFiles
 
 
@@ -35,8 +34,8 @@ class ReadOnlyError(UnglowError):
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What people have told of a pair.
+class UserAnnotations:
+    """Decisions, regions and landmarks of users on a pair.
 
     Attributes
     ----------
@@ -52,7 +51,7 @@ class Told:
 
     @property
     def why_not(self) -> str:
-        """Why nothing can be saved beside the results; empty if it can."""
+        """Why nothing can be saved next to the results; empty if it can."""
         files = self.pair.directory / decisions.NAME, self._regions_file
         whys = (why_not_writable(file, (self.pair.results,)) for file in files)
         return next(filter(None, whys), "")
@@ -204,7 +203,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError("What was sent is not JSON.") from error
     if not isinstance(sent, dict):
-        raise InputError("What was sent is no JSON object.")
+        raise InputError("What was sent is not a JSON object.")
     return sent
 
 

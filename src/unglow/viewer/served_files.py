@@ -34,7 +34,7 @@ UNREADABLE = (
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return what is told of an error."""
+    """Return the sentence that describes an error."""
     if isinstance(error, UnglowError):
         return str(error)
     return f"The results cannot be read ({type(error).__name__}: {error})."
@@ -144,7 +144,7 @@ def level_of(parts: Sequence[str], levels: int) -> int | None:
 def place_of(
     parts: Sequence[str], layout: StoreLayout, level: int, files: tuple[int, int]
 ) -> tuple[int, int]:
-    """Return (row, column) of a file of so many px of a level; NoAddressError if none."""
+    """Return (row, column) of a file of ``files`` px of a level; NoAddressError if none."""
     if len(parts) != 4 or parts[1] != "c":
         raise NoAddressError("/".join(parts))
     place = _number(parts[2]), _number(parts[3])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.io.image_paths import standing_for
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
-from unglow.results.slide import SLIDE_FILES
+from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.marker_pairs import SUFFIX as MARKERS

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -290,11 +291,10 @@ def _stale_arrays(
 
 
 def _json(path: Path) -> dict[str, Any]:
-    try:
+    with suppress(OSError, ValueError):
         content = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
+        return content if isinstance(content, dict) else {}
+    return {}
 
 
 def _at(content: Any, *keys: Any) -> Any:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from unglow.comparison.gains import compare_gains
+from unglow.comparison.measures import compare_gains
 from unglow.core.errors import UnglowError
 from unglow.photometry import gain_map
 from unglow.photometry.blur import Sharpness

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from unglow.comparison.maps import compare_maps
+from unglow.comparison.measures import compare_maps
 from unglow.core.errors import UnglowError
 from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
 from unglow.transform import Transform

@@ -18,13 +18,12 @@ from unglow.reporting.summary import (
     COLUMNS,
     Entry,
     entries_from,
-    read_summary,
     rows,
     table,
     verdict,
     write_summary,
 )
-from unglow.results.directory import open_results
+from unglow.results.directory import open_results, read_summary
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 
@@ -478,7 +477,7 @@ DAMAGES = {
 def test_a_damaged_file_fails_its_own_pair_by_name(tmp_path, which, content):
     good = finish(tmp_path, entry("Good"))
     bad = finish(tmp_path, entry("Bad"))
-    path = bad.histograms["moffat"] if which == "moffat" else getattr(bad, which)
+    path = bad.histograms["moffat"] if which == "moffat" else f"Bad/SYTO9/{which}.json"
     (tmp_path / path).write_bytes(content)
     first, second = rows([bad, good], (), tmp_path)
     assert second["status"] == "ok"
@@ -489,8 +488,8 @@ def test_a_damaged_file_fails_its_own_pair_by_name(tmp_path, which, content):
 
 def test_a_default_that_is_no_method_is_damage_as_well(tmp_path):
     bad = finish(tmp_path, entry())
-    content = json.loads((tmp_path / bad.scale).read_text())
-    (tmp_path / bad.scale).write_text(json.dumps(content | {"default": "linear"}))
+    content = json.loads((tmp_path / bad.files[2]).read_text())
+    (tmp_path / bad.files[2]).write_text(json.dumps(content | {"default": "linear"}))
     row = only_row(tmp_path, bad)
     assert row["status"] == "failed"
     assert "scale.json" in row["reasons"]
@@ -498,8 +497,8 @@ def test_a_default_that_is_no_method_is_damage_as_well(tmp_path):
 
 def test_a_directory_in_place_of_a_file_is_incomplete(tmp_path):
     made = finish(tmp_path, entry())
-    (tmp_path / made.scale).unlink()
-    (tmp_path / made.scale).mkdir()
+    (tmp_path / made.files[2]).unlink()
+    (tmp_path / made.files[2]).mkdir()
     assert only_row(tmp_path, made)["status"] == "incomplete"
 
 
@@ -587,7 +586,7 @@ def test_an_unchanged_summary_keeps_its_time_and_a_changed_one_is_written(tmp_pa
     write_summary([made], (), tmp_path, target)
     after = target.stat()
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
-    scale("dim.").save(tmp_path / made.scale)
+    scale("dim.").save(tmp_path / made.files[2])
     write_summary([made], (), tmp_path, target)
     assert target.stat().st_ino != before.st_ino
     assert read_summary(target)[0]["status"] == "suspect"

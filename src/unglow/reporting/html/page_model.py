@@ -22,7 +22,7 @@ from unglow.reporting.html.attempt_costs import costs_known
 from unglow.reporting.html.flame_graph import flames
 from unglow.reporting.outliers import NUMBERS, outliers
 from unglow.reporting.pair_rows import costs_of
-from unglow.reporting.summary import read_summary
+from unglow.results.directory import read_summary
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import declared_of_all, memory_of_all
 from unglow.telemetry.reading.incidents import incidents
