@@ -6,7 +6,7 @@ from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow.core.files import write_text
-    from unglow.core.levels import names_of
+    from unglow.core.levels import names_of, place_of
     from unglow.photometry.difference import open_difference
     from unglow.reporting.figures.style import save_png
     from unglow.reporting.summary import comparison, entries_from, table
@@ -16,7 +16,9 @@ with Job.of(snakemake) as job:
     results = Path(snakemake.output.table).parents[2]
     entries = entries_from(snakemake.params.entries)
     stores = {
-        (*names_of(e.names), method): open_difference((results / e.scale).parent, method)
+        (*names_of(e.names), method): open_difference(
+            place_of(results, e.names, "subtraction"), method
+        )
         for e in entries
         for method in e.histograms
     }

@@ -9,7 +9,8 @@ with Job.of(snakemake) as job:
     from unglow.core.errors import UnglowError
     from unglow.core.files import write_text
     from unglow.reporting.run_ending import HOOKS, closing_sentence, has_failures
-    from unglow.reporting.summary import read_summary, verdict
+    from unglow.reporting.summary import verdict
+    from unglow.results.directory import read_summary
 
     job.limit_memory()
     rows = read_summary(Path(snakemake.input[0]))

@@ -6,6 +6,7 @@ import json
 import shutil
 
 import numpy as np
+from made_plan import plan_content
 from made_scenes import render
 
 from unglow.detection.settings import DetectSettings
@@ -28,7 +29,6 @@ from unglow.workflow.stages.difference import DifferenceStore
 SHAPE, PRE_SHAPE = (700, 1100), (720, 1090)
 MATRIX = np.array([[1, 0, 2.25], [0, 1, 4.5], [0, 0, 1.0]])
 GAIN, OFFSET = 1.5, 10.0
-PLAN = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["G"]}}
 
 
 def image_store(path, image, pixel_size_um=(0.5, 0.25)):
@@ -87,7 +87,7 @@ def made_pair(folder):
 
 def _images(folder):
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "plan.json").write_text(json.dumps(PLAN))
+    (folder / "plan.json").write_text(json.dumps(plan_content()))
     post = render(MATRIX, SHAPE, gain=GAIN, spots=30)
     pre = render(np.eye(3), PRE_SHAPE)
     images = ("post", post), ("pre", pre)

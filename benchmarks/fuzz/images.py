@@ -21,6 +21,7 @@ from fuzz.trial import (
     peak_mb,
 )
 from unglow.core.windows import Window
+from unglow.io.pair_plan import Plan
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import lift_limit, set_limit
@@ -30,7 +31,7 @@ from unglow.workflow.samples import Pair
 from unglow.workflow.settings import PlaneSettings, Settings
 from unglow.workflow.stages.ingest import SignalStore
 from unglow.workflow.stages.ingest import signal as signal_of
-from unglow.workflow.stages.plan import Plan, make_plan
+from unglow.workflow.stages.plan import make_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,6 +12,7 @@ from unglow.core.digests import Listed
 from unglow.core.windows import Window
 from unglow.detection.settings import DetectSettings
 from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.pair_plan import Plan
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import open_store
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, overview_of
@@ -24,7 +25,6 @@ from unglow.registration.block_table import read_blocks
 from unglow.review.decisions import Review
 from unglow.transform.displacement import load as load_field
 from unglow.workflow.stages.detect_inputs import DetectInputs
-from unglow.workflow.stages.plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,12 +1,13 @@
-"""unglow: take the autofluorescence out of microscopy images, in a memory budget of your choice."""
+"""unglow: remove autofluorescence from microscopy images, in a memory budget of your choice."""
 
 from importlib import import_module
 
 from unglow.core.version import __version__
 
-__all__ = ["__version__", "list_runs", "open_difference", "open_run", "span"]
+__all__ = ["__version__", "list_runs", "open_difference", "open_results", "open_run", "span"]
 _MODULES = {
     "open_difference": "unglow.photometry.difference",
+    "open_results": "unglow.results.directory",
     "open_run": "unglow.reporting.runs",
     "list_runs": "unglow.reporting.runs",
     "span": "unglow.telemetry.recording.span",

@@ -23,12 +23,16 @@ MAY = {
     "review": {"core", "io"},
     "spoilt": {"core", "memory", "io", "photometry"},
     "detection": {"core", "memory", "transform", "io", "photometry", "review", "spoilt"},
-    "comparison": {"core", "transform", "io", "registration", "photometry", "review"},
+    "comparison": {
+        *("core", "transform", "io", "registration", "photometry", "review", "multiplexed"),
+        "results",
+    },
     "export": {"core", "memory", "transform", "io", "photometry"},
     "multiplexed": {"core", "transform", "io", "registration", "photometry", "export"},
+    "results": {"core", "transform", "io", "photometry", "spoilt", "multiplexed"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
-        *("comparison", "multiplexed", "spoilt"),
+        *("comparison", "multiplexed", "spoilt", "results"),
     },
 }
 MAY["workflow"] = {*MAY} - {"phantom"}
@@ -127,7 +131,7 @@ OPENS = {
     "unglow.reporting.html.page": "reads files of the package",
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
-    "unglow.viewer.page_files": "reads files of the package",
+    "unglow.viewer.served_files": "reads files of the package",
     "unglow.workflow.schema": "reads files of the package",
 }
 
@@ -173,3 +177,32 @@ def test_files_of_users_and_of_results_are_opened_by_one_function():
             wrong[name] = found
     assert {name: found for name, found in wrong.items() if name not in OPENS} == {}
     assert set(OPENS) <= set(wrong), "no longer needed in the list"
+
+
+#: Modules that parse JSON files, with the only files that each one parses.
+PARSES = {
+    "unglow.io.pair_plan": "plan.json",
+    "unglow.transform.transform": "transform.json",
+    "unglow.photometry.gain.scale": "scale.json",
+    "unglow.io.candidates_csv": "detection.json",
+    "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
+    "unglow.telemetry.reading.rejections": "status and reasons, which all of these have alike",
+    "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
+    "unglow.workflow.header_cache": "its own cache",
+    "unglow.workflow.forecast.forecast": "its own times",
+    "unglow.phantom.truth": "its own file",
+    "unglow.io.zarr.metadata": "documents of stores",
+    "unglow.io.zarr.reader": "documents of stores",
+    "unglow.io.zarr.ome_zarr_sink": "documents of stores",
+    "unglow.io.zarr_array": "documents of stores of others",
+}
+
+
+def test_each_result_file_is_parsed_by_one_module():
+    calls = {
+        name
+        for name, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_json")
+    }
+    assert calls == set(PARSES)

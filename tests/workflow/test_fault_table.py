@@ -19,11 +19,12 @@ import tifffile
 from real_runs import BIN, PROJECT, TABLES, bytes_of, command, refusal, snakemake
 
 from unglow.core.windows import Window
+from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store, plan_layout
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.registration.register import RegisterSettings
-from unglow.reporting.summary import status_of
+from unglow.results.pair import judge
 from unglow.workflow.batch import Batch
 from unglow.workflow.stages.align import AlignedStore
 from unglow.workflow.stages.ingest import SignalStore
@@ -440,8 +441,8 @@ def verdict(work, tmp_path, method="linear"):
         if found.failed
         else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )
-    read = json.loads((tmp_path / "plan.json").read_text())
-    return *status_of(read, found, scale), found, scale.methods[method].gain
+    read = Plan.load(tmp_path / "plan.json")
+    return *judge(read, found.as_dict(), scale, None), found, scale.methods[method].gain
 
 
 def resized(image, factor):

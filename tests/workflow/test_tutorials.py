@@ -74,3 +74,20 @@ def test_the_tutorial_on_a_brain_is_true(shared_data, tmp_path):
         file = shared_data / "signal_autofluorescence" / name
         shutil.copyfile(file, tmp_path / file.name)
     check("tutorial-brain.md", tmp_path)
+
+
+def test_the_page_on_python_is_true(small_finished, monkeypatch, capsys):
+    page = (PROJECT / "docs" / "python.md").read_text()
+    found = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(found) == 7
+    monkeypatch.chdir(small_finished)
+    names = {}
+    for words in found:
+        exec(compile(words, "docs/python.md", "exec"), names)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("('phantom', 'SYTO9') ok")
+    assert len(names["table"]) == len(names["candidates"])
+    assert names["square"].shape == (128, 128)
+    assert names["small"].shape == names["image"].levels[-1].shape
+    assert names["other"].shape == names["image"].shape
+    assert names["run"].outcome == "ok"

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from unglow.comparison.directories import Place
     from unglow.comparison.results import Comparison, PairComparison
     from unglow.reporting.html.run_comparison import Named
     from unglow.reporting.runs import Run
+    from unglow.results.directory import Results
 
 
 def full_table(comparisons: Iterable[Comparison]) -> str:
@@ -56,7 +56,7 @@ def _row(pair: PairComparison) -> dict[str, str]:
     return row | {"sentence": "; ".join(pair.sentences)}
 
 
-# So many pairs that differ, or are equal within errors, are told one by one.
+# Number of pairs that differ, or are equal within errors, that are listed.
 _SHOWN = 20
 
 
@@ -78,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--all-pixels",
         action="store_true",
-        help="read difference images above 64 Mpx whole, and not a sample of them",
+        help="read difference images above 64 Mpx entirely, not a sample of them",
     )
     parser.add_argument("--table", type=Path, metavar="FILE.tsv", help="also write all numbers")
     parser.add_argument(
@@ -105,12 +105,12 @@ def run(arguments: argparse.Namespace) -> int:
     comparisons, named = compared(paths, everything=arguments.all_pixels)
     if published is not None and not comparisons:
         raise InputError(f"{published} and {paths[1]} hold no results to compare.")
-    told: list[Iterable[str]]
-    told = [*map(_lines if published is None else _lines_of_all, comparisons)]
+    parts: list[Iterable[str]]
+    parts = [*map(_lines if published is None else _lines_of_all, comparisons)]
     if named and published is None:
-        told.append(["\n" * bool(told) + text(named)])
-        told.append([] if comparisons else computed_by(named))
-    say("\n".join(line for part in told for line in part))
+        parts.append(["\n" * bool(parts) + text(named)])
+        parts.append([] if comparisons else computed_by(named))
+    say("\n".join(line for part in parts for line in part))
     write_text(arguments.output, page(build(named, comparisons), title="unglow compare"))
     say(f"\n{arguments.output}")
     if arguments.table is not None:
@@ -123,29 +123,29 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def compared(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison], list[Named]]:
-    """Return what came out of all against the first, and the runs whose cost is compared.
+    """Return comparisons of all results with the first, and the runs whose cost is compared.
 
     Raises
     ------
     InputError
         There is nothing to compare.
     """
-    from unglow.comparison.results import compare_places, compare_variants  # noqa: PLC0415
+    from unglow.comparison.results import compare_results, compare_variants  # noqa: PLC0415
     from unglow.reporting.html.run_comparison import origins, side_by_side  # noqa: PLC0415
 
-    sides = [Side.of(path) for path in paths]
+    sides = [Side.at(path) for path in paths]
     (first, *others), comparisons = sides, []
-    if not others and first.place is not None:
-        variants = compare_variants(first.place, everything=everything)
+    if not others and first.results is not None:
+        variants = compare_variants(first.results, everything=everything)
         comparisons = [] if variants is None else [variants]
     for side in others:
-        if first.place is not None and side.place is not None:
-            found = compare_places(first.place, side.place, everything=everything)
-            if first.place.results != side.place.results:
+        if first.results is not None and side.results is not None:
+            found = compare_results(first.results, side.results, everything=everything)
+            if first.results.directory != side.results.directory:
                 found = replace(found, origins=tuple(origins(first.last, side.last)))
             comparisons.append(found)
-    whole = all(side.runs and not (side.place and side.place.is_part) for side in sides)
-    named = side_by_side([side.runs for side in sides]) if whole else []
+    complete = all(side.runs and not (side.results and side.results.is_part) for side in sides)
+    named = side_by_side([side.runs for side in sides]) if complete else []
     if len(named) < 2 and not comparisons:
         raise InputError(
             f"{paths[0]} holds one run only and no variants, so there is nothing to compare it "
@@ -156,32 +156,32 @@ def compared(paths: Sequence[Path], *, everything: bool) -> tuple[list[Compariso
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a path leads to: results (None for a run alone), and the runs that are recorded."""
+    """One side: its results (None for a run alone), and its recorded runs."""
 
-    place: Place | None
+    results: Results | None
     runs: list[Named]
 
     @classmethod
-    def of(cls, path: Path) -> Side:
+    def at(cls, path: Path) -> Side:
         """Read it; InputError if there is neither."""
-        from unglow.comparison.directories import open_place  # noqa: PLC0415
         from unglow.reporting.html.run_comparison import runs_of  # noqa: PLC0415
+        from unglow.results.directory import open_results  # noqa: PLC0415
 
         if (path / CONFIG).is_file():
             path = results_of(path)
-        place, problem = None, None
+        results, problem = None, None
         if not path.is_file():
             try:
-                place = open_place(path)
+                results = open_results(path)
             except InputError as error:
                 problem = error
         try:
-            runs = runs_of(place.results if place is not None and place.is_part else path)
+            runs = runs_of(results.directory if results is not None and results.is_part else path)
         except InputError as error:
-            if place is None:
+            if results is None:
                 raise problem or error from None
             runs = []
-        return cls(place, runs)
+        return cls(results, runs)
 
     @property
     def last(self) -> Run | None:
@@ -192,12 +192,12 @@ class Side:
 def _lines(comparison: Comparison) -> Iterator[str]:
     """Yield a comparison as lines of text: the summary, then what is not identical, worst first."""
     yield from _head(comparison)
-    told = [p for p in comparison.pairs if p.verdict != "identical" or p.sentences]
-    for pair in told[:_SHOWN]:
+    shown = [p for p in comparison.pairs if p.verdict != "identical" or p.sentences]
+    for pair in shown[:_SHOWN]:
         yield f"{pair.word}: {pair.name}"
         yield from (f"    {sentence}" for sentence in pair.sentences)
-    if len(told) > _SHOWN:
-        yield f"and {len(told) - _SHOWN} more: the page has all"
+    if len(shown) > _SHOWN:
+        yield f"and {len(shown) - _SHOWN} more: the page has all"
     yield from comparison.alone
 
 

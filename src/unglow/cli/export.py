@@ -34,7 +34,7 @@ _FORMATS = {
         ),
     ),
 }
-"""Options that name the target: what stands for it in the help, and the help."""
+"""Options that name the target: its placeholder in the help, and the help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--unit",
         choices=("um", "px"),
-        help="of a transform (default: um if the stores beside it have a pixel size)",
+        help="of a transform (default: um if the stores next to it have a pixel size)",
     )
     parser.add_argument(
         "inputs",
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def image_names(stores: Sequence[Path]) -> dict[str, Path]:
-    """Name each store by as few of its last path parts as tell it from the others.
+    """Name each store by as few of its last path parts as distinguish it from the others.
 
     Raises
     ------
@@ -172,7 +172,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
     if arguments.itk.suffix == ".tfm":
         raise ConfigError("--spacing is for displacement fields; leave it out.")
     if arguments.spacing < 1:
-        raise ConfigError(f"--spacing is in whole px, 1 or more, not {arguments.spacing}.")
+        raise ConfigError(f"--spacing is an integer, px, 1 or more, not {arguments.spacing}.")
 
 
 def _write(physical: PhysicalMap, path: Path, arguments: argparse.Namespace) -> str:

@@ -11,12 +11,13 @@ from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.terminal import say, show_progress, warn
 from unglow.io.image_paths import is_ome_zarr
+from unglow.io.pair_plan import Plan
 from unglow.jobs.resume.identity import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.samples import ROLES
-from unglow.workflow.stages.plan import Plan, fingerprint
+from unglow.workflow.stages.plan import fingerprint
 from unglow.workflow.verify import Defect
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def batch_of(results: Path) -> Batch:
 def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
     """Yield each raw image of a pair that is not the one that its plan was made from.
 
-    What is not there, or cannot be read, is no other image.
+    What is not there, or cannot be read, does not count as another image.
     """
     raw = dict(zip(ROLES, (pair.post, pair.pre), strict=True))
     try:
@@ -82,11 +83,11 @@ def _of_another(image: Path, record: Path, published: Published) -> Defect:
     )
 
 
-def _is_other(header: TiffHeader, told: str, path: Path) -> bool:
+def _is_other(header: TiffHeader, recorded: str, path: Path) -> bool:
     try:
         if not is_ome_zarr(path) and path.stat().st_size != header.file_bytes:
             return True
-        return fingerprint(header) != told
+        return fingerprint(header) != recorded
     except OSError:
         return False
 

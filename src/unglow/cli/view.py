@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -17,7 +18,6 @@ from unglow.core.terminal import say
 if TYPE_CHECKING:
     import argparse
 
-_SLIDE = "slide.json"
 _PLAN = "plan.json"
 
 
@@ -68,13 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     Viewer(site.sources[0]).check_images()
     page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
     open_browser = None if arguments.no_browser or not _has_display() else _open_browser
-    serve(
-        site,
-        arguments.port,
-        say,
-        page=page,
-        open_browser=open_browser,
-    )
+    serve(site, arguments.port, say, page=page, open_browser=open_browser)
     return 0
 
 
@@ -101,7 +95,7 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     place = Path(text)
     if not place.is_dir():
         return _named(text)
-    if (place / _SLIDE).is_file():
+    if (place / "slide.json").is_file():
         raise InputError(
             f"{text} is a multiplexed slide, which the viewer does not show: look at its figures, "
             "and open corrected.ome.tif (or .zarr) there in QuPath or napari."
@@ -143,13 +137,11 @@ def _hash(results: Path, directory: Path) -> str:
     return "" if found is None else f"#pair={quote(found.id, safe='~')}"
 
 
+def _open_browser(address: str) -> None:
+    webbrowser.open(address)
+
+
 def _has_display() -> bool:
     """Whether a browser has somewhere to show a page."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     return sys.platform != "linux" or bool(display)
-
-
-def _open_browser(address: str) -> None:
-    import webbrowser  # noqa: PLC0415 (not needed on a machine without a display)
-
-    webbrowser.open(address)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.comparison.finding import Finding, lacking, read_json
+from unglow.comparison.finding import Finding
 from unglow.core.rounding import number, percent, uncertainty
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.candidates_csv import read_candidates, read_report
 from unglow.review.decisions import REACH_PX, nearest
 
 if TYPE_CHECKING:
@@ -18,14 +18,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.candidates_csv import Candidates
 
 CLEAR = 1.0
-"""A candidate is clear if its signal-to-noise ratio is so far above both thresholds: by one
-standard deviation of the noise. A list loses and wins others by chance."""
+"""A candidate is clear if its signal-to-noise ratio is above both thresholds by this, one standard
+deviation of the noise. A list loses and wins others by chance."""
 _ERRORS, _FEW = 2.0, 0.05
-"""More than this share of the matched ones has to be off by more than so many combined errors
-before their measurements count as different."""
+"""Measurements count as different if more than the second, a share, of the matched candidates are
+off by more than the first, in combined errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,31 +66,19 @@ def match(a: NDArray[np.float64], b: NDArray[np.float64], radius: float = REACH_
 def compare_candidates(one: Path, other: Path) -> Finding:
     """Compare two ``candidates.csv``: those that are counted.
 
-    What ``detection.json`` beside them says of threshold and width of spots is used where it is
-    there. UnglowError if a file cannot be read.
+    Threshold and width of spots are those of ``detection.json`` next to them, if it is there.
+    UnglowError if a file cannot be read.
     """
-    a, b = (_counted(read_candidates(path)) for path in (one, other))
-    reports = [_report(path.with_name("detection.json")) for path in (one, other)]
-    try:
-        thresholds = [_threshold(r, c) for r, c in zip(reports, (a, b), strict=True)]
-        widths = [float((r.get("settings") or {}).get("fwhm_px") or 0) for r in reports]
-    except (AttributeError, TypeError, ValueError) as error:
-        raise lacking("detection.json", error) from error
+    tables = [read_candidates(path) for path in (one, other)]
+    a, b = ({n: column[t.counted] for n, column in t.numbers.items()} for t in tables)
+    found = (path.with_name("detection.json") for path in (one, other))
+    reports = [read_report(path) if path.is_file() else {} for path in found]
+    thresholds = [  # or the last candidate of the list, where none is reported
+        c["snr"].min(initial=math.inf) if (t := r.get("threshold_snr")) is None else t
+        for r, c in zip(reports, (a, b), strict=True)
+    ]
+    widths = [float(r.get("settings", {}).get("fwhm_px", 0)) for r in reports]
     return _finding(a, b, max(thresholds) + CLEAR, max(REACH_PX, *(w / 2 for w in widths)))
-
-
-def _counted(found: Candidates) -> dict[str, NDArray[np.float64]]:
-    return {name: column[found.counted] for name, column in found.numbers.items()}
-
-
-def _report(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
-
-
-def _threshold(report: dict[str, Any], found: dict[str, NDArray[np.float64]]) -> float:
-    """Return the least significance of a list; that of its last one if nothing tells it."""
-    told = report.get("threshold_snr")
-    return float(told) if told is not None else float(found["snr"].min(initial=math.inf))
 
 
 def _finding(
@@ -112,16 +99,16 @@ def _finding(
         "lost": len(matched.lost), "lost_clear": clear["lost"],
         "new": len(matched.new), "new_clear": clear["new"], **measured,
     }  # fmt: skip
-    told = [
+    parts = [
         f"{len(index)} {word} ({_how_clear(len(index), clear[word])})"
         for word, (_, index) in left.items()
         if len(index)
     ]
-    told.append(f"{len(matched.pairs)} matched")
+    parts.append(f"{len(matched.pairs)} matched")
     off = measured.get("off", 0.0)
     if off > _FEW:
         flux, place = number(measured.get("flux_ratio")), uncertainty(measured["place_median_px"])
-        told.append(
+        parts.append(
             f"{percent(off)} of them measured otherwise (typical flux {flux} times, place {place} "
             "px off)"
         )
@@ -130,7 +117,7 @@ def _finding(
     return Finding(
         "candidates",
         "different" if unmatched or off > _FEW else "equal",
-        "candidates: " + ", ".join(told),
+        "candidates: " + ", ".join(parts),
         max(excess, off / _FEW),
         numbers,
         _points(left),
@@ -140,7 +127,7 @@ def _finding(
 def _measured(
     columns: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
 ) -> dict[str, float | int]:
-    """Return how far matched candidates lie apart, px, their flux of B over A, and who is off.
+    """Return distances of matched candidates, px, their flux of B over A, and the share off.
 
     ``off`` is the share of those whose place or flux is more than `_ERRORS` combined errors away.
     """

@@ -1,19 +1,17 @@
-"""What a comparison finds of one thing: how much it differs, in a word and in a sentence."""
+"""One finding of a comparison: how much something differs, in a word and in a sentence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from unglow.core import files
-from unglow.core.archive import damaged
-from unglow.core.errors import StoreError, UnglowError
+from unglow.core.errors import UnglowError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from unglow.comparison.directories import Entry
+    from unglow.results.pair import PairResults
 
 Verdict = Literal["identical", "equal", "different", "unknown"]
 WORDS: dict[Verdict, str] = {
@@ -24,7 +22,7 @@ WORDS: dict[Verdict, str] = {
 }
 """Verdicts, worst first, as people read them."""
 _UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What comparing raises if a file holds other things than unglow writes."""
+"""Errors of comparing if a file holds other things than unglow writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Finding:
     what
         ``input``, ``status``, ``map``, ``gain``, ``candidates`` or ``pixels``.
     verdict
-        ``identical`` (the same bytes), ``equal`` (within the errors that both sides tell),
+        ``identical`` (the same bytes), ``equal`` (within the errors of both sides),
         ``different``, or ``unknown`` where it could not be compared.
     sentence
         What differs and how much, or why it could not be compared; without a point.
@@ -55,16 +53,9 @@ class Finding:
     numbers: dict[str, float | int] = field(default_factory=dict)
     points: tuple[tuple[str, float, float, float], ...] = ()
 
-    @classmethod
-    def within(
-        cls, what: str, excess: float, sentence: str, numbers: dict[str, float | int]
-    ) -> Finding:
-        """Return what follows from how many times the allowed it differs."""
-        return cls(what, "equal" if excess <= 1 else "different", sentence, excess, numbers)
 
-
-def of_file(
-    what: str, name: str, a: Entry, b: Entry, compare: Callable[[Path, Path], Finding]
+def compare_file(
+    what: str, name: str, a: PairResults, b: PairResults, compare: Callable[[Path, Path], Finding]
 ) -> Finding:
     """Compare a file of two results: by its digests, or else by ``compare``, given both paths."""
     digests = a.digest(name), b.digest(name)
@@ -80,27 +71,5 @@ def of_file(
     except (UnglowError, OSError) as error:
         return Finding(what, "unknown", f"{what}: {error}")
     except _UNFIT as error:
-        return Finding(what, "unknown", f"{what}: {lacking(name, error)}")
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """Read an object of JSON.
-
-    Raises
-    ------
-    StoreError
-        It is no such object.
-    """
-    try:
-        content = files.read_json(path)
-    except ValueError as error:
-        raise damaged(path) from error
-    if not isinstance(content, dict):
-        raise damaged(path)
-    return content
-
-
-def lacking(name: str, error: Exception) -> StoreError:
-    """Return the error of files of that name whose content is not what a comparison needs."""
-    key = f" ({error} is missing)" if isinstance(error, KeyError) else ""
-    return StoreError(f"{name} of A or B is damaged, or of another version of unglow{key}")
+        sentence = f"{name} of A or B is damaged, or of another version of unglow ({error})"
+        return Finding(what, "unknown", f"{what}: {sentence}")

@@ -1,4 +1,4 @@
-"""How far the pixels of two difference images, or corrected slides, lie apart, by windows."""
+"""Distances between the pixels of two difference images, or corrected slides, by windows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def compare_pixels(one: Path, other: Path, *, everything: bool = False) -> Findi
     Raises
     ------
     StoreError
-        One of them is damaged, or not whole.
+        One of them is damaged or incomplete.
     """
     a, b = open_store(one.parent), open_store(other.parent)
     name = one.parent.name.split(".")[0]
@@ -70,9 +70,9 @@ def compare_pixels(one: Path, other: Path, *, everything: bool = False) -> Findi
     windows, sampled = _windows(a.shape, None if everything else SAMPLED)
     sums = _Sums.over(a, b, windows)
     noise = sums.noise()
-    told = {"rms": sums.rms, "max": sums.most, "max_x": sums.at[0], "max_y": sums.at[1],
+    found = {"rms": sums.rms, "max": sums.most, "max_x": sums.at[0], "max_y": sums.at[1],
             "noise": noise, "on_one_side": sums.share_alone, "read": sums.read}  # fmt: skip
-    numbers = {f"{name}_pixels_{key}": value for key, value in told.items()}
+    numbers = {f"{name}_pixels_{key}": value for key, value in found.items()}
     return replace(_finding(f"difference by {name}", sums, noise, sampled), numbers=numbers)
 
 
@@ -113,7 +113,7 @@ def compare_slides(one: Path, other: Path, *, everything: bool = False) -> Findi
 
 
 def _windows(shape: tuple[int, int], most: int | None) -> tuple[list[Window], bool]:
-    """Return all windows, or so many of them evenly spread; and whether they are a sample."""
+    """Return all windows, or a number of them evenly spread; and whether they are a sample."""
     windows = list(grid(shape, (SIDE_PX, SIDE_PX)))
     if most is None or len(windows) <= most:
         return windows, False
@@ -176,7 +176,7 @@ class _Sums:
         return math.sqrt(self.squares / self.count) if self.count else 0.0
 
     def noise(self) -> float:
-        """Return the standard deviation of A that its median absolute deviation tells."""
+        """Return the standard deviation of A estimated from its median absolute deviation."""
         values = np.concatenate(self.values)
         return 1.4826 * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
 
@@ -213,4 +213,4 @@ def _finding(name: str, sums: _Sums, noise: float, sampled: bool) -> Finding:  #
     if sums.alone:
         text += f", {percent(sums.share_alone)} of px in one image alone"
     excess = max(share / ALLOWED, sums.share_alone / _ALLOWED_EDGE)
-    return Finding.within("pixels", excess, text, {})
+    return Finding("pixels", "equal" if excess <= 1 else "different", text, excess)

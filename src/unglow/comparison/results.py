@@ -1,25 +1,117 @@
-"""Results of two runs, pairs or variants side by side: what came out of each pair."""
+"""Comparison of two runs, pairs, variants or slides."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.comparison.candidates import compare_candidates
-from unglow.comparison.finding import WORDS, Finding, Verdict, lacking, of_file, read_json
-from unglow.comparison.gains import compare_gains
-from unglow.comparison.maps import compare_maps
-from unglow.comparison.pixels import compare_pixels
-from unglow.comparison.slides import slide_findings
+from unglow.comparison.finding import WORDS, Finding, Verdict, compare_file
+from unglow.comparison.measures import compare_gains, compare_maps, gain_differences
+from unglow.comparison.pixels import compare_pixels, compare_slides
 from unglow.core.errors import InputError, UnglowError
+from unglow.io.pair_plan import Plan
+from unglow.multiplexed.results import SlideRecord, load_scales
+from unglow.results.pair import SLIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from unglow.comparison.directories import Entry, Place
+    from unglow.multiplexed.results import MarkerScale
+    from unglow.results.directory import Results
+    from unglow.results.pair import PairResults
+
+
+_SCALE = "scale.json"
+_IMAGES = ("corrected.ome.tif", "corrected.ome.zarr/zarr.json")
+
+
+def slide_findings(
+    a: PairResults, b: PairResults, *, everything: bool = False
+) -> Iterator[Finding]:
+    """Yield the findings of a slide."""
+    yield compare_file("input", SLIDE, a, b, _slide_inputs)
+    yield compare_file("status", _SCALE, a, b, _marker_states)
+    maps = [
+        path.relative_to(entry.directory).as_posix()
+        for entry in (a, b)
+        for path in sorted(entry.directory.glob("registration/*/transform.json"))
+    ]
+    for name in dict.fromkeys(maps):
+        yield compare_file("map", name, a, b, compare_maps)
+    yield compare_file("gain", _SCALE, a, b, _marker_gains)
+    found = [_pixels(name, a, b, everything=everything) for name in _IMAGES]
+    shared = [finding for finding in found if finding is not None]
+    yield from shared
+    if not shared:
+        yield Finding("pixels", "unknown", "no corrected image is on both sides")
+
+
+def _pixels(name: str, a: PairResults, b: PairResults, *, everything: bool) -> Finding | None:
+    """Compare a corrected image; None where a side has neither it nor its digest."""
+    published, paths = (a.published(name), b.published(name)), (a.find(name), b.find(name))
+    image = name.split("/", maxsplit=1)[0]
+    if published[0] is not None and published[0] == published[1]:
+        return Finding("pixels", "identical", f"{image} identical")
+    one, other = (path and (path if path.name == image else path.parent) for path in paths)
+    if one is None or other is None:
+        known = all(any(side) for side in zip(published, paths, strict=True))
+        sentence = f"{image} has other bytes, and is not on both sides to be read"
+        return Finding("pixels", "unknown", sentence) if known else None
+    try:
+        return compare_slides(one, other, everything=everything)
+    except (UnglowError, OSError) as error:
+        return Finding("pixels", "unknown", f"pixels: {error}")
+
+
+def _slide_inputs(one: Path, other: Path) -> Finding:
+    a, b = SlideRecord.load(one), SlideRecord.load(other)
+    differing = ["other images"] * (a.fingerprints != b.fingerprints)
+    differing += ["other channels"] * (a.slide.channels != b.slide.channels)
+    if differing:
+        return Finding("input", "different", ", ".join(differing))
+    return Finding("input", "identical", "same images and channels")
+
+
+def _markers(
+    one: Path, other: Path
+) -> Iterator[tuple[str, MarkerScale | None, MarkerScale | None]]:
+    """Yield the markers of two ``scale.json``; None for a side without the marker."""
+    a, b = load_scales(one), load_scales(other)
+    for name in {**a, **b}:
+        yield name, a.get(name), b.get(name)
+
+
+def _marker_states(one: Path, other: Path) -> Finding:
+    states = {
+        name: [None if side is None else side.scale.status for side in sides]
+        for name, *sides in _markers(one, other)
+    }
+    changed = [
+        f"{name} {after or 'absent'} in place of {before or 'absent'}"
+        for name, (before, after) in states.items()
+        if before != after
+    ]
+    if changed:
+        return Finding("status", "different", ", ".join(changed), math.inf)
+    return Finding("status", "identical", f"same status of {len(states)} markers")
+
+
+def _marker_gains(one: Path, other: Path) -> Finding:
+    found: dict[str, float] = {}
+    for name, a, b in _markers(one, other):
+        differences = gain_differences(a.scale, b.scale) if a and b else {}
+        found |= {f"{name}: {text}": excess for text, excess in differences.items()}
+    beyond = {text: excess for text, excess in found.items() if excess > 1}
+    if beyond:
+        return Finding("gain", "different", ", ".join(beyond), max(beyond.values()))
+    most = max(found.values(), default=0.0)
+    return Finding("gain", "equal", "gains of all markers within their intervals", most)
+
 
 _RESULTS = ("status", "map", "gain", "candidates", "pixels")
 """What makes a result another one; other inputs may still lead to the same."""
@@ -30,7 +122,7 @@ _NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class PairComparison:
-    """What came out of a pair or variant on both sides.
+    """Comparison of a pair or variant on both sides.
 
     Attributes
     ----------
@@ -51,8 +143,8 @@ class PairComparison:
         """The worst of what could be compared."""
         if any((f.what, f.verdict) == ("status", "different") for f in self.findings):
             return "different"
-        told = {f.verdict for f in self.findings if f.what in _RESULTS} - {"unknown"}
-        return min(told, key=_WORST.index) if told else "unknown"
+        known = {f.verdict for f in self.findings if f.what in _RESULTS} - {"unknown"}
+        return min(known, key=_WORST.index, default="unknown")
 
     @property
     def word(self) -> str:
@@ -82,7 +174,7 @@ class PairComparison:
 
     @property
     def sentences(self) -> list[str]:
-        """What a reader has to know: of the worst that was found, and what was not compared."""
+        """The worst findings, and what was not compared."""
         equal = [f.sentence for f in self.findings if f.verdict == self.verdict == "equal"]
         away = [f.sentence for f in self.findings if f.verdict == "unknown"]
         return [
@@ -95,7 +187,7 @@ class PairComparison:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that two sides have in common, worst first.
+    """Comparison of everything that two sides have in common, worst first.
 
     Attributes
     ----------
@@ -104,9 +196,9 @@ class Comparison:
     pairs
         Pairs and variants that both have.
     only_a, only_b
-        Names of those that one side has alone, each with why the other has it not, if that is told.
+        Names that one side has alone, each with why the other skipped it, if that is known.
     origins
-        Sentences on what may have made them different: settings, versions, machines.
+        Sentences on possible causes: settings, versions, machines.
     """
 
     a: str
@@ -118,13 +210,13 @@ class Comparison:
 
     @property
     def counts(self) -> list[str]:
-        """How many pairs are what, the worst first."""
+        """Number of pairs by verdict, the worst first."""
         counts = Counter(pair.word for pair in self.pairs)
         return [f"{count} {word}" for word, count in counts.items()]
 
     @property
     def summary(self) -> str:
-        """How many pairs are what, in one line."""
+        """Number of pairs by verdict, in one line."""
         alone = [f"{len(names)} in {side} alone"
                  for side, names in (("A", self.only_a), ("B", self.only_b)) if names]  # fmt: skip
         pairs = f"{len(self.pairs)} pair{'s' * (len(self.pairs) != 1)}"
@@ -134,7 +226,7 @@ class Comparison:
     def alone(self) -> list[str]:
         """Sentences on those that one side has alone."""
         return [
-            f"{name} is in {side} alone" + (f"; {other} has left it out: {why}" if why else "")
+            f"{name} is in {side} alone" + (f"; {other} skipped it: {why}" if why else "")
             for side, other, names in (("A", "B", self.only_a), ("B", "A", self.only_b))
             for name, why in names.items()
         ]
@@ -150,23 +242,23 @@ class Comparison:
         missing = dict.fromkeys(self.only_a, "it is in A alone")
         wrong = {p.name: ", ".join(p.differing) or p.word for p in self.pairs if not p.reproduced}
         total, bad = len(self.pairs) + len(missing), [*(wrong | missing).items()]
-        told = f"reproduced: {total - len(bad)} of {total} pairs"
+        count = f"reproduced: {total - len(bad)} of {total} pairs"
         if not bad:
-            return f"{told} ({', '.join(self.counts)})"
+            return f"{count} ({', '.join(self.counts)})"
         more = [f"and {len(bad) - _NAMED} more"] * (len(bad) > _NAMED)
-        return "; ".join([told, *(f"{name}: {text}" for name, text in bad[:_NAMED]), *more])
+        return "; ".join([count, *(f"{name}: {text}" for name, text in bad[:_NAMED]), *more])
 
 
-def compare_places(a: Place, b: Place, *, everything: bool = False) -> Comparison:
-    """Compare what two places have in common, by names of pairs and variants.
+def compare_results(a: Results, b: Results, *, everything: bool = False) -> Comparison:
+    """Compare what two results have in common, by names of pairs and variants.
 
     Two single pairs or variants are compared whatever their names are. ``everything``: whether all
     pixels of large images are read, and not a sample.
     """
     if a.is_part != b.is_part:
-        part, whole = (a, b) if a.is_part else (b, a)
+        part, run = (a, b) if a.is_part else (b, a)
         raise InputError(
-            f"{part.given} is a pair or variant and {whole.given} a run: give the same of both."
+            f"{part.given} is a pair or variant and {run.given} a run: give the same of both."
         )
     if a.is_part and len(a.entries) == len(b.entries) == 1:
         (entry,), (other,) = a.entries.values(), b.entries.values()
@@ -180,10 +272,10 @@ def compare_places(a: Place, b: Place, *, everything: bool = False) -> Compariso
     return Comparison(str(a.given), str(b.given), _sorted(pairs), _alone(a, b), _alone(b, a))
 
 
-def compare_variants(place: Place, *, everything: bool = False) -> Comparison | None:
+def compare_variants(results: Results, *, everything: bool = False) -> Comparison | None:
     """Compare the variants of each pair with its first one; None if there are no variants."""
-    groups: dict[Path, list[Entry]] = {}
-    for entry in place.entries.values():
+    groups: dict[Path, list[PairResults]] = {}
+    for entry in results.entries.values():
         groups.setdefault(entry.pair, []).append(entry)
     pairs = [
         compare_entries(_title(first, other), first, other, everything=everything)
@@ -195,18 +287,20 @@ def compare_variants(place: Place, *, everything: bool = False) -> Comparison | 
     return Comparison("the first variant", "each other variant", _sorted(pairs))
 
 
-def compare_entries(name: str, a: Entry, b: Entry, *, everything: bool = False) -> PairComparison:
-    """Compare what came out of a pair, variant or slide on two sides."""
+def compare_entries(
+    name: str, a: PairResults, b: PairResults, *, everything: bool = False
+) -> PairComparison:
+    """Compare the results of a pair, variant or slide on two sides."""
     slides = a.is_slide and b.is_slide
     findings = (
         [*slide_findings(a, b, everything=everything)]
         if slides
         else [
-            of_file("input", "plan.json", a, b, _inputs),
-            _statuses(a, b),
-            of_file("map", "transform.json", a, b, compare_maps),
-            of_file("gain", "scale.json", a, b, compare_gains),
-            of_file("candidates", "candidates.csv", a, b, compare_candidates),
+            compare_file("input", "plan.json", a, b, _inputs),
+            _states(a, b),
+            compare_file("map", "transform.json", a, b, compare_maps),
+            compare_file("gain", "scale.json", a, b, compare_gains),
+            compare_file("candidates", "candidates.csv", a, b, compare_candidates),
             *_differences(a, b, everything=everything),
         ]
     )
@@ -225,7 +319,7 @@ def _sorted(pairs: list[PairComparison]) -> tuple[PairComparison, ...]:
     )
 
 
-def _title(a: Entry, b: Entry) -> str:
+def _title(a: PairResults, b: PairResults) -> str:
     names = [[e.pair.parent.name, e.pair.name, *e.directory.relative_to(e.pair).parts]
              for e in (a, b)]  # fmt: skip
     if names[0] == names[1]:
@@ -236,8 +330,8 @@ def _title(a: Entry, b: Entry) -> str:
     return " against ".join(" ".join(n) for n in names)
 
 
-def _alone(a: Place, b: Place) -> dict[str, str]:
-    """Return the names that only the first place has, with why the other has left it out."""
+def _alone(a: Results, b: Results) -> dict[str, str]:
+    """Return the names that only the first place has, with why the other skipped it."""
     names = [n for n in a.entries if n not in b.entries]
     names += [n for n in a.left_out if n not in b.entries and n not in b.left_out]
     return {" ".join(n): b.left_out.get(n, "") for n in names}
@@ -245,25 +339,22 @@ def _alone(a: Place, b: Place) -> dict[str, str]:
 
 def _inputs(one: Path, other: Path) -> Finding:
     """Compare images and channels of two ``plan.json``."""
-    a, b = read_json(one), read_json(other)
-    try:
-        differing = [
-            f"another {role} image"
-            for role in ("post", "pre")
-            if a["images"][role]["fingerprint"] != b["images"][role]["fingerprint"]
-        ]
-        if a.get("channels") != b.get("channels"):
-            differing.append("other channels")
-    except (KeyError, TypeError) as error:
-        raise lacking(one.name, error) from error
+    a, b = Plan.load(one), Plan.load(other)
+    differing = [
+        f"another {role} image"
+        for role in ("post", "pre")
+        if a.fingerprints.get(role) != b.fingerprints.get(role)
+    ]
+    if a.channels != b.channels:
+        differing.append("other channels")
     if differing:
         return Finding("input", "different", ", ".join(differing))
     return Finding("input", "identical", "same images and channels")
 
 
-def _statuses(a: Entry, b: Entry) -> Finding:
+def _states(a: PairResults, b: PairResults) -> Finding:
     try:
-        of_a, of_b = _status(a), _status(b)
+        of_a, of_b = _state(a), _state(b)
     except UnglowError as error:
         return Finding("status", "unknown", f"status: {error}")
     if of_a is None or of_b is None:
@@ -273,27 +364,19 @@ def _statuses(a: Entry, b: Entry) -> Finding:
     return Finding("status", "different", f"status {of_b} in place of {of_a}", float("inf"))
 
 
-def _status(entry: Entry) -> str | None:
-    """Return what the files of the stages say of a pair; None if there are not enough."""
-    paths = [entry.find(name) for name in ("transform.json", "scale.json")]
-    said: list[Mapping[str, Any]] = [read_json(path) for path in paths if path is not None]
-    statuses = [content.get("status") for content in said]
-    if "failed" in statuses:
-        return "failed"
-    if None in paths:
-        return None
-    search = entry.find("detection.json")
-    refused = search is not None and read_json(search).get("status") == "failed"
-    doubtful = "suspect" in statuses or said[1].get("reasons") or refused
-    return "suspect" if doubtful else "ok"
+def _state(entry: PairResults) -> str | None:
+    """Return the state of a pair of which files may be missing; None if it is not known."""
+    state, _ = entry.judge_available()
+    known = all(entry.find(name) for name in ("transform.json", "scale.json"))
+    return state if known or state == "failed" else None
 
 
-def _differences(a: Entry, b: Entry, *, everything: bool) -> Iterator[Finding]:
+def _differences(a: PairResults, b: PairResults, *, everything: bool) -> Iterator[Finding]:
     """Compare the difference images that both sides have."""
     names = [e.differences() for e in (a, b)]
     shared = [name for name in names[0] if name in names[1]]
     for name in shared:
-        yield of_file("pixels", name, a, b, partial(compare_pixels, everything=everything))
+        yield compare_file("pixels", name, a, b, partial(compare_pixels, everything=everything))
     if not shared:
         away = [side for side, n in zip("AB", names, strict=True) if not n]
         about = f"{' and '.join(away)} has none" if away else "of other methods"

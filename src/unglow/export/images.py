@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 BLOCK = 2880
-"""Header and data are whole numbers of blocks of so many bytes."""
+"""Header and data are multiples of this many bytes."""
 _CARD, _TEXT, _STRING = 80, 72, 68
 """Characters of a card, of text in one, and of a string that is a value."""
 # BITPIX, and BZERO for the types that FITS does not have: they are stored with another sign.
@@ -108,7 +108,7 @@ def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = Non
 
 
 def fits_header(store: Image, names: Mapping[str, str]) -> bytes:
-    """Return the header of a store: whole blocks of cards of 80 characters, ASCII."""
+    """Return the header of a store: complete blocks of cards of 80 characters, ASCII."""
     bitpix, zero = _BITPIX[store.dtype.name]
     cards = [_card("SIMPLE", value=True), _card("BITPIX", bitpix)]
     if store.empty is not None:

@@ -11,7 +11,7 @@ The second derivative of a cubic B-spline along one axis is a weighted mean of s
 of its control points over the square of their distance, so none exceeds the greatest of those.
 
 Strips jump, which no interpolation follows: samples on two sides of a seam have a ramp between
-them. With one sample for each pixel, no pixel of post lies on a ramp.
+them. With one sample for each pixel, no pixel of post is on a ramp.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SampleGrid:
     transform
         Any that did not fail.
     step
-        Distance of the samples, whole px of post.
+        Distance of the samples, integer px of post.
     """
 
     transform: Transform
@@ -208,7 +208,7 @@ def _operator(
 ) -> tuple[int, Floats]:
     """Matrix from control points to the samples begin..end of one axis; its first control point.
 
-    The sample beyond the last of ``size`` pixels lies on the line through the sample before it
+    The sample beyond the last of ``size`` pixels is on the line through the sample before it
     and the last pixel.
     """
     at = np.arange(begin, end) * step
@@ -241,7 +241,7 @@ _TILE_COLUMNS = 1024
 
 
 def write_field(physical: PhysicalMap, target: Path, step: int | None = None) -> str:
-    """Write the whole displacement, pre minus post position, as an uncompressed MetaImage.
+    """Write the entire displacement, pre minus post position, as an uncompressed MetaImage.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def write_field(physical: PhysicalMap, target: Path, step: int | None = None) ->
     target
         ``*.mha`` to write: vectors (x, y) of float32, or float64 where that is too coarse.
     step
-        Distance of the samples, whole px of post; None for `widest_step`.
+        Distance of the samples, integer px of post; None for `widest_step`.
 
     Returns
     -------
@@ -302,7 +302,7 @@ def beyond_frame(
     """Add a row and a column of control points at the far end; ITK needs them on the last knot.
 
     ITK and elastix move no point that is not well inside the grid, and the last pixel of post may
-    lie on its last knot. What is added has no weight up to there.
+    are on its last knot. What is added has no weight up to there.
 
     Parameters
     ----------

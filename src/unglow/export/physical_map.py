@@ -105,7 +105,7 @@ class PhysicalMap:
 
 
 def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
-    """Read a ``transform.json`` with its field, and the pixel sizes of the stores beside it.
+    """Read a ``transform.json`` with its field, and the pixel sizes of the stores next to it.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
     Raises
     ------
     InputError
-        There is no whole transform, or the registration failed.
+        There is no complete transform, or the registration failed.
     ConfigError
         ``um`` is asked for and not known.
     StoreError
@@ -136,7 +136,7 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
         return PhysicalMap(in_px, "um", post, pre)
     if unit == "um":
         raise ConfigError(
-            f"the pixel sizes of post and pre are not known beside {path}: export with --unit px."
+            f"the pixel sizes of post and pre are not known next to {path}: export with --unit px."
         )
     return PhysicalMap(in_px)
 

@@ -61,7 +61,7 @@ def export_spatialdata(
     stores
         Name of the image in the result to the path of an unglow store.
     target
-        Directory to create. It appears only when it is whole.
+        Directory to create. It appears only when it is complete.
     candidates
         Name of the points in the result to the path of a candidates.csv. Images of the frame of
         post must be among the stores: their pixel size is that of the candidates.
@@ -117,7 +117,7 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _size_of_post(stores: Iterable[Image]) -> tuple[float, float] | None:
-    """Return the pixel size of the stores that lie in the frame of post; None if it is unknown."""
+    """Return the pixel size of the stores in the frame of post; None if it is unknown."""
     sizes = {s.pixel_size_um for s in stores if s.attributes.get("role") != "pre"}
     if len(sizes) != 1:
         raise ConfigError(

@@ -1,6 +1,6 @@
 """Where an export goes, and its provenance: parameters and fingerprints, never a time or a path.
 
-Nothing is overwritten, and a directory appears only when it is whole.
+Nothing is overwritten, and a directory appears only when it is complete.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def provenance(store: Image, names: Mapping[str, str]) -> dict[str, str]:
     """Return what was written along with a store, one text for each name, sorted.
 
     Nested names are joined with dots (``inputs.post``). Numbers and lists are JSON. How the store
-    lies on disk is left out. ``names`` are those of its pair (`names_of`).
+    is laid out on disk is omitted. ``names`` are those of its pair (`names_of`).
     """
     attributes = {k: v for k, v in store.attributes.items() if k not in _OF_THE_STORE}
     return dict(sorted([*names.items(), *_flat(attributes, "")]))

@@ -119,7 +119,11 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
         with open_text(path) as stream:
             rows = csv.reader(bounded_lines(stream), strict=True)
             names = next(rows, [])
-            _check_columns(path, names)
+            if missing := [name for name in _NEEDED if name not in names]:
+                raise InputError(
+                    f"{path} is not a candidates.csv of unglow: it has no column "
+                    f"{', '.join(missing)}."
+                )
             wanted = [name for name in names if columns is None or name in columns]
             cells = {name: array("d") for name in wanted if name != "flags"}
             flags: list[str] = []
@@ -147,23 +151,10 @@ def read_report(path: Path) -> dict[str, Any]:
     try:
         report: dict[str, Any] = read_json(path)
         _STATUSES.index(report["status"])
-        check_report(report)
+        failed = report["status"] == "failed"
+        check_shape(report, {"reason": str} if failed else {"reason?": None, **_CANDIDATES})
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
     return report
-
-
-def check_report(report: dict[str, Any]) -> None:
-    """Raise KeyError or ValueError for what cannot be the content of detection.json."""
-    failed = report["status"] == "failed"
-    check_shape(report, {"reason": str} if failed else {"reason?": None, **_CANDIDATES})
-
-
-def _check_columns(path: Path, names: list[str]) -> None:
-    missing = [name for name in _NEEDED if name not in names]
-    if missing:
-        raise InputError(
-            f"{path} is no candidates.csv of unglow: it has no column {', '.join(missing)}."
-        )

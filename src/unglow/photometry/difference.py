@@ -133,10 +133,9 @@ def subtracted(
 class Difference:
     """The difference of a pair by one scale method; blocks are computed when they are read.
 
-    Implements `unglow.core.windows.Pixels`, and what array libraries ask of an array: ``shape``,
-    ``dtype``, ``ndim`` and slices. Level 0 is what a written store holds, to the bit. Coarser
-    levels are computed from those of the images, whose means are rounded to whole grey levels (and
-    where data end, are of other px): good to look at, not to measure on. Thread-safe.
+    Implements `unglow.core.windows.Pixels`. Level 0 is equal to a written store, to the bit.
+    Coarser levels are computed from those of the images, whose means are rounded to whole grey
+    levels (and where data end, are of other px): good to look at, not to measure on. Thread-safe.
 
     Parameters
     ----------
@@ -149,7 +148,6 @@ class Difference:
     """
 
     dtype = np.dtype(np.float32)
-    ndim = 2
 
     def __init__(self, images: Matched, method: str, result: MethodResult, directory: Path) -> None:
         self._images = images
@@ -200,14 +198,6 @@ class Difference:
             raise StoreError(f"there is no {self.name}: {self.empty}")
         blocks = self._images.read(window, level)
         return subtracted(self._result, blocks, window, 1 << level, integer=self._integer)
-
-    def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float32]:
-        """Return a rectangle of level 0, ``[row, column]``; steps have to be positive."""
-        rows, cols = (part.indices(n) for part, n in zip(index, self.shape, strict=True))
-        if min(rows[2], cols[2]) < 1:
-            raise IndexError("a difference is read forwards: steps have to be positive")
-        window = Window(rows[0], max(rows[:2]), cols[0], max(cols[:2]))
-        return self.read(window)[:: rows[2], :: cols[2]]
 
 
 Image: TypeAlias = Store | Difference

@@ -7,23 +7,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from unglow import transform as transforms
 from unglow.core.errors import describe
 from unglow.core.levels import LEVELS
 from unglow.core.rounding import Measured
-from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
 from unglow.reporting.columns import half_width, registration_columns, scale_columns
+from unglow.results.directory import SLIDE_FILES, SlideResults
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from unglow.multiplexed.results import MarkerScale
-    from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.transform import Transform
-
-FILES = ("slide.json", "scale.json", "subtraction.json", "residues.npz")
-"""What the rows of a slide are made of, in the order in which it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +40,6 @@ class SlideEntry:
     logs: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """Results of a slide; None what is not there yet."""
-
-    record: SlideRecord | None
-    scales: Mapping[str, MarkerScale]
-    maps: Mapping[tuple[int, int], Transform]
-    subtraction: Subtraction | None
-    residues: Mapping[str, DifferenceHistogram]
-
-    @classmethod
-    def read(cls, place: Path) -> _Found:
-        paths = [place / name for name in FILES]
-        there = [path.is_file() for path in paths]
-        record = SlideRecord.load(paths[0]) if there[0] else None
-        scales = load_scales(paths[1]) if there[1] else {}
-        found = {} if record is None else {move: _map(place, move) for move in record.slide.moves}
-        subtraction = Subtraction.load(paths[2]) if there[2] and there[3] else None
-        names = () if subtraction is None else tuple(subtraction.markers)
-        residues = load_residues(paths[3], names) if names else {}
-        maps = {move: one for move, one in found.items() if one is not None}
-        return cls(record, scales, maps, subtraction, residues)
-
-
-def _map(place: Path, move: tuple[int, int]) -> Transform | None:
-    path = place / "registration" / "{}-{}".format(*move) / "transform.json"
-    return transforms.load(path) if path.is_file() else None
-
-
 def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     """Return a row for each marker of a slide, from what there is of its results."""
     names = {
@@ -83,8 +49,8 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     }
     place = results / entry.sample
     try:
-        found = _Found.read(place)
-        missing = next((name for name in FILES if not (place / name).is_file()), None)
+        found = SlideResults.read(place)
+        missing = next((name for name in SLIDE_FILES if not (place / name).is_file()), None)
         return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
     except Exception as error:  # noqa: BLE001 (damaged files cost these rows, not the table)
         reasons = f"a result file cannot be read: {describe(error)}"
@@ -99,7 +65,7 @@ def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
     results
         The results directory.
     slides
-        The markers of each slide with their backgrounds, as the head of a run tells them.
+        The markers of each slide with their backgrounds, as the header of a run has them.
 
     Returns
     -------
@@ -115,8 +81,8 @@ def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
 
 
 def slide_files(place: Path) -> list[Path]:
-    """Return the files that rows are made of, there or not: `FILES`, and maps between cycles."""
-    return [*(place / name for name in FILES), *place.glob("registration/*/transform.json")]
+    """Return the files that rows are made of: `SLIDE_FILES`, and maps between cycles."""
+    return [*(place / name for name in SLIDE_FILES), *place.glob("registration/*/transform.json")]
 
 
 def written_ns(path: Path) -> int:
@@ -140,20 +106,23 @@ def _rows_of_state(
     return [{**row, "wall": wall_ns / 1e9} for row in rows]
 
 
-def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> dict[str, Any]:
+def _row(
+    marker: str, found: SlideResults, entry: SlideEntry, missing: str | None
+) -> dict[str, Any]:
     """Return all columns but the names: what failed first speaks, then what is missing."""
-    own, told = found.scales.get(marker), found.subtraction
+    own, subtraction = found.scales.get(marker), found.subtraction
     map_ = None
     if found.record is not None:
         move = found.record.slide.move_of(found.record.slide.channel(marker))
         map_ = None if move is None else found.maps.get(move)
     refused = _refused(found, map_, own)
     if refused:
-        if told is not None and told.reason is None:
+        if subtraction is not None and subtraction.reason is None:
             refused += " In the corrected slide it is left as it was imaged."
         return {"status": "failed", "reasons": refused}
-    if missing is not None or own is None or told is None or marker not in told.markers:
-        made = missing or FILES[2]
+    done = {} if subtraction is None else subtraction.markers
+    if missing is not None or own is None or subtraction is None or marker not in done:
+        made = missing or SLIDE_FILES[2]
         lacks = f"{entry.sample}/{made} " + ("has not been made" if missing else "lacks it")
         return {"status": "incomplete", "reasons": f"{lacks}; {entry.logs} holds the logs."}
     reasons = [*(() if map_ is None else map_.reasons), *own.scale.reasons]
@@ -163,15 +132,15 @@ def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> 
         "reasons": " ".join(reasons),
         "notes": " ".join(own.scale.notes),
         **({} if map_ is None else registration_columns(map_)),
-        **scale_columns(own.scale, found.residues[marker], told.markers[marker].method),
+        **scale_columns(own.scale, found.residues[marker], done[marker].method),
         "expected_gain": Measured.of(own.expected_gain, half_width(chosen.gain_ci95)),
         "residual_shift_px": own.residual_px
         and Measured.of(math.hypot(*own.residual_px), own.residual_error_px),
-        "clipped": None if told.dtype.startswith("float") else told.markers[marker].clipped,
+        "clipped": None if subtraction.dtype.startswith("float") else done[marker].clipped,
     }
 
 
-def _refused(found: _Found, map_: Transform | None, own: MarkerScale | None) -> str:
+def _refused(found: SlideResults, map_: Transform | None, own: MarkerScale | None) -> str:
     """Return why a marker failed: by slide, map or gain; empty if it did not."""
     if found.record is not None and found.record.reason is not None:
         return found.record.reason

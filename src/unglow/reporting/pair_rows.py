@@ -7,11 +7,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
+from unglow.core.levels import LEVELS, names_of, place_of, variants_in
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
-from unglow.reporting.summary import SKIPPED, Entry, read_summary, rows, texts
+from unglow.reporting.summary import SKIPPED, Entry, rows, texts
+from unglow.results.directory import read_summary
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
@@ -35,7 +36,7 @@ _CONCLUDED = ("ok", "failed")
 FAILED = "failed"
 Known = dict[str, tuple[object, list[dict[str, Any]]]]
 """Rows as they were made of files, and the state of these; by the place of pair or slide."""
-# A run that ended like this, or goes on, may have left a pair undone without any fault.
+# A run in this state may have left a pair undone without any fault.
 _NO_FAULT = ("ok", "interrupted", RUNNING)
 _NEEDED = ("sample", "dye", "status")
 # Directories of a results directory that hold no pairs.
@@ -43,12 +44,12 @@ _RECORDS = ("telemetry", "benchmarks", "logs")
 
 
 def rows_of(results: Path, history: History, known: Known | None = None) -> list[dict[str, Any]]:
-    """Return a row for each pair and variant: those of summary.tsv, or what the files tell.
+    """Return a row for each pair and variant: those of summary.tsv, or made from the files.
 
-    The table is made as a run ends. While the last one goes on, or if it was killed, rows are made
-    of the files that are there. Those of markers always are: the table has their names cleaned. A
-    pair that is not done and that no fault has stopped is ``waiting`` or ``running``; what then
-    runs, and how far it is, is its ``working``.
+    The table is made as a run ends. While the last one is running, or if it was killed, rows are
+    made from the files that are there. Those of markers always are: the table has their names
+    cleaned. A pair that is not done and that no fault has stopped is ``waiting`` or ``running``;
+    ``working`` is then the job that runs, and its progress.
 
     Parameters
     ----------
@@ -82,22 +83,22 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
         if names_of(row) not in made_names
         and not (row.get("background_channel") and row["sample"] in made_slides)
     ]
-    return _with_states(results, [*kept, *made], history)
+    return _add_states(results, [*kept, *made], history)
 
 
-def _with_states(
+def _add_states(
     results: Path, rows: list[dict[str, Any]], history: History
 ) -> list[dict[str, Any]]:
-    """Tell pairs that are not done yet from those that a fault has stopped.
+    """Distinguish pairs that are not done yet from those that a fault has stopped.
 
-    Nor is a pair done whose results a running job is about to make anew.
+    A pair whose results a running job is about to replace is not done either.
     """
     last = history.last
     if last is None or last.run.id == UNRECORDED:
         return rows
     work = Work(history)
 
-    def settled(row: dict[str, Any]) -> dict[str, Any]:
+    def settle(row: dict[str, Any]) -> dict[str, Any]:
         remaining = work.remaining(row)
         refused = row["status"] in (FAILED, SKIPPED)
         stale = remaining and (not refused or _is_stale(results, row, last.run.wall))
@@ -110,13 +111,13 @@ def _with_states(
             return row | {"status": STOPPED, "reasons": note} if last.outcome == RUNNING else row
         return row | {"status": WAITING, "reasons": ""} if last.outcome in _NO_FAULT else row
 
-    return [settled(row) for row in rows]
+    return [settle(row) for row in rows]
 
 
 def _is_stale(results: Path, row: Mapping[str, Any], since: float) -> bool:
-    """Whether what says that a pair failed was written before a run, which is to make it anew."""
-    told = failed_pairs(results, [[row.get("sample"), row.get("dye")]])
-    return all(failed["wall"] < since for failed in told if _covers(failed, row))
+    """Whether the files of a failed pair are older than a run that is to replace them."""
+    found = failed_pairs(results, [[row.get("sample"), row.get("dye")]])
+    return all(failed["wall"] < since for failed in found if _covers(failed, row))
 
 
 def _covers(failed: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
@@ -142,51 +143,53 @@ def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[s
     return [cost(row) for row in rows]
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row as summary.tsv has it, without what names files."""
-    return dict(texts({k: v for k, v in row.items() if not isinstance(v, dict | tuple)}))
-
-
 def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[str, Any]]:
-    """Return the rows of an entry, made anew if any of its files is another one than before."""
+    """Return the rows of an entry, made again if any of its files has changed."""
     if isinstance(entry, SlideEntry):
         key = entry.sample
         paths = slide_files(results / entry.sample)
     else:
-        key, three = entry.detection, (entry.plan, entry.transform, entry.scale)
-        files = (results / file for file in (*three, key, *entry.histograms.values()))
+        key = entry.files[-1]
+        files = (results / file for file in (*entry.files, *entry.histograms.values()))
         paths = [*files, (results / key).with_name(REVIEW)]
     state = entry, [written_ns(path) for path in paths]
     if key not in known or known[key][0] != state:
-        known[key] = state, [_plain(row) for row in rows([entry], (), results)]
+        known[key] = (
+            state,
+            [
+                dict(texts({k: v for k, v in row.items() if not isinstance(v, dict | tuple)}))
+                for row in rows([entry], (), results)
+            ],
+        )
     return [dict(row) for row in known[key][1]]
 
 
 def _entries(results: Path, history: History) -> Iterator[Entry]:
     """Find pairs and variants by the files that are there; a pair without any has none yet."""
-    directories = {path for path in results.glob("*/*") if any(_plans(path))}
+    plans = ("plan.json", "*/plan.json")  # in a sweep of channels one of each variant
+    directories = {path for path in results.glob("*/*") if any(any(path.glob(p)) for p in plans)}
     last = history.last
     pairs, groups = (last.run.fields.get(k) if last else None for k in ("pairs", "groups"))
-    told = {}
+    groups_of = {}
     for names, own in zip_longest(pairs if isinstance(pairs, list) else (), groups or ()):
         if isinstance(names, list) and len(names) == 2:
             directories.add(results.joinpath(*map(str, names)))
-            told[results.joinpath(*map(str, names))] = own
+            groups_of[results.joinpath(*map(str, names))] = own
     for pair in sorted(directories):
         if pair.relative_to(results).parts[0] not in _RECORDS:
-            yield from _variants(results, pair, told.get(pair) or {})
+            yield from _variants(results, pair, groups_of.get(pair) or {})
 
 
 def _slides(results: Path, history: History) -> Iterator[SlideEntry]:
-    """Find slides by what the head of the last run tells, and by the files that are there."""
+    """Find slides by the header of the last run, and by the files that are there."""
     last = history.last
-    head = last.run.fields.get("slides") if last else None
-    told = dict(head) if isinstance(head, dict) else {}
+    header = last.run.fields.get("slides") if last else None
+    slides = dict(header) if isinstance(header, dict) else {}
     for path in results.glob("*/slide.json"):
-        if path.parent.name not in told:
+        if path.parent.name not in slides:
             with suppress(UnglowError, OSError):
-                told[path.parent.name] = SlideRecord.load(path).slide.subtracted
-    for name, markers in sorted(told.items()):
+                slides[path.parent.name] = SlideRecord.load(path).slide.subtracted
+    for name, markers in sorted(slides.items()):
         yield SlideEntry(name, markers, f"logs/{name}")
 
 
@@ -198,28 +201,9 @@ def _variants(results: Path, pair: Path, groups: dict[str, str]) -> Iterator[Ent
         if place in shared:  # of several variants, which are rows themselves
             continue
         row = dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye} | names
-        files = [place_of(results, row, level) / name for level, name in RESULT_OF.items()]
-        plan, transform, scale, detection = (_below(path, results) for path in files)
-        yield Entry(
-            names=row,
-            plan=plan,
-            transform=transform,
-            scale=scale,
-            detection=detection,
-            histograms={
-                path.name.removesuffix(".histogram.npz"): _below(path, results)
-                for path in sorted(files[2].parent.glob("difference/*.histogram.npz"))
-            },
-            logs=f"logs/{sample}/{dye}",
-            groups=groups,
-        )
-
-
-def _plans(pair: Path) -> Iterator[Path]:
-    """Yield the plans of a pair: one, or in a sweep of channels one of each variant."""
-    yield from pair.glob("plan.json")
-    yield from pair.glob("*/plan.json")
-
-
-def _below(path: Path, results: Path) -> str:
-    return path.relative_to(results).as_posix()
+        files = sorted(place_of(results, row, "subtraction").glob("difference/*.histogram.npz"))
+        histograms = {
+            path.name.removesuffix(".histogram.npz"): path.relative_to(results).as_posix()
+            for path in files
+        }
+        yield Entry(row, histograms, f"logs/{sample}/{dye}", groups=groups)

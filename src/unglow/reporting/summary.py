@@ -1,6 +1,6 @@
 """Summary of a run: one row for each pair and variant, from the small files of its results.
 
-It needs no output of a failed pair: what is missing is named, with the log that tells why.
+It needs no output of a failed pair: what is missing is named, with the log that says why.
 """
 
 from __future__ import annotations
@@ -8,21 +8,17 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.archive import damaged
-from unglow.core.delimited import bounded_lines
 from unglow.core.errors import UnglowError, describe
-from unglow.core.files import open_text, read_json, write_changed_text
-from unglow.core.json_shape import check_shape
-from unglow.core.levels import LEVELS, VARIANT, name_of
+from unglow.core.files import write_changed_text
+from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, name_of, place_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
-from unglow.io.candidates_csv import check_report
 from unglow.photometry.difference_histogram import load_of
-from unglow.photometry.gain.bright_field import doubts
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups, multiqc
 from unglow.reporting.columns import (
@@ -32,28 +28,25 @@ from unglow.reporting.columns import (
     spoilt_columns,
 )
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
+from unglow.results.pair import PairResults, judge
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
-    from unglow.transform import Transform
 
 _DENSITY = ("density_per_mm2", "density_low95", "density_high95")
 _FDR = ("candidates_fdr", "fdr_low95", "fdr_high95")
 _FDR_CONTROL = ("fdr_control", "fdr_control_low95", "fdr_control_high95")
 _RESIDUALS = ("residual_median_px", "residual_p95_px", "error_median_px", "error_p95_px")
-_PLAN = {"status": str, "reason": (None, str), "choice": {"names?": [str, ...]}}
-"""What is read of plan.json; see `unglow.core.json_shape`."""
 _PURITY = ("purity", "purity_low95", "purity_high95")
 _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
 _MARKER = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 """Columns of the markers of a slide."""
 _SPOILT = ("spoilt_share", "spoilt_reasons")
-"""Share of the section that is spoilt and left out, and its parts by reason."""
+"""Share of the section that is spoilt and excluded, and its parts by reason."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
 COLUMNS = (
     *(*LEVELS, "status", "reasons", "notes", "channels"),
@@ -71,13 +64,13 @@ _SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share", *_AGREEMENT)
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
 _OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, *_MARKER[:-1])
-"""Columns that are left out where no pair has them."""
+"""Columns that are omitted where no pair has them."""
 _SHOWN_WITH = {
     **dict.fromkeys(_REVIEW, "reviewed"),
     **dict.fromkeys(_AGREEMENT, "in_first"),
     "clipped": "background_channel",
 }
-"""Columns that are left out where no pair has another one."""
+"""Columns that are omitted where no pair has another one."""
 SKIPPED = "skipped"
 """Status of a pair or file that was not started because of its input."""
 STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
@@ -85,16 +78,15 @@ STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row to be: a pair and variant, with the files that tell about it.
+    """A pair and variant that becomes a row, with its files.
 
     Attributes
     ----------
     names
         Of the pair and its variant, by level; '' on levels that are not swept.
-    plan, transform, scale, detection
-        Paths relative to the results directory.
     histograms
-        The same for what the difference of each scale method left; one file may serve several.
+        What the difference of each scale method left, as paths relative to the results directory;
+        one file may serve several methods.
     logs
         Directory of the pair's logs, for the sentence about a job that did not finish.
     control
@@ -104,14 +96,18 @@ class Entry:
     """
 
     names: dict[str, str]
-    plan: str
-    transform: str
-    scale: str
-    detection: str
     histograms: dict[str, str]
     logs: str
     control: bool = False
     groups: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """plan.json, transform.json, scale.json, detection.json, relative to the results."""
+        return tuple(
+            (place_of(Path(), self.names, level) / name).as_posix()
+            for level, name in RESULT_OF.items()
+        )
 
 
 def entries_from(records: Iterable[Mapping[str, Any]]) -> list[Entry | SlideEntry]:
@@ -165,7 +161,7 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
 def _separated(
     names: Sequence[str], deciding: Mapping[str, str], filled: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Return a table as text; ``deciding`` is the column without which another one is left out."""
+    """Return a table as text; ``deciding`` is the column without which another one is omitted."""
     columns = [c for c in names if c not in deciding or any(row.get(deciding[c]) for row in filled)]
     stream = io.StringIO()
     writer = csv.DictWriter(
@@ -189,19 +185,19 @@ def write_summary(
     results: Path,
     target: Path,
 ) -> list[dict[str, Any]]:
-    """Write summary.tsv, groups.tsv beside it if pairs have groups, and what MultiQC reads.
+    """Write summary.tsv, groups.tsv next to it if pairs have groups, and what MultiQC reads.
 
     Returns the rows. A file that would not change keeps its time. Digests are written last.
     """
     summary = rows(entries, problems, results)
     write_changed_text(target, table(summary))
-    pools, beside = groups.pooled(summary), target.with_name(groups.NAME)
+    pools, groups_file = groups.pooled(summary), target.with_name(groups.NAME)
     if pools:
-        write_changed_text(beside, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
+        write_changed_text(groups_file, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
-        beside.unlink(missing_ok=True)
+        groups_file.unlink(missing_ok=True)
     for_multiqc = multiqc.write([texts(row) for row in summary], results)
-    tables = [target, *([beside] if pools else []), *for_multiqc]
+    tables = [target, *([groups_file] if pools else []), *for_multiqc]
     digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
 
@@ -218,30 +214,15 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def read_summary(path: Path) -> list[dict[str, str]]:
-    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
-    try:
-        with open_text(path) as stream:
-            lines = bounded_lines(stream)
-            found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
-            return [{name: text for name, text in row.items() if name} for row in found]
-    except (ValueError, csv.Error) as error:
-        raise damaged(path) from error
-
-
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
     row: dict[str, Any] = dict(entry.names)
     if entry.control:
         row["control"] = "true"
     row |= entry.groups
-    paths = (
-        *(entry.plan, entry.transform, entry.scale),
-        *dict.fromkeys(entry.histograms.values()),
-        entry.detection,
-    )
+    *stages, detection = entry.files
+    paths = (*stages, *dict.fromkeys(entry.histograms.values()), detection)
     missing = [path for path in paths if not (results / path).is_file()]
-    stages = (results / path for path in (entry.plan, entry.transform, entry.scale))
-    refused = first_reasons(stages) if missing else None
+    refused = first_reasons(results / path for path in stages) if missing else None
     if refused is not None:  # what is missing would say no more
         row |= {"status": "failed", "reasons": refused}
         return row
@@ -261,86 +242,28 @@ def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, An
 
 def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
     """Return the columns of a variant that has all its files, for a method or the default one."""
-    plan = _read_plan(results / entry.plan)
-    transform = transforms.load(results / entry.transform)
-    scale = Scale.load(results / entry.scale)
-    if scale.default not in scale.methods:
-        raise damaged(results / entry.scale)
+    directory = place_of(results, entry.names)
+    pair = PairResults(directory, place_of(results, entry.names, PAIR[-1]))
+    plan, transform, detection = pair.plan, pair.transform, pair.detection
+    scale = Scale.load(pair.path("scale.json"))  # whose gain map no column needs
     shown = method or scale.default
     histogram = load_of((results / path for path in entry.histograms.values()), shown)
-    detection = _read_detection(results / entry.detection)
-    # of bright-field pairs, a note says why nothing is searched
-    warnings = [] if scale.bright_field else _warnings(detection)
-    status, reasons = status_of(plan, transform, scale, warnings)
-    reviewed = _review_columns((results / entry.detection).parent)
+    status, reasons = judge(plan, pair.registration, scale, detection)
+    reviewed = _review_columns(directory)
     return {
         "status": status,
         "reasons": reasons,
         "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
-        "channels": "+".join(plan["choice"].get("names", ())),
-        "images": plan["read"],
+        "channels": "+".join(plan.choice.get("names", ())),
+        "images": tuple(
+            (plan.fingerprints[role], str(header.plane), str(plan.channels[role]))
+            for role, header in plan.headers.items()
+        ),
         **registration_columns(transform),
         **scale_columns(scale, histogram, shown),
-        **_detection_columns(results / entry.detection, detection, shown),
+        **_detection_columns(directory / "detection.json", detection, shown),
         **(reviewed if shown == detection.get("method") else {}),
     }
-
-
-def _read_plan(path: Path) -> dict[str, Any]:
-    """Read plan.json as it is; the module that writes it would import this one in turn."""
-    try:
-        plan: dict[str, Any] = read_json(path)
-        check_shape(plan, _PLAN)
-        read = [
-            (image["fingerprint"], str(image["header"]["plane"]), str(plan["channels"][role]))
-            for role, image in plan.get("images", {}).items()
-        ]
-        return {**{key: plan[key] for key in ("status", "reason", "choice")}, "read": tuple(read)}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
-
-
-def _read_detection(path: Path) -> dict[str, Any]:
-    """Read detection.json; ``reason`` is None if candidates were looked for."""
-    try:
-        detection: dict[str, Any] = read_json(path)
-        refused = detection["status"] == "failed"
-        check_report(detection)
-        used = [control["reason"] is None for control in detection.get("controls") or ()]
-        return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
-
-
-def _warnings(detection: Mapping[str, Any]) -> list[str]:
-    """Return what makes the search doubtful."""
-    if detection["reason"] is not None:
-        return [f"Candidates were not looked for: {detection['reason']}"]
-    sentences = list(detection.get("reasons", ()))
-    if detection["used"] and not any(detection["used"]):
-        sentences.append(
-            "No unstained control of this dye could be searched, so what share of the candidates "
-            "is false rests on the negated difference alone."
-        )
-    return sentences
-
-
-def status_of(
-    plan: Mapping[str, Any], transform: Transform, scale: Scale, warnings: Sequence[str] = ()
-) -> tuple[str, str]:
-    """Return the status of a pair and its reasons: the first stage that failed speaks.
-
-    ``warnings`` are what makes the search for candidates doubtful.
-    """
-    if plan["status"] == "failed":
-        return "failed", str(plan["reason"])
-    if transform.status == "failed":
-        return "failed", " ".join([*transform.reasons, *doubts(scale.bright_field)])
-    if scale.status == "failed":
-        return "failed", " ".join(scale.reasons)
-    reasons = " ".join([*transform.reasons, *scale.reasons, *warnings])
-    suspect = transform.status == "suspect" or scale.reasons or warnings
-    return ("suspect", reasons) if suspect else ("ok", "")
 
 
 def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) -> dict[str, Any]:

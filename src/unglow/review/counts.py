@@ -1,4 +1,4 @@
-"""What a review tells: counts, purity with its interval, and density of each region.
+"""Results of a review: counts, purity with its interval, and density of each region.
 
 Exact intervals are in numpy: scipy takes long to import.
 """
@@ -33,7 +33,7 @@ def binomial_interval(successes: int, trials: int) -> tuple[float, float]:
     which as many or fewer, have a chance of 2.5 %.
     """
     if not 0 <= successes <= trials or not trials:
-        raise ValueError(f"{successes} of {trials} is no share")
+        raise ValueError(f"{successes} of {trials} is not a share")
     return _lower(successes, trials), 1.0 - _lower(trials - successes, trials)
 
 
@@ -135,7 +135,7 @@ def of_region(
     area_px: int,
     pixel_size_um: tuple[float, float] | None,
 ) -> dict[str, Any]:
-    """Return what lies in a region: its candidates, and those of them that were accepted.
+    """Return the content of a region: its candidates, and those of them that were accepted.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Decisions on candidates: review.csv beside candidates.csv, which nothing but people change.
+"""Decisions on candidates: review.csv next to candidates.csv, which only users change.
 
 A row says what was decided about the candidate at a position, and on which list of candidates. When
-that list is made anew, decisions belong to the candidate that is nearest to where they were taken.
+that list is made again, decisions belong to the candidate that is nearest to where they were taken.
 """
 
 from __future__ import annotations
@@ -252,8 +252,8 @@ class Review:
         for row, one in zip(self.rows, self.decisions, strict=True):
             number = None if row is None else int(self.listed.ids[row])
             x, y = (one.x, one.y) if row is None else self.listed.xy[row].tolist()
-            told = {"decision": one.decision, "note": one.note, "time": one.time}
-            out.append({"id": number, "x": x, "y": y, **told})
+            record = {"decision": one.decision, "note": one.note, "time": one.time}
+            out.append({"id": number, "x": x, "y": y, **record})
         return out
 
     def changed(self, changes: Iterable[Decision]) -> Review:
@@ -265,10 +265,10 @@ class Review:
             row = self.listed.row_at(one)
             if row is None:
                 place = _place_near(one, decisions, alone)
-                told = replace(one, id=0, candidates="")
+                changed = replace(one, id=0, candidates="")
             else:
                 place = places.get(row)
-                told = self.listed.about(row, one)
+                changed = self.listed.about(row, one)
             if place is None:
                 place = len(decisions)
                 decisions.append(None)
@@ -276,7 +276,7 @@ class Review:
                     alone.append(place)
                 else:
                     places[row] = place
-            decisions[place] = told if told.decision else None
+            decisions[place] = changed if changed.decision else None
         return Review.of((one for one in decisions if one is not None), self.listed)
 
 
@@ -399,6 +399,6 @@ def _decision(path: Path, line: int, cells: list[str]) -> Decision:
 
 def _damaged(path: Path, line: int, what: str) -> InputError:
     return InputError(
-        f"{path}, line {line}: {what}; correct it, or move the file away to begin anew (nothing in "
-        "it was changed)."
+        f"{path}, line {line}: {what}; correct it, or move the file away to start again "
+        "(nothing in it was changed)."
     )

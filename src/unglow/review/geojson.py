@@ -27,7 +27,7 @@ MOST_POINTS = 300_000
 """Lists and objects in a file, so that it takes no more memory than a job has declared."""
 _FEW = 10
 _LARGEST = 1e7
-"""px; further away nothing can lie."""
+"""px; nothing can be further away."""
 _KINDS = ("Polygon", "MultiPolygon")
 _MEND = "correct it, or export the regions again."
 
@@ -38,7 +38,7 @@ def read_features(path: Path) -> list[dict[str, Any]]:
     Raises
     ------
     InputError
-        It cannot be read, or is no GeoJSON of features.
+        It cannot be read, or is not a GeoJSON of features.
     """
     try:
         with open_file(path) as stream:
@@ -91,11 +91,11 @@ def _features(path: Path, content: Any) -> list[dict[str, Any]]:
 
 
 def check_feature(where: str, feature: Any) -> None:
-    """Raise `InputError` for what is no feature; its geometry is not looked at."""
+    """Raise `InputError` for what is not a feature; its geometry is not checked."""
     if not isinstance(feature, dict) or feature.get("type") != "Feature":
-        raise InputError(f"{where} is no GeoJSON Feature; {_MEND}")
+        raise InputError(f"{where} is not a GeoJSON Feature; {_MEND}")
     if not isinstance(feature.get("properties") or {}, dict):
-        raise InputError(f"{where} has properties that are no object; {_MEND}")
+        raise InputError(f"{where} has properties that are not an object; {_MEND}")
     if not isinstance(feature.get("geometry"), dict):
         raise InputError(f"{where} has no geometry; {_MEND}")
 
@@ -108,7 +108,7 @@ def polygons_of(where: str, feature: Mapping[str, Any]) -> list[list[Ring]]:
     Raises
     ------
     InputError
-        It is no polygon or multipolygon, or a coordinate is none.
+        It is not a polygon or multipolygon, or a coordinate is not a number.
     """
     geometry = feature["geometry"]
     kind, given = geometry.get("type"), geometry.get("coordinates")
@@ -175,7 +175,7 @@ def change_features(
     delete
         ``id`` of features.
     first
-        What to begin with where there is no such file yet.
+        Start content where there is no such file yet.
 
     Returns
     -------
@@ -219,7 +219,7 @@ def read_collection(path: Path, first: Path | None = None) -> dict[str, Any]:
 
 
 def write_collection(path: Path, collection: Mapping[str, Any]) -> None:
-    """Write features, one a line, whole or not at all.
+    """Write features, one a line, completely or not at all.
 
     Raises `InputError` if they take more than `MOST_BYTES`.
     """

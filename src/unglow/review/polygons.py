@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 _AT_ONCE = 1 << 15
-"""About so many crossings of sides and rows are held together."""
+"""Approximate number of crossings of sides and rows in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,14 +45,14 @@ class Polygon:
 
     @property
     def box(self) -> Window:
-        """The window of all px whose centres may lie inside."""
+        """The window of all px whose centres may be inside."""
         xs, ys = self.sides[:, 0::2], self.sides[:, 1::2]
         ends = (ys.min(), ys.max(), xs.min(), xs.max())
         y0, y1, x0, x1 = (int(v) for v in np.ceil(ends))
         return Window(y0, y1, x0, x1)
 
     def over(self, window: Window) -> NDArray[np.bool_]:
-        """Return which px of a window lie inside, ``window.shape`` bool."""
+        """Return which px of a window are inside, ``window.shape`` bool."""
         inside = np.zeros(window.shape, dtype=np.bool_)
         for rows, cols in self._crossings(window.y0, window.y1):
             left = np.maximum(cols - window.x0, 0)
@@ -63,14 +63,14 @@ class Polygon:
         return np.logical_xor.accumulate(inside, axis=1)
 
     def holds(self, col: Ints, row: Ints) -> NDArray[np.bool_]:
-        """Return which px (N,) lie inside, as `over` does."""
+        """Return which px (N,) are inside, as `over` does."""
         inside = np.zeros(len(col), dtype=np.bool_)
         if not len(col):
             return inside
         first, span = int(col.min()), int(np.ptp(col)) + 2
         at = row * span + (col - first)
         for rows, cols in self._crossings(int(row.min()), int(row.max()) + 1):
-            # of each row those that lie right of all points fall into a column of their own
+            # of each row those right of all points fall into a column of their own
             keys = np.sort(rows * span + np.clip(cols - first, 0, span - 1))
             before = np.searchsorted(keys, row * span)
             inside ^= (np.searchsorted(keys, at, side="right") - before) % 2 == 1
@@ -113,22 +113,22 @@ class Region:
 
     @property
     def box(self) -> Window:
-        """The window of all px that may lie inside."""
+        """The window of all px that may be inside."""
         boxes = [polygon.box for polygon in self.polygons]
         y0, x0 = (min(getattr(box, end) for box in boxes) for end in ("y0", "x0"))
         y1, x1 = (max(getattr(box, end) for box in boxes) for end in ("y1", "x1"))
         return Window(y0, y1, x0, x1)
 
     def over(self, window: Window) -> NDArray[np.bool_]:
-        """Return which px of a window lie inside, ``window.shape`` bool."""
+        """Return which px of a window are inside, ``window.shape`` bool."""
         return mask_over([self], window)
 
     def holds(self, col: Ints, row: Ints) -> NDArray[np.bool_]:
-        """Return which px (N,) lie inside, as `over` does."""
+        """Return which px (N,) are inside, as `over` does."""
         return held_px([self], col, row)
 
     def holds_points(self, points_xy: Floats) -> NDArray[np.bool_]:
-        """Return which points (N, 2) (x, y) lie on px inside."""
+        """Return which points (N, 2) (x, y) are on px inside."""
         return self.holds(*px_of(points_xy))
 
 
@@ -154,7 +154,7 @@ class Regions:
 
 
 def mask_over(regions: Iterable[Region], window: Window) -> NDArray[np.bool_]:
-    """Return which px of a window lie in any of the regions, ``window.shape`` bool."""
+    """Return which px of a window are in any of the regions, ``window.shape`` bool."""
     inside = np.zeros(window.shape, dtype=np.bool_)
     for region in regions:
         for polygon in region.polygons:
@@ -165,7 +165,7 @@ def mask_over(regions: Iterable[Region], window: Window) -> NDArray[np.bool_]:
 
 
 def held_px(regions: Iterable[Region], col: Ints, row: Ints) -> NDArray[np.bool_]:
-    """Return which px (N,) lie in any of the regions, as `mask_over` does."""
+    """Return which px (N,) are in any of the regions, as `mask_over` does."""
     inside = np.zeros(len(col), dtype=np.bool_)
     for region in regions:
         for polygon in region.polygons:
@@ -174,7 +174,7 @@ def held_px(regions: Iterable[Region], col: Ints, row: Ints) -> NDArray[np.bool_
 
 
 def px_of(points_xy: Floats) -> tuple[Ints, Ints]:
-    """Return the px (columns and rows, (N,)) that points (N, 2) (x, y) lie on."""
+    """Return the px (columns and rows, (N,)) that points (N, 2) (x, y) are on."""
     col, row = np.rint(points_xy).astype(np.int64).reshape(-1, 2).T
     return col, row
 

@@ -66,7 +66,7 @@ def read_regions(path: Path, shape: tuple[int, int] | None = None) -> Regions:
     Raises
     ------
     InputError
-        It cannot be read, or something in it is no region; the sentence names the feature.
+        It cannot be read, or something in it is not a region; the sentence names the feature.
     """
     return regions_of(path, read_features(path), shape)
 
@@ -113,7 +113,7 @@ def change_regions(
 ) -> dict[str, Any]:
     """Change a file of regions as `unglow.review.geojson.change_features` does.
 
-    Raises `InputError` also if something to put is no region of post, of ``shape``.
+    Raises `InputError` also if something to put is not a region of post, of ``shape``.
     """
     for number, feature in enumerate(put, 1):
         check_feature(f"feature {number}", feature)
@@ -160,7 +160,7 @@ def _check_place(where: str, region: Region, shape: tuple[int, int] | None) -> N
     if shape is not None and not region.box.common(Window.of(shape)).size:
         box = region.box
         raise InputError(
-            f"{where} lies at x {box.x0} to {box.x1}, y {box.y0} to {box.y1}, and so outside of "
+            f"{where} is at x {box.x0} to {box.x1}, y {box.y0} to {box.y1}, and so outside of "
             f"the post-stain image of {shape[1]} x {shape[0]} px; was it drawn on another image, "
             "or is it in µm?"
         )

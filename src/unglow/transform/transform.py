@@ -338,20 +338,37 @@ def load(path: str | os.PathLike[str]) -> Transform:
     InputError
         The file is absent, damaged, or of another version.
     """
-    path = Path(path)
+    data = read_content(path)
     try:
-        data = read_json(path)
-        return _from_dict(data, _field(path, data["displacement"]))
+        return _from_dict(data, read_field(Path(path), data))
+    except (ValueError, KeyError, TypeError) as error:
+        raise _damaged(path, error) from error
+
+
+def read_content(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Return the checked content of a ``transform.json``, whose field need not be there.
+
+    Errors are those of `load`.
+    """
+    try:
+        data: dict[str, Any] = read_json(Path(path))
+        _check(data)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist: run the registration first.") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"{path} is not a whole transform ({error}): delete it and run the registration again."
-        ) from error
+        raise _damaged(path, error) from error
+    return data
 
 
-def _field(path: Path, entry: dict[str, Any] | None) -> Displacement | None:
-    """Read the field beside a ``transform.json``, and see that it is the one that belongs there."""
+def _damaged(path: str | os.PathLike[str], error: Exception) -> InputError:
+    return InputError(
+        f"{path} is not a whole transform ({error}): delete it and run the registration again."
+    )
+
+
+def read_field(path: Path, content: dict[str, Any]) -> Displacement | None:
+    """Read the field next to a ``transform.json`` of that content; ValueError if it is another."""
+    entry = content["displacement"]
     if entry is None:
         return None
     from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
@@ -375,7 +392,8 @@ def _field_dict(field: Displacement | None) -> dict[str, Any] | None:
     }
 
 
-def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
+def _check(data: dict[str, Any]) -> None:
+    """Raise KeyError, TypeError or ValueError for what cannot be a transform."""
     if data["version"] != VERSION:
         raise ValueError(f"it has version {data['version']}, not {VERSION}")
     check_shape(data, _SHAPE)
@@ -385,6 +403,9 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         raise ValueError("status and matrix contradict each other")
     if data["matrix"] is not None and not abs(np.linalg.det(data["matrix"])) > 0:
         raise ValueError("the matrix maps post onto a line")
+
+
+def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
     shift_x, shift_y = data["shift_px"]
     return Transform(
         status=cast("Status", data["status"]),

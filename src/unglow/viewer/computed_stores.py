@@ -1,53 +1,143 @@
-"""Images that are not written, as a Zarr store that is computed where somebody looks.
+"""Images that are not written, as Zarr stores that are computed where somebody looks.
 
 The documents are those of OME-Zarr 0.5, like unglow's own, but every chunk is a file of its own: a
-shard would have to be computed as a whole.
+shard would have to be computed entirely.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreLayout
+from unglow.detection.coarse_grid import CoarseGrid
+from unglow.io.zarr import StoreLayout, plan_layout
 from unglow.io.zarr.chunks import encode_chunk
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.metadata import DOCUMENT, display_window, root_document, unsharded_document
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, JSON, Answer
-from unglow.viewer.store_files import level_of, place_of
+from unglow.viewer.served_files import level_of, place_of
+from unglow.workflow.stages.snr import ratio_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from unglow.viewer.chunk_memory import ChunkMemory
+    from unglow.detection.snr import Scene
+    from unglow.photometry.difference import Difference
+    from unglow.photometry.gain_map import GainMap
+    from unglow.viewer.caches import ChunkMemory
+
+
+SNR_LEVELS = 3
+"""Of the signal-to-noise ratio: a px of a coarser level would take too many of level 0."""
+_CELL = 512
+"""Side of the parts of level 0 that are in memory at a time, px."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """The signal-to-noise ratio of a pair, level 0 as ``snr.ome.zarr`` has it to the bit.
+
+    A px of a coarser level is the one of its 2 x 2 or 4 x 4 px that is farthest from 0, with its
+    sign: means would hide sources, which are a few px wide, and maxima would hide those of the
+    negated difference, which show what chance alone does.
+
+    Attributes
+    ----------
+    scene
+        Returns the pair, put together when the first px is asked for.
+    shape
+        Rows and columns of post.
+    """
+
+    scene: Callable[[], Scene]
+    shape: tuple[int, int]
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, level 0 included."""
+        return min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window inside the level; NaN where there is none."""
+        step = 1 << level
+        out = np.empty(window.shape, np.float32)
+        side = _CELL // step
+        for y0 in range(window.y0, window.y1, side):
+            for x0 in range(window.x0, window.x1, side):
+                part = Window(y0, min(y0 + side, window.y1), x0, min(x0 + side, window.x1))
+                fine = Window(*(n * step for n in (part.y0, part.y1, part.x0, part.x1)))
+                at = part.shift(-window.y0, -window.x0).slices
+                out[at] = farthest_from_0(ratio_over(self.scene(), fine), step)
+        return out
+
+
+def farthest_from_0(image: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+    """Return of each ``step`` x ``step`` px the value farthest from 0; NaN where all are NaN.
+
+    Both sides of the image are multiples of ``step``. Of two as far away it is the one above 0.
+    """
+    parts = [image[i::step, k::step] for i in range(step) for k in range(step)]
+    high, low = reduce(np.fmax, parts), reduce(np.fmin, parts)
+    return np.where(-low > high, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class _OverPost:
+    """An image over post; ``shape`` is (rows, columns) of post."""
+
+    shape: tuple[int, int]
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, level 0 included."""
+        return plan_layout(self.shape, "float32").levels
+
+
+@dataclass(frozen=True, eq=False)
+class GridImage(_OverPost):
+    """Values on a coarse grid over post as an image.
+
+    Attributes
+    ----------
+    grid
+        The values, at level-0 px.
+    """
+
+    grid: CoarseGrid
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window of a level: the values at their centres."""
+        grid, step = self.grid, 1 << level
+        first = (grid.first_px - (step - 1) / 2) / step
+        return CoarseGrid(grid.values, grid.spacing_px / step, first).over(window)
+
+
+@dataclass(frozen=True, eq=False)
+class GainMapImage(_OverPost):
+    """A gain map as an image."""
+
+    gain_map: GainMap
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window of a level: the values at their centres."""
+        return self.gain_map.over(window, 1 << level)
+
 
 _DTYPE = "float32"
 _OVERVIEW = 1 << 20
 """Of a coarsest level of more px than this, only the middle sets the range of the display."""
 
 
-class Computed(Protocol):
-    """An image whose pixels are computed as they are read."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of level 0."""
-        ...
-
-    @property
-    def levels(self) -> int:
-        """Number of levels, level 0 included."""
-        ...
-
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window that lies inside the level; NaN where there is no data."""
-        ...
+Computed: TypeAlias = "Ratio | GridImage | GainMapImage | Difference"
+"""An image whose pixels are computed as they are read."""
 
 
 class ComputedStore:
@@ -92,11 +182,11 @@ class ComputedStore:
         return self.layout.shape
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window that lies inside the level."""
+        """Pixels of a window inside the level."""
         return np.asarray(self._image.read(window, level), self.dtype)
 
     def file(self, parts: Sequence[str], memory: ChunkMemory, wanted: Callable[[], bool]) -> Answer:
-        """Return what a key holds, as `unglow.viewer.store_files.file_of` does.
+        """Return what a key holds, as `unglow.viewer.served_files.file_of` does.
 
         ``wanted`` says if somebody still waits for it, UnwantedError if nobody does.
         """
@@ -116,8 +206,8 @@ class ComputedStore:
     def chunk(self, level: int, row: int, col: int) -> bytes:
         """Compute a chunk, as it is stored."""
         rows, cols = self.layout.chunks
-        whole = Window(row * rows, (row + 1) * rows, col * cols, (col + 1) * cols)
-        window = whole.clip(self.layout.level_shape(level))
+        full = Window(row * rows, (row + 1) * rows, col * cols, (col + 1) * cols)
+        window = full.clip(self.layout.level_shape(level))
         return encode_chunk(self.read(window, level), self.layout.chunks, self.layout.fill)
 
     def _kept(

@@ -1,4 +1,4 @@
-"""What a pair has to show: its images, each written as a store or computed where somebody looks."""
+"""The pairs of a results directory, and their images: written as a store, or computed on demand."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import quote
 
 import numpy as np
 
 from unglow.core.archive import damaged
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.levels import PAIR, name_of, names_of, place_of
 from unglow.core.settings import from_json
 from unglow.detection.map_error import error_of
 from unglow.detection.settings import DetectSettings
-from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.candidates_csv import read_candidates
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import Difference, computed, written_or_computed
-from unglow.photometry.gain.scale import Scale
+from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
-from unglow.transform import load
-from unglow.viewer.computed_images import GainMapImage, GridImage, Ratio
-from unglow.viewer.computed_stores import ComputedStore
-from unglow.viewer.faults import UNREADABLE
+from unglow.viewer.computed_stores import ComputedStore, GainMapImage, GridImage, Ratio
+from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.detect_inputs import DetectInputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -34,14 +34,88 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Scene
     from unglow.io.zarr import Store
     from unglow.photometry.difference import Image
+    from unglow.photometry.gain.scale import Scale
     from unglow.photometry.gain_map import GainMap
     from unglow.transform import Transform
-    from unglow.viewer.opened_stores import OpenedStores
-    from unglow.viewer.pairs import Pair
+    from unglow.viewer.caches import OpenedStores
+
+
+# What a browser leaves as it is when it encodes a part of an address, but for "~".
+_PLAIN = "!'()*"
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A pair, or a variant of one.
+
+    Attributes
+    ----------
+    results
+        The results directory.
+    row
+        As in the summary.
+    """
+
+    results: Path
+    row: Mapping[str, Any]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Sample, dye and names of the variant."""
+        return tuple(filter(None, names_of(self.row)))
+
+    @property
+    def id(self) -> str:
+        """Its name in addresses: `names`, each encoded as a part of one, with ~ between them."""
+        return "~".join(_encoded(name) for name in self.names)
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return name_of(self.row)
+
+    @property
+    def files(self) -> PairResults:
+        """Its results, each read when it is asked for."""
+        return PairResults(self.directory, self.section)
+
+    @property
+    def section(self) -> Path:
+        """Directory of what concerns the section, which all variants share."""
+        return place_of(self.results, self.row, PAIR[-1])
+
+    def place(self, level: str) -> Path:
+        """Return the directory of its results on a level, such as ``registration``."""
+        return place_of(self.results, self.row, level)
+
+    @property
+    def directory(self) -> Path:
+        """Directory of its candidates."""
+        return place_of(self.results, self.row)
+
+
+def pairs_of(results: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, Pair]:
+    """Return the pairs of the rows of a summary by their ids, in the order of the rows.
+
+    Rows without both names (files that were skipped) have no results, and markers of slides no
+    stores; a name that would lead out of the results directory is not one of unglow's.
+    """
+    named = (row for row in rows if row.get("sample") and row.get("dye"))
+    pairs = [Pair(results, row) for row in named if not row.get("background_channel")]
+    return {pair.id: pair for pair in pairs if all(map(_is_plain, pair.names))}
+
+
+def _encoded(name: str) -> str:
+    return quote(name, safe=_PLAIN, errors="surrogateescape").replace("~", "%7E")
+
+
+def _is_plain(name: str) -> bool:
+    return name not in (".", "..") and "/" not in name and "\0" not in name
+
 
 CANDIDATES = "candidates.csv"
 GREY, RATIO, PX, FACTOR = "grey levels", "", "px", ""
-# The range that viewers begin with: most of it is noise, which is 1.
+# The first range of viewers: most of it is noise, which is 1.
 _SNR_WINDOW = {"min": -1000.0, "max": 1000.0, "start": -10.0, "end": 10.0}
 
 Shown: TypeAlias = "Store | ComputedStore"
@@ -79,7 +153,7 @@ class Layer:
     default: bool = False
 
     def about(self) -> dict[str, Any]:
-        """Return what a page is told of it."""
+        """Return the layer for a page, as JSON types."""
         return {
             "name": self.name,
             "title": self.title,
@@ -105,32 +179,28 @@ class Layers:
 
     def __init__(self, pair: Pair, stores: OpenedStores) -> None:
         self._pair, self._stores = pair, stores
+        self._results = pair.files
         self._computed: dict[str, ComputedStore] = {}
 
     @cached_property
     def transform(self) -> Transform | None:
         """The map from post to pre; None if there is none, or it cannot be read."""
         with suppress(*UNREADABLE):
-            return load(self._pair.registered / "transform.json")
+            return self._results.transform
         return None
 
     @cached_property
     def scale(self) -> Scale | None:
         """Gains and offsets; None if there are none, or they cannot be read."""
         with suppress(*UNREADABLE):
-            found = Scale.load(*self._scale_files)
-            return found if found.default in found.methods else None
+            return self._results.scale
         return None
-
-    @property
-    def _scale_files(self) -> tuple[Path, Path]:
-        return self._pair.subtracted / "scale.json", self._pair.subtracted / "gain_map.npz"
 
     @cached_property
     def detection(self) -> dict[str, Any] | None:
         """What the search says of itself; None if there was none, or it cannot be read."""
         with suppress(*UNREADABLE):
-            return read_report(self._pair.directory / "detection.json")
+            return self._results.detection
         return None
 
     @cached_property
@@ -142,11 +212,11 @@ class Layers:
     def place_of(self, layer: Layer) -> str:
         """Return where below the results a layer belongs: variants share those of one place."""
         pair = self._pair
-        places = {"difference": pair.subtracted, "gain": pair.subtracted, "snr": pair.directory}
+        levels = {"difference": "subtraction", "gain": "subtraction", "snr": "detection"}
         if layer.kind == "intensity":
             place = self._place(layer.name).parent
         else:
-            place = places.get(layer.kind, pair.registered)
+            place = pair.place(levels.get(layer.kind, "registration"))
         return place.relative_to(pair.results).as_posix()
 
     def store(self, name: str) -> Store:
@@ -165,8 +235,8 @@ class Layers:
         return read_candidates(place, ()).counted if place.is_file() else np.zeros(0, np.bool_)
 
     def _place(self, name: str) -> Path:
-        place = self._pair.registered if name == "aligned_pre" else self._pair.images
-        return place / f"{name}.ome.zarr"
+        level = "registration" if name == "aligned_pre" else "ingestion"
+        return self._pair.place(level) / f"{name}.ome.zarr"
 
     def _images(self) -> Iterator[Layer]:
         titles = {"post": "post", "pre": "pre", "aligned_pre": "aligned pre"}
@@ -176,7 +246,7 @@ class Layers:
                 yield Layer(name, title, "intensity", GREY, partial(self.store, name), frame)
 
     def _is_there(self, place: Path) -> bool:
-        """Whether there is a store with pixels, or one that is damaged, which has to be told."""
+        """Whether there is a store with pixels, or a damaged one, which has to be reported."""
         if not (place / DOCUMENT).is_file():
             return False
         try:
@@ -189,7 +259,9 @@ class Layers:
             return
         for method, result in self.scale.methods.items():
             if result.ok:
-                written = self._pair.subtracted / "difference" / f"{method}.ome.zarr" / DOCUMENT
+                written = (
+                    self._pair.place("subtraction") / "difference" / f"{method}.ome.zarr" / DOCUMENT
+                )
                 yield Layer(
                     f"difference-{method}",
                     f"difference, {method}",
@@ -202,17 +274,21 @@ class Layers:
 
     def difference(self, method: str) -> Image:
         """Return the difference by a method, written or not; StoreError if that cannot be."""
+        place = self._pair.place("subtraction")
         if self.scale is None:
-            raise InputError(f"{self._pair.subtracted / 'scale.json'} cannot be read.")
+            raise InputError(f"{place / 'scale.json'} cannot be read.")
         post, aligned = self.store("post"), self.store("aligned_pre")
-        made = computed(post, aligned, self.scale, method, self._pair.subtracted)
+        made = computed(post, aligned, self.scale, method, place)
         return written_or_computed(made, self._stores.open)
 
     def _difference_store(self, method: str) -> Shown:
         image = self.difference(method)
         if not isinstance(image, Difference):
             return image
-        return self._kept(f"difference-{method}", lambda: _of_difference(image))
+        return self._kept(
+            f"difference-{method}",
+            partial(ComputedStore, image, image.name, image.attributes, image.pixel_size_um),
+        )
 
     def _ratio(self) -> Iterator[Layer]:
         if self.detection is not None and self.detection["status"] == "ok":
@@ -245,10 +321,9 @@ class Layers:
 
     def _inputs(self) -> DetectInputs:
         post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))
-        scale = Scale.load(*self._scale_files)
-        transform = load(self._pair.registered / "transform.json")
+        scale = self._results.scale
         difference = self.difference(scale.default)
-        return DetectInputs(post, pre, aligned, difference, scale, transform)
+        return DetectInputs(post, pre, aligned, difference, scale, self._results.transform)
 
     def _maps(self) -> Iterator[Layer]:
         transform = self.transform
@@ -264,12 +339,12 @@ class Layers:
 
     def _error_store(self, transform: Transform) -> ComputedStore:
         post = self.store("post")
-        image = GridImage(error_of(transform), post.shape)
+        image = GridImage(post.shape, error_of(transform))
         return ComputedStore(image, "error of the map", transform.as_dict(), post.pixel_size_um)
 
     def _gain_store(self, gain_map: GainMap) -> ComputedStore:
         post = self.store("post")
-        image = GainMapImage(gain_map, post.shape)
+        image = GainMapImage(post.shape, gain_map)
         return ComputedStore(image, "gain map", {"sha256": gain_map.digest}, post.pixel_size_um)
 
     def _kept(self, name: str, make: Callable[[], ComputedStore]) -> ComputedStore:
@@ -278,7 +353,3 @@ class Layers:
         if found is None:
             found = self._computed[name] = make()
         return found
-
-
-def _of_difference(image: Difference) -> ComputedStore:
-    return ComputedStore(image, image.name, image.attributes, image.pixel_size_um)

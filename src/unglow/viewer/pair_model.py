@@ -1,4 +1,4 @@
-"""What a page is told of a pair in JSON: what it consists of, its tables and its field."""
+"""A pair as JSON for a page: its parts, its tables and its field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from unglow.core.version import __version__
 from unglow.io.candidates_csv import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.page import as_json
-from unglow.viewer.faults import UNREADABLE, sentence_of
+from unglow.viewer.served_files import UNREADABLE, sentence_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,17 +22,19 @@ if TYPE_CHECKING:
 
     from unglow.photometry.gain.scale import Scale
     from unglow.transform import Transform
-    from unglow.viewer.layers import Layers
-    from unglow.viewer.pairs import Pair
+    from unglow.viewer.layers import Layers, Pair
 
     Column: TypeAlias = NDArray[np.float64] | Sequence[str]
 
 _MOST_ARROWS = 2500
+# Of a registration, which pages have elsewhere.
+_SAID = ("version", "matrix", "post_shape", "pre_shape")
 # Long lists of detection.json, which a page does not show.
 _LONG = ("by_threshold", "completeness", "brightest_negatives")
 # Rows of a table that are text at a time.
 _ROWS = 1000
 _ROW_KEYS = (*LEVELS, "status")
+_METHOD_KEYS = ("gain", "offset", "gain_ci95", "offset_ci95", "reason")
 # States of a pair whose search for candidates has no result.
 _WITHOUT_RESULT = ("failed", "skipped")
 _HELP = (
@@ -42,14 +44,14 @@ _HELP = (
 
 
 def pair_list(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
-    """Return what a page is told of all pairs, in their order."""
+    """Return all pairs for a page, in their order."""
     return [
         {
             "id": pair.id,
             "title": pair.title,
             **{key: str(pair.row.get(key) or "") for key in _ROW_KEYS},
             "reasons": _reasons(pair),
-            "candidates": _whole(pair.row.get("candidates")),
+            "candidates": _parse_count(pair.row.get("candidates")),
             "failed": pair.row.get("status") in _WITHOUT_RESULT,
         }
         for pair in pairs
@@ -59,7 +61,7 @@ def pair_list(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
 def pair_model(
     pair: Pair, layers: Layers, pairs: Iterable[Pair], run_version: str
 ) -> dict[str, Any]:
-    """Return what a page is told of a pair.
+    """Return a pair for a page, as JSON types.
 
     Parameters
     ----------
@@ -72,6 +74,7 @@ def pair_model(
     """
     transform, detection = layers.transform, layers.detection
     status = str(pair.row.get("status") or "")
+    registration = None if transform is None else transform.as_dict()
     shown, problems = _shown(layers)
     post, pre = (_about_store(layers, name) for name in ("post", "pre"))
     return {
@@ -87,8 +90,9 @@ def pair_model(
         "shape": post[0] or (transform and list(transform.post_shape)),
         "pre_shape": pre[0] or (transform and list(transform.pre_shape)),
         "layers": shown,
-        "matrix": None if transform is None else transform.as_dict()["matrix"],
-        "registration": None if transform is None else _registration(transform),
+        "matrix": registration and registration["matrix"],
+        "registration": registration
+        and {k: registration[k] for k in registration if k not in _SAID},
         "scale": None if layers.scale is None else _scale(layers.scale),
         "detection": detection and {k: v for k, v in detection.items() if k not in _LONG},
         "versions": {"unglow": run_version or __version__, "viewer": __version__},
@@ -125,33 +129,18 @@ def _reasons(pair: Pair) -> list[str]:
     return [reasons] if reasons else []
 
 
-def _whole(text: object) -> int | None:
+def _parse_count(text: object) -> int | None:
     digits = str(text if text is not None else "")
     return int(digits) if digits.isascii() and digits.isdecimal() else None
 
 
-def _registration(transform: Transform) -> dict[str, Any]:
-    left_out = ("version", "matrix", "post_shape", "pre_shape")
-    return {k: v for k, v in transform.as_dict().items() if k not in left_out}
-
-
 def _scale(scale: Scale) -> dict[str, Any]:
     methods = {
-        name: {
-            "gain": result.gain,
-            "offset": result.offset,
-            "gain_ci95": result.gain_ci95,
-            "offset_ci95": result.offset_ci95,
-            "reason": result.reason,
-        }
+        name: {key: getattr(result, key) for key in _METHOD_KEYS}
         for name, result in scale.methods.items()
     }
-    return {
-        "default": scale.default,
-        "reasons": list(scale.reasons),
-        "notes": list(scale.notes),
-        "methods": methods,
-    }
+    about = {key: getattr(scale, key) for key in ("default", "reasons", "notes")}
+    return {**about, "methods": methods}
 
 
 def candidates_json(path: Path, detection: Mapping[str, Any] | None) -> bytes:
@@ -219,5 +208,5 @@ def _rows(columns: Sequence[Column], count: int) -> Iterator[list[list[Any]]]:
 
 
 def _plain(values: NDArray[np.float64]) -> Sequence[float | int | None]:
-    """Return numbers as JSON has them: whole ones without a point, None for those it has not."""
+    """Return numbers as JSON has them: integers without a point, None for NaN."""
     return [int(v) if v.is_integer() else v if v == v else None for v in values.tolist()]  # noqa: PLR0124

@@ -1,4 +1,4 @@
-"""Where the workflow reads what people say about a pair: files beside its raw images."""
+"""Files next to the raw images of a pair, in which the workflow reads hints of users."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unglow.workflow.settings import Settings
 
 LANDMARKS, REGIONS = ".landmarks.csv", ".regions.geojson"
-"""How files beside an image end."""
+"""Endings of files next to an image."""
 _COMMAND = "unglow run --cores all"
 _APART = (
     "These results are not where a working directory with their configuration has them, so it is "
@@ -48,11 +48,11 @@ class RawFiles:
     problem
         One sentence on why there is no pair.
     command
-        What goes on with the run, for a shell.
+        The command that continues the run, for a shell.
     max_scale
         The setting of the registration.
     of_slide
-        Whether it is a marker of a multiplexed slide, for which nothing beside the images counts.
+        Whether it is a marker of a multiplexed slide, for which nothing next to the images counts.
     places
         Directories of the run: only in these is anything written next to images.
     """
@@ -75,7 +75,7 @@ class RawFiles:
         """The same, or the file that it would read if it were there; None if none would be read."""
         if self.pair is None or self.regions is not None or self.sheet is not None:
             return self.regions
-        return beside(self.pair.post, REGIONS)
+        return file_next_to(self.pair.post, REGIONS)
 
 
 def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
@@ -124,9 +124,9 @@ def _works(results: Path, run: Trace | None) -> Iterator[tuple[Path, Mapping[str
     config = None if run is None else run.fields.get("config")
     if run is not None and isinstance(config, dict):
         yield Path(str(run.fields["directory"])), config, True
-    beside = results.absolute().parent
+    work = results.absolute().parent
     try:
-        yield beside, read_stored(beside / CONFIG), _is_own(beside)
+        yield work, read_stored(work / CONFIG), _is_own(work)
     except UnglowError:
         return
 
@@ -170,7 +170,7 @@ def _found(work: Path, settings: Settings, key: tuple[str, str]) -> RawFiles:
 def _command(run: Trace | None, work: Path, results: str) -> str:
     """Return the command that continues, from the words of the user's own run.
 
-    Files that the run was to make alone are left out.
+    Files that the run was limited to are excluded.
     """
     program, options = split_command([] if run is None else command_of(run))
     words, start = shlex.split(_COMMAND), work
@@ -191,8 +191,8 @@ def _command(run: Trace | None, work: Path, results: str) -> str:
     return command if command.isprintable() else _COMMAND
 
 
-def beside(image: Path, ending: str) -> Path:
-    """Return the file beside an image that has its name, and another ending."""
+def file_next_to(image: Path, ending: str) -> Path:
+    """Return the file next to an image with its name and another ending."""
     return image.with_name(image.name.removesuffix(take_apart(image.name, "").suffix) + ending)
 
 

@@ -1,4 +1,4 @@
-"""What people tell back on a page: read from the files of a pair, and written into them.
+"""Annotations that users make on a page: read from the files of a pair, and written into them.
 
 The files themselves are those of `unglow.review` and, for landmarks, of the registration.
 """
@@ -15,18 +15,17 @@ from unglow.review.counts import ReviewCounts
 from unglow.review.decisions import Listed, Review, change_review
 from unglow.review.geojson import read_collection
 from unglow.review.regions import change_regions, use_regions
-from unglow.viewer import landmark_files, region_files
-from unglow.viewer.faults import NoAddressError
+from unglow.viewer import hint_files
 from unglow.viewer.raw_files import why_not_writable
+from unglow.viewer.served_files import NoAddressError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from unglow.transform.landmarks import Frame
-    from unglow.viewer.landmark_files import Target
-    from unglow.viewer.layers import Layers
-    from unglow.viewer.pairs import Pair
+    from unglow.viewer.hint_files import Target
+    from unglow.viewer.layers import Layers, Pair
     from unglow.viewer.raw_files import RawFiles
 
 
@@ -35,8 +34,8 @@ class ReadOnlyError(UnglowError):
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """What people have told of a pair.
+class UserAnnotations:
+    """Decisions, regions and landmarks of users on a pair.
 
     Attributes
     ----------
@@ -52,7 +51,7 @@ class Told:
 
     @property
     def why_not(self) -> str:
-        """Why nothing can be saved beside the results; empty if it can."""
+        """Why nothing can be saved next to the results; empty if it can."""
         files = self.pair.directory / decisions.NAME, self._regions_file
         whys = (why_not_writable(file, (self.pair.results,)) for file in files)
         return next(filter(None, whys), "")
@@ -133,9 +132,9 @@ class Told:
         if collection["features"]:
             review = Review.read(*self._review_files)
             counted, post = self.layers.counted, self.layers.store("post")
-            counts = region_files.counts_of(collection, drawn, review, counted, post)
+            counts = hint_files.count_regions(collection, drawn, review, counted, post)
         why = why_not_writable(drawn, (self.pair.results,))
-        return region_files.with_state(collection, why, raw, counts)
+        return hint_files.add_state(collection, why, raw, counts)
 
     def _use_regions(self, _: Mapping[str, Any]) -> dict[str, Any]:
         raw = self.raw()
@@ -155,7 +154,7 @@ class Told:
         return self.layers.store("post"), self.layers.store("pre")
 
     def _target(self) -> Target:
-        return landmark_files.target_of(self.raw(), self.pair.section)
+        return hint_files.choose_target(self.raw(), self.pair.section)
 
     def _why_no_landmarks(self, target: Target) -> str:
         return why_not_writable(target.files[0], (self.pair.results, *self.raw().places))
@@ -165,7 +164,7 @@ class Told:
         why = self._why_no_landmarks(target)
         points, problem = [], ""
         try:
-            points = landmark_files.read_points(self.raw(), target, *self._frames)
+            points = hint_files.read_points(self.raw(), target, *self._frames)
         except InputError as error:
             problem = str(error)
         return {
@@ -179,13 +178,13 @@ class Told:
 
     def _fit_landmarks(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         points, scale = _list(sent, "points"), self.raw().max_scale
-        return landmark_files.fitted(points, *self._frames, scale)
+        return hint_files.fit(points, *self._frames, scale)
 
     def _save_landmarks(self, sent: Mapping[str, Any]) -> dict[str, Any]:
         points, target = _list(sent, "points"), self._target()
         if why := self._why_no_landmarks(target):
             raise ReadOnlyError(why)
-        kept = landmark_files.save(points, target, *self._frames)
+        kept = hint_files.save(points, target, *self._frames)
         return {
             "file": _named(target.files),
             "command": self.raw().command,
@@ -204,7 +203,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InputError("What was sent is not JSON.") from error
     if not isinstance(sent, dict):
-        raise InputError("What was sent is no JSON object.")
+        raise InputError("What was sent is not a JSON object.")
     return sent
 
 

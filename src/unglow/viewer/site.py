@@ -1,4 +1,4 @@
-"""The addresses of the viewer, below ``<n>/view/``."""
+"""The addresses of the viewer, below ``<n>/view/``, and parts of images as OME-TIFF to save."""
 
 from __future__ import annotations
 
@@ -9,47 +9,141 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from unglow.core.errors import InputError
-from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer
+from unglow.core.levels import VARIANT
+from unglow.core.windows import Window
+from unglow.export.images import write_tiff
+from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer, FileBody
 from unglow.reporting.html.page import as_json
 from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
-from unglow.viewer.chunk_memory import ChunkMemory, UnwantedError
+from unglow.viewer.caches import ChunkMemory, OpenedStores, UnwantedError
 from unglow.viewer.computed_stores import ComputedStore
-from unglow.viewer.crops import Crop, crop_answer, window_of
-from unglow.viewer.faults import UNREADABLE, NoAddressError, sentence_of
-from unglow.viewer.layers import CANDIDATES, Layers
-from unglow.viewer.opened_stores import OpenedStores
-from unglow.viewer.page_files import INDEX, page_files
+from unglow.viewer.layers import CANDIDATES, Layers, Pair, pairs_of
 from unglow.viewer.pair_model import arrows, blocks_json, candidates_json, pair_list, pair_model
-from unglow.viewer.pairs import Pair, pairs_of
 from unglow.viewer.raw_files import RawFiles, raw_files
-from unglow.viewer.saving import ReadOnlyError, Told
-from unglow.viewer.store_files import file_of
+from unglow.viewer.saving import ReadOnlyError, UserAnnotations
+from unglow.viewer.served_files import (
+    INDEX,
+    UNREADABLE,
+    NoAddressError,
+    file_of,
+    page_files,
+    sentence_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
 
     from unglow.reporting.html.live_answers import Request
     from unglow.reporting.html.live_site import Source
-    from unglow.viewer.layers import Layer
+    from unglow.viewer.layers import Layer, Shown
+
+
+MOST_PX = 200_000_000
+"""Of a crop: entire images are exported by the workflow, and are in the stores."""
+_NAMES = ("x", "y", "width", "height")
+
+
+class Crop:
+    """A part of level 0 of an image, with all that exports ask of a store.
+
+    Parameters
+    ----------
+    store
+        What it is a part of.
+    window
+        Which part.
+    name
+        Shown by viewers.
+    wanted
+        Whether somebody still waits for it.
+    """
+
+    levels = 1
+    empty = None
+
+    def __init__(self, store: Shown, window: Window, name: str, wanted: Callable[[], bool]) -> None:
+        self._store, self._window, self._wanted = store, window, wanted
+        rows, cols = window.shape
+        place = {"x": window.x0, "y": window.y0, "width": cols, "height": rows}
+        self.name, self.attributes = name, {**store.attributes, "crop": place}
+        self.dtype, self.pixel_size_um = store.dtype, store.pixel_size_um
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self._window.shape
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level, of which there is one."""
+        return self._window.shape if level == 0 else (0, 0)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Pixels of a window of the crop; UnwantedError if nobody waits for them any more."""
+        if not self._wanted():
+            raise UnwantedError
+        return self._store.read(window.shift(self._window.y0, self._window.x0), level)
+
+
+def window_of(asked: Mapping[str, str], shape: tuple[int, int]) -> Window:
+    """Return the part of an image of ``shape`` that is asked for, cut at its edges.
+
+    Raises
+    ------
+    InputError
+        Nothing of it is there, it is too large, or a number is missing.
+    """
+    try:
+        x, y, width, height = (round(float(asked[name])) for name in _NAMES)
+    except (KeyError, ValueError, OverflowError) as error:
+        raise InputError("A crop needs x, y, width and height, px of the layer.") from error
+    window = Window(y, y + height, x, x + width).clip(shape)
+    if not window.size:
+        raise InputError("The crop is outside of the image.")
+    if window.size > MOST_PX:
+        raise InputError(
+            f"The crop has {window.size / 1e6:.0f} million px, and {MOST_PX / 1e6:.0f} are the "
+            "most: choose a smaller part, or have the workflow export the image (`exports`)."
+        )
+    return window
+
+
+def crop_answer(crop: Crop, name: str) -> Answer:
+    """Write a crop as OME-TIFF and return it as a file to save, which is gone when it is sent.
+
+    Errors are those of `write_tiff`.
+    """
+    with TemporaryDirectory(prefix="unglow-crop-") as folder:
+        place = Path(folder) / "crop.ome.tif"
+        write_tiff(crop, place)  # type: ignore[arg-type]  # all of an image that is needed
+        body = FileBody(place)
+    title = quote(f"{name}.ome.tif", safe="", errors="replace")
+    headers = {"Content-Disposition": f"attachment; filename*=UTF-8''{title}"}
+    return Answer("image/tiff", body, headers=headers)
+
 
 NAME = "view"
 """Of this part of the site, in addresses."""
-# So many pairs are kept ready: their maps, gains and backgrounds.
+# Number of pairs that are kept ready: their maps, gains and backgrounds.
 _KEPT_PAIRS = 4
-# Whether results have changed is asked at most once in so many s: on network disks it takes time.
+# Results are checked for changes at most once in this time, s: network disks are slow.
 _LOOK_S = 1.0
-# So long raw files are taken to be where they were found, s.
+# Raw files are looked for again after this time, s.
 _RAW_S = 2.0
 _RESULT_FILES = (
     *("transform.json", "scale.json", "gain_map.npz", "detection.json", "candidates.csv"),
     *("blocks.csv", "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"),
     "aligned_pre.ome.zarr/zarr.json",
 )
-_POST = "POST"
+_POST, _REGISTERED = "POST", "registration"
 _LAYERS, _SUFFIX, _ASSETS = "layers", ".zarr", "assets"
 
 
@@ -80,7 +174,7 @@ class Viewer:
         self._found_raw: dict[tuple[str, ...], tuple[float, RawFiles]] = {}
 
     def answer(self, request: Request) -> Answer:
-        """Answer a request; what goes wrong is told as ``{"error": "one sentence"}``."""
+        """Answer a request; errors are sent as ``{"error": "one sentence"}``."""
         try:
             return self._found(request)
         except NoAddressError:
@@ -104,10 +198,10 @@ class Viewer:
             return Answer("text/plain", status=HTTPStatus.FOUND, headers={"Location": f"{NAME}/"})
         if (first, *rest) == ("pairs.json",):
             return _json(pair_list(self.pairs().values()))
-        whole = "/".join(rest) if first == _ASSETS else INDEX if not rest else None
-        if whole is None or whole not in page_files() or first not in ("", INDEX, _ASSETS):
+        file = "/".join(rest) if first == _ASSETS else INDEX if not rest else None
+        if file is None or file not in page_files() or first not in ("", INDEX, _ASSETS):
             raise NoAddressError(first)
-        return page_files()[whole]
+        return page_files()[file]
 
     def pairs(self) -> dict[str, Pair]:
         """Return the pairs by their ids, in the order of the report."""
@@ -139,23 +233,25 @@ class Viewer:
 
     def _of_pair(self, pair: Pair, parts: tuple[str, ...], request: Request) -> Answer:
         layers = self.layers(pair)
-        told = Told(pair, layers, partial(self._raw, pair))
+        annotations = UserAnnotations(pair, layers, partial(self._raw, pair))
         name = "/".join(parts)
         if request.method == _POST:
-            return _json(told.write(name, request.body))
+            return _json(annotations.write(name, request.body))
         if parts[0] == _LAYERS and len(parts) > 1:
             return self._of_layer(layers, parts[1:], request)
         made: dict[str, Callable[[], Answer]] = {
-            "pair.json": lambda: _json(self._model(told)),
+            "pair.json": lambda: _json(self._model(annotations)),
             "candidates.json": lambda: Answer(
                 JSON, candidates_json(pair.directory / CANDIDATES, layers.detection)
             ),
-            "blocks.json": lambda: Answer(JSON, blocks_json(pair.registered / "blocks.csv")),
+            "blocks.json": lambda: Answer(
+                JSON, blocks_json(pair.place("registration") / "blocks.csv")
+            ),
             "arrows.json": lambda: _json(arrows(layers.transform)),
             ARTEFACTS: lambda: Answer(JSON, artefacts_json(pair.directory / ARTEFACTS)),
             "crop.ome.tif": lambda: self._crop(pair, layers, request),
         }
-        return made[name]() if name in made else _json(told.read(name))
+        return made[name]() if name in made else _json(annotations.read(name))
 
     def _raw(self, pair: Pair) -> RawFiles:
         """Find the raw files of a pair, at most once in a while: a page asks at every click."""
@@ -184,7 +280,7 @@ class Viewer:
         return file_of(store, parts[1:])
 
     def layers(self, pair: Pair) -> Layers:
-        """Return what a pair has to show, anew when one of its results has changed."""
+        """Return the images of a pair, read again when one of its results has changed."""
         with self._lock:
             found = self._layers.pop(pair.id, None)
             now = time.monotonic()
@@ -198,11 +294,11 @@ class Viewer:
                 self._layers.popitem(last=False)
         return found.layers
 
-    def _model(self, told: Told) -> dict[str, Any]:
+    def _model(self, annotations: UserAnnotations) -> dict[str, Any]:
         runs = self._source.model()[1]["runs"]
         version = str((runs[-1].get("environment") or {}).get("unglow") or "") if runs else ""
-        model = pair_model(told.pair, told.layers, self.pairs().values(), version)
-        return {**model, "writable": not told.why_not, "why": told.why_not}
+        model = pair_model(annotations.pair, annotations.layers, self.pairs().values(), version)
+        return {**model, "writable": not annotations.why_not, "why": annotations.why_not}
 
 
 def _named(layers: Layers, name: str) -> Layer:
@@ -213,7 +309,7 @@ def _named(layers: Layers, name: str) -> Layer:
 
 def _state(pair: Pair) -> object:
     """Return what changes when a result of a pair does."""
-    places = dict.fromkeys((pair.images, pair.registered, pair.subtracted, pair.directory))
+    places = dict.fromkeys(map(pair.place, VARIANT))
     found = []
     for place in places:
         for name in _RESULT_FILES:
@@ -222,7 +318,7 @@ def _state(pair: Pair) -> object:
             except OSError:
                 continue
             found.append((place, name, about.st_mtime_ns, about.st_size, about.st_ino))
-    written = sorted(pair.subtracted.glob("difference/*.ome.zarr/zarr.json"))
+    written = sorted(pair.place("subtraction").glob("difference/*.ome.zarr/zarr.json"))
     return found, written
 
 

@@ -1,7 +1,7 @@
 """The viewer as a folder of files that any web server or object store can serve.
 
 It holds what the live viewer answers, under the same names. What is written is copied; what the
-live viewer computes where somebody looks is left out or computed as a whole. Nothing can be saved
+live viewer computes on demand is omitted or computed entirely. Nothing can be saved
 from such a page.
 """
 
@@ -21,7 +21,7 @@ from unglow.reporting.html.live_answers import FileBody, Request
 from unglow.reporting.html.live_site import Source
 from unglow.spoilt.saved_places import ARTEFACTS
 from unglow.viewer.computed_stores import ComputedStore
-from unglow.viewer.page_files import page_files
+from unglow.viewer.served_files import page_files
 from unglow.viewer.site import Viewer
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from unglow.viewer.layers import Layer
 
 _TABLES = ("candidates.json", "blocks.json", "arrows.json", ARTEFACTS)
-_TOLD = ("review.json", "regions.geojson")
+_ANNOTATIONS = ("review.json", "regions.geojson")
 # The directories of an absolute path in a sentence.
 _DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
 _WHY = "These are copies of results, to look at: nothing can be saved here."
-# Layers that are small or quick enough to be computed as a whole without being asked for.
+# Layers that are small or quick enough to be computed entirely without being asked for.
 _SMALL = ("error", "gain")
 
 
@@ -50,7 +50,7 @@ def write_site(
     results
         The results directory.
     target
-        The folder; it must not exist, and appears when it is whole.
+        The folder; it must not exist, and appears when it is complete.
     computed
         Whether images that no store holds (differences by other methods, the signal-to-noise
         ratio) are written too.
@@ -88,7 +88,7 @@ def write_site(
 
 
 def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, computed: bool) -> None:
-    """Write a pair of which the page is told ``about`` (pair.json)."""
+    """Write a pair; ``about`` is its pair.json."""
     pair = about["id"]
     place = partial / "pair" / unquote(pair)
     layers = viewer.layers(viewer.pairs()[pair]).all
@@ -101,7 +101,7 @@ def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, compute
     _write_json(place / "pair.json", about | changed)
     for name in _TABLES:
         _write(place / name, _answer(viewer, "pair", pair, name))
-    for name in _TOLD:
+    for name in _ANNOTATIONS:
         _write_json(place / name, _read_only(_asked(viewer, "pair", pair, name)))
     for layer in shown:
         for key in _keys(layers[layer["name"]]):
@@ -110,7 +110,7 @@ def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, compute
 
 
 def _without_places(content: Any) -> Any:
-    """Return JSON whose texts tell of files by their names alone: others need not know the rest."""
+    """Return JSON whose texts name files without their directories."""
     if isinstance(content, dict):
         return {key: _without_places(value) for key, value in content.items()}
     if isinstance(content, list):
@@ -119,7 +119,7 @@ def _without_places(content: Any) -> Any:
 
 
 def _read_only(content: dict[str, Any]) -> dict[str, Any]:
-    """Return what was told, without where it lies on this machine."""
+    """Return annotations without their place on this machine."""
     changed = content | {"writable": False, "why": _WHY}
     if "file" in content:
         changed["file"] = ""
@@ -134,8 +134,8 @@ def _keys(layer: Layer) -> Iterator[str]:
     yield DOCUMENT
     for level in range(store.layout.levels):
         yield f"{level}/{DOCUMENT}"
-        whole = not isinstance(store, ComputedStore)
-        side = store.layout.level_shards(level) if whole else store.layout.chunks
+        is_written = not isinstance(store, ComputedStore)
+        side = store.layout.level_shards(level) if is_written else store.layout.chunks
         rows, cols = store.layout.level_shape(level)
         for row in range(-(-rows // side[0])):
             for col in range(-(-cols // side[1])):

@@ -6,16 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.levels import RESULT_OF
 from unglow.core.settings import to_json
 from unglow.io.image_paths import standing_for
-from unglow.reporting.marker_rows import FILES as OF_SLIDE
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
+from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.marker_pairs import SUFFIX as MARKERS
-from unglow.workflow.paths import PLACES, ROOT, store
+from unglow.workflow.paths import ROOT, store
 from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_slide, variants_of
 from unglow.workflow.scale_methods import (
     RATIO_SETTINGS,
@@ -253,7 +252,7 @@ _SUMMARIZED = (
     *("/plan.json", "/transform.json", "/displacement.npz"),
     *("/scale.json", ".histogram.npz", _SEARCHED),
 )
-_OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in OF_SLIDE))
+_OF_SLIDES = ("/transform.json", "/displacement.npz", *(f"/{name}" for name in SLIDE_FILES))
 # Candidates, and what the differences of variants are read or computed from, by rule.
 _COMPARED = {
     "detect": "/candidates.csv",
@@ -312,25 +311,16 @@ def summary_entries(batch: Batch, wildcards: Wildcards, logs: str) -> list[dict[
     others = {key for key in batch.others if key[1]}
     for sample, dye in [(wildcards["sample"], wildcards["dye"])] if wildcards else batch.pairs:
         for names in variants_of(batch, "detected", {"sample": sample, "dye": dye}):
-            plan, transform, scale, detection = (
-                f"{batch.outputs.directory(place).format(**names)}{name}"
-                for place, name in zip(PLACES[1:], RESULT_OF.values(), strict=True)
-            )
-            counts = f"difference/{main_method(batch, names)}.histogram.npz"
+            place = batch.outputs.directory("subtracted").format(**names)
+            counts = f"{place}difference/{main_method(batch, names)}.histogram.npz"
             entry = Entry(
                 names=names,
-                plan=plan,
-                transform=transform,
-                scale=scale,
-                detection=detection,
-                histograms=dict.fromkeys(
-                    scale_methods(batch, names), f"{scale.removesuffix('scale.json')}{counts}"
-                ),
+                histograms=dict.fromkeys(scale_methods(batch, names), counts),
                 logs=f"{logs}/{sample}/{dye}",
                 control=batch.pairs[sample, dye].control,
                 groups=dict(batch.pairs[sample, dye].groups),
             )
-            if (sample, dye) not in others or (results / detection).is_file():
+            if (sample, dye) not in others or (results / entry.files[-1]).is_file():
                 entries.append({k: v for k, v in asdict(entry).items() if k != "groups" or v})
     if wildcards:
         return entries

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.files import read_json
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS
@@ -22,6 +21,7 @@ from unglow.io.zarr.layout import DTYPES
 from unglow.multiplexed.channels import named_markers, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers
 from unglow.multiplexed.slide import Channel, Slide
+from unglow.telemetry.reading.rejections import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
 from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.samples import Problem
@@ -38,14 +38,7 @@ if TYPE_CHECKING:
 
 def refused_slides(results: Path, names: Iterable[str]) -> frozenset[str]:
     """Return those of some slides whose subtraction was refused the last time."""
-    return frozenset(name for name in names if _is_refused(results / name / "subtraction.json"))
-
-
-def _is_refused(subtraction: Path) -> bool:
-    try:
-        return bool(read_json(subtraction)["status"] == "failed")
-    except (OSError, ValueError, KeyError, TypeError):  # not there yet, or made again anyway
-        return False
+    return frozenset(n for n in names if reasons_of(results / n / "subtraction.json") is not None)
 
 
 def remove_placeholders(results: Path, names: Iterable[str]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,15 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
 from unglow.core.digests import Published
-from unglow.core.errors import StoreError
+from unglow.core.errors import StoreError, UnglowError
 from unglow.core.files import open_file, read_file, read_json
+from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
 from unglow.photometry import gain_map
+from unglow.photometry.gain.scale import Scale
 from unglow.reporting import multiqc
+from unglow.results.pair import PairResults
 from unglow.review import REGIONS, REVIEW
 from unglow.transform import displacement
+from unglow.transform.transform import read_content
 from unglow.workflow.paths import CORRECTED
 from unglow.workflow.stage_table import STAGES
 
@@ -34,6 +39,8 @@ STORE = ".ome.zarr"
 _RUN_DIRECTORIES = ("telemetry", "benchmarks", digests.FOLDER, multiqc.FOLDER)
 # What must be objects in the JSON of stages.
 _OBJECTS = {"plan.json": "images", "scale.json": "methods"}
+# Files that a store is made from, with an attribute of the stores that record their content.
+_RECORDED = {"plan.json": "fingerprint", "transform.json": "matrix", "scale.json": "offset"}
 _AGAIN = "delete it and rerun the workflow to make it again"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_END = b"IEND\xaeB`\x82"
@@ -238,32 +245,32 @@ def stale(
 
     An input that is missing, wrong, or cannot be read, is a defect of its own.
     """
-
-    def read(name: str) -> dict[str, Any]:
-        path = above(store, pair, name)
-        return {} if path in wrong else _json(path)
-
+    results = PairResults(store.parent, pair)
     for name, digest in attributes.get("inputs", {}).items():
-        metadata = read(f"{name}{STORE}/{DOCUMENT}")
+        path = results.find(f"{name}{STORE}/{DOCUMENT}")
+        metadata = {} if path is None or path in wrong else _json(path)
         if metadata and _at(metadata, "attributes", "unglow", "digest") != digest:
             yield f"{name}{STORE}"
-    role = attributes.get("role")
-    plan = read("plan.json")
-    planned = _at(plan, "images", role, "fingerprint")
-    if "fingerprint" in attributes and plan and planned != attributes["fingerprint"]:
-        yield "plan.json"
-    transform = read("transform.json")
-    if "matrix" in attributes and transform:
-        matrix = None if transform.get("status") == "failed" else transform.get("matrix")
-        if matrix != attributes["matrix"]:
-            yield "transform.json"
-    scale = read("scale.json")
-    if role == "difference" and scale:
-        method = attributes["method"]
-        names = ("gain", "offset")
-        if any(_at(scale, "methods", method, name) != attributes[name] for name in names):
-            yield "scale.json"
+    for name, key in _RECORDED.items():
+        path = results.find(name) if key in attributes else None
+        if path is not None and path not in wrong and not _is_as_recorded(path, attributes):
+            yield name
     yield from _stale_arrays(store, pair, attributes, wrong)
+
+
+def _is_as_recorded(path: Path, attributes: Mapping[str, Any]) -> bool:
+    """Whether a file says what the attributes of a store do; True for a damaged one."""
+    try:
+        if path.name == "plan.json":
+            prints = Plan.load(path).fingerprints
+            return bool(prints.get(str(attributes.get("role"))) == attributes["fingerprint"])
+        if path.name == "transform.json":
+            return bool(read_content(path)["matrix"] == attributes["matrix"])
+        found = Scale.load(path).methods.get(attributes["method"])
+    except (UnglowError, OSError):  # a defect of its own
+        return True
+    line = attributes["gain"], attributes["offset"]
+    return found is not None and (found.gain, found.offset) == line
 
 
 def _stale_arrays(
@@ -271,7 +278,7 @@ def _stale_arrays(
 ) -> Iterator[str]:
     """Yield the archives of arrays whose digest is not the one in a store's attributes."""
     for name, load in (("displacement", displacement.load), ("gain_map", gain_map.load)):
-        path = above(store, pair, f"{name}.npz")
+        path = PairResults(store.parent, pair).find(f"{name}.npz")
         digest = _at(attributes, name, "sha256")
         if path is None or path in wrong or digest is None:
             continue
@@ -283,24 +290,10 @@ def _stale_arrays(
             yield path.name
 
 
-def above(store: Path, pair: Path, name: str) -> Path | None:
-    """Return the nearest file of that name in the directories from a store up to its pair's."""
-    for directory in store.parents:
-        if (directory / name).is_file():
-            return directory / name
-        if directory == pair:
-            return None
-    return None
-
-
-def _json(path: Path | None) -> dict[str, Any]:
-    if path is not None:
-        try:
-            content = read_json(path)
-        except (OSError, ValueError):
-            return {}
-        if isinstance(content, dict):
-            return content
+def _json(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        content = read_json(path)
+        return content if isinstance(content, dict) else {}
     return {}
 
 

@@ -7,9 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from unglow.comparison.gains import compare_gains
+from unglow.comparison.measures import compare_gains
 from unglow.core.errors import UnglowError
 from unglow.photometry import gain_map
+from unglow.photometry.blur import Sharpness
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain_map import GainMap
 
@@ -61,10 +62,9 @@ def test_methods_that_fail_or_change_places_are_told(tmp_path):
     assert "the default is moffat in place of linear" in found.sentence
     assert "moffat failed in A alone" in found.sentence
     c = saved(tmp_path / "c", {"percentile": linear()}, "percentile")
-    one = saved(tmp_path / "d", {"linear": linear()}, "percentile")
-    found = compare_gains(one, c)
-    assert found.verdict == "unknown"
-    assert found.sentence == "linear is in A alone, percentile is in B alone"
+    found = compare_gains(saved(tmp_path / "d", {"linear": linear()}), c)
+    assert found.verdict == "different"
+    assert found.sentence == "the default is percentile in place of linear"
     refused = [saved(tmp_path / n, {"linear": failed}) for n in ("e", "f")]
     assert compare_gains(*refused).verdict == "equal"
 
@@ -90,10 +90,10 @@ def test_gain_maps_are_compared_over_the_section(tmp_path):
 
 def test_blurring_another_image_is_a_difference(tmp_path):
     a = saved(tmp_path / "a", {"linear": linear()})
-    b = saved(tmp_path / "b", {"linear": linear()})
-    b.write_text(b.read_text().replace('"sharpness": null', '"sharpness": {"blurred": "pre"}'))
+    b = tmp_path / "b.json"
+    Scale("linear", {"linear": linear()}, sharpness=Sharpness(0.8, 0.1, "pre", 0.5, 9)).save(b)
     found = compare_gains(a, b)
     assert (found.excess, found.sentence) == (math.inf, "blurred is pre in place of none")
     b.write_text(b.read_text().replace('"gain"', '"factor"'))
-    with pytest.raises(UnglowError, match="of another version"):
+    with pytest.raises(UnglowError, match=r"b\.json is damaged"):
         compare_gains(a, b)

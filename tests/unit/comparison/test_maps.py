@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from unglow.comparison.maps import compare_maps
+from unglow.comparison.measures import compare_maps
 from unglow.core.errors import UnglowError
 from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
 from unglow.transform import Transform
@@ -101,17 +101,14 @@ def test_only_the_section_counts(tmp_path):
     assert compare_maps(a, b).numbers["map_max_px"] < 0.03
 
 
-def test_what_an_older_version_did_not_tell_is_no_error(tmp_path):
-    a, b = saved(tmp_path / "a"), saved(tmp_path / "b", (0.2, 0))
-    edited(a, error_px=None)
+def test_an_unknown_error_is_not_an_error_of_zero(tmp_path):
+    a, b = saved(tmp_path / "a", error=np.nan), saved(tmp_path / "b", (0.2, 0))
     assert compare_maps(a, b).numbers["map_error_px"] == pytest.approx(0.05)
-    edited(b, error_px={"median": None})
-    found = compare_maps(a, b)
+    found = compare_maps(a, saved(tmp_path / "c", (0.2, 0), error=np.nan))
     assert found.verdict == "unknown"
-    assert "its error is not told" in found.sentence
-    edited(a, displacement={})
+    assert "its error is unknown" in found.sentence
     edited(b, matrix="none")
-    with pytest.raises(UnglowError, match="of another version"):
+    with pytest.raises(UnglowError, match=r"b/transform\.json"):
         compare_maps(a, b)
 
 

@@ -6,13 +6,14 @@ import json
 import shutil
 
 import pytest
+from made_plan import plan_content
 from made_results import made_pair, made_sweep, refused
 
 from unglow.cli import main
-from unglow.comparison.directories import open_place
-from unglow.comparison.results import compare_places, compare_variants
+from unglow.comparison.results import compare_results, compare_variants
 from unglow.core import digests
 from unglow.core.errors import InputError
+from unglow.results.directory import open_results
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def edit(path, **changes):
 
 
 def compared(a, b):
-    return compare_places(open_place(a), open_place(b))
+    return compare_results(open_results(a), open_results(b))
 
 
 def test_runs_pairs_and_working_directories_are_found(sides, tmp_path):
@@ -53,9 +54,9 @@ def test_runs_pairs_and_working_directories_are_found(sides, tmp_path):
     with pytest.raises(InputError, match="give the same of both"):
         compared(a, b / "S1" / "D")
     with pytest.raises(InputError, match="holds no results of pairs"):
-        open_place(a / "S1")
-    with pytest.raises(InputError, match="is no directory"):
-        open_place(tmp_path / "none")
+        open_results(a / "S1")
+    with pytest.raises(InputError, match="is not a directory"):
+        open_results(tmp_path / "none")
 
 
 def test_pairs_that_differ_come_first_the_worst_on_top(sides):
@@ -81,7 +82,7 @@ def test_pairs_on_one_side_alone_are_told_with_the_reason(sides):
     shutil.copytree(a / "S1", b / "S10")
     (b / "summary.tsv").write_text("sample\tdye\tstatus\treasons\nS2\tD\tfailed\tNo pre image.\n")
     found = compared(a, b)
-    assert found.alone == ["S2 D is in A alone; B has left it out: No pre image.",
+    assert found.alone == ["S2 D is in A alone; B skipped it: No pre image.",
                            "S10 D is in B alone"]  # fmt: skip
     assert not found.reproduced
     assert found.verdict == "reproduced: 1 of 2 pairs; S2 D: it is in A alone"
@@ -103,11 +104,8 @@ def test_a_status_that_changes_is_a_difference(sides):
 
 def test_images_and_channels_come_first(sides):
     a, b = sides
-    prints = {role: {"fingerprint": "1"} for role in ("post", "pre")}
-    for side in sides:
-        edit(side / "S1" / "D" / "plan.json", images=prints, channels={"post": [1]})
-    other = prints | {"pre": {"fingerprint": "2"}}
-    edit(b / "S1" / "D" / "plan.json", images=other, channels={"post": [0]})
+    other = plan_content(fingerprints=("1", "3"), channels=((0,), (1,)))
+    edit(b / "S1" / "D" / "plan.json", **other)
     pair = next(p for p in compared(a, b).pairs if p.name == "S1 D")
     assert pair.sentences == ["another pre image, other channels"]
     assert pair.verdict == "identical"
@@ -150,7 +148,7 @@ def test_variants_are_compared_with_the_first_by_the_order_of_numbers(done, tmp_
     pair = tmp_path / "results" / "S1" / "D"
     made_sweep(done, pair)
     (pair / "model-affine" / "percentile-50").rename(pair / "model-affine" / "percentile-100")
-    place = open_place(tmp_path / "results")
+    place = open_results(tmp_path / "results")
     assert [names[2:] for names in place.entries][:2] == [
         ("model-affine", "percentile-40"), ("model-affine", "percentile-100")]  # fmt: skip
     found = compare_variants(place)
@@ -161,7 +159,7 @@ def test_variants_are_compared_with_the_first_by_the_order_of_numbers(done, tmp_
     one, other = (pair / "model-any" / f"percentile-{n}" for n in (40, 50))
     (both,) = compared(one, other).pairs
     assert both.name == "S1 D: model-any/percentile-40 against model-any/percentile-50"
-    assert compare_variants(open_place(done)) is None
+    assert compare_variants(open_results(done)) is None
 
 
 def test_the_command_compares_with_and_without_telemetry(sides, tmp_path, monkeypatch, capsys):

@@ -10,13 +10,13 @@ import tifffile
 from made_slides import made_slide
 
 from unglow.comparison import pixels
-from unglow.comparison.directories import open_place
 from unglow.comparison.pixels import compare_slides
-from unglow.comparison.results import compare_places
+from unglow.comparison.results import compare_results
 from unglow.core import digests
 from unglow.core.windows import grid
 from unglow.io.tiff.ome_xml import OmeChannel
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
+from unglow.results.directory import open_results
 
 NAMES = ("DNA", "CD3", "CD8")
 SHAPE = (300, 400)
@@ -91,7 +91,7 @@ def published(results, image):
 
 
 def told(a, b):
-    (pair,) = compare_places(open_place(a), open_place(b)).pairs
+    (pair,) = compare_results(open_results(a), open_results(b)).pairs
     (found,) = (one for one in pair.findings if one.what == "pixels")
     return found.verdict, found.sentence
 

@@ -244,7 +244,7 @@ def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):
         raise ZeroDivisionError("by zero")
 
     made_pair(tmp_path / "A" / "D")
-    monkeypatch.setattr("unglow.reporting.summary.status_of", fail)
+    monkeypatch.setattr("unglow.reporting.summary.judge", fail)
     (row,) = read_model(tmp_path)["pairs"]
     assert row["status"] == "failed"
     assert row["reasons"] == "a result file cannot be read: ZeroDivisionError: by zero"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_plan import plan_content
 
 from unglow.core.levels import VARIANT
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -17,13 +18,12 @@ from unglow.reporting.summary import (
     COLUMNS,
     Entry,
     entries_from,
-    read_summary,
     rows,
-    status_of,
     table,
     verdict,
     write_summary,
 )
+from unglow.results.directory import open_results, read_summary
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 
@@ -74,10 +74,6 @@ def entry(sample="S1", dye="SYTO9", registration="", subtraction="", methods=("m
             "subtraction": subtraction,
             "detection": "",
         },
-        plan=f"{sample}/{dye}/plan.json",
-        transform=f"{place}/transform.json",
-        scale=f"{place}/scale.json",
-        detection=f"{place}/detection.json",
         histograms={m: f"{place}/difference/{m}.histogram.npz" for m in methods},
         logs=f"logs/{sample}/{dye}",
     )
@@ -111,15 +107,16 @@ def finish(
     results, made, *, plan=None, found=None, scaled=None, values=(1.0, 2.0, 4.0), detection=None
 ):
     """Write the result files of a pair, as its stages do."""
-    content = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["R", "G"]}}
-    for path in (made.plan, made.transform, made.scale, *made.histograms.values()):
+    content = plan_content(("R", "G"), fingerprints=(f"post of {made.names['sample']}", "2"))
+    plan_file, transform_file, scale_file, report = (results / file for file in made.files)
+    for path in (*made.files, *made.histograms.values()):
         (results / path).parent.mkdir(parents=True, exist_ok=True)
-    (results / made.plan).write_text(json.dumps(content | (plan or {})))
-    (found or transform()).save(results / made.transform)
-    (scaled or scale()).save(results / made.scale)
+    plan_file.write_text(json.dumps(content | (plan or {})))
+    (found or transform()).save(transform_file)
+    (scaled or scale()).save(scale_file)
     for path in made.histograms.values():
         histogram(*values).save(results / path)
-    (results / made.detection).write_text(json.dumps(DETECTION | (detection or {})))
+    report.write_text(json.dumps(DETECTION | (detection or {})))
     return made
 
 
@@ -200,7 +197,7 @@ def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path)
         made.append(finish(tmp_path, one, detection={
             "candidates": count, "searched_px": 2_000_000, "area_mm2": 2.0,
         }))  # fmt: skip
-    (tmp_path / made[-1].transform).unlink()
+    (tmp_path / made[-1].files[1]).unlink()
     target = tmp_path / "summary.tsv"
     write_summary(made, (), tmp_path, target)
     lines = read_summary(target)
@@ -221,8 +218,7 @@ def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path)
 
 def test_the_same_images_under_two_names_count_once_and_are_named(tmp_path):
     def read(fingerprint):
-        image = {"fingerprint": fingerprint, "header": {"plane": {"series": 0}}}
-        return {"images": {"post": image, "pre": image}, "channels": {"post": [0], "pre": [0]}}
+        return {"images": plan_content(fingerprints=(fingerprint, fingerprint))["images"]}
 
     found = {"candidates": 40, "searched_px": 2_000_000, "area_mm2": 2.0}
     images = {"A": read("one"), "B": read("one"), "C": read("other")}
@@ -245,9 +241,7 @@ def test_the_same_images_under_two_names_count_once_and_are_named(tmp_path):
 
 
 def test_variants_of_a_pair_are_no_repetition(tmp_path):
-    image = {"fingerprint": "one", "header": {"plane": {}}}
-    plan = {"images": {"post": image, "pre": image}, "channels": {"post": [0], "pre": [0]}}
-    made = [finish(tmp_path, entry("A", registration=name), plan=plan) for name in ("x", "y")]
+    made = [finish(tmp_path, entry("A", registration=name)) for name in ("x", "y")]
     assert [row["notes"] for row in rows(made, (), tmp_path)] == ["", ""]
 
 
@@ -317,7 +311,7 @@ def test_the_spoilt_share_is_empty_where_it_was_not_looked_for(tmp_path, told, e
 def test_results_of_a_version_that_did_not_look_for_spoilt_places_have_a_row(tmp_path):
     made = finish(tmp_path, entry())
     content = {key: value for key, value in DETECTION.items() if key != "spoilt"}
-    (tmp_path / made.detection).write_text(json.dumps(content))
+    (tmp_path / made.files[-1]).write_text(json.dumps(content))
     row = only_row(tmp_path, made)
     assert row["status"] == "ok"
     assert "spoilt_share" not in row
@@ -349,7 +343,7 @@ def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):
 
 def review(results, made, *decisions):
     """Decide on as many candidates as there are decisions, "" for none."""
-    place = (results / made.detection).parent
+    place = (results / made.files[-1]).parent
     rows = [f"{n},{10 * n},5.0,9.0," for n in range(1, len(decisions) + 1)]
     (place / "candidates.csv").write_text("\n".join(["id,x,y,snr,flags", *rows]) + "\n")
     changes = [
@@ -438,11 +432,8 @@ STATUSES = [
 def test_status_and_reasons(tmp_path, files, status, reasons):
     row = only_row(tmp_path, finish(tmp_path, entry(), **files))
     assert (row["status"], row["reasons"]) == (status, reasons)
-    plan = {"status": "ok", "reason": None} | files.get("plan", {})
-    found, scaled = files.get("found", transform()), files.get("scaled", scale())
-    refused = files.get("detection", {}).get("reason")
-    doubts = [f"Candidates were not looked for: {refused}"] if refused else []
-    assert status_of(plan, found, scaled, doubts) == (status, reasons)
+    pair = open_results(tmp_path)["S1", "SYTO9"]
+    assert (pair.state, pair.reasons) == (status, reasons)
 
 
 def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
@@ -458,7 +449,7 @@ def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
 @pytest.mark.parametrize("missing", ["plan", "transform", "scale", "moffat", "detection"])
 def test_a_missing_file_makes_the_pair_incomplete_and_names_file_and_logs(tmp_path, missing):
     made = finish(tmp_path, entry())
-    path = made.histograms["moffat"] if missing == "moffat" else getattr(made, missing)
+    path = made.histograms.get(missing) or f"S1/SYTO9/{missing}.json"
     (tmp_path / path).unlink()
     row = only_row(tmp_path, made)
     assert row["status"] == "incomplete"
@@ -486,7 +477,7 @@ DAMAGES = {
 def test_a_damaged_file_fails_its_own_pair_by_name(tmp_path, which, content):
     good = finish(tmp_path, entry("Good"))
     bad = finish(tmp_path, entry("Bad"))
-    path = bad.histograms["moffat"] if which == "moffat" else getattr(bad, which)
+    path = bad.histograms["moffat"] if which == "moffat" else f"Bad/SYTO9/{which}.json"
     (tmp_path / path).write_bytes(content)
     first, second = rows([bad, good], (), tmp_path)
     assert second["status"] == "ok"
@@ -497,8 +488,8 @@ def test_a_damaged_file_fails_its_own_pair_by_name(tmp_path, which, content):
 
 def test_a_default_that_is_no_method_is_damage_as_well(tmp_path):
     bad = finish(tmp_path, entry())
-    content = json.loads((tmp_path / bad.scale).read_text())
-    (tmp_path / bad.scale).write_text(json.dumps(content | {"default": "linear"}))
+    content = json.loads((tmp_path / bad.files[2]).read_text())
+    (tmp_path / bad.files[2]).write_text(json.dumps(content | {"default": "linear"}))
     row = only_row(tmp_path, bad)
     assert row["status"] == "failed"
     assert "scale.json" in row["reasons"]
@@ -506,8 +497,8 @@ def test_a_default_that_is_no_method_is_damage_as_well(tmp_path):
 
 def test_a_directory_in_place_of_a_file_is_incomplete(tmp_path):
     made = finish(tmp_path, entry())
-    (tmp_path / made.scale).unlink()
-    (tmp_path / made.scale).mkdir()
+    (tmp_path / made.files[2]).unlink()
+    (tmp_path / made.files[2]).mkdir()
     assert only_row(tmp_path, made)["status"] == "incomplete"
 
 
@@ -595,7 +586,7 @@ def test_an_unchanged_summary_keeps_its_time_and_a_changed_one_is_written(tmp_pa
     write_summary([made], (), tmp_path, target)
     after = target.stat()
     assert (after.st_mtime_ns, after.st_ino) == (before.st_mtime_ns, before.st_ino)
-    scale("dim.").save(tmp_path / made.scale)
+    scale("dim.").save(tmp_path / made.files[2])
     write_summary([made], (), tmp_path, target)
     assert target.stat().st_ino != before.st_ino
     assert read_summary(target)[0]["status"] == "suspect"

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from unglow.viewer.chunk_memory import ChunkMemory, UnwantedError
+from unglow.viewer.caches import ChunkMemory, UnwantedError
 
 
 def wanted():

@@ -15,7 +15,7 @@ from unglow.io.candidates_csv import read_candidates
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
 from unglow.transform import load
-from unglow.viewer.pairs import Pair, pairs_of
+from unglow.viewer.layers import Pair, pairs_of
 
 PAIR = "pair/S1~DAPI/"
 NAMES = [
@@ -216,7 +216,7 @@ def test_a_result_that_is_made_anew_is_shown_anew(tmp_path, monkeypatch):
 
 def test_places_follow_the_names(tmp_path):
     pair = Pair(tmp_path, row("s", registration="r", subtraction="t"))
-    assert pair.images == tmp_path / "s" / "D"
-    assert pair.registered == tmp_path / "s" / "D" / "r"
+    assert pair.place("ingestion") == tmp_path / "s" / "D"
+    assert pair.place("registration") == tmp_path / "s" / "D" / "r"
     assert pair.directory == tmp_path / "s" / "D" / "r" / "t"
     assert pair.id == "s~D~r~t"

@@ -16,7 +16,7 @@ from made_telemetry import Made
 from seeing import Seen
 
 from unglow.core.windows import Window
-from unglow.export.targets import provenance
+from unglow.export.images import provenance
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_image
 from unglow.transform.landmarks import read_landmarks
@@ -486,7 +486,7 @@ def test_a_crop_of_nothing_is_refused(shown, query):
 
 
 def test_a_crop_that_is_too_large_is_refused(shown, monkeypatch):
-    monkeypatch.setattr("unglow.viewer.crops.MOST_PX", 1000)
+    monkeypatch.setattr("unglow.viewer.site.MOST_PX", 1000)
     answer, body = shown.ask(f"{PAIR}crop.ome.tif?layer=post&x=0&y=0&width=100&height=100")
     assert answer.status == 400
     assert "choose a smaller part" in json.loads(body)["error"]

@@ -11,7 +11,7 @@ import pytest
 
 from unglow.reporting.html.live_answers import range_of
 from unglow.reporting.html.live_server import ADDRESS, MOST_SENT
-from unglow.viewer.page_files import page_files
+from unglow.viewer.served_files import page_files
 
 SHARD = "pair/S1~DAPI/layers/post.zarr/0/c/0/0"
 CHANGE = {"changes": []}

@@ -410,10 +410,8 @@ def test_without_a_sweep_each_pair_is_one_entry(work):
     first, second = entries_of(Batch.load({}, work))
     assert first.names["sample"] == "A"
     assert {first.names[level] for level in VARIANT} == {""}
-    assert first.plan == "A/SYTO9/plan.json"
-    assert first.transform == "A/SYTO9/transform.json"
-    assert first.scale == "A/SYTO9/scale.json"
-    assert first.detection == "A/SYTO9/detection.json"
+    names = ("plan", "transform", "scale", "detection")
+    assert first.files == tuple(f"A/SYTO9/{name}.json" for name in names)
     assert first.histograms == dict.fromkeys(
         ("linear", "moffat", "percentile"), "A/SYTO9/difference/linear.histogram.npz"
     )
@@ -435,9 +433,9 @@ def test_entries_of_a_sweep_are_every_combination_with_what_they_share(work):
         for r in ("model-affine", "model-homography")
         for s in ("methods-moffat", "methods-percentile+moffat")
     ]
-    assert {e.plan for e in entries} == {"A/SYTO9/plan.json"}
-    assert entries[1].transform == entries[0].transform == "A/SYTO9/model-affine/transform.json"
-    assert entries[3].scale == "A/SYTO9/model-homography/methods-percentile+moffat/scale.json"
+    assert {e.files[0] for e in entries} == {"A/SYTO9/plan.json"}
+    assert entries[1].files[1] == entries[0].files[1] == "A/SYTO9/model-affine/transform.json"
+    assert entries[3].files[2] == "A/SYTO9/model-homography/methods-percentile+moffat/scale.json"
     assert list(entries[0].histograms) == ["moffat"]
     assert entries[1].histograms == dict.fromkeys(
         ("percentile", "moffat"),

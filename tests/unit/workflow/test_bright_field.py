@@ -8,6 +8,7 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from made_plan import plan_content
 
 from unglow.core.errors import StoreError
 from unglow.photometry.gain import bright_field
@@ -102,11 +103,11 @@ def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
 def test_the_configuration_goes_before_the_pixels(tmp_path):
     plan = tmp_path / "plan.json"
     assert bright_field.roles_of(plan, "auto") == ()
-    plan.write_text(json.dumps({"images": {"post": {"bright_field": True}, "pre": {}}}))
+    plan.write_text(json.dumps(plan_content(bright_field=("post",))))
     assert bright_field.roles_of(plan, "auto") == ("post",)
     assert bright_field.roles_of(plan, "fluorescence") == ()
     assert bright_field.roles_of(plan, "bright-field") == ("post", "pre")
     for content in ("{", '{"images": {"post": {"bright_field": "no"}}}'):
         plan.write_text(content)
-        with pytest.raises(StoreError, match=r"plan\.json is damaged .* verify --repair"):
+        with pytest.raises(StoreError, match=r"plan\.json is not a whole plan"):
             bright_field.roles_of(plan, "auto")

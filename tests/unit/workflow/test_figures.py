@@ -11,6 +11,7 @@ import cv2
 import matplotlib.image
 import numpy as np
 import pytest
+from made_plan import plan_content
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
@@ -359,10 +360,6 @@ def entry(variant):
     place = f"S/D/{variant}"
     return Entry(
         names={"sample": "S", "dye": "D", "registration": "", "subtraction": variant},
-        plan="S/D/plan.json",
-        transform="S/D/transform.json",
-        scale=f"{place}/scale.json",
-        detection=f"{place}/detection.json",
         histograms={"moffat": f"{place}/moffat.npz"},
         logs="logs/S/D",
     )
@@ -373,8 +370,7 @@ def results(pair, tmp_path):
     """Small files of two variants, one good and one refused, and of a third that is not there."""
     place = tmp_path / "results"
     (place / "S/D").mkdir(parents=True)
-    plan = {"version": 1, "status": "ok", "reason": None, "choice": {"names": ["G"]}}
-    (place / "S/D/plan.json").write_text(json.dumps(plan))
+    (place / "S/D/plan.json").write_text(json.dumps(plan_content()))
     pair["transform"].save(place / "S/D/transform.json")
     good = Scale("moffat", pair["scale"].methods)
     for variant, scale in (("good", good), ("bad", Scale.failed("No gain."))):

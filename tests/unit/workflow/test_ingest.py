@@ -9,10 +9,11 @@ from partial_images import drop
 
 from unglow.core.errors import ChangedError, UnglowError
 from unglow.core.windows import Window
+from unglow.io.pair_plan import Plan
 from unglow.io.tiff import read_header
 from unglow.io.zarr import open_store
 from unglow.workflow.stages.ingest import PixelStatistics, SignalStore, signal
-from unglow.workflow.stages.plan import Plan, fingerprint, make_plan
+from unglow.workflow.stages.plan import fingerprint, make_plan
 
 SHAPE = (1500, 1270)
 

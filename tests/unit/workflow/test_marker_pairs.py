@@ -9,7 +9,7 @@ from raw_slides import NAMES, TABLE, ome, pair, slide
 
 from unglow.cli.inventory import inventory
 from unglow.core.errors import ConfigError
-from unglow.viewer.landmark_files import target_of
+from unglow.viewer.hint_files import choose_target
 from unglow.viewer.raw_files import raw_files
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
@@ -196,7 +196,7 @@ def test_the_viewer_knows_that_no_landmarks_are_read_for_a_marker(tmp_path):
     results = tmp_path / "results"
     raw = raw_files(results, *CD8.values())
     assert raw.regions_target is None
-    target = target_of(raw, results / "s1.candidates/CD8")
+    target = choose_target(raw, results / "s1.candidates/CD8")
     assert target.note == (
         "CD8 is a marker of a slide, for which no landmarks and no regions are read. The file lies "
         "with the results alone."

@@ -8,6 +8,7 @@ import tifffile
 
 from unglow.core.errors import ConfigError
 from unglow.core.levels import VARIANT
+from unglow.reporting.summary import Entry
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import disk_mb
@@ -77,8 +78,9 @@ def test_all_levels_lie_in_one_another(work):
     assert [entry["names"][level] for level in VARIANT] == [
         "channel-G", "field-never", "percentile-60", "fdr-0.1",
     ]  # fmt: skip
-    assert entry["plan"] == "A/D/channel-G/plan.json"
-    assert entry["scale"] == "A/D/channel-G/field-never/percentile-60/scale.json"
+    plan, _, scale, _ = Entry(**entry).files
+    assert plan == "A/D/channel-G/plan.json"
+    assert scale == "A/D/channel-G/field-never/percentile-60/scale.json"
 
 
 def test_what_is_swept_reaches_the_jobs_of_the_variant_alone(work):

@@ -8,13 +8,16 @@ import subprocess
 
 import numpy as np
 import pytest
+from made_plan import plan_content
 
 from unglow.cli import main
 from unglow.core import digests
 from unglow.core.files import write_json
 from unglow.io.zarr import StoreWriter, plan_layout
 from unglow.jobs.attempt_lock import leftovers, size_mb
+from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting import multiqc
+from unglow.transform import Transform
 from unglow.transform.displacement import save as save_field
 from unglow.workflow.verify import check_file, check_pair, check_store, contents, pair_directories
 
@@ -28,23 +31,34 @@ def make_store(path, value, **attributes):
         return writer.publish()
 
 
+def write_map(path, matrix=None):
+    """Write a transform, a failed one without a matrix."""
+    path.parent.mkdir(exist_ok=True)
+    matrix, status = (None, "failed") if matrix is None else (np.array(matrix), "ok")
+    Transform(status, (40, 50), (40, 50), matrix=matrix).save(path)
+
+
+def write_gain(path, gain):
+    Scale("linear", {"linear": MethodResult(gain, 0.25, None)}).save(path)
+
+
 @pytest.fixture
 def pair(tmp_path):
     """A pair as the stages would leave it, with one variant of the registration."""
     pair = tmp_path / "results" / "S" / "D"
     variant = pair / "registration-a"
-    prints = {role: {"fingerprint": f"print of {role}"} for role in ("post", "pre")}
-    write_json(pair / "plan.json", {"images": prints})
+    prints = "print of post", "print of pre"
+    write_json(pair / "plan.json", plan_content(fingerprints=prints))
     digests = {
         role: make_store(pair / f"{role}.ome.zarr", n, role=role, fingerprint=f"print of {role}")
         for n, role in enumerate(("post", "pre"), start=1)
     }
     matrix = [[1.0, 0.0, 2.5], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    write_json(variant / "transform.json", {"status": "ok", "matrix": matrix})
+    write_map(variant / "transform.json", matrix)
     save_field(variant / "displacement.npz", None)
     aligned = make_store(variant / "aligned_pre.ome.zarr", 3, role="aligned_pre", inputs=digests,
                          matrix=matrix)  # fmt: skip
-    write_json(variant / "scale.json", {"methods": {"linear": {"gain": 1.5, "offset": 0.25}}})
+    write_gain(variant / "scale.json", 1.5)
     inputs = {"post": digests["post"], "aligned_pre": aligned}
     make_store(variant / "difference" / "linear.ome.zarr", 4, role="difference", method="linear",
                inputs=inputs, gain=1.5, offset=0.25)  # fmt: skip
@@ -117,15 +131,15 @@ def test_a_remade_input_makes_what_hangs_on_it_stale(pair):
 @pytest.mark.parametrize(
     ("file", "change", "stale"),
     [
-        ("plan.json", {"images": {}}, ["post.ome.zarr", "pre.ome.zarr"]),
-        ("registration-a/transform.json", {"status": "failed"},
-         ["registration-a/aligned_pre.ome.zarr"]),
-        ("registration-a/scale.json", {"methods": {"linear": {"gain": 1.6, "offset": 0.25}}},
+        ("plan.json", lambda path: write_json(path, plan_content()),
+         ["post.ome.zarr", "pre.ome.zarr"]),
+        ("registration-a/transform.json", write_map, ["registration-a/aligned_pre.ome.zarr"]),
+        ("registration-a/scale.json", lambda path: write_gain(path, 1.6),
          ["registration-a/difference/linear.ome.zarr"]),
     ],
 )  # fmt: skip
 def test_numbers_that_are_others_now_make_a_store_stale(pair, file, change, stale):
-    write_json(pair / file, change)
+    change(pair / file)
     assert [remove for remove, _ in messages(pair)] == [f"{name}/zarr.json" for name in stale]
 
 

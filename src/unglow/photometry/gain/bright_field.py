@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.core.archive import damaged
-from unglow.core.files import read_json
-from unglow.core.json_shape import check_shape
+from unglow.io.pair_plan import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,14 +48,7 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
     """
     if light != "auto":
         return ROLES if light == "bright-field" else ()
-    try:
-        images = read_json(plan)["images"]
-        check_shape(images, {...: {"bright_field?": bool}})
-    except FileNotFoundError:
-        return ()
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(plan) from error
-    return tuple(role for role in ROLES if images.get(role, {}).get("bright_field"))
+    return Plan.load(plan).bright_field if plan.is_file() else ()
 
 
 def doubts(roles: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from unglow.reporting.html import curves
 from unglow.reporting.html.flame_graph import flames
 from unglow.reporting.outliers import NUMBERS, outliers
 from unglow.reporting.pair_rows import costs_of
-from unglow.reporting.summary import read_summary
+from unglow.results.directory import read_summary
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import RUNNING, once_per_object

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.not_stored import NotStored
+    from unglow.io.pair_plan import Plan
     from unglow.io.zarr.shard_writer import ShardWriter
-    from unglow.workflow.stages.plan import Plan
 
 log = logging.getLogger(__name__)
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.errors import ChangedError, InputError, StoreError
-from unglow.core.files import open_file, read_json, write_json
-from unglow.core.json_shape import check_shape
+from unglow.core.errors import ChangedError, InputError
+from unglow.core.files import open_file
 from unglow.core.progress import step
 from unglow.io.image_paths import image_of, is_ome_zarr, standing_for
 from unglow.io.not_stored import stored_pixels
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
+from unglow.io.pair_plan import Plan
 from unglow.io.tiff import TiffHeader
-from unglow.io.zarr import StoreLayout, open_store
+from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.channels import choose_channels
 from unglow.workflow.channels.measure import is_bright_field, sampled
@@ -94,113 +94,10 @@ def _stamp_of(path: Path) -> tuple[object, ...] | None:
 
 
 log = logging.getLogger(__name__)
-VERSION = 1
-"""Of plan.json."""
 _PIECE = 1 << 16
 """Bytes of one piece of a file that its fingerprint is made of."""
 _PIECES = 64
 """Number of pieces: 4 MB are read of a file, whatever its size."""
-
-_IMAGE = {"name": str, "fingerprint": str, "header": {}, "bright_field?": bool}
-_SHAPE = {
-    "status": str,
-    "reason": (None, str),
-    "choice": {"names?": [str, ...]},
-    "images": dict.fromkeys(ROLES, _IMAGE),
-    "channels": {key: [int, ...] for key in ROLES},
-    "layouts": {key: {} for key in (*ROLES, "derived")},
-}
-"""What plan.json holds; see `unglow.core.json_shape`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Plan of a pair, by role; ``reason`` says why it cannot be processed, if it cannot.
-
-    Attributes
-    ----------
-    headers, channels, layouts
-        Of each image: its header, the channels whose sum is its signal, the layout of its store.
-    choice
-        How the channels were chosen.
-    fingerprints
-        Of the raw files.
-    bright_field
-        Which images are bright-field, once their pixels are known.
-    """
-
-    headers: dict[str, TiffHeader]
-    channels: dict[str, tuple[int, ...]]
-    choice: dict[str, Any]
-    layouts: dict[str, StoreLayout]
-    fingerprints: dict[str, str]
-    reason: str | None = None
-    bright_field: tuple[str, ...] = ()
-
-    @property
-    def pixel_size_um(self) -> tuple[float, float] | None:
-        """(x, y) size of a px in the post frame, micrometres, if its header has it."""
-        return self.headers["post"].pixel_size_um
-
-    def save(self, path: Path) -> None:
-        """Write plan.json: no absolute path, time or machine in it."""
-        images = {}
-        for role, header in self.headers.items():
-            name = Path(header.path).name
-            images[role] = {
-                "name": name,
-                "fingerprint": self.fingerprints[role],
-                "header": {**header.to_dict(), "path": name},
-                **({"bright_field": True} if role in self.bright_field else {}),
-            }
-        write_json(
-            path,
-            {
-                "version": VERSION,
-                "status": "ok" if self.reason is None else "failed",
-                "reason": self.reason,
-                "images": images,
-                "channels": {role: list(c) for role, c in self.channels.items()},
-                "choice": self.choice,
-                "layouts": {role: layout.to_dict() for role, layout in self.layouts.items()},
-            },
-        )
-
-    @classmethod
-    def load(cls, path: Path, raw: dict[str, Path]) -> Plan:
-        """Read plan.json; ``raw`` says where the images of each role are on this machine.
-
-        Raises
-        ------
-        StoreError
-            The file is damaged or from another version.
-        """
-        try:
-            return cls._from_json(read_json(path), raw)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(
-                f"{path} is not a whole plan of this version ({error}): delete it and run again."
-            ) from error
-
-    @classmethod
-    def _from_json(cls, stored: dict[str, Any], raw: dict[str, Path]) -> Plan:
-        if stored["version"] != VERSION:
-            raise ValueError(f"its version is {stored['version']}, not {VERSION}")
-        check_shape(stored, _SHAPE)
-        headers = {
-            role: TiffHeader.from_dict({**image["header"], "path": str(raw[role])})
-            for role, image in stored["images"].items()
-            if role in raw
-        }
-        return cls(
-            headers=headers,
-            channels={role: tuple(c) for role, c in stored["channels"].items()},
-            choice=stored["choice"],
-            layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
-            fingerprints={r: v["fingerprint"] for r, v in stored["images"].items()},
-            reason=stored["reason"],
-            bright_field=tuple(r for r, v in stored["images"].items() if v.get("bright_field")),
-        )
 
 
 def plan_pair(

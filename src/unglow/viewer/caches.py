@@ -1,4 +1,4 @@
-"""Chunks that were computed last, and the thread in which others are computed."""
+"""What the viewer keeps: opened stores, and chunks that were computed last."""
 
 from __future__ import annotations
 
@@ -10,11 +10,66 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
+from unglow.core.errors import StoreError
+from unglow.io.zarr import open_store
+from unglow.io.zarr.metadata import DOCUMENT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+    from pathlib import Path
+
+    from unglow.io.zarr import Store
 
     Waiting: TypeAlias = Future[bytes]
     Work: TypeAlias = SimpleQueue[Callable[[], None] | None]
+
+
+_KEPT = 64
+# unglow writes chunks of 512 px and shards of 2048; what has far larger ones needs memory for them.
+_LARGEST_CHUNK, _LARGEST_SHARD = 2048, 1 << 16
+
+
+class OpenedStores:
+    """Stores by path, opened again when their root document has changed; thread-safe."""
+
+    def __init__(self) -> None:
+        self._opened: OrderedDict[Path, tuple[tuple[int, ...], Store]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, path: Path) -> Store:
+        """Return an opened store; errors are those of `open_store`, or it has huge chunks."""
+        state = _state(path / DOCUMENT)
+        with self._lock:
+            found = self._opened.get(path)
+            if found is not None and found[0] == state:
+                self._opened.move_to_end(path)
+                return found[1]
+        store = open_store(path)
+        _check_sizes(store)
+        with self._lock:
+            self._opened[path] = state, store
+            self._opened.move_to_end(path)
+            while len(self._opened) > _KEPT:
+                self._opened.popitem(last=False)
+        return store
+
+
+def _state(document: Path) -> tuple[int, ...]:
+    try:
+        found = document.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _check_sizes(store: Store) -> None:
+    chunks, shards = store.layout.chunks, store.layout.shards
+    if max(chunks) > _LARGEST_CHUNK or max(shards) > _LARGEST_SHARD:
+        raise StoreError(
+            f"{store.path} has chunks of {chunks} px and shards of {shards} px, larger than any "
+            "that unglow writes; run the workflow to make the store again"
+        )
+
 
 _KEPT_BYTES = 64_000_000
 
@@ -36,7 +91,7 @@ class ChunkMemory:
     """
 
     def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
-        self._room = kept_bytes
+        self._space = kept_bytes
         self._chunks: OrderedDict[Hashable, bytes] = OrderedDict()
         self._waiting: dict[Hashable, Waiting] = {}
         self._lock = threading.Lock()
@@ -81,7 +136,9 @@ class ChunkMemory:
     def _make(self, key: Hashable, make: Callable[[], bytes], wanted: Callable[[], bool]) -> None:
         content, error = b"", None
         try:
-            content = _if_wanted(make, wanted)
+            if not wanted():
+                raise UnwantedError  # noqa: TRY301 - caught like an error of make
+            content = make()
         except Exception as raised:  # noqa: BLE001 (whoever waits gets it)
             error = raised
         with self._lock:
@@ -95,16 +152,10 @@ class ChunkMemory:
 
     def _keep(self, key: Hashable, content: bytes) -> None:
         self._chunks[key] = content
-        self._room -= len(content)
-        while self._room < 0:
+        self._space -= len(content)
+        while self._space < 0:
             _, dropped = self._chunks.popitem(last=False)
-            self._room += len(dropped)
-
-
-def _if_wanted(make: Callable[[], bytes], wanted: Callable[[], bool]) -> bytes:
-    if not wanted():
-        raise UnwantedError
-    return make()
+            self._space += len(dropped)
 
 
 def _work_off(work: Work) -> None:

@@ -1,15 +1,22 @@
-"""Landmarks that are clicked on a page: what they fit, and the file that `register` reads."""
+"""Landmarks and regions that are drawn on a page, and the files that the workflow reads."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_file, replacing, write_text
+from unglow.core.windows import Window, strips
 from unglow.registration.user_hints import landmark_fits, landmark_problem
+from unglow.review.counts import of_region
+from unglow.review.geojson import read_collection
+from unglow.review.regions import regions_of
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
@@ -18,19 +25,21 @@ from unglow.transform.landmarks import (
     table_of_both,
     table_of_one,
 )
-from unglow.viewer.raw_files import LANDMARKS, beside, why_not_writable
+from unglow.viewer.raw_files import LANDMARKS, file_next_to, why_not_writable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from unglow.io.zarr import Store
+    from unglow.review.decisions import Review
     from unglow.transform.landmarks import Frame
     from unglow.viewer.raw_files import RawFiles
 
+
 NAME = "landmarks.csv"
-"""Of the file in a pair's results, where none can be written beside its raw images."""
+"""Of the file in a pair's results, where none can be written next to its raw images."""
 MOST = 10_000
 _LONGEST_NAME = 200
 _ROLES = ("post", "pre")
@@ -52,15 +61,15 @@ class Target:
     note: str = ""
 
 
-def target_of(raw: RawFiles, results: Path) -> Target:
+def choose_target(raw: RawFiles, results: Path) -> Target:
     """Return the files of landmarks of a pair, whose results are in a directory."""
     aside = (results / NAME,)
     if raw.of_slide:
-        return Target(aside, f"{raw.problem} The file lies with the results alone.")
+        return Target(aside, f"{raw.problem} The file is in the results only.")
     if raw.pair is None:
         how = "name it in the column landmarks of a sample sheet once they are found"
-        return Target(aside, f"{raw.problem} The file lies with the results: {how}.")
-    usual = beside(raw.pair.post, LANDMARKS)
+        return Target(aside, f"{raw.problem} The file is in the results: {how}.")
+    usual = file_next_to(raw.pair.post, LANDMARKS)
     files = raw.pair.landmarks or (() if raw.sheet is not None else (usual,))
     if not files:
         return Target(aside, f"Name the file in the column landmarks of {raw.sheet}.")
@@ -90,7 +99,7 @@ def read_points(raw: RawFiles, target: Target, post: Frame, pre: Frame) -> list[
     return [{"name": name, "post": here, "pre": there} for name, here, there in places]
 
 
-def fitted(points: Sequence[Any], post: Frame, pre: Frame, max_scale: float) -> dict[str, Any]:
+def fit(points: Sequence[Any], post: Frame, pre: Frame, max_scale: float) -> dict[str, Any]:
     """Fit a map to points as `register` does, those with a place in both images.
 
     Returns
@@ -98,27 +107,30 @@ def fitted(points: Sequence[Any], post: Frame, pre: Frame, max_scale: float) -> 
     ``model``, ``matrix`` (3 x 3, post to pre; None if there is none), ``residuals_px`` of each
     point (None if it has no partner) and ``problem``, a sentence or empty.
     """
-    whole = [_is_whole(point) for point in points]
+    complete = [
+        isinstance(point, dict) and all(point.get(role) is not None for role in _ROLES)
+        for point in points
+    ]
     left: list[float | None] = [None] * len(points)
     nothing = {"model": "", "matrix": None, "residuals_px": left}
     try:
-        landmarks = landmarks_of([p for p, is_whole in zip(points, whole, strict=True) if is_whole])
+        landmarks = landmarks_of([p for p, ok in zip(points, complete, strict=True) if ok])
         _check(landmarks, post, pre)
         fits = landmark_fits(landmarks)
     except InputError as error:
         return {**nothing, "problem": str(error)}
     if not fits:
-        return {**nothing, "problem": "All landmarks lie on one line: click some beside it."}
+        return {**nothing, "problem": "All landmarks lie on one line: click some next to it."}
     model, matrix = fits[0]
     missed = np.hypot(*(apply_matrix(matrix, landmarks.post) - landmarks.pre).T).tolist()
-    for k in np.flatnonzero(whole)[::-1]:
+    for k in np.flatnonzero(complete)[::-1]:
         left[k] = round(missed.pop(), 3)
     problem = landmark_problem(landmarks, matrix, post.shape, max_scale)
     return {"model": model, "matrix": matrix.tolist(), "residuals_px": left, "problem": problem}
 
 
 def save(points: Sequence[Any], target: Target, post: Frame, pre: Frame) -> list[Path]:
-    """Write points in the place of the landmarks of a pair; what was there is kept beside it.
+    """Write points in the place of the landmarks of a pair; what was there is kept next to it.
 
     Returns
     -------
@@ -167,10 +179,6 @@ def _name(point: Any, number: int) -> str:
     return name[:_LONGEST_NAME] or str(number)
 
 
-def _is_whole(point: Any) -> bool:
-    return isinstance(point, dict) and all(point.get(role) is not None for role in _ROLES)
-
-
 def _places(points: Sequence[Any], role: str) -> NDArray[np.float64]:
     try:
         places = np.array([point[role] for point in points], dtype=np.float64).reshape(-1, 2)
@@ -204,3 +212,76 @@ def _kept(file: Path, text: str) -> list[Path]:
     with replacing(kept) as temporary:
         temporary.write_bytes(before)
     return [kept]
+
+
+_PX_AT_ONCE = 1 << 22
+# Number of regions whose areas are kept.
+_AREAS = 256
+
+
+def add_state(
+    collection: Mapping[str, Any],
+    why: str,
+    raw: RawFiles,
+    counts: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a collection with what a page has to know of it, as its member ``unglow``.
+
+    That is ``writable`` and ``why`` not (empty if it is), the ``file`` that the workflow reads or
+    would read, ``in_use``, whether it holds the same features, and ``counts`` of each feature by
+    its id.
+    """
+    used = raw.regions_target
+    state = {
+        "writable": not why,
+        "why": why,
+        "file": "" if used is None else str(used),
+        "in_use": used is not None and _features(used) == collection["features"],
+        "counts": dict(counts),
+    }
+    return {**collection, "unglow": state}
+
+
+def count_regions(
+    collection: Mapping[str, Any],
+    drawn: Path,
+    review: Review,
+    counted: NDArray[np.bool_],
+    post: Store,
+) -> dict[str, dict[str, Any]]:
+    """Return candidates and accepted ones in each region of a collection, by the feature's id.
+
+    ``counted`` (N,) says which of the review's candidates are counted as such. Areas are those of
+    the regions within post, whether or not all of it was searched.
+    """
+    found = {}
+    for feature in collection["features"]:
+        text = json.dumps(feature, sort_keys=True)
+        try:
+            area = _area(text, post.shape)
+            regions = regions_of(drawn, [feature])
+        except InputError:  # the workflow says what is wrong with it
+            continue
+        for region in (*regions.exclude, *regions.analyse):
+            found[feature["id"]] = of_region(region, review, counted, area, post.pixel_size_um)
+    return found
+
+
+@lru_cache(_AREAS)
+def _area(feature: str, shape: tuple[int, int]) -> int:
+    """Return the px of a region, of JSON, that lie within an image of ``shape``."""
+    regions = regions_of(Path(), [json.loads(feature)])
+    area = 0
+    for region in (*regions.exclude, *regions.analyse):
+        box = region.box.common(Window.of(shape))
+        for strip in strips(box, max(1, _PX_AT_ONCE // max(1, box.shape[1]))):
+            area += int(np.count_nonzero(region.over(strip)))
+    return area
+
+
+def _features(path: Path) -> list[Any] | None:
+    try:
+        features: list[Any] = read_collection(path)["features"]
+    except InputError:
+        return None
+    return features

@@ -1,0 +1,265 @@
+"""Distances between the maps and the gains of two results, against their errors and intervals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from unglow.comparison.finding import Finding, Verdict
+from unglow.core.errors import UnglowError
+from unglow.core.rounding import number, uncertainty
+from unglow.photometry import gain_map
+from unglow.photometry.gain.scale import Scale
+from unglow.registration.block_table import read_blocks
+from unglow.registration.quality import confirmed_reach, inside_frame, nearest
+from unglow.transform import apply_matrix
+from unglow.transform.transform import read_content, read_field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.photometry.gain.scale import MethodResult
+    from unglow.transform.displacement import Displacement
+
+    Points = NDArray[np.float64]
+    Methods = Mapping[str, MethodResult]
+    Quantity = Literal["gain", "offset"]
+
+
+_GRID = 128
+"""Points along the longer side of post."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Map:
+    """A map whose field is read only if it is needed."""
+
+    path: Path
+    content: dict[str, Any]
+
+    @property
+    def failed(self) -> bool:
+        return self.content["matrix"] is None
+
+    def shape(self, image: str) -> tuple[int, int]:
+        rows, cols = self.content[f"{image}_shape"]
+        return int(rows), int(cols)
+
+    def blocks(self) -> Points:
+        """Return the blocks (N, 2) that the map rests on, x and y; none without their table."""
+        try:
+            blocks = read_blocks(self.path.with_name("blocks.csv"))
+        except UnglowError:
+            return np.zeros((0, 2))
+        used = blocks[blocks["used"]]
+        return np.column_stack([used["x"], used["y"]])
+
+
+def compare_maps(one: Path, other: Path) -> Finding:
+    """Compare two ``transform.json``, their fields included.
+
+    UnglowError if one of them cannot be read.
+    """
+    a, b = _Map(one, read_content(one)), _Map(other, read_content(other))
+    if a.failed or b.failed:
+        return _failed(a, b)
+    for image in ("post", "pre"):
+        if a.shape(image) != b.shape(image):
+            sizes = " against ".join("{} x {}".format(*m.shape(image)[::-1]) for m in (a, b))
+            return Finding("map", "different", f"{image} has {sizes} px", math.inf)
+    return _apart(a, b)
+
+
+def _failed(a: _Map, b: _Map) -> Finding:
+    if a.failed and b.failed:
+        return Finding("map", "equal", "no map on either side")
+    side, without = ("A", a) if a.failed else ("B", b)
+    reasons = " ".join(without.content["reasons"])
+    return Finding("map", "different", f"no map in {side}: {reasons.rstrip('.')}", math.inf)
+
+
+def _apart(a: _Map, b: _Map) -> Finding:
+    """Measure the distance between the maps over the section, px of pre."""
+    same_field = a.content["displacement"] == b.content["displacement"]  # then it cancels
+    fields = (None, None) if same_field else tuple(read_field(m.path, m.content) for m in (a, b))
+
+    def mapped(m: _Map, field: Displacement | None, points: Points) -> Points:
+        at = apply_matrix(np.array(m.content["matrix"], np.float64), points)
+        return at if field is None else at + field.at(points)
+
+    points = _lattice(a.shape("post"))
+    ends = [mapped(m, field, points) for m, field in zip((a, b), fields, strict=True)]
+    seen = inside_frame(ends[0], a.shape("pre")) & inside_frame(ends[1], b.shape("pre"))
+    seen &= _near(points, np.concatenate([a.blocks(), b.blocks()]), max(a.shape("post")) / _GRID)
+    if not seen.any():
+        return Finding(
+            "map", "different", "the maps have no point of the section in common", math.inf
+        )
+    apart = np.hypot(*(ends[1] - ends[0])[seen].T)
+    x, y = points[seen][apart.argmax()]
+    median, p95 = (float(v) for v in np.quantile(apart, (0.5, 0.95)))
+    errors = [e for m in (a, b) if (e := m.content["error_px"]["p95"]) is not None]
+    error = math.hypot(*errors) if errors else math.nan
+    numbers = {"map_median_px": median, "map_p95_px": p95, "map_max_px": float(apart.max()),
+               "map_max_x": float(x), "map_max_y": float(y), "map_error_px": error}  # fmt: skip
+    moved = f"map moved {uncertainty(p95)} px"
+    most = f"most {uncertainty(float(apart.max()))} px at x {x:.0f}, y {y:.0f}"
+    if not errors:
+        return Finding("map", "unknown", f"{moved}, {most}; its error is unknown", 0, numbers)
+    allowed = uncertainty(error)
+    excess = p95 / error if error else (math.inf if p95 else 0.0)
+    judged = f"within its error of {allowed}" if excess <= 1 else f"its error is {allowed}"
+    verdict: Verdict = "equal" if excess <= 1 else "different"
+    return Finding("map", verdict, f"{moved} ({judged}), {most}", excess, numbers)
+
+
+def _lattice(shape: tuple[int, int]) -> Points:
+    """Points (x, y) in the middle of square cells over a frame (rows, columns), (N, 2)."""
+    side = max(shape) / _GRID
+    y, x = (np.arange(side / 2, n, side) - 0.5 for n in shape)
+    return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+
+
+def _near(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
+    """Mark the points of the section: those near a block, since elsewhere the map is unconfirmed.
+
+    That is as near as a block confirms a map, or in a cell (px) of the lattice next to it.
+    """
+    if not len(blocks):
+        return np.ones(len(points), bool)
+    closest = blocks[nearest(points, blocks, 1)[:, 0]]
+    reach = max(confirmed_reach(blocks, 0), cell)
+    return np.asarray(np.hypot(*(points - closest).T) <= reach)
+
+
+_LIGHT_GRID = 32
+"""Points along each side of post where gain maps are compared."""
+
+
+def compare_gains(one: Path, other: Path) -> Finding:
+    """Compare two ``scale.json``: gain and offset of each method that both have.
+
+    UnglowError if one of them cannot be read.
+    """
+    a, b = Scale.load(one), Scale.load(other)
+    found = gain_differences(a, b) | _compare_light(one, other, a.methods, b.methods)
+    numbers = _numbers(a.methods, b.methods)
+    beyond = {text: excess for text, excess in found.items() if excess > 1}
+    if beyond:
+        return Finding("gain", "different", ", ".join(beyond), max(beyond.values()), numbers)
+    said = ", ".join(found) or "no gain on either side"
+    if (not numbers and found) or any(math.isnan(excess) for excess in found.values()):
+        return Finding("gain", "unknown", said, 0.0, numbers)
+    return Finding("gain", "equal", said, max(found.values(), default=0.0), numbers)
+
+
+def gain_differences(a: Scale, b: Scale) -> dict[str, float]:
+    """Return what differs in words, and how many times the combined interval."""
+    found: dict[str, float] = {}
+    if a.default != b.default:
+        found[f"the default is {b.default} in place of {a.default}"] = math.inf
+    blurred = [one.sharpness and one.sharpness.blurred for one in (a, b)]
+    if blurred[0] != blurred[1]:
+        found["blurred is {1} in place of {0}".format(*(b or "none" for b in blurred))] = math.inf
+    for name in {**a.methods, **b.methods}:
+        if (name in a.methods) != (name in b.methods):
+            found[f"{name} is in {'A' if name in a.methods else 'B'} alone"] = 0.0
+    for name, (of_a, of_b) in _shared(a.methods, b.methods).items():
+        if of_a.ok != of_b.ok:
+            found[f"{name} failed in {'B' if of_a.ok else 'A'} alone"] = math.inf
+        if not (of_a.ok and of_b.ok):
+            continue
+        change, excess = (
+            _value(of_b, "gain") / _value(of_a, "gain") - 1,
+            _excess(of_a, of_b, "gain"),
+        )
+        found[f"gain of {name} {_signed(100 * change, '%')}{_times(excess)}"] = excess
+        step, excess = _step(of_a, of_b, "offset"), _excess(of_a, of_b, "offset")
+        if step:
+            found[f"offset of {name} {_signed(step)}{_times(excess)}"] = excess
+    return found
+
+
+def _numbers(a: Methods, b: Methods) -> dict[str, float | int]:
+    """Return the columns of the table: gain and offset of B against A, and their excess."""
+    numbers: dict[str, float | int] = {}
+    for name, (of_a, of_b) in _shared(a, b).items():
+        if of_a.ok and of_b.ok:
+            numbers |= {
+                f"{name}_gain_ratio": _value(of_b, "gain") / _value(of_a, "gain"),
+                f"{name}_gain_intervals": _excess(of_a, of_b, "gain"),
+                f"{name}_offset_step": _step(of_a, of_b, "offset"),
+                f"{name}_offset_intervals": _excess(of_a, of_b, "offset"),
+            }
+    return numbers
+
+
+def _shared(a: Methods, b: Methods) -> dict[str, tuple[MethodResult, MethodResult]]:
+    return {name: (a[name], b[name]) for name in a if name in b}
+
+
+def _value(result: MethodResult, key: Quantity) -> float:
+    return float(getattr(result, key))
+
+
+def _step(a: MethodResult, b: MethodResult, key: Quantity) -> float:
+    return _value(b, key) - _value(a, key)
+
+
+def _excess(a: MethodResult, b: MethodResult, key: Quantity) -> float:
+    """Return the step from A to B over its error.
+
+    That is both halves of the 95 % intervals that face each other, added in squares. What has no
+    interval was given, and has no error.
+    """
+    return _times_error(_step(a, b, key), a, b, key)
+
+
+def _times_error(step: float, a: MethodResult, b: MethodResult, key: Quantity) -> float:
+    upper = int(step > 0)
+    halves = [
+        abs(interval[end] - _value(one, key)) if (interval := getattr(one, f"{key}_ci95")) else 0.0
+        for one, end in ((a, upper), (b, 1 - upper))
+    ]
+    error = math.hypot(*halves)
+    if not step:
+        return 0.0
+    return abs(step) / error if error else math.inf
+
+
+def _compare_light(one: Path, other: Path, a: Methods, b: Methods) -> dict[str, float]:
+    """Compare the gain maps of a method, as `gain_differences` does; NaN if unknown."""
+    for name, (of_a, of_b) in _shared(a, b).items():
+        light = [(method.details.get("gain_map") or {}).get("sha256") for method in (of_a, of_b)]
+        if light[0] == light[1]:
+            continue
+        if None in light:
+            return {f"{name} has a gain map in {'B' if light[0] is None else 'A'} alone": math.inf}
+        maps = [gain_map.load(p.with_name("gain_map.npz")) if p.with_name("gain_map.npz").is_file()
+                else None for p in (one, other)]  # fmt: skip
+        if maps[0] is None or maps[1] is None or maps[0].shape != maps[1].shape:
+            return {f"gain map of {name} is another one and not here to be compared": math.nan}
+        y, x = (np.linspace(0, n - 1, _LIGHT_GRID) for n in maps[0].shape)
+        points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
+        change = float(np.quantile(np.abs(maps[1].at(points) / maps[0].at(points) - 1), 0.95))
+        excess = _times_error(change * _value(of_a, "gain"), of_a, of_b, "gain")
+        return {
+            f"gain map of {name} off by {uncertainty(100 * change, '%')}{_times(excess)}": excess
+        }
+    return {}
+
+
+def _signed(step: float, unit: str = "") -> str:
+    return f"{'-' if step < 0 else '+'}{uncertainty(abs(step), unit)}" if step else "the same"
+
+
+def _times(excess: float) -> str:
+    if excess <= 1:
+        return ""
+    return f" ({number(excess, digits=2)} times its interval)" if math.isfinite(excess) else ""

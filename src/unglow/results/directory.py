@@ -1,0 +1,235 @@
+"""Results that a path leads to: those of a run, of one pair, of one variant, or of a slide."""
+
+from __future__ import annotations
+
+import csv
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow import transform as transforms
+from unglow.core import digests
+from unglow.core.archive import damaged
+from unglow.core.delimited import bounded_lines
+from unglow.core.errors import InputError, StoreError
+from unglow.core.files import open_text
+from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
+from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from unglow.multiplexed.results import MarkerScale
+    from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.transform import Transform
+
+_DEEPEST = 8
+"""Levels that a variant is below a results directory, or fewer."""
+_RECORDS = ("telemetry", "benchmarks", "logs")
+
+
+SLIDE_FILES = ("slide.json", "scale.json", "subtraction.json", "residues.npz")
+"""What a slide's results are read from, in the order in which it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlideResults:
+    """Results of a slide; None what is not there yet.
+
+    Attributes
+    ----------
+    record
+        Its channels, images and fingerprints.
+    scales
+        Gain and offset by marker.
+    maps
+        Maps between cycles, by (from, to).
+    subtraction
+        How each kept marker was subtracted.
+    residues
+        Histogram of each marker's difference.
+    """
+
+    record: SlideRecord | None
+    scales: Mapping[str, MarkerScale]
+    maps: Mapping[tuple[int, int], Transform]
+    subtraction: Subtraction | None
+    residues: Mapping[str, DifferenceHistogram]
+
+    @classmethod
+    def read(cls, place: Path) -> SlideResults:
+        """Read the results in a slide's directory; UnglowError, which names the damaged file."""
+        paths = [place / name for name in SLIDE_FILES]
+        there = [path.is_file() for path in paths]
+        record = SlideRecord.load(paths[0]) if there[0] else None
+        scales = load_scales(paths[1]) if there[1] else {}
+        moves = () if record is None else record.slide.moves
+        files = {
+            move: place / "registration" / "{}-{}".format(*move) / "transform.json"
+            for move in moves
+        }
+        maps = {move: transforms.load(path) for move, path in files.items() if path.is_file()}
+        subtraction = Subtraction.load(paths[2]) if there[2] and there[3] else None
+        names = () if subtraction is None else tuple(subtraction.markers)
+        residues = load_residues(paths[3], names) if names else {}
+        return cls(record, scales, maps, subtraction, residues)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Results of a run, or of a part of one; made by `open_results`.
+
+    Attributes
+    ----------
+    given
+        The path that leads to them.
+    directory
+        The results directory that it is or belongs to.
+    entries
+        Pairs and slides by sample, dye and names of variants; below a pair by the names of
+        variants alone.
+    left_out
+        Sample and dye of pairs that were skipped, with the reason.
+    """
+
+    given: Path
+    directory: Path
+    entries: dict[tuple[str, ...], PairResults]
+    left_out: dict[tuple[str, ...], str]
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is one pair or variant of a run."""
+        return self.given not in (self.directory, self.directory.parent)
+
+    @cached_property
+    def pairs(self) -> dict[tuple[str, ...], PairResults]:
+        """Pairs by sample and dye, variants of sweeps by their names as well; skipped ones last."""
+        found = {entry.names: entry for entry in self.entries.values() if not entry.is_slide}
+        for names, reason in self.left_out.items():
+            place = self.directory.joinpath(*names)
+            found[names] = PairResults(place, place, reason)
+        return found
+
+    @cached_property
+    def slides(self) -> dict[str, SlideResults]:
+        """Multiplexed slides by name; UnglowError, which names the damaged file."""
+        slides = (entry.directory for entry in self.entries.values() if entry.is_slide)
+        return {place.name: SlideResults.read(place) for place in slides}
+
+    @property
+    def runs(self) -> list[Any]:
+        """The recorded runs, the oldest first (`unglow.open_run`); InputError if there is none."""
+        runs = import_module("unglow.reporting.runs")  # which is above in the import order
+        return [runs.open_run(self.directory, run) for run in runs.list_runs(self.directory)]
+
+    def __getitem__(self, names: tuple[str, ...]) -> PairResults:
+        """Return the pair of a sample and a dye, and in a sweep of a variant."""
+        if names not in self.pairs:
+            there = ", ".join(" ".join(each) for each in self.pairs) or "none"
+            raise InputError(f"{self.given} has no pair {' '.join(names)}; there are: {there}.")
+        return self.pairs[names]
+
+
+def open_results(path: Path | str) -> Results:
+    """Open results; files are read when they are asked for.
+
+    Parameters
+    ----------
+    path
+        A results directory, the working directory above it, or the directory of a pair, a
+        variant or a slide.
+
+    Raises
+    ------
+    InputError
+        There are none.
+    """
+    given = Path(path)
+    if not given.is_dir():
+        raise InputError(f"{given} is not a directory; give results of a run, a pair or a variant.")
+    own = given.absolute()
+    if (own / SLIDE).is_file():
+        return Results(given, own.parent, {(): PairResults(own, own)}, {})
+    pair = _pair_of(own)
+    if pair is not None:
+        results = pair.parent.parent
+        entries = {leaf.relative_to(own).parts: PairResults(leaf, pair) for leaf in _leaves(own)}
+    else:
+        below = given / "results"
+        results = below if below.is_dir() and not (given / "summary.tsv").is_file() else given
+        entries = {
+            leaf.relative_to(results).parts: PairResults(leaf, one)
+            for sample in _inside(results)
+            if sample.name not in _RECORDS and not (sample / SLIDE).is_file()
+            for one in _inside(sample)
+            for leaf in _leaves(one)
+        }
+        slides = sorted(results.glob(f"*/{SLIDE}"))
+        entries |= {(p.parent.name,): PairResults(p.parent, p.parent) for p in slides}
+    if not entries:
+        raise InputError(f"{given} holds no results of pairs; give results of a run or of a pair.")
+    there = {names[:2] for names in entries}
+    return Results(given, results, entries, {} if pair else _left_out(results, there))
+
+
+def _pair_of(directory: Path) -> Path | None:
+    """Return the directory of the pair to which one belongs; None if it is that of a run."""
+    for above in directory.parents[:_DEEPEST]:
+        if (above / _RECORDS[0]).is_dir() or (above / "summary.tsv").is_file():
+            names = directory.relative_to(above).parts
+            return above.joinpath(*names[:2]) if len(names) > 1 else None
+    if not _has_results(directory):
+        return None
+    while _has_results(directory.parent):
+        directory = directory.parent
+    return directory
+
+
+def _has_results(directory: Path) -> bool:
+    lists = (directory / digests.FOLDER).glob(f"*{digests.SUFFIX}")
+    return any((directory / name).exists() for name in STAGE_FILES) or any(
+        path.stem not in digests.OF_RUN for path in lists
+    )
+
+
+def _inside(directory: Path) -> list[Path]:
+    """Return the directories in one that may hold results, numbers in their names by value."""
+    inside = (p for p in directory.iterdir() if p.is_dir() and not p.name.startswith("."))
+    return sorted((p for p in inside if p.suffix != ".zarr"), key=lambda p: _by_value(p.name))
+
+
+def _by_value(name: str) -> list[tuple[float, str]]:
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(p), "") if n % 2 else (-1.0, p) for n, p in enumerate(parts)]
+
+
+def _leaves(directory: Path) -> list[Path]:
+    """Return the directories of the variants below a directory, or itself if there are none."""
+    inner = [leaf for below in _inside(directory) for leaf in _leaves(below)]
+    own = (directory / "candidates.csv").is_file() or (not inner and _has_results(directory))
+    return [directory, *inner] if own else inner
+
+
+def _left_out(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    """Return the pairs of the summary that have no results."""
+    with suppress(OSError, StoreError):
+        rows = read_summary(results / "summary.tsv")
+        found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}
+        return {names: reason for names, reason in found.items() if names not in there}
+    return {}
+
+
+def read_summary(path: Path) -> list[dict[str, str]]:
+    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
+    try:
+        with open_text(path) as stream:
+            lines = bounded_lines(stream)
+            found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
+            return [{name: text for name, text in row.items() if name} for row in found]
+    except (ValueError, csv.Error) as error:
+        raise damaged(path) from error

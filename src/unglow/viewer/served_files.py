@@ -1,0 +1,175 @@
+"""Files that the viewer sends as they are on disk, and errors of what is asked for.
+
+A reader of Zarr takes a file that is not found for a chunk of fill values. So a missing file that
+has to be there is reported as an error, never as "not found".
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from unglow.core.errors import StoreError, UnglowError
+from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, shard_key
+from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, HTML, JSON, Answer, FileBody
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from importlib.resources.abc import Traversable
+
+    from unglow.io.zarr import Store, StoreLayout
+
+
+class NoAddressError(Exception):
+    """There is no such address: nothing that has to be there is missing."""
+
+
+UNREADABLE = (
+    *(UnglowError, OSError, MemoryError, RecursionError),
+    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError),
+)
+"""Errors of reading and computing where a file holds what no stage writes."""
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return the sentence that describes an error."""
+    if isinstance(error, UnglowError):
+        return str(error)
+    return f"The results cannot be read ({type(error).__name__}: {error})."
+
+
+INDEX = "index.html"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data: blob:; connect-src 'self'; worker-src 'self'; base-uri 'none'; "
+    "form-action 'none'"
+)
+"""Of the page; the style of an element that is drawn is set by scripts."""
+_DECODER = "decoder.js"
+_DECODER_POLICY = "default-src 'none'; script-src 'self' 'unsafe-eval'; base-uri 'none'"
+"""Of the worker that decompresses chunks, and of nothing else: Blosc's WebAssembly makes functions
+from text as it starts."""
+_KINDS = {
+    "html": HTML,
+    "js": "text/javascript",
+    "mjs": "text/javascript",
+    "css": "text/css",
+    "json": "application/json",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "wasm": "application/wasm",
+    "txt": "text/plain",
+}
+_TEXTS = ("text/", "application/json", "image/svg")
+_PLAIN = "text/plain"
+
+
+@cache
+def page_files() -> dict[str, Answer]:
+    """Return all files by their path below ``assets``, with slashes."""
+    return dict(_files(resources.files("unglow.viewer").joinpath("assets"), ""))
+
+
+def _files(place: Traversable, before: str) -> list[tuple[str, Answer]]:
+    found: list[tuple[str, Answer]] = []
+    if not place.is_dir():
+        return found
+    for entry in place.iterdir():
+        name = before + entry.name
+        if entry.is_dir():
+            found += _files(entry, name + "/")
+        elif not entry.name.startswith("."):
+            found.append((name, _answer(entry)))
+    return found
+
+
+def _answer(entry: Traversable) -> Answer:
+    content = entry.read_bytes()
+    kind = _KINDS.get(entry.name.rpartition(".")[2], _PLAIN)
+    if kind.startswith(_TEXTS):
+        kind += "; charset=utf-8"
+    policy = _DECODER_POLICY if entry.name == _DECODER else POLICY
+    headers = {
+        "Cache-Control": ASK_AGAIN,
+        "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",
+    }
+    return Answer(kind, content, tag=hashlib.sha256(content).hexdigest()[:32], headers=headers)
+
+
+_HEADERS = {"Cache-Control": ASK_AGAIN}
+
+
+def file_of(store: Store, parts: Sequence[str]) -> Answer:
+    """Return a file of a store.
+
+    Parameters
+    ----------
+    store
+        An opened store.
+    parts
+        Of the key: ``zarr.json``, or level and ``zarr.json``, or level, ``c``, row and column.
+
+    Raises
+    ------
+    NoAddressError
+        The store has no such key.
+    StoreError
+        A file that has to be there is missing, empty or cannot be read, or the document of a level
+        does not fit the store.
+    """
+    level = level_of(parts, store.levels)
+    if level is None:
+        return _sent(store, DOCUMENT, "file", JSON)
+    if parts[1:] == (DOCUMENT,):
+        check_level(store.path, store.layout, level)
+        return _sent(store, f"{level}/{DOCUMENT}", "file", JSON)
+    row, col = place_of(parts, store.layout, level, store.layout.level_shards(level))
+    if store.empty is not None:
+        raise StoreError(f"{store.path} holds no pixels: {store.empty}")
+    return _sent(store, shard_key(level, row, col), "shard", BYTES)
+
+
+def level_of(parts: Sequence[str], levels: int) -> int | None:
+    """Return the level of a key, None for the root's document; NoAddressError if none."""
+    if tuple(parts) == (DOCUMENT,):
+        return None
+    level = _number(parts[0]) if len(parts) > 1 else levels
+    if level >= levels:
+        raise NoAddressError("/".join(parts))
+    return level
+
+
+def place_of(
+    parts: Sequence[str], layout: StoreLayout, level: int, files: tuple[int, int]
+) -> tuple[int, int]:
+    """Return (row, column) of a file of ``files`` px of a level; NoAddressError if none."""
+    if len(parts) != 4 or parts[1] != "c":
+        raise NoAddressError("/".join(parts))
+    place = _number(parts[2]), _number(parts[3])
+    sides = zip(place, files, layout.level_shape(level), strict=True)
+    if any(n * side >= size for n, side, size in sides):
+        raise NoAddressError("/".join(parts))
+    return place
+
+
+def _number(text: str) -> int:
+    """Return a number as Zarr writes them; NoAddressError for anything else."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 10 and str(int(text)) == text):
+        raise NoAddressError(text)
+    return int(text)
+
+
+def _sent(store: Store, key: str, word: str, kind: str) -> Answer:
+    try:
+        body = FileBody(store.path / key)
+    except FileNotFoundError as error:
+        raise StoreError(broken(store.path, key, "is missing", word)) from error
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise StoreError(broken(store.path, key, reason, word)) from error
+    if not body.size:
+        body.file.close()
+        raise StoreError(broken(store.path, key, "is empty", word))
+    return Answer(kind, body, tag=body.tag, headers=_HEADERS)

@@ -1,0 +1,183 @@
+"""Results as programs and notebooks read them: `unglow.open_results`."""
+
+from __future__ import annotations
+
+import shutil
+import tracemalloc
+
+import dask.array
+import numpy as np
+import pytest
+from made_results import GAIN, MATRIX, SHAPE, made_pair, made_sweep, refused
+
+import unglow
+from unglow.core.errors import InputError, StoreError, UnglowError
+from unglow.io.candidates_csv import read_candidates
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """A working directory with a pair; do not change it."""
+    work = tmp_path_factory.mktemp("done")
+    made_pair(work / "results" / "S1" / "D")
+    return work
+
+
+@pytest.fixture
+def work(tmp_path, done):
+    shutil.copytree(done, tmp_path / "work")
+    return tmp_path / "work"
+
+
+def test_a_pair_is_found_from_any_directory_of_its_own(done):
+    pair = done / "results" / "S1" / "D"
+    for place in (done, done / "results", pair):
+        results = unglow.open_results(str(place))
+        assert list(results.pairs) == [("S1", "D")]
+        assert results["S1", "D"].directory.resolve() == pair.resolve()
+        assert results.slides == {}
+    for place in (done / "none", done / "results" / "S1"):
+        with pytest.raises(InputError, match=place.name):
+            unglow.open_results(place)
+    with pytest.raises(InputError, match="S1 D"):
+        unglow.open_results(done)["S1", "E"]
+
+
+def test_map_gain_and_candidates_are_those_of_the_files(done):
+    pair = unglow.open_results(done)["S1", "D"]
+    assert (pair.state, pair.reasons) == ("ok", "")
+    assert pair.plan.choice == {"names": ["G"]}
+    linear = pair.scale.methods["linear"]
+    assert (linear.gain, linear.gain_ci95) == (GAIN, (1.4, 1.6))
+    points = pair.transform.map([[300, 200]])
+    np.testing.assert_allclose(points, [[302.25, 204.5]], atol=0.5)
+    assert pair.transform.matrix.tolist() == MATRIX.tolist()
+    table, found = read_candidates(pair.directory / "candidates.csv"), pair.candidates()
+    assert len(found) == len(table) > 0
+    assert found.dtype.names == (*table.numbers, "flags", "counted")
+    for name, column in table.numbers.items():
+        np.testing.assert_array_equal(found[name], column)
+    assert found["flags"].tolist() == list(table.flags)
+    assert found["id"].dtype.kind == "i"
+    assert pair.detection["candidates"] == np.count_nonzero(found["counted"])
+
+
+def test_variants_have_names_and_share_what_they_have_in_common(done, tmp_path):
+    made_sweep(done / "results" / "S1" / "D", tmp_path / "results" / "S1" / "D")
+    results = unglow.open_results(tmp_path)
+    assert len(results.pairs) == 4
+    pair = results["S1", "D", "model-any", "percentile-50"]
+    assert pair.path("plan.json").parent == pair.pair
+    assert pair.path("transform.json").parent.name == "model-any"
+    assert pair.aligned_pre.shape == pair.post.shape == SHAPE
+
+
+def test_states_of_pairs_that_did_not_end_well(work):
+    refused(work / "results" / "S2" / "D")
+    shutil.copytree(work / "results" / "S1", work / "results" / "S3")
+    (work / "results" / "S3" / "D" / "detection.json").unlink()
+    shutil.copytree(work / "results" / "S1", work / "results" / "S4")
+    (work / "results" / "S4" / "D" / "displacement.npz").unlink()
+    table = "sample\tdye\tstatus\treasons\nS5\tD\tskipped\tThere is no pre image.\n"
+    (work / "results" / "summary.tsv").write_text(table)
+    results = unglow.open_results(work)
+    states = {sample: (pair.state, pair.reasons) for (sample, _), pair in results.pairs.items()}
+    assert states["S2"] == ("failed", "No match was found.")
+    assert states["S3"][0] == "incomplete"
+    assert "detection.json" in states["S3"][1]
+    assert states["S4"][0] == "failed"
+    assert "displacement.npz" in states["S4"][1]
+    assert states["S5"] == ("skipped", "There is no pre image.")
+    with pytest.raises(InputError, match="no pre image"):
+        _ = results["S5", "D"].transform
+    with pytest.raises(InputError, match=r"S3.*detection\.json"):
+        _ = results["S3", "D"].detection
+
+
+@pytest.mark.parametrize("name", ["plan.json", "transform.json", "scale.json", "detection.json"])
+def test_a_damaged_file_is_named(work, name):
+    path = work / "results" / "S1" / "D" / name
+    path.write_text('{"status": "ok"')
+    pair = unglow.open_results(work)["S1", "D"]
+    with pytest.raises(UnglowError) as error:
+        getattr(pair, name.removesuffix(".json"))
+    assert str(path) in str(error.value)
+    assert pair.state == "failed"
+
+
+INDICES = [
+    (slice(None), slice(None)),
+    (slice(None, None, -1), slice(5, 9)),
+    (slice(None, None, 7), slice(None, None, -3)),
+    (slice(-40, None), slice(-9, -2, 2)),
+    (slice(400, 5000), slice(-5000, 17)),
+    (slice(40, 20), slice(None)),
+    (slice(530, None), slice(5, 5)),
+    (3, 4),
+    (-1, slice(-5, None)),
+    (slice(10, 20), 7),
+    3,
+    ...,
+    (..., 5),
+]
+
+
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("method", ["linear", "moffat"])
+def test_parts_of_an_image_are_those_of_an_array(done, index, method):
+    image = unglow.open_results(done)["S1", "D"].difference(method)
+    pixels = np.asarray(image)
+    assert (pixels.shape, pixels.dtype, pixels.ndim) == (image.shape, image.dtype, image.ndim)
+    np.testing.assert_array_equal(image[index], pixels[index])
+    assert np.shape(image[index]) == np.shape(pixels[index])
+
+
+def test_what_is_no_part_of_an_image_is_refused(done):
+    post = unglow.open_results(done)["S1", "D"].post
+    for index in ((SHAPE[0], 0), (0, -SHAPE[1] - 1), (0, 0, 0)):
+        with pytest.raises(IndexError):
+            post[index]
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(post, copy=False) if np.lib.NumpyVersion(np.__version__) >= "2.0.0" else (
+            post.__array__(copy=False)
+        )
+
+
+def test_dask_and_levels_take_images_as_they_are(done):
+    pair = unglow.open_results(done)["S1", "D"]
+    image = pair.aligned_pre
+    blocks = dask.array.from_array(image, chunks=image.chunks)
+    np.testing.assert_array_equal(blocks.compute(), np.asarray(image))
+    assert blocks.name == dask.array.from_array(image, chunks=image.chunks).name
+    assert [one.shape for one in image.levels] == [SHAPE, (350, 550), (175, 275)]
+    assert np.asarray(image.levels[2]).shape == (175, 275)
+
+
+def test_a_lost_chunk_is_named(work):
+    shard = work / "results" / "S1" / "D" / "post.ome.zarr" / "0" / "c" / "0" / "0"
+    pair = unglow.open_results(work)["S1", "D"]
+    post = pair.post
+    shard.unlink()
+    with pytest.raises(StoreError, match=r"post\.ome\.zarr"):
+        post[0:10, 0:10]
+    with pytest.raises(StoreError, match=r"post\.ome\.zarr"):
+        _ = unglow.open_results(work)["S1", "D"].post
+
+
+def test_a_refused_pair_has_no_pixels_and_says_why(tmp_path):
+    refused(tmp_path / "S" / "D")
+    pair = unglow.open_results(tmp_path)["S", "D"]
+    assert pair.post[0, 0] >= 0
+    with pytest.raises(InputError, match=r"aligned_pre\.ome\.zarr"):
+        _ = pair.aligned_pre
+
+
+def test_memory_is_that_of_the_part(done):
+    image = unglow.open_results(done)["S1", "D"].aligned_pre
+    image[0:1, 0:1]
+    tracemalloc.start()
+    image[600:610, 600:610]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    chunk = image.chunks[0] * image.chunks[1] * image.dtype.itemsize
+    assert peak < 3 * chunk < SHAPE[0] * SHAPE[1] * 4 * 3
