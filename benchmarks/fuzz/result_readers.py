@@ -18,7 +18,7 @@ from unglow.io.zarr import open_store
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, overview_of
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference_histogram import load_methods
-from unglow.photometry.gain.bright_field import roles_of
+from unglow.photometry.gain.bright_field import find_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
@@ -50,7 +50,7 @@ def _of_pair(pair: Path) -> Iterator[Reader]:
     stores = {name: pair / f"{name}.ome.zarr" for name in ("post", "pre", "aligned_pre")}
     stores["difference"] = pair / "difference" / "linear.ome.zarr"
     yield "plan", lambda: Plan.load(pair / "plan.json", raw)
-    yield "bright field", lambda: roles_of(pair / "plan.json", "auto")
+    yield "bright field", lambda: find_roles(pair / "plan.json", "auto")
     yield "transform", lambda: _use_map(transforms.load(pair / "transform.json"))
     yield "field", lambda: load_field(pair / "displacement.npz")
     yield "blocks", lambda: read_blocks(pair / "blocks.csv")

@@ -19,12 +19,12 @@ from photometry.brain import CASES, DYE, PLANES, Case, cell_width, expected_cell
 from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.windows import Window
-from unglow.detection.background import background_of
-from unglow.detection.candidate_table import UNCOUNTED
+from unglow.detection.coarse_grid import estimate_background
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import significance
+from unglow.detection.source_photometry import UNCOUNTED
 from unglow.io.zarr import open_store
 from unglow.photometry.gain.scale import Scale
 from unglow.workflow.stages.detect_inputs import DetectInputs
@@ -160,7 +160,7 @@ def judged(case: Case, results: Path) -> Outcome:
         scale,
         found,
     )
-    section = Section.of(inputs.aligned)
+    section = Section.from_pixels(inputs.aligned)
     scene = inputs.scene(DetectSettings(**report["settings"]))
     plain = replace(
         scene,
@@ -168,7 +168,7 @@ def judged(case: Case, results: Path) -> Outcome:
         gain=0.0,
         gain_map=None,
         blur=None,
-        background=background_of(inputs.post),
+        background=estimate_background(inputs.post),
     )
     scenes = dict(zip(WAYS, (scene, plain), strict=True))
     return Outcome(
@@ -197,7 +197,7 @@ def _searched(scene: Scene, section: Section) -> Search:
     listed = found.listed()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     places = np.column_stack([listed["x"], listed["y"]])
-    window = Window.of(scene.post.shape)
+    window = Window.from_shape(scene.post.shape)
     snr = significance(scene, window).snr
     snr[~section.over(window)] = np.nan
     report = found.report(None)

@@ -10,8 +10,7 @@ from scipy import ndimage
 
 from unglow.core.windows import Window, grid
 from unglow.phantom.camera import Shading
-from unglow.phantom.catalogue import draw_microbes
-from unglow.phantom.spots import add_spots, boxes
+from unglow.phantom.catalogue import add_spots, boxes, draw_microbes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -57,7 +56,7 @@ def shade(light: Levels, amplitude: float, rng: np.random.Generator) -> None:
     """Light an image unevenly, in place; ``amplitude`` is the greatest relative difference."""
     rows, cols = light.shape
     shading = Shading(amplitude, *rng.uniform(-1.0, 1.0, 2), (rows, cols))
-    light *= shading.over(Window.of((rows, cols))).astype(np.float32)
+    light *= shading.over(Window.from_shape((rows, cols))).astype(np.float32)
 
 
 def curve(light: Levels, gamma: float, *, reverse: bool) -> None:

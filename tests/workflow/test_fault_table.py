@@ -437,7 +437,7 @@ def verdict(work, tmp_path, method="linear"):
     aligned.make(workers=2)
     settings = ScaleSettings(default=method)
     scale = (
-        Scale.failed(" ".join(found.reasons), settings)
+        Scale.make_failed(" ".join(found.reasons), settings)
         if found.failed
         else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )

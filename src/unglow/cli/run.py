@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
-from unglow.core.terminal import WEB
+from unglow.core.printable import WEB
 from unglow.core.workflow_files import snakefile, workflow_directory
 from unglow.jobs.snakemake_command import LOGGER, STARTED, with_only
 

@@ -70,7 +70,7 @@ def compare_candidates(one: Path, other: Path) -> Finding:
     UnglowError if a file cannot be read.
     """
     tables = [read_candidates(path) for path in (one, other)]
-    a, b = ({n: column[t.counted] for n, column in t.numbers.items()} for t in tables)
+    a, b = ({n: column[t.is_counted] for n, column in t.numbers.items()} for t in tables)
     found = (path.with_name("detection.json") for path in (one, other))
     reports = [read_report(path) if path.is_file() else {} for path in found]
     thresholds = [  # or the last candidate of the list, where none is reported

@@ -14,7 +14,7 @@ from unglow.core.rounding import number, uncertainty
 from unglow.photometry import gain_map
 from unglow.photometry.gain.scale import Scale
 from unglow.registration.block_table import read_blocks
-from unglow.registration.quality import confirmed_reach, inside_frame, nearest
+from unglow.registration.quality import compute_confirmed_reach, inside_frame, nearest
 from unglow.transform import apply_matrix
 from unglow.transform.transform import read_content, read_field
 
@@ -91,7 +91,7 @@ def _apart(a: _Map, b: _Map) -> Finding:
 
     def mapped(m: _Map, field: Displacement | None, points: Points) -> Points:
         at = apply_matrix(np.array(m.content["matrix"], np.float64), points)
-        return at if field is None else at + field.at(points)
+        return at if field is None else at + field.evaluate(points)
 
     points = _lattice(a.shape("post"))
     ends = [mapped(m, field, points) for m, field in zip((a, b), fields, strict=True)]
@@ -134,7 +134,7 @@ def _near(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
     if not len(blocks):
         return np.ones(len(points), bool)
     closest = blocks[nearest(points, blocks, 1)[:, 0]]
-    reach = max(confirmed_reach(blocks, 0), cell)
+    reach = max(compute_confirmed_reach(blocks, 0), cell)
     return np.asarray(np.hypot(*(points - closest).T) <= reach)
 
 
@@ -247,7 +247,9 @@ def _compare_light(one: Path, other: Path, a: Methods, b: Methods) -> dict[str, 
             return {f"gain map of {name} is another one and not here to be compared": math.nan}
         y, x = (np.linspace(0, n - 1, _LIGHT_GRID) for n in maps[0].shape)
         points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        change = float(np.quantile(np.abs(maps[1].at(points) / maps[0].at(points) - 1), 0.95))
+        change = float(
+            np.quantile(np.abs(maps[1].evaluate(points) / maps[0].evaluate(points) - 1), 0.95)
+        )
         excess = _times_error(change * _value(of_a, "gain"), of_a, of_b, "gain")
         return {
             f"gain map of {name} off by {uncertainty(100 * change, '%')}{_times(excess)}": excess

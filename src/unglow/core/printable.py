@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 from unicodedata import category as _category
@@ -48,7 +49,7 @@ class PlainFormatter(logging.Formatter):
         return harmless(super().format(record))
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """Return a name of at most ``longest`` characters, its middle left out."""
     if len(text) <= longest:
         return text
@@ -56,7 +57,7 @@ def shortened(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - end]}…{text[-end:]}"
 
 
-def wrapped(text: str, width: int, start: str = "", indent: str = "  ") -> list[str]:
+def wrap_text(text: str, width: int, start: str = "", indent: str = "  ") -> list[str]:
     """Return text as lines of at most ``width`` characters; paths and options stay whole."""
     return textwrap.wrap(
         text,
@@ -119,3 +120,25 @@ def table(rows: Sequence[Sequence[str]], sides: str) -> str:
                  for cell, w, side in zip(row, widths, sides, strict=True)]  # fmt: skip
         lines.append("  " + "  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+SHOWN = "UNGLOW_SHOWN"
+"""Variable that is set for jobs whose failures are shown by the run that has started them."""
+WEB = "UNGLOW_WEB"
+"""Variable by which `unglow run --web` asks for a live page of the run."""
+
+
+def say(text: object) -> None:
+    """Print a line, or several, to standard output."""
+    print(printable(str(text)), flush=True)
+
+
+def warn(text: object) -> None:
+    """Print a line, or several, to standard error."""
+    print(printable(str(text)), file=sys.stderr, flush=True)
+
+
+def show_progress(text: str) -> None:
+    """Write text over the last line of a terminal on standard error; elsewhere do nothing."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{clean(text)}", end="", file=sys.stderr, flush=True)

@@ -75,7 +75,7 @@ class DetectSettings(Checked):
     )
 
     @classmethod
-    def of(cls, section: Mapping[str, Any]) -> DetectSettings:
+    def from_config(cls, section: Mapping[str, Any]) -> DetectSettings:
         """Return the settings of a config section; `ConfigError` for a key that is not known."""
         return from_json(cls, section)
 

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from unglow.core import digests, files, process, transfers
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
-from unglow.core.own_memory import pin_threads, uncollected
-from unglow.core.printable import printable
+from unglow.core.own_memory import pause_collection, pin_threads
+from unglow.core.printable import SHOWN, printable, warn
 from unglow.core.progress import step
-from unglow.core.terminal import SHOWN, warn
 from unglow.jobs import debugging, job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory
@@ -180,7 +179,7 @@ class Job:
         self._telemetry.in_job()
         transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
-        self._loading.enter_context(uncollected())
+        self._loading.enter_context(pause_collection())
 
     def __exit__(
         self,
@@ -276,7 +275,7 @@ class Job:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
         workers = self.threads
         if self.demand is not None:
-            workers = self.demand.in_flight(self.mem_mb, self.threads)
+            workers = self.demand.count_in_flight(self.mem_mb, self.threads)
         if self._most_workers is not None:
             workers = min(workers, self._most_workers)
         self.in_flight = workers

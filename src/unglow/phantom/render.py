@@ -9,21 +9,125 @@ from typing import TYPE_CHECKING, Any, Literal
 import cv2
 import numpy as np
 
+from unglow.core.kernels import kernel
 from unglow.phantom.camera import Camera, Shading, fill_dark
-from unglow.phantom.catalogue import draw_grains, draw_microbes
+from unglow.phantom.catalogue import add_spots, add_spots_at, boxes, draw_grains, draw_microbes
 from unglow.phantom.damage.effects import coordinates
-from unglow.phantom.damage.image import ImageDamage, faults_of
+from unglow.phantom.damage.image import ImageDamage, find_faults
 from unglow.phantom.damage.places import find_places
 from unglow.phantom.geometry import PhantomMap
-from unglow.phantom.scene import Scene
-from unglow.phantom.spots import add_spots, add_spots_at, boxes
-from unglow.phantom.texture import derive_key, generator
+from unglow.phantom.texture import add_noise, derive_key, domains, generator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
     from unglow.phantom.spec import PhantomSpec
+
+
+# The part of the frame that the section covers.
+COVERAGE = 0.65
+_EDGE_PX = 5.0
+
+
+class Scene:
+    """The section of one phantom, a function of continuous post coordinates.
+
+    Parameters
+    ----------
+    spec
+        What to make; only its shape and seed matter here.
+    """
+
+    def __init__(self, spec: PhantomSpec) -> None:
+        self._keys = [derive_key(spec.seed, 1, n) for n in range(40)]
+        rows, cols = spec.shape
+        self._centre = (cols - 1) / 2.0, (rows - 1) / 2.0
+        self._axes = 0.47 * cols, 0.47 * rows
+        self._size = float(min(self._axes))
+        self._level = 0.0
+        self._level = self._settle_level()
+
+    def _settle_level(self) -> float:
+        """Return the height whose contour encloses the coverage wanted."""
+        (cx, cy), (ax, ay) = self._centre, self._axes
+        y, x = np.mgrid[-1.0:1.0:160j, -1.0:1.0:160j]
+        x, y = cx + x.ravel() * ax / 0.94, cy + y.ravel() * ay / 0.94
+        return float(np.round(np.quantile(self._height(x, y), 1.0 - COVERAGE), 3))
+
+    def _height(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return roughly the distance inside the outline in px, without its finest teeth."""
+        height = np.empty(x.size)
+        x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
+        kernel("oval")(x, y, x.size, *self._centre, *self._axes, height)
+        for n, (part, amplitude) in enumerate(((0.9, 0.085), (0.33, 0.04), (0.11, 0.018))):
+            add_noise(x, y, part * self._size, self._keys[n], amplitude * self._size, height)
+        return height
+
+    def coverage(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 1 inside the section, 0 outside, and between at its soft edge; (N,) -> (N,)."""
+        out = self._height(x, y) - self._level
+        # Teeth matter near the edge only; the band is far wider than they are tall.
+        near = np.flatnonzero(np.abs(out) < 60.0)
+        if near.size:
+            teeth = np.zeros(near.size)
+            add_noise(x[near], y[near], 45.0, self._keys[3], 6.0, teeth)
+            add_noise(x[near], y[near], 11.0, self._keys[4], 1.6, teeth)
+            out[near] += teeth
+        t = np.clip(out / _EDGE_PX + 0.5, 0.0, 1.0)
+        return np.asarray(t * t * (3.0 - 2.0 * t))
+
+    def texture(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the brightness of the section's material, (N,) -> (N,) levels, positive."""
+        k = self._keys
+        wx = self._noise(x, y, (700.0, k[21], 80.0), (130.0, k[5], 20.0), (34.0, k[6], 5.0))
+        wy = self._noise(x, y, (700.0, k[22], 80.0), (130.0, k[7], 20.0), (34.0, k[8], 5.0))
+        wx += x
+        wy += y
+        minerals, crystals = np.empty((4, x.size)), np.empty((4, x.size))
+        domains(wx, wy, 190.0, 5.0, k[9], minerals)
+        domains(wx, wy, 36.0, 4.0, k[10], crystals)
+        zones = self._noise(x, y, (7000.0, k[23], 0.1), (1600.0, k[11], 0.17), (430.0, k[12], 0.13))
+        medium = self._noise(x, y, (170.0, k[13], 1.0))
+        crack = self._noise(x, y, (330.0, k[14], 1.0), (60.0, k[15], 0.12))
+        fine = self._noise(
+            x, y, (75.0, k[16], 0.45), (33.0, k[17], 0.5), (15.0, k[18], 0.6), (7.2, k[19], 0.6)
+        )
+        add_noise(x, y, 3.6, k[20], 0.4, fine)
+        out = np.empty(x.size)
+        kernel("mix_textures")(minerals, crystals, zones, medium, crack, fine, x.size, out)
+        return out
+
+    def background(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the section without grains and microbes at post coordinates.
+
+        Parameters
+        ----------
+        x, y
+            float64 arrays of one shape, px.
+
+        Returns
+        -------
+        Levels, float64, of that shape; exactly 0 outside the section.
+        """
+        flat_x, flat_y = np.ravel(x), np.ravel(y)
+        out = self.coverage(flat_x, flat_y)
+        inside = np.flatnonzero(out)
+        if inside.size:
+            out[inside] *= self.texture(flat_x[inside], flat_y[inside])
+        return out.reshape(np.shape(x))
+
+    @staticmethod
+    def _noise(
+        x: NDArray[np.float64],
+        y: NDArray[np.float64],
+        *octaves: tuple[float, np.uint64, float],
+    ) -> NDArray[np.float64]:
+        out = np.zeros(x.size)
+        for spacing, key, amplitude in octaves:
+            add_noise(x, y, spacing, key, amplitude, out)
+        return out
+
 
 Image = Literal["pre", "post"]
 # What the channels without signal show: almost black.
@@ -61,7 +165,7 @@ class Renderer:
     def __init__(self, spec: PhantomSpec) -> None:
         self.spec = spec
         self.scene = Scene(spec)
-        self.map = PhantomMap.of(spec)
+        self.map = PhantomMap.from_spec(spec)
         # Spots are drawn over the frame; those outside the section go.
         mpx = spec.shape[0] * spec.shape[1] / 1e6
         microbes, grains = round(spec.microbes_per_mpx * mpx), round(spec.grains_per_mpx * mpx)
@@ -88,7 +192,7 @@ class Renderer:
         )
         dust = [place for place in self.places if place.kind == "dust"]
         self._damage = {
-            "post": ImageDamage(spec.shape, self.places, faults_of(spec.damages)),
+            "post": ImageDamage(spec.shape, self.places, find_faults(spec.damages)),
             "pre": ImageDamage(spec.pre_frame, dust),
         }
         self._keys = {(i, c): derive_key(spec.seed, 2, n, c) for n, i in _IMAGES for c in range(3)}
@@ -113,29 +217,31 @@ class Renderer:
 
     def light(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
-        out = self._imaged(image, window)
-        self._damage[image].spoil_light(window, out, lambda outer: self._imaged(image, outer))
+        out = self._render_blurred(image, window)
+        self._damage[image].spoil_light(
+            window, out, lambda outer: self._render_blurred(image, outer)
+        )
         return out
 
-    def _imaged(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def _render_blurred(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return `light` with the blur of the image, but without blurred places and dust."""
         spec = self.spec
         width = spec.blur_post_px if image == "post" else spec.blur_pre_px
         if not width:
-            return self._focused(image, window)
+            return self._render_focused(image, window)
         outer = window.grow(math.ceil(_BLUR_SIGMAS * width)).clip(self.shape(image))
         side = 2 * int(_BLUR_SIGMAS * width + 0.5) + 1
         # the image's own edges repeat; those of the window are cut off with all that they reach
         blurred = cv2.GaussianBlur(
-            self._focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
+            self._render_focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
         )
         return np.ascontiguousarray(blurred[window.shift(-outer.y0, -outer.x0).slices])
 
-    def _focused(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def _render_focused(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return `light` without the blur of the image."""
         out = self.background(image, window)
         if self.spec.shading > 0:
-            out *= self.shading[image].over(window)
+            out *= self.shading[image].evaluate(window)
         if image == "post":
             out *= self.spec.gain
             x, y = self._coordinates(image, window)
@@ -153,12 +259,12 @@ class Renderer:
         out = self.scene.background(x, y)
         add_spots_at(self.grains, x, y, out)
         if self.spec.shading > 0:
-            out *= self.shading["post"].over(window)
+            out *= self.shading["post"].evaluate(window)
         out *= self.spec.gain
         add_spots_at(self.microbes, x, y, out)
         return out
 
-    def expected(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def render_expected(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return the noise-free, unclipped image with its offset, (rows, cols) levels."""
         return self.light(image, window) + self.offset(image)
 
@@ -166,10 +272,10 @@ class Renderer:
         """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
         light = self.light(image, window)
         green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
-        out = self._coloured(image, window, light, green) if self.spec.rgb else green
+        out = self._colour(image, window, light, green) if self.spec.rgb else green
         return self._damage[image].spoil_counts(window, out, self.spec.counts_per_level)
 
-    def _coloured(
+    def _colour(
         self, image: Image, window: Window, light: NDArray[np.float64], green: NDArray[Any]
     ) -> NDArray[Any]:
         """Return the counts of all three channels, (rows, cols, 3)."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from unglow.memory.sizes import CELL
 from unglow.photometry.noise.resampling import (
-    at_phase,
     cell_noise,
+    compute_filtered_noise,
     departures,
-    filtered_noise,
-    rounded_jacobian,
-    shifted,
+    interpolate_phase,
+    round_jacobian,
+    shift_weights,
 )
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
+    from numpy.typing import ArrayLike, NDArray
+
 
 T = TypeVar("T")
 
@@ -64,29 +66,29 @@ class Retained(Generic[T]):
     slope: T
 
 
-def retained_in_pre(jacobian: Floats, blur: Blur | None) -> Retained[Floats]:
+def tabulate_pre_retention(jacobian: Floats, blur: Blur | None) -> Retained[Floats]:
     """Return tables by phase, (phases, phases) each, of resampled pre."""
-    taps = np.ones(1) if blur is None else blur.of("pre")
+    taps = np.ones(1) if blur is None else blur.select_taps("pre")
     phases = _PHASES if len(taps) == 1 else _BLURRED_PHASES
     within, scatter = cell_noise(jacobian, CELL, phases, taps)
-    mean = shifted(taps, CELL).mean(axis=0)
+    mean = shift_weights(taps, CELL).mean(axis=0)
     slope = np.convolve(taps, [-0.5, 0.0, 0.5])
     wide = np.pad(taps, (len(slope) - len(taps)) // 2)
     across, down = np.outer(wide, slope), np.outer(slope, wide)
     return Retained(
         within,
         scatter,
-        filtered_noise(jacobian, np.outer(mean, mean)),
-        filtered_noise(jacobian, across) + filtered_noise(jacobian, down),
+        compute_filtered_noise(jacobian, np.outer(mean, mean)),
+        compute_filtered_noise(jacobian, across) + compute_filtered_noise(jacobian, down),
     )
 
 
-def retained_in_post(blur: Blur | None) -> Retained[float]:
+def tabulate_post_retention(blur: Blur | None) -> Retained[float]:
     """Return what is retained in post, which is not resampled."""
-    taps = np.ones(1) if blur is None else blur.of("post")
+    taps = np.ones(1) if blur is None else blur.select_taps("post")
     mixing = departures(taps, CELL)
     products = mixing @ mixing.T
-    means = shifted(taps, CELL).mean(axis=0)
+    means = shift_weights(taps, CELL).mean(axis=0)
     slope = np.convolve(taps, [-0.5, 0.0, 0.5])
     return Retained(
         within=float(np.trace(products)) / CELL**2,
@@ -132,7 +134,7 @@ class Cells:
     xy: Floats
 
     @classmethod
-    def of(
+    def from_moments(
         cls, moments: CellMoments, chosen: Flags, transform: Transform, blur: Blur | None = None
     ) -> Cells:
         """Return the cells of a lattice for which a flag, (ny, nx), is set.
@@ -142,7 +144,7 @@ class Cells:
         moments
             Of the pair.
         chosen
-            `well_aligned` or `with_neighbours`.
+            `find_aligned_cells` or `choose_surrounded`.
         transform
             Map from post to pre, not a failed one.
         blur
@@ -152,14 +154,14 @@ class Cells:
         values = {name: getattr(moments, name)[chosen].astype(np.float64) for name in names}
         xy = moments.centres_xy[chosen.ravel()]
         rows, cols = moments.shape
-        jacobian = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
+        jacobian = round_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
         x, y = transform.map(xy).T
-        tables, in_post = retained_in_pre(jacobian, blur), retained_in_post(blur)
+        tables, in_post = tabulate_pre_retention(jacobian, blur), tabulate_post_retention(blur)
         return cls(
             **values,
-            pre_within=at_phase(tables.within, x, y),
-            pre_scatter=at_phase(tables.scatter, x, y),
-            pre_mean=at_phase(tables.mean, x, y),
+            pre_within=interpolate_phase(tables.within, x, y),
+            pre_scatter=interpolate_phase(tables.scatter, x, y),
+            pre_mean=interpolate_phase(tables.mean, x, y),
             pre_slope=_mean_at_phase(tables.slope, jacobian, x, y),
             post_within=np.full(len(xy), in_post.within / WHITE),
             post_mean=np.full(len(xy), in_post.mean),
@@ -169,7 +171,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.pre)
 
-    def at(self, chosen: Flags | slice) -> Cells:
+    def select(self, chosen: Flags | slice) -> Cells:
         """Return some of the cells."""
         return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
@@ -179,11 +181,11 @@ def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Flo
     total = np.zeros_like(x)
     for at in product((-0.5, 0.5), repeat=2):
         dx, dy = jacobian @ at
-        total += at_phase(table, x + dx, y + dy)
+        total += interpolate_phase(table, x + dx, y + dy)
     return total / 4
 
 
-def well_aligned(moments: CellMoments, transform: Transform) -> Flags:
+def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
     """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
     far = (_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
     chosen = np.flatnonzero(_hold_image(moments) & ~far)
@@ -217,7 +219,7 @@ def _error_px(transform: Transform, xy: Floats) -> Floats:
     return np.asarray(field.error_px[near[:, 1], near[:, 0]], dtype=np.float64)
 
 
-def with_neighbours(moments: CellMoments, around: Floats) -> Flags:
+def choose_surrounded(moments: CellMoments, around: Floats) -> Flags:
     """Choose whole cells that have a gradient, as have others ``around``, for the noise.
 
     They are thinned out on the lattice.
@@ -230,3 +232,117 @@ def with_neighbours(moments: CellMoments, around: Floats) -> Flags:
     thinned = np.zeros_like(usable)
     thinned[::step, ::step] = usable[::step, ::step]
     return thinned
+
+
+GROUPS = 64
+"""Groups of equal count by the gradient around a cell."""
+LEAST_CELLS = 200
+"""Fewer cells than this tell no noise."""
+
+
+@dataclass(eq=False, slots=True)
+class NoiseCells:
+    """Whole cells, (N,) each, in grey levels of post: variances of pre are multiplied with gain^2.
+
+    Attributes
+    ----------
+    post, pre
+        Means, each in its own image's levels.
+    residual
+        Mean of post - (gain * pre + offset).
+    p, v
+        Of post's own noise, and of the noise of the difference (see `unglow.photometry.noise.fit`).
+    gradient
+        Squared gradient of pre.
+    group
+        Number of the cell's group by the gradient around it.
+    pre_within, pre_scatter, pre_mean, pre_slope, post_within, post_scatter, post_mean
+        Noise of either image that is `unglow.photometry.cells.Retained`.
+    """
+
+    post: Floats
+    pre: Floats
+    residual: Floats
+    p: Floats
+    v: Floats
+    gradient: Floats
+    group: NDArray[np.intp]
+    pre_within: Floats
+    pre_scatter: Floats
+    pre_mean: Floats
+    pre_slope: Floats
+    post_within: Floats
+    post_scatter: Floats
+    post_mean: Floats
+
+    @classmethod
+    def from_moments(
+        cls,
+        moments: CellMoments,
+        gain: ArrayLike,
+        offset: ArrayLike,
+        transform: Transform,
+        blur: Blur | None = None,
+    ) -> NoiseCells:
+        """Take cells from all over the lattice; parameters as for `fit_noise`.
+
+        Raises
+        ------
+        ValueError
+            If there are too few of them.
+        """
+        around = _neighbours(moments.gradient)
+        chosen = choose_surrounded(moments, around)
+        if chosen.sum() < LEAST_CELLS:
+            raise ValueError(
+                f"only {chosen.sum()} cells of {CELL} x {CELL} px have unsaturated data in both "
+                "images"
+            )
+        g, o = (
+            np.broadcast_to(np.asarray(v, np.float64), chosen.shape)[chosen] for v in (gain, offset)
+        )
+        cells = Cells.from_moments(moments, chosen, transform, blur)
+        square, in_post = g * g, tabulate_post_retention(blur)
+        return cls(
+            post=cells.post,
+            pre=cells.pre,
+            residual=cells.post - (g * cells.pre + o),
+            p=cells.post_var - g * cells.cov,
+            v=cells.post_var - 2 * g * cells.cov + square * cells.pre_var,
+            gradient=square * cells.gradient,
+            group=_groups(around[chosen]),
+            pre_within=square * cells.pre_within,
+            pre_scatter=square**2 * cells.pre_scatter,
+            pre_mean=square * cells.pre_mean,
+            pre_slope=square * cells.pre_slope,
+            post_within=np.full(len(cells), in_post.within),
+            post_scatter=np.full(len(cells), in_post.scatter),
+            post_mean=cells.post_mean,
+        )
+
+    def __len__(self) -> int:
+        return len(self.post)
+
+    def select(self, chosen: Flags) -> NoiseCells:
+        """Return some of the cells."""
+        return NoiseCells(*(getattr(self, f.name)[chosen] for f in fields(self)))
+
+
+def _neighbours(values: NDArray[np.float32]) -> Floats:
+    """Return the mean of the neighbours of each cell, itself left out; NaN where there is none."""
+    padded = np.pad(values.astype(np.float64), 1, constant_values=np.nan)
+    rows, cols = values.shape
+    total, count = np.zeros(values.shape), np.zeros(values.shape)
+    for i, j in product(range(3), range(3)):
+        if (i, j) != (1, 1):
+            part = padded[i : i + rows, j : j + cols]
+            count += np.isfinite(part)
+            total += np.nan_to_num(part)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def _groups(values: Floats) -> NDArray[np.intp]:
+    """Put values (N,) by size into `GROUPS` numbered groups of equal count."""
+    rank = np.empty(len(values), np.intp)
+    rank[np.argsort(values, kind="stable")] = np.arange(len(values))
+    return rank * GROUPS // len(values)

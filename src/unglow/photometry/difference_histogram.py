@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.photometry.saved import Counts
+from unglow.photometry.saved import Counts, Saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -109,11 +109,11 @@ class DifferenceHistogram(Counts):
 
     def quantile(self, q: float) -> float:
         """Smallest bin centre that a share ``q`` of the values does not exceed; NaN if empty."""
-        return _weighted_quantile(self._values(), self.counts, q)
+        return _find_weighted_quantile(self._values(), self.counts, q)
 
     def median(self) -> float:
         """Return the median in grey levels: exact where values are multiples of the step."""
-        return _weighted_median(self._values(), self.counts)
+        return _find_weighted_median(self._values(), self.counts)
 
     def mad(self) -> float:
         """Return the median absolute deviation from the median, in grey levels (not scaled)."""
@@ -126,7 +126,7 @@ class DifferenceHistogram(Counts):
     def _median_distance(self, centre: float) -> float:
         away = np.abs(self._values() - centre)
         order = np.argsort(away, kind="stable")
-        return _weighted_median(away[order], self.counts[order])
+        return _find_weighted_median(away[order], self.counts[order])
 
     def _values(self) -> NDArray[np.float64]:
         return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
@@ -138,7 +138,7 @@ def load_methods(path: Path) -> dict[str, DifferenceHistogram]:
     return {name or own: one for name, one in DifferenceHistogram.load_all(path).items()}
 
 
-def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
+def load_method(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
     """Return the histogram of a method's difference; None if no file has it.
 
     ``paths`` are files ``<method>.histogram.npz``, each with its own method's and perhaps others.
@@ -150,7 +150,9 @@ def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
     return next((found[method] for found in every if method in found), None)
 
 
-def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
+def _find_weighted_quantile(
+    values: NDArray[np.float64], counts: NDArray[np.int64], q: float
+) -> float:
     cumulative = np.cumsum(counts)
     if len(cumulative) == 0 or cumulative[-1] == 0:
         return math.nan
@@ -158,10 +160,75 @@ def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q
     return float(values[np.searchsorted(cumulative, rank)])
 
 
-def _weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+def _find_weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     cumulative = np.cumsum(counts)
     total = int(cumulative[-1])
     if total == 0:
         return math.nan
     middle = np.searchsorted(cumulative, [(total + 1) // 2, total // 2 + 1])
     return float(values[middle].mean())
+
+
+SIDE = 64
+"""Side of a square, px; it divides the sides of all shards that are larger."""
+
+
+@dataclass(eq=False, slots=True)
+class BackgroundMedians(Saved):
+    """Medians of squares of `SIDE` x `SIDE` px that begin at the first pixel of the image.
+
+    Attributes
+    ----------
+    shape
+        (rows, columns) of the image, px.
+    medians
+        (ny, nx) float32, grey levels; squares at the end of the image are cut by it. NaN where less
+        than half of a square has data.
+    """
+
+    PARAMETERS = (("side", (int,)), ("shape", (int, int)))
+    ARRAYS: ClassVar[ArrayAxes] = {"medians": ("float32", "ny", "nx")}
+
+    shape: tuple[int, int]
+    medians: NDArray[np.float32]
+    side: int = SIDE
+
+    def __post_init__(self) -> None:
+        """Refuse squares of another size, which a file of another version may hold."""
+        if self.side != SIDE:
+            raise ValueError(f"squares of {self.side} px")
+
+    @classmethod
+    def create(cls, shape: tuple[int, int]) -> BackgroundMedians:
+        """Return squares without medians for an image of (rows, columns)."""
+        grid = -(-shape[0] // SIDE), -(-shape[1] // SIDE)
+        return cls(shape, np.full(grid, np.nan, np.float32))
+
+    def add(self, difference: NDArray[np.float32], origin: tuple[int, int]) -> None:
+        """Take the squares of a block (rows, cols); blocks may be added from several threads.
+
+        Parameters
+        ----------
+        difference
+            NaN where there is no data.
+        origin
+            [row, col] of the first pixel in the image.
+
+        Raises
+        ------
+        ValueError
+            If the block leaves the image or cuts through squares.
+        """
+        for start, size, whole in zip(origin, difference.shape, self.shape, strict=True):
+            stop = start + size
+            if start < 0 or stop > whole or start % SIDE or (stop % SIDE and stop != whole):
+                raise ValueError(
+                    f"a block from {start} to {stop} of {whole} px cuts through squares"
+                )
+        block = np.ascontiguousarray(difference, dtype=np.float32)
+        rows, cols = block.shape
+        medians = np.empty((-(-rows // SIDE), -(-cols // SIDE)), np.float32)
+        keys = np.empty((SIDE, SIDE), np.int32)
+        kernel("square_medians")(block, rows, cols, SIDE, keys, medians)
+        top, left = (start // SIDE for start in origin)
+        self.medians[top : top + len(medians), left : left + medians.shape[1]] = medians

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, name_of, place_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
-from unglow.photometry.difference_histogram import load_of
+from unglow.photometry.difference_histogram import load_method
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups, multiqc
 from unglow.reporting.columns import (
@@ -247,7 +247,7 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     plan, transform, detection = pair.plan, pair.transform, pair.detection
     scale = Scale.load(pair.path("scale.json"))  # whose gain map no column needs
     shown = method or scale.default
-    histogram = load_of((results / path for path in entry.histograms.values()), shown)
+    histogram = load_method((results / path for path in entry.histograms.values()), shown)
     status, reasons = judge(plan, pair.registration, scale, detection)
     reviewed = _review_columns(directory)
     return {
@@ -281,7 +281,7 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
             **spoilt_columns(detection),
         }
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _review_columns(place: Path) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
 from unglow.core import digests
-from unglow.core.archive import damaged
-from unglow.core.delimited import bounded_lines
+from unglow.core.archive import make_damage_error
+from unglow.core.delimited import limit_lines
 from unglow.core.errors import InputError, StoreError
 from unglow.core.files import open_text
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
@@ -228,8 +228,8 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
     try:
         with open_text(path) as stream:
-            lines = bounded_lines(stream)
+            lines = limit_lines(stream)
             found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
             return [{name: text for name, text in row.items() if name} for row in found]
     except (ValueError, csv.Error) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error

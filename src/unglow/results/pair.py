@@ -20,7 +20,7 @@ from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import open_difference
-from unglow.photometry.gain.bright_field import doubts
+from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.spoilt.saved_places import ARTEFACTS, SavedPlace, read_places
 from unglow.transform.transform import read_content
@@ -236,7 +236,7 @@ class PairResults:
             for name, column in found.numbers.items()
         }
         columns["flags"] = np.array(found.flags, np.str_ if found.flags else "U1")
-        columns["counted"] = found.counted
+        columns["counted"] = found.is_counted
         records = np.empty(len(found), [(name, c.dtype) for name, c in columns.items()])
         for name, column in columns.items():
             records[name] = column
@@ -285,7 +285,7 @@ class PairResults:
     def digest(self, name: str) -> str | None:
         """Return the SHA-256 of a small file, or that of its list where the file is not here."""
         path = self.find(name)
-        return self.published(name) if path is None else digests.of_file(path)
+        return self.published(name) if path is None else digests.hash_file(path)
 
     def published(self, name: str) -> str | None:
         """Return the SHA-256 of a file as it was published; None if no list has it."""
@@ -332,7 +332,7 @@ def judge(
         return "failed", plan.reason
     about = registration or {"status": None, "reasons": []}
     if about["status"] == "failed":
-        return "failed", " ".join([*about["reasons"], *doubts(bright_field)])
+        return "failed", " ".join([*about["reasons"], *check_roles(bright_field)])
     if scale is not None and scale.status == "failed":
         return "failed", " ".join(scale.reasons)
     reasons = [*about["reasons"], *(() if scale is None else scale.reasons)]

@@ -77,7 +77,7 @@ class Expectation:
     numbers: Floats
 
     @classmethod
-    def of(
+    def from_result(
         cls, result: MethodResult, noise: NoiseModel, statistics: JointStatistics, lowest: float
     ) -> Expectation:
         """Return what follows from gain, offset and noise of a pair, and from its grey levels.
@@ -168,7 +168,7 @@ class BlockScores(Saved):
         Parameters
         ----------
         strips
-            What `judged` returns for strips of the part, from its first rows on.
+            What `score_strip` returns for strips of the part, from its first rows on.
         origin
             [row, col] of its first px in the image.
 
@@ -177,19 +177,19 @@ class BlockScores(Saved):
         ValueError
             If the part does not begin with a block, or has more than there are.
         """
-        joined = _joined(np.concatenate(strips), self.side // BLOCK)
+        joined = _join(np.concatenate(strips), self.side // BLOCK)
         top, beside = (start // self.side for start in origin)
         room = self.scores[top : top + len(joined), beside : beside + joined.shape[1]]
         if any(start % self.side for start in origin) or room.shape != joined.shape:
             raise ValueError(f"{joined.shape[:2]} blocks from px {origin} on of {self.shape}")
         room[:] = np.clip(joined, -_LARGEST, _LARGEST)
 
-    def of(self, name: str) -> Floats:
+    def select(self, name: str) -> Floats:
         """Return one of the scores, (ny, nx) float32."""
         return self.scores[..., SCORES.index(name)].astype(np.float32)
 
 
-def judged(post: Floats, left: Floats, expected: Expectation) -> Floats:
+def score_strip(post: Floats, left: Floats, expected: Expectation) -> Floats:
     """Return the scores of the blocks of 32 x 32 px of a strip, (ny, nx, 10) float32.
 
     Parameters
@@ -207,7 +207,7 @@ def judged(post: Floats, left: Floats, expected: Expectation) -> Floats:
     return scores
 
 
-def _joined(fine: Floats, count: int) -> Floats:
+def _join(fine: Floats, count: int) -> Floats:
     """Put squares of ``count`` x ``count`` blocks together: sums in units of their own scatter."""
     if count == 1:
         return fine

@@ -19,7 +19,12 @@ from unglow.detection.coarse_grid import CoarseGrid
 from unglow.io.zarr import StoreLayout, plan_layout
 from unglow.io.zarr.chunks import encode_chunk
 from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.metadata import DOCUMENT, display_window, root_document, unsharded_document
+from unglow.io.zarr.metadata import (
+    DOCUMENT,
+    display_window,
+    make_root_document,
+    make_unsharded_document,
+)
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, JSON, Answer
 from unglow.viewer.served_files import level_of, place_of
 from unglow.workflow.stages.snr import ratio_over
@@ -117,7 +122,7 @@ class GridImage(_OverPost):
         """Pixels of a window of a level: the values at their centres."""
         grid, step = self.grid, 1 << level
         first = (grid.first_px - (step - 1) / 2) / step
-        return CoarseGrid(grid.values, grid.spacing_px / step, first).over(window)
+        return CoarseGrid(grid.values, grid.spacing_px / step, first).evaluate_window(window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +133,7 @@ class GainMapImage(_OverPost):
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level: the values at their centres."""
-        return self.gain_map.over(window, 1 << level)
+        return self.gain_map.evaluate_window(window, 1 << level)
 
 
 _DTYPE = "float32"
@@ -194,7 +199,7 @@ class ComputedStore:
         if level is None:
             return self._kept(parts, JSON, self._root, memory, wanted)
         if tuple(parts[1:]) == (DOCUMENT,):
-            text = json.dumps(unsharded_document(self.layout, level))
+            text = json.dumps(make_unsharded_document(self.layout, level))
             return Answer(JSON, text.encode(), headers={"Cache-Control": ASK_AGAIN})
         row, col = place_of(parts, self.layout, level, self.layout.chunks)
 
@@ -224,7 +229,7 @@ class ComputedStore:
         return Answer(kind, content, tag=tag, headers={"Cache-Control": ASK_AGAIN})
 
     def _root(self) -> bytes:
-        document = root_document(
+        document = make_root_document(
             self.layout,
             name=self.name,
             pixel_size_um=self.pixel_size_um,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.files import read_file, replacing, write_text
+from unglow.core.files import read_file, replace_file, write_text
 from unglow.core.windows import Window, strips
 from unglow.registration.user_hints import landmark_fits, landmark_problem
 from unglow.review.counts import of_region
@@ -21,9 +21,9 @@ from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
     check_points,
+    format_both,
+    format_one,
     read_landmarks,
-    table_of_both,
-    table_of_one,
 )
 from unglow.viewer.raw_files import LANDMARKS, file_next_to, why_not_writable
 
@@ -145,9 +145,9 @@ def save(points: Sequence[Any], target: Target, post: Frame, pre: Frame) -> list
     """
     landmarks = landmarks_of(points)
     _check(landmarks, post, pre)
-    texts = [table_of_both(landmarks)]
+    texts = [format_both(landmarks)]
     if len(target.files) > 1:
-        texts = [table_of_one(landmarks.names, getattr(landmarks, role)) for role in _ROLES]
+        texts = [format_one(landmarks.names, getattr(landmarks, role)) for role in _ROLES]
     kept = []
     for file, text in zip(target.files, texts, strict=True):
         kept += _kept(file, text)
@@ -209,7 +209,7 @@ def _kept(file: Path, text: str) -> list[Path]:
     if before == text.encode():
         return []
     kept = file.with_name(f"{file.name}.before")
-    with replacing(kept) as temporary:
+    with replace_file(kept) as temporary:
         temporary.write_bytes(before)
     return [kept]
 
@@ -273,7 +273,7 @@ def _area(feature: str, shape: tuple[int, int]) -> int:
     regions = regions_of(Path(), [json.loads(feature)])
     area = 0
     for region in (*regions.exclude, *regions.analyse):
-        box = region.box.common(Window.of(shape))
+        box = region.box.common(Window.from_shape(shape))
         for strip in strips(box, max(1, _PX_AT_ONCE // max(1, box.shape[1]))):
             area += int(np.count_nonzero(region.over(strip)))
     return area

@@ -74,7 +74,7 @@ def pair_model(
     """
     transform, detection = layers.transform, layers.detection
     status = str(pair.row.get("status") or "")
-    registration = None if transform is None else transform.as_dict()
+    registration = None if transform is None else transform.to_dict()
     shown, problems = _shown(layers)
     post, pre = (_about_store(layers, name) for name in ("post", "pre"))
     return {
@@ -85,7 +85,7 @@ def pair_model(
         "live": True,
         "status": status,
         "reasons": [*_reasons(pair), *problems],
-        "help": _HELP if shown and transform is not None and transform.failed else "",
+        "help": _HELP if shown and transform is not None and transform.has_failed else "",
         "pixel_size_um": post[1],
         "shape": post[0] or (transform and list(transform.post_shape)),
         "pre_shape": pre[0] or (transform and list(transform.pre_shape)),
@@ -182,7 +182,7 @@ def arrows(transform: Transform | None) -> dict[str, Any]:
     spacing = max(1, math.ceil(math.sqrt(rows * cols / _MOST_ARROWS)))
     y, x = (np.arange((spacing - 1) / 2, max(n, spacing), spacing) for n in (rows, cols))
     at = np.stack([a.ravel() for a in np.meshgrid(x, y)], axis=1)
-    numbers = np.column_stack([at, field.at(at)]).round(4)
+    numbers = np.column_stack([at, field.evaluate(at)]).round(4)
     return {"spacing_px": spacing, "points": numbers.tolist()}
 
 

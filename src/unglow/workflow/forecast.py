@@ -21,7 +21,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.machine import busy_processors, cache_directory, processors
 from unglow.core.process import host
-from unglow.core.rounding import number, rounded
+from unglow.core.rounding import number, round_digits
 from unglow.core.version import __version__
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
@@ -147,7 +147,7 @@ def _measured_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
         groups[job.rule, job.threads, f"{mpx:.1e}"].append(took)
     found = []
     for (rule, threads, _), jobs in groups.items():
-        mpx, seconds, cpu_s = (rounded(median(n), 4) for n in zip(*jobs, strict=True))
+        mpx, seconds, cpu_s = (round_digits(median(n), 4) for n in zip(*jobs, strict=True))
         found.append(Times(rule, mpx, threads, len(jobs), seconds, cpu_s))
     return found
 
@@ -266,10 +266,10 @@ class Forecast:
             "cpu_s": self.cpu_s,
         }
         rules = {
-            rule: {"jobs": jobs, "seconds": rounded(seconds, 4)}
+            rule: {"jobs": jobs, "seconds": round_digits(seconds, 4)}
             for rule, (jobs, seconds) in self.rules.items()
         }
-        return {**{name: rounded(time, 4) for name, time in times.items()}, "rules": rules}
+        return {**{name: round_digits(time, 4) for name, time in times.items()}, "rules": rules}
 
     def words(self) -> str:
         """Return it as a line: ``about 4 min (3 to 6 min) on 2 cores, 6.2 CPU-min; ...``."""

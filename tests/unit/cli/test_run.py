@@ -10,7 +10,7 @@ import pytest
 
 from unglow.cli import main
 from unglow.core import workflow_files
-from unglow.core.terminal import WEB
+from unglow.core.printable import WEB
 from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
 from unglow.jobs.start_snakemake import ProfileLineFilter
 

@@ -13,14 +13,12 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import background_of
-from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
-from unglow.detection.coarse_grid import CoarseGrid
-from unglow.detection.map_error import error_of
+from unglow.detection.coarse_grid import CoarseGrid, estimate_background, estimate_error
 from unglow.detection.search import NEGATIVES, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
+from unglow.detection.source_photometry import NAMES, words, write_csv, write_geojson
 from unglow.photometry.gain_map import GainMap
 from unglow.photometry.noise.model import NoiseModel
 from unglow.transform import Quantiles, Transform
@@ -59,7 +57,7 @@ def scene(
     return Scene(*images_, gain, noise, TRANSFORM, error, saturation, settings or DetectSettings())
 
 
-WHOLE = Window.of(SHAPE)
+WHOLE = Window.from_shape(SHAPE)
 SPOTS = [(60.3, 50.2, 40.0), (200.0, 150.0, 25.0), (300.6, 250.4, 60.0)]
 
 
@@ -150,7 +148,7 @@ def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
 def test_the_error_of_a_field_is_read_between_its_control_points():
     values = np.arange(20, dtype=np.float32).reshape(4, 5)
     field = Displacement(100, np.zeros((2, 4, 5)), values)
-    error = error_of(replace(TRANSFORM, displacement=field))
+    error = estimate_error(replace(TRANSFORM, displacement=field))
     window = Window(0, 101, 0, 101)
     over = error.over(window)
     assert over[0, 0] == values[1, 1]
@@ -161,8 +159,8 @@ def test_the_error_of_a_field_is_read_between_its_control_points():
     part = Window(30, 60, 40, 90)
     np.testing.assert_array_equal(error.over(part), over[part.slices])
     plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
-    assert (error_of(plain).over(window) == np.float32(0.05)).all()
-    assert not error_of(replace(TRANSFORM, error_px=Quantiles())).has_values
+    assert (estimate_error(plain).over(window) == np.float32(0.05)).all()
+    assert not estimate_error(replace(TRANSFORM, error_px=Quantiles())).has_values
 
 
 # -------------------------------------------------------------------------------- the background
@@ -174,9 +172,9 @@ def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained()
     image = slope.copy()
     image[200:216, 200:216] += 300  # stain
     image[:, :100] = np.nan
-    level = background_of(ArrayPixels(image, levels=5))
+    level = estimate_background(ArrayPixels(image, levels=5))
     assert level.values.shape == (4, 5)
-    found = level.over(Window.of(image.shape))
+    found = level.over(Window.from_shape(image.shape))
     assert np.abs(found - slope)[:, 192:576].max() < 0.02
     assert np.isfinite(found).all()
     part = Window(77, 300, 150, 411)
@@ -184,12 +182,12 @@ def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained()
 
 
 def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_none():
-    small = background_of(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
+    small = estimate_background(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
     assert (small.over(Window(0, 50, 0, 60)) == 2.5).all()
-    strip = background_of(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
+    strip = estimate_background(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
     assert (strip.over(Window(0, 50, 0, 600)) == 2.5).all()
     assert (strip.at(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
-    nothing = background_of(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
+    nothing = estimate_background(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
     assert (nothing.over(Window(0, 50, 0, 60)) == 0).all()
 
 
@@ -197,7 +195,7 @@ def test_a_level_that_is_left_makes_nothing_significant():
     post, pre = images(9)
     plain = search(scene(post, pre), EVERYWHERE, workers=1)
     made = scene(post + np.float32(2.0), pre)
-    level = replace(made, background=background_of(made.difference))
+    level = replace(made, background=estimate_background(made.difference))
     assert len(search(made, EVERYWHERE, workers=1).found) > 5 * len(plain.found)
     mended = search(level, EVERYWHERE, workers=1)
     assert len(mended.found) == pytest.approx(len(plain.found), abs=10)
@@ -429,4 +427,4 @@ def test_flags_are_words():
 )
 def test_settings_are_checked(section, said):
     with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
-        DetectSettings.of(section)
+        DetectSettings.from_config(section)

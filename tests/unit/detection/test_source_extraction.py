@@ -23,7 +23,7 @@ def empty():
 
 
 def whole(image, threshold=3.5):
-    window = Window.of(image.shape)
+    window = Window.from_shape(image.shape)
     return find(image, threshold, window, window)
 
 

@@ -36,7 +36,7 @@ def test_all_levels_are_those_of_a_store(tmp_path, image, layout):
         level = image[2]
         for number in range(seen.levels):
             assert seen.level_shape(number) == level.shape
-            whole = seen.read(Window.of(level.shape), number)
+            whole = seen.read(Window.from_shape(level.shape), number)
             np.testing.assert_array_equal(whole, level)
             part = Window(3, min(90, level.shape[0]), 5, min(301, level.shape[1]))
             np.testing.assert_array_equal(seen.read(part, number), level[part.slices])

@@ -90,7 +90,7 @@ def test_regression_finds_gain_and_offset(gain):
         gain=gain, offset_pre=1.5, offset_post=4.0, microbes_per_mpx=0,
     )  # fmt: skip
     renderer = Renderer(spec)
-    window = Window.of(spec.shape)
+    window = Window.from_shape(spec.shape)
     pre, post = (renderer.expected(i, window).ravel() for i in ("pre", "post"))
     ok = (post < 250) & (pre > 10)
     slope, offset = np.polyfit(pre[ok], post[ok], 1)
@@ -104,7 +104,7 @@ def test_regression_on_recorded_pixels_is_close():
         gain=1.3, microbes_per_mpx=0, dtype="uint16", rgb=False, read_noise=0.2,
     )  # fmt: skip
     renderer = Renderer(spec)
-    window = Window.of(spec.shape)
+    window = Window.from_shape(spec.shape)
     pre, post = (renderer.pixels(i, window).astype(float) / 64 for i in ("pre", "post"))
     true = renderer.expected("pre", window)
     ok = (true > 30) & (true < 120)

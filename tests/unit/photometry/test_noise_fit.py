@@ -61,7 +61,9 @@ def samples(name, *, shape=(600, 500), stain=0.0, grain=0.0, seed=0, dtype=np.ui
         post, pre = np.rint(post), np.rint(pre)
     post, pre = post.astype(dtype), pre.astype(dtype)
     transform = Transform("ok", shape, pre.shape, matrix=matrix)
-    aligned = quantise(warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(shape)))
+    aligned = quantise(
+        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(shape))
+    )
     bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
     bins.add(post, aligned)
     return bins, transform

@@ -11,7 +11,7 @@ from unglow.core.errors import StoreError
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom import PhantomSpec
-from unglow.phantom.pair import truth_of
+from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 from unglow.photometry.gain import moffat
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
@@ -194,7 +194,7 @@ def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
 
 
 def test_a_refused_pair_is_marked(tmp_path):
-    Scale.failed("the images do not match.").save(tmp_path / "scale.json")
+    Scale.make_failed("the images do not match.").save(tmp_path / "scale.json")
     entry = json.loads((tmp_path / "scale.json").read_text())["methods"]["moffat"]
     assert entry == {"status": "failed", "reason": "the images do not match."}
     scale = Scale.load(tmp_path / "scale.json")
@@ -221,14 +221,14 @@ def test_every_method_of_the_table_has_its_function():
 def drawn(image, **spec):
     """One image of the default phantom, and what has drawn it."""
     renderer = Renderer(PhantomSpec(**spec))
-    return renderer.pixels(image, Window.of(renderer.shape(image)))[..., 1], renderer
+    return renderer.pixels(image, Window.from_shape(renderer.shape(image)))[..., 1], renderer
 
 
 @pytest.fixture(scope="module")
 def aligned():
     """The pre image of the default phantom, which no gain changes, on the post frame."""
     pre, renderer = drawn("pre")
-    matrix, frame = truth_of(renderer, "s", "d").matrix, Window.of(renderer.shape("post"))
+    matrix, frame = make_truth(renderer, "s", "d").matrix, Window.from_shape(renderer.shape("post"))
     moved = quantise(warp_matrix(ArrayPixels(pre).read, pre.shape, matrix, frame))
     return moved, (int(pre.min()), int(pre.max()))
 

@@ -13,9 +13,8 @@ from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration.blocks.dense import DenseMatches
 from unglow.registration.blocks.phase_correlation import detail_correlation
-from unglow.registration.bspline import choose_stiffness, fit_field, stiffness_of
+from unglow.registration.bspline import choose_stiffness, fit_field, pinch, stiffness_of
 from unglow.registration.field.fit import curvature_bias, field_step
-from unglow.registration.field.folding import pinch
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform.displacement import Displacement
 
@@ -207,7 +206,7 @@ def deformed():
         shape=(1400, 1300), deform_px=4.0, deform_wavelength_px=1000.0, rgb=False, seed=5
     )
     renderer = Renderer(spec)
-    images = [renderer.pixels(n, Window.of(renderer.shape(n))) for n in ("post", "pre")]
+    images = [renderer.pixels(n, Window.from_shape(renderer.shape(n))) for n in ("post", "pre")]
     return [np.asarray(i).reshape(i.shape[:2]) for i in images], renderer.map
 
 

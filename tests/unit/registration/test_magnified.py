@@ -16,8 +16,8 @@ from unglow.phantom.render import Renderer
 from unglow.registration.magnification import can_match, searches
 from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
-from unglow.registration.verdict import MIN_SIGNIFICANCE, against_headers
-from unglow.transform import Transform, apply_matrix, between_levels, to_level0
+from unglow.registration.verdict import MIN_SIGNIFICANCE, check_headers
+from unglow.transform import Transform, apply_matrix, convert_levels, to_level0
 from unglow.transform.displacement import Displacement
 from unglow.transform.landmarks import Landmarks
 from unglow.transform.resample import warp_window
@@ -39,7 +39,7 @@ def made(scale, side=420, degrees=23.0, seed=1):
     )
     for _ in range(abs(octaves)):
         post, pre = (halve(post), pre) if octaves > 0 else (post, halve(pre))
-    truth = between_levels(matrix, max(0, octaves), max(0, -octaves))
+    truth = convert_levels(matrix, max(0, octaves), max(0, -octaves))
     return np.rint(post).astype(np.uint16), np.rint(pre).astype(np.uint16), truth
 
 
@@ -84,14 +84,14 @@ def test_an_undeformed_pair_of_double_magnification_gets_no_field(seed):
         shape=(700, 900), rotation_deg=1, scale=1.005, shift_px=(12, -9), rgb=False, seed=seed
     )
     renderer = Renderer(spec)
-    post, pre = (renderer.pixels(i, Window.of(renderer.shape(i))) for i in ("post", "pre"))
+    post, pre = (renderer.pixels(i, Window.from_shape(renderer.shape(i))) for i in ("post", "pre"))
     pre = cv2.resize(pre, None, fx=2, fy=2, interpolation=cv2.INTER_LINEAR)
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=2.0).transform
     assert (found.status, found.octaves, found.displacement) == ("ok", 1, None)
     rows, cols = np.mgrid[0 : post.shape[0] : 12, 0 : post.shape[1] : 12].astype(float)
     points = np.column_stack([cols.ravel(), rows.ravel()])
     points = points[renderer.scene.coverage(*points.T.copy()) > 0.95]
-    there = apply_matrix(between_levels(renderer.map.matrix, 0, -1), points)
+    there = apply_matrix(convert_levels(renderer.map.matrix, 0, -1), points)
     off = np.hypot(*(found.map(points) - there).T) / found.scale
     assert np.quantile(off, 0.95) < found.error_px.p95 < 0.03
 
@@ -112,7 +112,7 @@ def test_pixel_sizes_that_lie_do_not_keep_the_map_from_being_found():
     post, pre, truth = made(1.8)
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=0.5).transform
     assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
-    (reason,) = against_headers(((0.5, 0.5), (1.0, 1.0)), found, SETTINGS)
+    (reason,) = check_headers(((0.5, 0.5), (1.0, 1.0)), found, SETTINGS)
     assert "0.50 times as large in pre, but in the images it is 1.80" in reason
 
 
@@ -165,7 +165,7 @@ def test_images_that_could_not_share_enough_are_not_searched():
 )
 def test_pixel_sizes_that_differ_by_more_than_is_searched_are_said(post, pre, words):
     settings = replace(SETTINGS, max_scale=1.25)
-    (told,) = against_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
+    (told,) = check_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
     assert all(word in told for word in words)
     assert ("set max_scale" in told) == ("max_scale" in words[-1])
 
@@ -178,7 +178,7 @@ def test_pixel_sizes_that_are_alike_or_unknown_are_not_said(post, pre):
         Transform("failed", (9, 9), (9, 9)),
         Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.0),
     ):
-        assert against_headers((post, pre), found, SETTINGS) == []
+        assert check_headers((post, pre), found, SETTINGS) == []
 
 
 def test_a_coarser_view_is_the_pyramid_whether_it_is_stored_or_not():
@@ -219,7 +219,7 @@ def test_a_finer_pre_is_averaged_onto_post():
     found = Transform("ok", (512, 512), pre.shape, matrix=to_level0(2), scale=4.0)
     seen = found.resampled
     image = Coarser(ArrayPixels(pre), max(0, found.octaves))
-    warped = warp_window(image.read, image.shape, seen, Window.of((512, 512)))
+    warped = warp_window(image.read, image.shape, seen, Window.from_shape((512, 512)))
     assert warped.std() == pytest.approx(16 / 4, rel=0.02)
     np.testing.assert_allclose(warped, halve(halve(pre)), atol=1e-3)
     assert warped.mean() == pytest.approx(pre.mean(), abs=1e-3)

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from unglow.spoilt.block_scores import SCORES, BlockScores, Expectation, judged
+from unglow.spoilt.block_scores import SCORES, BlockScores, Expectation, score_strip
 from unglow.spoilt.places import REASONS, Places, find_places
 
 from .scenes import EXPECTED, SIDE, disc, noise, scene
@@ -102,7 +102,7 @@ def test_post_that_is_cut_off_at_its_dark_end_shows(good):
     numbers[7] = 70  # the lowest level of post
     scores = BlockScores.create(cut.shape)
     clipped = good.with_post(cut)
-    scores.put([judged(clipped.post, clipped.left, Expectation(numbers))], (0, 0))
+    scores.put([score_strip(clipped.post, clipped.left, Expectation(numbers))], (0, 0))
     assert find_places(scores, ALL).below > 0.005
     assert find_places(good.scores(), ALL).below == 0
 

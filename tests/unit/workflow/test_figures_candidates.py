@@ -145,13 +145,13 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
 def gallery_window():
     from unglow.core.windows import Window
 
-    return Window.of(SHAPE)
+    return Window.from_shape(SHAPE)
 
 
 def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
     reason = "moffat found no gain."
     failed = {"status": "failed", "reason": reason}
-    draw(pair, listed([]), failed, SearchCounts.refused(reason), targets(tmp_path))
+    draw(pair, listed([]), failed, SearchCounts.make_refused(reason), targets(tmp_path))
     save_png(draw_refusal("S D", reason), tmp_path / "expected.png")
     for path in targets(tmp_path).values():
         assert path.read_bytes() == (tmp_path / "expected.png").read_bytes()

@@ -24,7 +24,7 @@ MAP = Transform(
 
 def glow(seed=0):
     rng = np.random.default_rng(seed)
-    texture = shapes.blurred(rng.normal(size=(SIDE, SIDE)).astype(np.float32), 2)
+    texture = shapes.blur(rng.normal(size=(SIDE, SIDE)).astype(np.float32), 2)
     return 120 + 300 * texture
 
 
@@ -46,7 +46,7 @@ class Image(ArrayPixels):
         for row, col in missing:
             grid[row, col] = True
             pixels[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE] = 0
-        told = NotStored.of(grid, (TILE, TILE), pixels.shape, file, "tiles")
+        told = NotStored.from_grid(grid, (TILE, TILE), pixels.shape, file, "tiles")
         self.attributes = {} if told is None else {"not_stored": told.to_json()}
         super().__init__(pixels, 3)
 

@@ -133,7 +133,7 @@ def _processor_flags() -> set[str]:
 def _library() -> ctypes.CDLL:
     path = library_path()
     try:
-        _check_whole(path)
+        _check_complete(path)
         library = ctypes.CDLL(str(path))
         said = library.unglow_sources
     except (OSError, AttributeError, struct.error) as error:
@@ -150,7 +150,7 @@ def _library() -> ctypes.CDLL:
     return library
 
 
-def _check_whole(path: Path) -> None:
+def _check_complete(path: Path) -> None:
     """Refuse a file that was cut off: loading it would end the process without a word."""
     with path.open("rb") as stream:
         head = stream.read(64)

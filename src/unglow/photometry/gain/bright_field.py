@@ -31,7 +31,7 @@ _BOTH = (
 _WHITE = 0.05
 
 
-def roles_of(plan: Path, light: str) -> tuple[str, ...]:
+def find_roles(plan: Path, light: str) -> tuple[str, ...]:
     """Return which images of a pair are bright-field.
 
     Parameters
@@ -51,7 +51,7 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
     return Plan.load(plan).bright_field if plan.is_file() else ()
 
 
-def doubts(roles: Sequence[str]) -> list[str]:
+def check_roles(roles: Sequence[str]) -> list[str]:
     """Return a sentence if one image of a pair is bright-field and the other is not."""
     if len(roles) != 1:
         return []
@@ -64,7 +64,7 @@ def doubts(roles: Sequence[str]) -> list[str]:
     return [sentence]
 
 
-def notes(roles: Sequence[str], stats: JointStatistics | None = None) -> list[str]:
+def describe_roles(roles: Sequence[str], stats: JointStatistics | None = None) -> list[str]:
     """Return what the reader of a bright-field pair has to know; nothing of it is a fault."""
     if len(roles) < len(ROLES):
         return []

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.memory.sizes import CELL
 from unglow.photometry.noise.model import NoiseModel
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from unglow.photometry.cells import Cells
 
     Floats = NDArray[np.float64]
+    from numpy.typing import ArrayLike, NDArray
+
+    from unglow.photometry.cell_moments import CellMoments
+
+    Bools = NDArray[np.bool_]
+
 
 LEAST = 200
 """Fewest cells of a fit."""
@@ -83,7 +90,7 @@ def _tukey(scaled: Floats) -> Floats:
     return np.asarray(np.clip(1 - (scaled / limit) ** 2, 0, None) ** 2, dtype=np.float64)
 
 
-def _of_noise() -> tuple[float, float]:
+def _weigh_noise() -> tuple[float, float]:
     """Return what weights narrower above than below make of unit noise without stain.
 
     Its weighted mean; and the mean weight over the mean slope of weight times departure from there,
@@ -97,10 +104,10 @@ def _of_noise() -> tuple[float, float]:
     return mean, float(np.sum(weights) / np.sum(weights * z * (z - mean)))
 
 
-SHIFT, FEEDBACK = _of_noise()
+SHIFT, FEEDBACK = _weigh_noise()
 
 
-def noise_of(
+def estimate_noise(
     cells: Cells, good: NDArray[np.bool_], gain: float | Floats, limits: Limits
 ) -> NoiseModel:
     """Estimate the noise of single px from the variances within good cells.
@@ -112,16 +119,16 @@ def noise_of(
     of_post = (cells.post_var - gain * cells.cov) / cells.post_within
     of_pre = (cells.pre_var - cells.cov / gain) / cells.pre_within
     texture = cells.gradient[good]
-    post = _against_level(cells.post[good], of_post[good], texture, least)
-    pre = _against_level(cells.pre[good], of_pre[good], texture, least)
+    post = _fit_against_level(cells.post[good], of_post[good], texture, least)
+    pre = _fit_against_level(cells.pre[good], of_pre[good], texture, least)
     return NoiseModel(*post, *pre, least)
 
 
-def _against_level(
+def _fit_against_level(
     level: Floats, variance: Floats, texture: Floats, least: float
 ) -> tuple[float, float]:
     """Fit medians of variances at each level: what is there without light, and how it rises."""
-    steps = steps_of(level)
+    steps = compute_steps(level)
     groups = np.split(
         np.argsort(steps, kind="stable"), np.bincount(steps, minlength=LEVELS).cumsum()
     )
@@ -145,14 +152,14 @@ def _median(values: Floats) -> float:
     return float(ordered[-1] if np.isnan(ordered[-1]) else (ordered[half] + ordered[~half]) / 2)
 
 
-def steps_of(level: Floats) -> NDArray[np.intp]:
+def compute_steps(level: Floats) -> NDArray[np.intp]:
     """Sort cells into steps of brightness, 0 to 31; rare extremes join the outermost."""
     low, high = np.quantile(level, (0.005, 0.995))
     width = max(float(high - low), 1e-300) / LEVELS
     return np.asarray(np.clip((level - low) / width, 0, LEVELS - 1), dtype=np.intp)
 
 
-def state_of(
+def make_state(
     cells: Cells,
     gain: float | Floats,
     offset: float | Floats,
@@ -181,11 +188,11 @@ def state_of(
     return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual)
 
 
-def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
+def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
     """Weights of the residuals, and their spread in expected standard deviations."""
     deviation = state.deviation
     scaled = state.residual / deviation
-    usable = unclipped(state, noise, limits)
+    usable = find_unclipped(state, noise, limits)
     below = -scaled[usable & (scaled <= 0)]
     if len(below) < LEAST // 4:
         raise ValueError(
@@ -193,7 +200,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
         )
     spread = max(float(np.median(below)) / _NORMAL_MEDIAN, _LEAST_SPREAD)
     weights = np.where(usable, _tukey(scaled / spread) / deviation**2, 0.0)
-    steps = steps_of(np.where(usable, state.level, np.median(state.level[usable])))
+    steps = compute_steps(np.where(usable, state.level, np.median(state.level[usable])))
     for _ in range(3):
         totals = np.bincount(steps, weights, LEVELS)
         limit = _SHARE * totals.sum()
@@ -201,7 +208,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
     return weights, spread
 
 
-def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
+def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
     """Cells whose pixels noise does not carry below the floor, nor with texture above the maximum.
 
     Near the maximum, pixels that are too bright were left out of the cells, and the rest is biased.
@@ -219,7 +226,9 @@ def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.boo
     return usable
 
 
-def registration_variance_of(state: State, good: NDArray[np.bool_], registration: float) -> float:
+def compute_registration_variance(
+    state: State, good: NDArray[np.bool_], registration: float
+) -> float:
     """Return the variance per squared gradient that noise leaves unexplained, px^2.
 
     From cells of much texture below the line, where no stain is.
@@ -234,3 +243,106 @@ def registration_variance_of(state: State, good: NDArray[np.bool_], registration
     explained = state.deviation[steep] ** 2 - registration * texture
     rest = state.residual[steep] ** 2 / _MEDIAN_1 - explained
     return max(0.0, float(np.median(rest / texture)))
+
+
+BLOCK_CELLS = 16
+"""Side of a block, in cells of the lattice: 64 px in an image of 2048 px, 900 px in one of 30000.
+"""
+FAR, BEYOND = 6.0, 3.0
+"""A place has a block that departs by the first, and others next to it by the second, in standard
+deviations of blocks."""
+_CAP = 3.0
+"""A cell adds at most this to the sum of its block, so that no single structure decides."""
+_PART = 0.25
+"""A block is judged if this share of its cells has data."""
+_LEAST_CELLS, _LEAST_BLOCKS = 60, 30
+"""Fewer cells of a level, or fewer blocks, have no spread to speak of."""
+_MOST = 0.3
+"""If more of the cells depart, no part is the odd one, and none is left out."""
+_SIGMA_OF_MAD = 1.4826
+
+
+def find_outlying_cells(bins: CellMoments, gain: ArrayLike, offset: ArrayLike) -> Bools:
+    """Find the cells of places that depart from post = gain * pre + offset.
+
+    Parameters
+    ----------
+    bins
+        Moments of cells on a lattice of (ny, nx).
+    gain, offset
+        The line, numbers or (ny, nx); offset in grey levels.
+
+    Returns
+    -------
+    (ny, nx) bool; none where more than 30 % of the cells would be among them.
+    """
+    whole = bins.count == CELL**2
+    none = np.zeros(whole.shape, bool)
+    if np.count_nonzero(whole) < _LEAST_CELLS:
+        return none
+    counts = _sum_blocks(whole.astype(np.float64))
+    if np.count_nonzero(counts >= _PART * BLOCK_CELLS**2) < _LEAST_BLOCKS:
+        return none
+    pre, texture = bins.pre.astype(np.float64), bins.pre_var.astype(np.float64)
+    residual = bins.post - (np.asarray(gain) * pre + np.asarray(offset))
+    level = _score_blocks(residual, pre, whole, counts)
+    shared = _score_blocks(bins.cov.astype(np.float64), np.log1p(texture), whole, counts)
+    blocks = _grow(_join(level) | _join(-level) | _join(-shared))
+    cells = np.kron(blocks, np.ones((BLOCK_CELLS, BLOCK_CELLS), bool))
+    found: Bools = cells[: whole.shape[0], : whole.shape[1]] & whole
+    return none if np.count_nonzero(found) > _MOST * np.count_nonzero(whole) else found
+
+
+def _score_blocks(values: Floats, level: Floats, whole: Bools, counts: Floats) -> Floats:
+    """Return how far the values of each block are from those of cells of the same level.
+
+    In standard deviations of blocks; 0 where a block has too few cells.
+    """
+    scaled = np.zeros(whole.shape)
+    scaled[whole] = np.clip(_scale_by_level(values[whole], level[whole]), -_CAP, _CAP)
+    judged = counts >= _PART * BLOCK_CELLS**2
+    score = _sum_blocks(scaled) / np.sqrt(np.maximum(counts, 1.0))
+    score -= np.median(score[judged])
+    score /= max(_SIGMA_OF_MAD * float(np.median(np.abs(score[judged]))), 1.0)
+    score[~judged] = 0.0
+    return score
+
+
+def _scale_by_level(values: Floats, level: Floats) -> Floats:
+    """Return values in standard deviations of those of the same level, below their median.
+
+    Above it stain adds to them.
+    """
+    steps = compute_steps(level)
+    scaled = np.zeros(len(values))
+    for step in range(LEVELS):
+        at = np.flatnonzero(steps == step)
+        if len(at) >= _LEAST_CELLS:
+            departure = values[at] - np.median(values[at])
+            sigma = _SIGMA_OF_MAD * float(np.median(-departure[departure <= 0]))
+            if sigma > 0:
+                scaled[at] = departure / sigma
+    return scaled
+
+
+def _sum_blocks(values: Floats) -> Floats:
+    """Sum over blocks of cells; the last ones may be smaller."""
+    rows, cols = (range(0, n, BLOCK_CELLS) for n in values.shape)
+    return np.asarray(np.add.reduceat(np.add.reduceat(values, rows, axis=0), cols, axis=1))
+
+
+def _join(score: Floats) -> Bools:
+    """Return blocks beyond `FAR`, with those beyond `BEYOND` that touch them or one another."""
+    allowed, found = score > BEYOND, score > FAR
+    while True:
+        grown = _grow(found) & allowed
+        if np.array_equal(grown, found):
+            return found
+        found = grown
+
+
+def _grow(blocks: Bools) -> Bools:
+    """Add the eight neighbours of each block."""
+    padded = np.pad(blocks, 1)
+    rows = padded[:-2] | padded[1:-1] | padded[2:]
+    return rows[:, :-2] | rows[:, 1:-1] | rows[:, 2:]

@@ -9,24 +9,31 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.registration.block_table import block_table
-from unglow.registration.field.fit import find_deformation, usable, with_error
-from unglow.registration.field.folding import pinch
+from unglow.registration.blocks.phase_correlation import MIN_PEAK_RATIO, block_shifts
+from unglow.registration.bspline import pinch
+from unglow.registration.field.fit import add_error_map, find_deformation, usable
 from unglow.registration.field.inverse_consistency import field_consistency
 from unglow.registration.field.uncertainty import (
-    at_points,
+    count_torn,
     distances,
     error_map,
     length_quantile,
-    raised,
-    torn,
+    look_up_values,
+    raise_error_map,
 )
 from unglow.registration.models import residuals
-from unglow.registration.quality import AGREE_PX, confirmed_reach, inside_frame
+from unglow.registration.quality import (
+    AGREE_PX,
+    NEIGHBOURS,
+    compute_confirmed_reach,
+    inside_frame,
+    nearest,
+)
 from unglow.registration.verdict import (
     Registration,
     area_warnings,
-    judged,
-    torn_warnings,
+    judge,
+    warn_of_tears,
     warnings,
     way_back_warnings,
 )
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
     from unglow.registration.verdict import Evidence
 
     Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
 
 MOST_ROWS = 5000
 """Blocks in the table; of more, every n-th one."""
@@ -76,31 +85,31 @@ def follow_deformation(
     deformation = find_deformation(pair, size)
     if deformation is None or not usable(pair, deformation):
         return None
-    deformation = with_error(deformation, error_map(deformation))
+    deformation = add_error_map(deformation, error_map(deformation))
     way_back = field_consistency(pair, found, deformation)
-    errors_px = np.hypot(raised(deformation.field, way_back), np.float32(pair.unseen_px))
-    deformation = with_error(deformation, errors_px)
+    errors_px = np.hypot(raise_error_map(deformation.field, way_back), np.float32(pair.unseen_px))
+    deformation = add_error_map(deformation, errors_px)
     field, blocks, settings = deformation.field, deformation.blocks, pair.settings
     inner = inner_points(pair)
-    inner = inner[inside_frame(pair.at(0, field).map(inner), pair.pre.shape)]
-    errors = at_points(field, field.error_px, inner)
-    points = textured_points(pair)
-    seen = inside_frame(pair.at(0, field).map(points), pair.pre.shape)
+    inner = inner[inside_frame(pair.select_level(0, field).map(inner), pair.pre.shape)]
+    errors = look_up_values(field, field.error_px, inner)
+    points = find_textured_points(pair)
+    seen = inside_frame(pair.select_level(0, field).map(points), pair.pre.shape)
     error = Quantiles(*(length_quantile(errors, share) for share in (0.5, 0.95)))
     lengths = np.hypot(*deformation.residuals.T)
-    residual = Quantiles.of(lengths[blocks.held_out & deformation.agreeing])
-    sampled = residuals(pair.matrix, matches.post, matches.pre) - field.at(matches.post)
-    away = at_points(field, distances(deformation).astype(np.float32), points[seen])
+    residual = Quantiles.from_lengths(lengths[blocks.is_held_out & deformation.is_agreeing])
+    sampled = residuals(pair.matrix, matches.post, matches.pre) - field.evaluate(matches.post)
+    away = look_up_values(field, distances(deformation).astype(np.float32), points[seen])
     evidence = replace(
         evidence,
         agreeing=int((np.hypot(*sampled.T) <= AGREE_PX).sum()),
         residual_p95=residual.p95,
-        uncovered=float((away > confirmed_reach(points, size)).mean()),
+        uncovered=float((away > compute_confirmed_reach(points, size)).mean()),
     )
     reasons = [
         *warnings(evidence, error.p95, settings),
         *way_back_warnings(way_back.quantiles.p95, settings),
-        *torn_warnings(*torn(deformation, settings.suspect_px), settings),
+        *warn_of_tears(*count_torn(deformation, settings.suspect_px), settings),
         *area_warnings(*pinch(field, pair.matrix)),
     ]
     transform = replace(
@@ -112,10 +121,10 @@ def follow_deformation(
         inliers=int((lengths <= AGREE_PX).sum()),
         blocks=len(blocks),
     )
-    return Registration(judged(transform, reasons), _table(deformation, coarse))
+    return Registration(judge(transform, reasons), _table(deformation, coarse))
 
 
-def textured_points(pair: Pair) -> Floats:
+def find_textured_points(pair: Pair) -> Floats:
     """Points (x, y) of post, level-0 px, evenly spread over where the texture itself is.
 
     The section of a thumbnail reaches beyond its outermost texture, by as much as texture is
@@ -127,7 +136,7 @@ def textured_points(pair: Pair) -> Floats:
 def inner_points(pair: Pair) -> Floats:
     """Points (x, y) of post, level-0 px, on structures of the section: where the error is told.
 
-    Of `textured_points` one in twenty or so lies beside the section: along its edge the band pass
+    Of `find_textured_points` one in twenty or so lies beside the section: along its edge the band pass
     that texture is seen in leaves a rim of the other sign, dark around what is bright. So only
     structures count that are to their surroundings as the section is to what is beside it.
     """
@@ -151,7 +160,75 @@ def _table(deformation: Deformation, coarse: Floats) -> NDArray[np.void]:
         blocks,
         residuals(coarse, blocks.post, blocks.pre),
         deformation.residuals,
-        used=deformation.agreeing,
-        held_out=blocks.held_out,
+        used=deformation.is_agreeing,
+        held_out=blocks.is_held_out,
     )
     return table[:: max(1, -(-len(table) // MOST_ROWS))].copy()
+
+
+SHARED_PX = 0.02
+"""Residuals that neighbours share, px, below which nothing is worth a field."""
+_SURE = 2.5
+"""Standard errors by which products of residuals have to exceed zero."""
+_BOUND = 6.0
+"""Residuals count up to so many times their median length: a few wild blocks decide nothing."""
+_LEAST_BLOCKS = 2 * NEIGHBOURS
+"""So few blocks tell nothing."""
+_TOUCHING = 100
+"""About so many blocks are measured beside others where these lie far apart."""
+
+
+def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool:
+    """Whether residuals of the global model are shared by neighbours, beyond chance and size.
+
+    The noise of blocks is independent from block to block, so the mean product of a residual with
+    the mean of its neighbours' is zero unless the model fails to follow the section. Over a large
+    section the sample blocks (of ``size`` px) lie further apart than it may be deformed; there,
+    blocks are measured that touch some of them. ``agreeing`` (N,) are those that the model fits.
+    """
+    used = matches.keep(agreeing)
+    if len(used) <= _LEAST_BLOCKS:
+        return False
+    left = residuals(pair.matrix, used.post, used.pre)
+    bound = _BOUND * float(np.median(np.hypot(*left.T))) + 1e-9
+    around = nearest(used.post, used.post, NEIGHBOURS + 1)[:, 1:]
+    own = _limit_lengths(left, bound)
+    if _are_shared(own, own[around].mean(axis=1)):
+        return True
+    apart = np.hypot(*(used.post[around[:, 0]] - used.post).T)
+    if np.median(apart) < 2 * size:
+        return False
+    some = np.arange(0, len(used), max(1, len(used) // _TOUCHING))
+    beside = _compute_residuals(pair, used.post[some], size)
+    clear = np.isfinite(beside).all(axis=1)
+    return _are_shared(own[some[clear]], _limit_lengths(beside[clear], bound))
+
+
+def _limit_lengths(left: Floats, bound: float) -> Floats:
+    """Residuals (N, 2), none longer than a bound."""
+    factor: Floats = np.minimum(1, bound / np.maximum(np.hypot(*left.T), 1e-12))
+    return left * factor[:, None]
+
+
+def _are_shared(left: Floats, others: Floats) -> bool:
+    """Whether products of residuals (N, 2) are above zero, beyond chance and `SHARED_PX`."""
+    if len(left) <= _LEAST_BLOCKS:
+        return False
+    products = (left * others).sum(axis=1)
+    shared = float(products.mean())
+    error = float(products.std()) / np.sqrt(len(products))
+    return bool(shared > SHARED_PX**2 and shared > _SURE * error)
+
+
+def _compute_residuals(pair: Pair, centres: Floats, size: int) -> Floats:
+    """Residuals (N, 2) of blocks that touch those around centres (N, 2); NaN if not clear."""
+    width = pair.post.shape[1]
+    corners = np.rint(centres - (size - 1) / 2).astype(np.int64)
+    corners[:, 0] += np.where(centres[:, 0] < width / 2, size, -size)
+    corners[:, 0] = np.clip(corners[:, 0], 0, width - size)
+    planes = pair.select_level(0)
+    shifts = block_shifts(planes, corners, size)
+    at = np.asarray(corners + (size - 1) / 2, dtype=np.float64)
+    left: Floats = planes.map(at - shifts[:, :2]) - planes.map(at)
+    with np.errstate(invalid="ignore"):
+        return np.where((shifts[:, 2] >= MIN_PEAK_RATIO)[:, None], left, np.nan)

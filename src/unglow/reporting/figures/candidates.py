@@ -89,7 +89,7 @@ def draw_candidates(
     spoilt
         Places of post that were left out.
     """
-    counted = candidates.counted
+    counted = candidates.is_counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
     figure = sheet(14.0, 8.95, f"{title} ({len(points):,})")

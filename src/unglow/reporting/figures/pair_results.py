@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow import transform
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.io.candidates_csv import SHOWN, read_candidates, read_report
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import overview
-from unglow.photometry.difference import difference_of
+from unglow.photometry.difference import open_method
 from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
@@ -65,10 +65,10 @@ class Differences:
         StoreError
             The file has no histogram of a method.
         """
-        found = {m: difference_of(*images, scale, store, m) for m in scale.methods}
+        found = {m: open_method(*images, scale, store, m) for m in scale.methods}
         histograms = load_methods(path)
         if not histograms.keys() >= found.keys():
-            raise damaged(path)
+            raise make_damage_error(path)
         return cls(found, {m: histograms[m] for m in found}, scale.default)
 
 

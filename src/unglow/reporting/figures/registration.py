@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import Patch
 
-from unglow.core.rounding import DASH, measured, uncertainty
-from unglow.io.zarr.overviews import at_same_pixels, crop, texture_near
+from unglow.core.rounding import DASH, format_measured, uncertainty
+from unglow.io.zarr.overviews import crop, read_same_pixels, texture_near
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.residuals import CELLS, gathered
 from unglow.reporting.figures.style import (
@@ -138,10 +138,13 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("map error, p95", uncertainty(transform.error_px.p95, "px")),
         ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
         ("model", transform.model_name or DASH),
-        ("rotation", measured(transform.rotation_deg, np.degrees(turn), "°").replace(" °", "°")),
-        ("scale", measured(transform.scale, turn)),
-        ("shift x", measured(shift[0], transform.error_px.median, "px")),
-        ("shift y", measured(shift[1], transform.error_px.median, "px")),
+        (
+            "rotation",
+            format_measured(transform.rotation_deg, np.degrees(turn), "°").replace(" °", "°"),
+        ),
+        ("scale", format_measured(transform.scale, turn)),
+        ("shift x", format_measured(shift[0], transform.error_px.median, "px")),
+        ("shift y", format_measured(shift[1], transform.error_px.median, "px")),
     ]
     facts(figure, rows, left=left, top=1.95, line=0.27, values=13.7, align="right", bold=2)
 
@@ -178,7 +181,7 @@ def draw_registration_of_pair(pair: PairResults, title: str) -> Figure:
         crops.append(Crop(x, y, post, aligned, note=note))
     return draw_registration(
         view.image,
-        at_same_pixels(pair.pre, view.image.shape, view.level),
+        read_same_pixels(pair.pre, view.image.shape, view.level),
         pair.aligned_view,
         pair.transform,
         step=view.step,

@@ -168,7 +168,7 @@ def draw_gallery_of_pair(pair: PairResults, title: str) -> Figure:
     best, borderline = (
         [_stamp(pair.post, pair.difference, candidates, i) for i in part] for part in chosen
     )
-    total = int(np.count_nonzero(candidates.counted))
+    total = int(np.count_nonzero(candidates.is_counted))
     return draw_gallery(best, borderline, total=total, title=title)
 
 
@@ -177,7 +177,7 @@ def choose_stamps(candidates: Candidates) -> tuple[NDArray[np.intp], NDArray[np.
 
     Up to `MOST_STAMPS` each: the highest signal-to-noise ratio first, and the lowest first.
     """
-    counted = np.flatnonzero(candidates.counted)
+    counted = np.flatnonzero(candidates.is_counted)
     order = counted[np.argsort(-candidates.snr[counted], kind="stable")]
     return order[:MOST_STAMPS], order[MOST_STAMPS:][::-1][:MOST_STAMPS]
 

@@ -11,10 +11,10 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
-from unglow.detection.candidate_table import LISTED, write_csv, write_geojson
 from unglow.detection.completeness import completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
+from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
 from unglow.detection.warnings import search_warnings
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
@@ -84,13 +84,13 @@ def detect(
         report |= {"status": "failed", "reason": reason}
         properties = {"candidates": None, "reason": reason}
         write_places(targets["artefacts"], Places.none(), inputs.post.shape)
-        _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.refused(reason))
+        _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
     section = _outline(inputs.aligned, scene.excluded)
     places = inputs.places(section, settings)
     scene = inputs.without(scene, places)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
-    listed = result.listed()
+    listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
@@ -112,7 +112,7 @@ def detect(
 @step("section")
 def _outline(aligned: Image, excluded: tuple[Region, ...]) -> Section:
     """Find the section; what that took is free for the tiles then."""
-    section = Section.of(aligned)
+    section = Section.from_pixels(aligned)
     release_freed()
     return replace(section, excluded=excluded)
 
