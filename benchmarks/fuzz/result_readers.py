@@ -85,8 +85,8 @@ def _use_map(found: transforms.Transform) -> None:
     """Map the corners, there and back, and tell what figures tell."""
     rows, cols = found.post_shape
     corners = np.array([[0, 0], [cols - 1, 0], [0, rows - 1], [cols - 1, rows - 1]], float)
-    found.inverse_map(found.resampled.map(corners))
-    str(found.as_dict())
+    found.inverse_map(found.resampling_map.map(corners))
+    str(found.to_dict())
     str((found.turn_error, found.error_px.median + 1, found.inliers + found.blocks))
 
 
@@ -96,7 +96,7 @@ def _use_scale(scale: Scale) -> None:
         if result.ok:
             _ = (result.gain or 0) * 2.0 + (result.offset or 0), result.gain_ci95
         if result.gain_map is not None:
-            result.gain_map.over(Window(0, 16, 0, 16))
+            result.gain_map.evaluate_window(Window(0, 16, 0, 16))
     str((scale.to_json(), scale.blur and asdict(scale.blur)))
 
 

@@ -194,12 +194,12 @@ def _true_error(case: Case, found: transform.Transform, section: Section) -> Flo
 
 def _searched(scene: Scene, section: Section) -> Search:
     found: SearchResult = search(scene, section, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     places = np.column_stack([listed["x"], listed["y"]])
     window = Window.from_shape(scene.post.shape)
     snr = significance(scene, window).snr
-    snr[~section.over(window)] = np.nan
+    snr[~section.mask_window(window)] = np.nan
     report = found.report(None)
     return Search(
         places,

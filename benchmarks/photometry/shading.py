@@ -85,7 +85,7 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
         for name, setting in SETTINGS.items():
             started = process_time()
             evidence = Evidence(found.statistics, found.bins, found.transform)
-            result = estimate(evidence, ScaleSettings(("linear",), gain_map=setting)).chosen
+            result = estimate(evidence, ScaleSettings(("linear",), gain_map=setting)).default_result
             seconds = process_time() - started
             left = np.abs(_left(found, result, section)) / pair.counts
             about_map = result.details["gain_map"]

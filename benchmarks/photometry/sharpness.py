@@ -133,7 +133,7 @@ def measured(pair: Pair, data: Path | None, *, true: bool) -> Outcome:
 
 def _judged(pair: Pair, found: Aligned, scale: Scale) -> tuple[float, float, float, int, int]:
     """Subtract and search; return what `Outcome` lists."""
-    chosen = scale.chosen
+    chosen = scale.default_result
     if chosen.gain is None or chosen.offset is None:
         raise ValueError(f"no gain was found: {chosen.reason}")
     blur, post, pre = scale.blur, found.post, found.pre
@@ -169,7 +169,7 @@ def _residual(pair: Pair, found: Aligned, left: ArrayPixels, section: Section) -
     """
     whole = Window.from_shape(found.post.shape)
     values = left.read(whole)
-    on = section.over(whole) & np.isfinite(values)
+    on = section.mask_window(whole) & np.isfinite(values)
     middle = float(np.median(values[on]))
     below = on & (values < middle)
     levels: NDArray[np.float64] = np.maximum(found.pre[below].astype(np.float64), 0)

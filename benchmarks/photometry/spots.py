@@ -171,7 +171,7 @@ def searched(
 
 def judged(found: SearchResult, microbes: NDArray[np.float64]) -> Score:
     """Compare a list with the truth: brightest first, each microbe is found once."""
-    listed = found.listed()
+    listed = found.list_candidates()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     listed = listed[np.argsort(-listed["snr"], kind="stable")]
     free = np.ones(len(microbes), dtype=np.bool_)

@@ -438,11 +438,11 @@ def verdict(work, tmp_path, method="linear"):
     settings = ScaleSettings(default=method)
     scale = (
         Scale.make_failed(" ".join(found.reasons), settings)
-        if found.failed
+        if found.has_failed
         else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )
     read = Plan.load(tmp_path / "plan.json")
-    return *judge(read, found.as_dict(), scale, None), found, scale.methods[method].gain
+    return *judge(read, found.to_dict(), scale, None), found, scale.methods[method].gain
 
 
 def resized(image, factor):

@@ -12,7 +12,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded
 from unglow.detection.false_discovery import Sides
-from unglow.detection.snr import EXCLUDED, UNUSABLE, significance
+from unglow.detection.snr import EXCLUDED, UNUSABLE, compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import (
     LISTED,

@@ -10,11 +10,11 @@ import numpy as np
 
 from unglow.core.windows import Window, halve
 from unglow.transform import apply_matrix
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels

@@ -124,5 +124,5 @@ def test_a_number_that_knows_its_error_is_a_number():
     value = rounding.Measured(1.25, 0.05)
     assert value == 1.25
     assert value.error == 0.05
-    assert rounding.Measured.of(None, 1.0) is None
-    assert math.isnan(rounding.Measured.of(1.0, None).error)
+    assert rounding.Measured.from_value(None, 1.0) is None
+    assert math.isnan(rounding.Measured.from_value(1.0, None).error)

@@ -50,7 +50,7 @@ def test_the_factor_is_that_of_the_nearest_phase_in_the_table_of_the_block(strip
     transform = bent(strips=steps) if strips else bent()
     window = Window(200, 300, 230, 540)
     weights = np.outer(TAPS, TAPS)
-    found = FilteredVariance.from_transform(transform, window, weights).over(window)
+    found = FilteredVariance.from_transform(transform, window, weights).select_window(window)
     x, y = positions(transform, window)
     fx, fy = (np.rint((v - np.floor(v)) * 16).astype(int) % 16 for v in (x, y))
     row, col = np.indices(window.shape)

@@ -75,7 +75,7 @@ def test_the_gain_of_a_place_is_that_of_its_light():
     # m = 1 + 0.3 t along x: of pre's noise, more counts on the right than on the left
     light = GainMap(SHAPE, np.array([[1.0, 0.3], [0.0, 0.0]]), (0.7, 1.3), 0.0)
     post, pre = images()
-    even = post - light.over(WHOLE) * pre
+    even = post - light.evaluate_window(WHOLE) * pre
     seen = significance(replace(scene(post, pre, left=even - even.mean()), gain_map=light), WHOLE)
     plain = significance(scene(post, pre, left=even - even.mean()), WHOLE)
     for column in (20, 300):
@@ -139,7 +139,7 @@ def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
     values[4:, :] = np.nan
     error = CoarseGrid(values, 64.0, -64.0)
     seen = significance(scene(*images(), error=error), WHOLE)
-    over = error.over(WHOLE)
+    over = error.evaluate_window(WHOLE)
     np.testing.assert_array_equal(seen.reasons == 3, ~(over <= 3.0))
     assert (seen.reasons[:190, :250] == 0).all()
     assert (seen.reasons[260:, :] == 3).all()
@@ -150,16 +150,16 @@ def test_the_error_of_a_field_is_read_between_its_control_points():
     field = Displacement(100, np.zeros((2, 4, 5)), values)
     error = estimate_error(replace(TRANSFORM, displacement=field))
     window = Window(0, 101, 0, 101)
-    over = error.over(window)
+    over = error.evaluate_window(window)
     assert over[0, 0] == values[1, 1]
     assert over[100, 100] == values[2, 2]
     assert over[50, 100] == (values[1, 2] + values[2, 2]) / 2
     x, y = np.array([100, 3]), np.array([50, 77])
-    np.testing.assert_array_equal(error.at(x, y), over[y, x])
+    np.testing.assert_array_equal(error.evaluate(x, y), over[y, x])
     part = Window(30, 60, 40, 90)
-    np.testing.assert_array_equal(error.over(part), over[part.slices])
+    np.testing.assert_array_equal(error.evaluate_window(part), over[part.slices])
     plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
-    assert (estimate_error(plain).over(window) == np.float32(0.05)).all()
+    assert (estimate_error(plain).evaluate_window(window) == np.float32(0.05)).all()
     assert not estimate_error(replace(TRANSFORM, error_px=Quantiles())).has_values
 
 
@@ -174,21 +174,21 @@ def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained()
     image[:, :100] = np.nan
     level = estimate_background(ArrayPixels(image, levels=5))
     assert level.values.shape == (4, 5)
-    found = level.over(Window.from_shape(image.shape))
+    found = level.evaluate_window(Window.from_shape(image.shape))
     assert np.abs(found - slope)[:, 192:576].max() < 0.02
     assert np.isfinite(found).all()
     part = Window(77, 300, 150, 411)
-    np.testing.assert_array_equal(level.over(part), found[part.slices])
+    np.testing.assert_array_equal(level.evaluate_window(part), found[part.slices])
 
 
 def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_none():
     small = estimate_background(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
-    assert (small.over(Window(0, 50, 0, 60)) == 2.5).all()
+    assert (small.evaluate_window(Window(0, 50, 0, 60)) == 2.5).all()
     strip = estimate_background(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
-    assert (strip.over(Window(0, 50, 0, 600)) == 2.5).all()
-    assert (strip.at(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
+    assert (strip.evaluate_window(Window(0, 50, 0, 600)) == 2.5).all()
+    assert (strip.evaluate(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
     nothing = estimate_background(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
-    assert (nothing.over(Window(0, 50, 0, 60)) == 0).all()
+    assert (nothing.evaluate_window(Window(0, 50, 0, 60)) == 0).all()
 
 
 def test_a_level_that_is_left_makes_nothing_significant():
@@ -206,7 +206,7 @@ def test_a_level_that_is_left_makes_nothing_significant():
 
 def test_spots_are_found_measured_and_told_from_noise():
     found = search(scene(*images(1, SPOTS)), EVERYWHERE, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     assert len(listed) == len(SPOTS)
     for row, (x, y, peak) in zip(listed, SPOTS, strict=True):
         assert math.hypot(row["x"] - x, row["y"] - y) < 0.4
@@ -225,7 +225,7 @@ def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
     post, pre = images(1, SPOTS)
     post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
     found = search(scene(post, pre), EVERYWHERE, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     assert [words(f) for f in listed["flags"]] == ["extended", "extended", ""]
     assert found.report(None)["candidates"] == 3
     assert (listed["snr"] - listed["above"])[:2] == pytest.approx(14.0)
@@ -234,7 +234,7 @@ def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
 
 def test_the_error_of_a_flux_is_its_spread_over_noise():
     spots = [(x, y, 40.0) for x in range(20, 330, 25) for y in range(20, 290, 25)]
-    listed = search(scene(*images(3, spots)), EVERYWHERE, workers=1).listed()
+    listed = search(scene(*images(3, spots)), EVERYWHERE, workers=1).list_candidates()
     listed = listed[listed["snr"] > 10]
     assert len(listed) == len(spots)
     ratio = np.std(listed["flux"]) / np.mean(listed["flux_err"])
@@ -255,7 +255,7 @@ def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
     texts = []
     for side, count in ((4096, 1), (tile, workers)):
         found = search(made, EVERYWHERE, workers=count, tile=side)
-        write_csv(tmp_path / "c.csv", found.listed())
+        write_csv(tmp_path / "c.csv", found.list_candidates())
         found.search_counts.save(tmp_path / "search.npz")
         made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "search.npz")]
         texts.append((*made_of, found.report((0.5, 0.5))))
@@ -291,7 +291,7 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     mask[:, :60] = False  # the first 120 px of the image
     section = Section.from_mask(mask, 1)
     found = search(scene(*images(1, SPOTS)), section, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     report = found.report((0.5, 0.5))
     assert [words(f) for f in listed["flags"]] == ["outside", "", ""]
     assert (report["candidates"], report["not_counted"]) == (2, 1)
@@ -304,7 +304,7 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     assert (counts.searched[:, :15] == 0).all()
     assert (counts.searched[0, 15:42] == 7 * 8).all()
     assert (counts.searched[37, 15:42] == 3 * 8).all()
-    assert counts.bright.sum() == found.sides.above[0][0]
+    assert counts.bright.sum() == found.sides.counts_above[0][0]
 
 
 # ----------------------------------------------------------------------------------- the section

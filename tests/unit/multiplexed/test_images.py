@@ -75,7 +75,7 @@ def test_cycles_are_registered_in_place(tmp_path, image, model):
     one, two = (
         register_cycle(slide(path), [header], (2, 1), settings, workers=n).transform for n in (1, 2)
     )
-    assert one.as_dict() == two.as_dict()
+    assert one.to_dict() == two.to_dict()
     if model == "none":
         assert one.status == "suspect"
         shift = one.residual_shift

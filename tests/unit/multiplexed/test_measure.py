@@ -90,7 +90,10 @@ def test_a_gain_that_exposure_times_do_not_promise_is_a_note_where_it_is_used_an
     for about in (found["B"].scale.reasons, found["B"].scale.notes):
         assert not any("exposure" in one for one in about)
     if methods == ("exposure",):
-        assert (found["A"].scale.chosen.gain, found["A"].scale.chosen.offset) == (1.7, 0.0)
+        assert (found["A"].scale.default_result.gain, found["A"].scale.default_result.offset) == (
+            1.7,
+            0.0,
+        )
 
 
 def test_without_exposure_times_that_method_says_so(made):

@@ -122,7 +122,7 @@ def test_floating_images_are_cut_off_at_0_alone(tmp_path):
 def test_uneven_light_is_evened_out(made, image):
     light = GainMap(SHAPE, np.array([[1.0, 0.1], [0.0, 0.0]]), (0.9, 1.1), 3.0)
     sink, _ = run(made, moved(0, 0), {**EXPOSED, "A": scale(1.5, 3.0, gain_map=light)}, "float32")
-    m = light.over(Window.from_shape(SHAPE))
+    m = light.evaluate_window(Window.from_shape(SHAPE))
     expected = image[1] - (m * (np.float32(1.5) * image[0]) + np.float32(3))
     np.testing.assert_allclose(sink.image[0], expected, atol=0.01)
 

@@ -103,7 +103,9 @@ def test_a_window_is_float32_within_the_limits():
 def test_a_window_is_computed_in_what_its_pixels_are():
     found = GainMap((1, 760), np.array([[0.0, 0.1], [0.0, 0.0]]), (-1.0, 1.0), 5.0)
     x = (2 * np.arange(760.0) / 759 - 1).astype(np.float32)
-    np.testing.assert_array_equal(found.over(Window(0, 1, 0, 760))[0], np.float32(0.1) * x)
+    np.testing.assert_array_equal(
+        found.evaluate_window(Window(0, 1, 0, 760))[0], np.float32(0.1) * x
+    )
 
 
 def test_the_digest_is_of_every_number():

@@ -190,7 +190,7 @@ def test_intervals_of_gain_and_offset_are_in_scale_json(tmp_path):
     scale.save(tmp_path / "scale.json")
     read = Scale.load(tmp_path / "scale.json")
     assert read.default == "linear"
-    assert read.chosen.gain_ci95 == scale.chosen.gain_ci95
-    assert read.chosen.offset_ci95 == scale.chosen.offset_ci95
+    assert read.default_result.gain_ci95 == scale.default_result.gain_ci95
+    assert read.default_result.offset_ci95 == scale.default_result.offset_ci95
     assert read.methods["moffat"].offset_ci95 is None
-    assert MethodResult.from_json(scale.chosen.to_json()) == scale.chosen
+    assert MethodResult.from_json(scale.default_result.to_json()) == scale.default_result

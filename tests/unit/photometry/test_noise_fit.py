@@ -192,10 +192,10 @@ def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
     manual = ScaleSettings(methods=("manual",), manual=GAIN, default="manual")
     scale = estimate(Evidence(statistics, bins, transform), manual)
     scale.save(tmp_path / "scale.json")
-    entry = Scale.load(tmp_path / "scale.json").chosen.details["noise"]
+    entry = Scale.load(tmp_path / "scale.json").default_result.details["noise"]
     expected = fit_noise(bins, GAIN, 0.0, transform).model
     assert NoiseModel.from_json(entry).post_shot == pytest.approx(expected.post_shot, rel=1e-5)
     small, transform = samples("turned", shape=(40, 40))
     without = estimate(Evidence(statistics, small, transform), manual)
-    assert "noise" not in without.chosen.details
+    assert "noise" not in without.default_result.details
     assert any("The noise of the images is not known: only" in r for r in without.reasons)

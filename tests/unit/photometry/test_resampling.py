@@ -119,7 +119,7 @@ def test_noise_through_the_real_warp_has_the_predicted_variance(transform, h):
             for j in range(len(h))
         )  # fmt: skip
         total += filtered**2
-    predicted = FilteredVariance.from_transform(transform, window, h).over(window)
+    predicted = FilteredVariance.from_transform(transform, window, h).select_window(window)
     ratio = total / runs / predicted
     # the nearest of 16 phases
     near = 0.02 if len(h) > 1 else 0.05
@@ -187,12 +187,12 @@ def test_jacobian_is_the_derivative():
 
 
 def test_a_px_has_one_value_in_whatever_window():
-    whole = FilteredVariance.from_transform(bent(), Window(0, 400, 0, 400), gaussian()).over(
-        Window(0, 400, 0, 400)
-    )
+    whole = FilteredVariance.from_transform(
+        bent(), Window(0, 400, 0, 400), gaussian()
+    ).select_window(Window(0, 400, 0, 400))
     assert whole.dtype == np.float32
     for window in (Window(3, 290, 100, 399), Window(250, 260, 255, 256), Window(-5, 9, 380, 405)):
-        part = FilteredVariance.from_transform(bent(), window, gaussian()).over(window)
+        part = FilteredVariance.from_transform(bent(), window, gaussian()).select_window(window)
         inside = window.clip((400, 400))
         y, x = inside.y0 - window.y0, inside.x0 - window.x0
         np.testing.assert_array_equal(
@@ -200,10 +200,10 @@ def test_a_px_has_one_value_in_whatever_window():
         )
     tables = FilteredVariance.from_transform(bent(), Window(-60, 400, 7, 400), gaussian())
     for y0, y1 in ((-60, 30), (250, 260), (300, 400)):
-        part = FilteredVariance.from_transform(bent(), Window(y0, y1, 7, 400), gaussian()).over(
-            Window(y0, y1, 7, 400)
-        )
-        np.testing.assert_array_equal(tables.over(Window(y0, y1, 7, 400)), part)
+        part = FilteredVariance.from_transform(
+            bent(), Window(y0, y1, 7, 400), gaussian()
+        ).select_window(Window(y0, y1, 7, 400))
+        np.testing.assert_array_equal(tables.select_window(Window(y0, y1, 7, 400)), part)
 
 
 def test_phases_between_entries_are_interpolated_around_the_end():

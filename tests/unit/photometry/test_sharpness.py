@@ -97,12 +97,12 @@ def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
     def read(window):
         return image[window.slices]
 
-    whole = blur.over(read, image.shape, Window.from_shape(image.shape))
+    whole = blur.blur_window(read, image.shape, Window.from_shape(image.shape))
     np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
     for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
         for window in grid(image.shape, block):
             np.testing.assert_array_equal(
-                blur.over(read, image.shape, window), whole[window.slices]
+                blur.blur_window(read, image.shape, window), whole[window.slices]
             )
     flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
     found = blur_image(flat, blur.taps)
@@ -194,8 +194,8 @@ def test_gain_is_nearer_and_the_difference_understood_once_the_images_match():
     assert never.blur is None
     assert matched.blur.image == "pre"
     # the texture is as fine as the blur, which makes gain and first noise model far off
-    assert abs(matched.chosen.gain - GAIN) < 0.5 * abs(never.chosen.gain - GAIN)
-    spread, without = (s.chosen.details["noise"]["spread"] for s in (matched, never))
+    assert abs(matched.default_result.gain - GAIN) < 0.5 * abs(never.default_result.gain - GAIN)
+    spread, without = (s.default_result.details["noise"]["spread"] for s in (matched, never))
     assert spread < 1.3 < without
 
 

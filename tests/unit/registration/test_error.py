@@ -117,16 +117,16 @@ def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
     use, post = np.where(first.held_out, 0.0, first.weights), first.post
     step = ramp((post[:, :1] - 800.0) / (TAPER_SIGMA * SIZE)) * np.ones((1, 2))
     followed = fit_field(post, step, use, Displacement.zeros(SHAPE, STEP), stiffness)
-    seen = step - followed.at(post)
+    seen = step - followed.evaluate(post)
     jumps = []
     for seed in range(40):
         off = blocks_of(0.05, seed).displacement
-        left = off - fit_field(post, off, use, field, stiffness).at(post)
+        left = off - fit_field(post, off, use, field, stiffness).evaluate(post)
         jumps.append((use[:, None] * seen * left).sum(axis=0) / (use @ seen[:, 0] ** 2))
     residuals = first.beside(field)
     split = replace(field, strips=strips)
     variance = jump_variance(first, split, residuals, use, stiffness).ravel()
-    moved = (field.knots[:, 0] >= 800.0) - followed.at(field.knots)[:, 0]
+    moved = (field.knots[:, 0] >= 800.0) - followed.evaluate(field.knots)[:, 0]
     expected = moved**2 * (np.array(jumps) ** 2).sum(axis=1).mean()
     beside = np.abs(field.knots[:, 0] - 800) < 70
     assert np.sqrt(variance[beside].mean()) == pytest.approx(

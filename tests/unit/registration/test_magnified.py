@@ -201,14 +201,14 @@ def test_a_field_says_the_same_in_px_of_a_level(levels, image):
     smooth = 20 * gaussian_filter(rng.normal(size=(2, 10, 10)), (0, 2, 2))
     field = Displacement(128, smooth, np.ones((10, 10), np.float32), strips)
     whole = Transform("ok", (900, 900), (1000, 1000), matrix=matrix, displacement=field)
-    seen = whole.between_levels(*levels)
+    seen = whole.convert_levels(*levels)
     points = rng.uniform(150, 750, (500, 2))
     up_post, up_pre = (to_level0(k) for k in levels)
     there = apply_matrix(up_pre, seen.map(apply_matrix(np.linalg.inv(up_post), points)))
     off = np.hypot(*(there - whole.map(points)).T)
     assert np.quantile(off, 0.99) < (5e-3 if levels[0] else 1e-9)
     assert seen.displacement.error_px.max() == pytest.approx(2.0 ** -levels[0])
-    back = seen.displacement.between_levels(*(-k for k in levels))
+    back = seen.displacement.convert_levels(*(-k for k in levels))
     np.testing.assert_allclose(back.coefficients, field.coefficients, atol=1e-2)
 
 
@@ -217,12 +217,12 @@ def test_a_finer_pre_is_averaged_onto_post():
     rng = np.random.default_rng(3)
     pre = rng.normal(100, 16, (2048, 2048)).astype(np.float32)
     found = Transform("ok", (512, 512), pre.shape, matrix=to_level0(2), scale=4.0)
-    seen = found.resampled
+    seen = found.resampling_map
     image = Coarser(ArrayPixels(pre), max(0, found.octaves))
     warped = warp_window(image.read, image.shape, seen, Window.from_shape((512, 512)))
     assert warped.std() == pytest.approx(16 / 4, rel=0.02)
     np.testing.assert_allclose(warped, halve(halve(pre)), atol=1e-3)
     assert warped.mean() == pytest.approx(pre.mean(), abs=1e-3)
-    assert found.resampled.between_levels(0, 0).octaves == 2
+    assert found.resampling_map.convert_levels(0, 0).octaves == 2
     same = Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.4)
-    assert same.resampled is same
+    assert same.resampling_map is same

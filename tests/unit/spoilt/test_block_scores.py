@@ -65,9 +65,9 @@ def test_squares_of_blocks_are_put_together_in_units_of_their_scatter():
     fine[0, 0, -1] = 1.0
     found = BlockScores((128, 128), 64, np.full((2, 2, len(SCORES)), np.nan, np.float16))
     found.put([fine[:2], fine[2:]], (0, 0))
-    assert found.of("level")[0, 0] == 6.0  # 4 times 3 over the root of 4
-    assert np.isnan(found.of("level")[1, 1])
-    assert found.of("below")[0, 0] == 0.25  # a share stays one
+    assert found.select("level")[0, 0] == 6.0  # 4 times 3 over the root of 4
+    assert np.isnan(found.select("level")[1, 1])
+    assert found.select("below")[0, 0] == 0.25  # a share stays one
 
 
 def test_large_images_have_larger_blocks():

@@ -88,7 +88,7 @@ def test_a_place_that_somebody_keeps_is_none(good):
     found = find_places(good.with_post(post).scores(), ALL)
     kept = np.zeros_like(ALL)
     kept[:16, :16] = True
-    rest = found.without(kept)
+    rest = found.exclude(kept)
     assert not rest.mask[:16, :16].any()
     np.testing.assert_array_equal(rest.mask[16:, 16:], found.mask[16:, 16:])
     assert len(rest.reasons) == len(rest.strengths) == rest.labels.max()

@@ -47,7 +47,7 @@ def test_constant_and_linear_control_points_give_constant_and_linear_fields():
     )
     at = points()
     expected = np.column_stack([np.full(len(at), 3.0), 0.02 * at[:, 0] - 0.01 * at[:, 1]])
-    np.testing.assert_allclose(ramp.at(at), expected, atol=1e-12)
+    np.testing.assert_allclose(ramp.evaluate(at), expected, atol=1e-12)
     np.testing.assert_allclose(ramp.jacobian(at)[:, 1], [[0.02, -0.01]] * len(at), atol=1e-12)
 
 

@@ -115,7 +115,7 @@ def test_what_they_tell():
         "offsets_px": OFFSETS,
     }
     back = Strips.from_arrays(found.arrays())
-    assert back.as_dict() == found.as_dict()
+    assert back.to_dict() == found.as_dict()
     np.testing.assert_array_equal(back.frame, MATRIX)
     assert Strips.from_arrays({}) is None
 

@@ -186,7 +186,7 @@ def test_save_and_load_keep_every_bit(tmp_path):
     path = tmp_path / "transform.json"
     transform().save(path)
     back = load(path)
-    assert back.as_dict() == transform().as_dict()
+    assert back.to_dict() == transform().as_dict()
     np.testing.assert_array_equal(back.matrix, MATRIX)
     first = path.read_bytes()
     back.save(path)

@@ -125,9 +125,12 @@ def test_the_ratio_is_the_one_that_is_searched_and_shows_sources_on_coarse_level
 
 
 def test_error_and_gain_are_those_at_the_centres_of_px(seen, place):
-    error = estimate_error(load(place / "transform.json")).over(Window.from_shape(SHAPE))
+    error = estimate_error(load(place / "transform.json")).evaluate_window(Window.from_shape(SHAPE))
     light = Scale.load(place / "scale.json", place / "gain_map.npz").gain_map
-    for name, exact in (("map_error", error), ("gain_map", light.over(Window.from_shape(SHAPE)))):
+    for name, exact in (
+        ("map_error", error),
+        ("gain_map", light.evaluate_window(Window.from_shape(SHAPE))),
+    ):
         found = fetched(seen, layers(seen)[name]["url"])
         np.testing.assert_array_equal(found["0"][:], exact)
         means = exact[: SHAPE[0] // 4 * 4, : SHAPE[1] // 4 * 4].reshape(175, 4, 275, 4)

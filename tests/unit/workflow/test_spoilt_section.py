@@ -127,7 +127,7 @@ def test_the_verdict_of_the_pair_follows(missing, monkeypatch):
     found = register_stores(*pair(missing), RegisterSettings(), workers=1).transform
     assert found.status == ("suspect" if len(missing) == 1 else "failed")
     assert found.reasons[-1].startswith(f"{len(missing)} of 256 tiles of post.tif ")
-    if not found.failed:
+    if not found.has_failed:
         assert np.abs(found.matrix - MAP.matrix)[:2, 2].max() < 0.05
 
 

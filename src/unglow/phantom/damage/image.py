@@ -12,11 +12,11 @@ from unglow.phantom.damage import effects
 from unglow.phantom.damage.kinds import KINDS
 from unglow.phantom.damage.places import find_places
 from unglow.phantom.damage.shapes import compute_area
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
