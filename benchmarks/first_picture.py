@@ -67,7 +67,7 @@ def true_places(pair: Path) -> NDArray[np.float64]:
 def draw_row(axes: Sequence[Axes], pair: Path) -> None:
     """Draw the fullest window of a pair into three axes, and print what it shows."""
     candidates = read_candidates(pair / "candidates.csv")
-    found = candidates.xy[candidates.counted]
+    found = candidates.xy[candidates.is_counted]
     post = open_store(pair / "post.ome.zarr")
     window = fullest(found, post.shape)
     corner = window.x0, window.y0

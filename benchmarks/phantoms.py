@@ -20,7 +20,7 @@ import imagecodecs
 import numpy as np
 import tifffile
 
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff import read_header
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.render import Renderer
@@ -151,7 +151,7 @@ def _canvas(case: Case, role: str, cache: Path, workers: int) -> Image:
         def fill(window: Window) -> None:
             canvas[window.slices] = getattr(section, role)(window)
 
-        for _ in bounded_map(fill, grid(shape, (_BLOCK, _BLOCK)), workers):
+        for _ in map_bounded(fill, grid(shape, (_BLOCK, _BLOCK)), workers):
             pass
         canvas.flush()
         part.replace(path)
@@ -177,7 +177,7 @@ def _write_zstd_strip(path: Path, raster: Raster, workers: int) -> None:
     def fill(window: Window) -> None:
         whole[window.slices] = raster.pixels(window)
 
-    for _ in bounded_map(fill, grid(raster.shape, (_BLOCK, raster.shape[1])), workers):
+    for _ in map_bounded(fill, grid(raster.shape, (_BLOCK, raster.shape[1])), workers):
         pass
     strip: Any = whole.reshape(-1).view(np.uint8).data  # not copied
     encoded = bytes(imagecodecs.zstd_encode(strip, level=1))
@@ -344,7 +344,7 @@ def _once(make: Callable[[], Image]) -> Callable[[], Image]:
 def _outline() -> Image:
     """Return a whole small phantom: the section with its dark surroundings, grey levels."""
     spec = PhantomSpec(shape=(_OUTLINE_PX, _OUTLINE_PX), rgb=False)
-    frame = Window.of(spec.shape)
+    frame = Window.from_shape(spec.shape)
     return Renderer(spec).background("post", frame).astype(np.float32)
 
 

@@ -16,7 +16,7 @@ import tifffile
 import zarr
 from phantoms import Section
 
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ class _Planes:
                 rows, cols = (cycle * n for n in _MOVED)
                 seen[window.slices] = section.post(window.shift(rows, cols))
 
-        for _ in bounded_map(fill, grid(shape, (_BLOCK, _BLOCK)), workers):
+        for _ in map_bounded(fill, grid(shape, (_BLOCK, _BLOCK)), workers):
             pass
 
     def of(self, channel: int, rows: slice) -> Image:

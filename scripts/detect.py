@@ -18,7 +18,7 @@ with Job.of(snakemake) as job:
     counts = tuple(SearchCounts.load(Path(path)) for path in snakemake.input.controls)
     rows = detect(
         inputs,
-        DetectSettings.of(snakemake.params.settings),
+        DetectSettings.from_config(snakemake.params.settings),
         job.targets,
         version=snakemake.params.version,
         controls=Controls(tuple(snakemake.params.controls), counts) if counts else None,

@@ -10,7 +10,7 @@ with Job.of(snakemake) as job:
     from unglow.photometry import gain_map
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.focus.match import estimate_matched
-    from unglow.photometry.gain.bright_field import roles_of
+    from unglow.photometry.gain.bright_field import find_roles
     from unglow.photometry.gain.estimate import Evidence
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.joint_histogram import JointStatistics
@@ -21,14 +21,14 @@ with Job.of(snakemake) as job:
     plan = Path(snakemake.input.post).parent.with_name("plan.json")
     light = snakemake.params.settings.get("light", "auto")
     methods = {k: v for k, v in snakemake.params.settings.items() if k != "light"}
-    settings = ScaleSettings(**methods, bright_field=roles_of(plan, light))
-    if registered.failed:
-        scale = Scale.failed(" ".join(registered.reasons), settings)
+    settings = ScaleSettings(**methods, bright_field=find_roles(plan, light))
+    if registered.has_failed:
+        scale = Scale.make_failed(" ".join(registered.reasons), settings)
     else:
         evidence = Evidence(
             JointStatistics.load(Path(snakemake.input.statistics)),
             CellMoments.load(Path(snakemake.input.bins)),
-            registered.resampled,
+            registered.resampling_map,
         )
         stores = snakemake.input.post, snakemake.input.aligned
         images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)

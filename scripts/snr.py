@@ -16,7 +16,7 @@ with Job.of(snakemake) as job:
     layout = plan_layout(inputs.post.shape, "float32")
     write_snr(
         inputs,
-        DetectSettings.of(snakemake.params.settings),
+        DetectSettings.from_config(snakemake.params.settings),
         layout,
         Path(snakemake.output.snr).parent,
         version=snakemake.params.version,

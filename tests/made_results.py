@@ -121,7 +121,7 @@ def _scale():
     methods = {
         "linear": linear,
         "moffat": MethodResult(1.25, 0.0, (1.2, 1.3)),
-        "percentile": MethodResult.failed("There are too few px."),
+        "percentile": MethodResult.make_failed("There are too few px."),
     }
     return Scale("linear", methods)
 

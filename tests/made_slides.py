@@ -51,7 +51,7 @@ def made_slide(results, name="s1", markers=("CD3", "CD8", "Ki/67"), *, figures=T
     well = MarkerScale(Scale("linear", {"linear": gain}), 1.5, (0.03, -0.04), 0.01, 30)
     doubtful = MarkerScale(Scale("linear", {"linear": gain}, reasons=(DOUBT,)), 1.5)
     scales = dict.fromkeys(markers, well)
-    scales |= {markers[0]: doubtful, markers[-1]: MarkerScale(Scale.failed(REFUSED), 1.5)}
+    scales |= {markers[0]: doubtful, markers[-1]: MarkerScale(Scale.make_failed(REFUSED), 1.5)}
     save_scales(place / "scale.json", slide, scales)
     told = {one: MarkerSubtraction("linear", 0.42, 0.01, (0.0, 900.0)) for one in markers[:-1]}
     Subtraction("uint16", "nearest", ("corrected.ome.tif",), told).save(place / "subtraction.json")

@@ -14,7 +14,7 @@ def assert_same(path, want, windows=12, **choice):
     assert (len(header.channels), *header.shape) == want.shape
     rng = np.random.default_rng(3)
     with open_reader(header) as reader:
-        whole = reader.read(Window.of(header.shape))
+        whole = reader.read(Window.from_shape(header.shape))
         assert whole.dtype == header.dtype
         assert whole.dtype.isnative
         np.testing.assert_array_equal(whole, want)

@@ -12,7 +12,7 @@ import numpy as np
 from running import say
 
 from unglow.core.errors import InputError
-from unglow.phantom.pair import make_pair, truth_of
+from unglow.phantom.pair import make_pair, make_truth
 from unglow.phantom.render import Renderer
 from unglow.phantom.tiff import Raster, write_tiff
 from unglow.phantom.truth import Truth
@@ -126,4 +126,4 @@ def _make_post(case: Case, folder: Path, pre: Path, workers: int) -> None:
     write_tiff(
         image_path(folder, "post"), raster, layout="tiles", compression="zlib", workers=workers
     )
-    truth_of(renderer, case.name, DYE).save(truth_path(folder))
+    make_truth(renderer, case.name, DYE).save(truth_path(folder))

@@ -161,7 +161,7 @@ def judge_list(truth: Truth, table: Path) -> Found:
     if not table.is_file():
         return Found(np.zeros_like(outside), outside, 0, 0)
     candidates = read_candidates(table, ("x", "y", "snr"))
-    xy, snr = candidates.xy[candidates.counted], candidates.snr[candidates.counted]
+    xy, snr = candidates.xy[candidates.is_counted], candidates.snr[candidates.is_counted]
     there = shown_microbes(truth)
     matched = match_microbes(xy, snr, there)
     microbes = np.zeros_like(outside)

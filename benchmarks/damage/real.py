@@ -158,7 +158,7 @@ def _spoil(
     inner[margin:-margin, margin:-margin] = True
     rows, cols = np.nonzero(inner & (smooth > np.quantile(smooth, _MIDDLE)))
     n = int(rng.integers(len(rows)))
-    shape = irregular(radius, rng, torn=False).at(float(cols[n]), float(rows[n]), 0.0)
+    shape = irregular(radius, rng, torn=False).move_to(float(cols[n]), float(rows[n]), 0.0)
     y, x = np.mgrid[: post.shape[0], : post.shape[1]].astype(np.float64)
     weight = np.clip(shape.depth(x, y) / _FADE_PX + 0.5, 0.0, 1.0)
     mixed = post + weight * (change(post.astype(np.float64), rng) - post)
@@ -174,7 +174,7 @@ def _compare(
     lists = []
     for sample in (pair, name):
         candidates = read_candidates(results / sample / "X" / "candidates.csv", ("x", "y"))
-        xy = candidates.xy[candidates.counted]
+        xy = candidates.xy[candidates.is_counted]
         lists.append(xy[is_clear(xy, place, RIM_PX)])
     before, after = lists
     away = np.hypot(*(before[:, None, :] - after[None, :, :]).transpose(2, 0, 1))

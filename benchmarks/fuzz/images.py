@@ -102,7 +102,7 @@ def _compare(path: Path, target: Path, plan: Plan, pixels: Path | None, reader: 
     if store.empty is not None:
         return judge_refusal(path.name, store.empty)
     channels, dtype = list(plan.channels["post"]), np.dtype(plan.layouts["post"].dtype)
-    got = store.read(Window.of(store.shape))
+    got = store.read(Window.from_shape(store.shape))
     if pixels is not None and _holds(got, np.load(pixels), channels, dtype):
         return Outcome(SAME)
     try:

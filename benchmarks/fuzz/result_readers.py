@@ -17,7 +17,7 @@ from unglow.io.zarr import open_store
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, overview_of
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference_histogram import load_methods
-from unglow.photometry.gain.bright_field import roles_of
+from unglow.photometry.gain.bright_field import find_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
@@ -50,7 +50,7 @@ def _of_pair(pair: Path) -> Iterator[Reader]:
     stores = {name: pair / f"{name}.ome.zarr" for name in ("post", "pre", "aligned_pre")}
     stores["difference"] = pair / "difference" / "linear.ome.zarr"
     yield "plan", lambda: Plan.load(pair / "plan.json", raw)
-    yield "bright field", lambda: roles_of(pair / "plan.json", "auto")
+    yield "bright field", lambda: find_roles(pair / "plan.json", "auto")
     yield "transform", lambda: _use_map(transforms.load(pair / "transform.json"))
     yield "field", lambda: load_field(pair / "displacement.npz")
     yield "blocks", lambda: read_blocks(pair / "blocks.csv")
@@ -85,8 +85,8 @@ def _use_map(found: transforms.Transform) -> None:
     """Map the corners, there and back, and tell what figures tell."""
     rows, cols = found.post_shape
     corners = np.array([[0, 0], [cols - 1, 0], [0, rows - 1], [cols - 1, rows - 1]], float)
-    found.inverse_map(found.resampled.map(corners))
-    str(found.as_dict())
+    found.inverse_map(found.resampling_map.map(corners))
+    str(found.to_dict())
     str((found.turn_error, found.error_px.median + 1, found.inliers + found.blocks))
 
 
@@ -96,7 +96,7 @@ def _use_scale(scale: Scale) -> None:
         if result.ok:
             _ = (result.gain or 0) * 2.0 + (result.offset or 0), result.gain_ci95
         if result.gain_map is not None:
-            result.gain_map.over(Window(0, 16, 0, 16))
+            result.gain_map.evaluate_window(Window(0, 16, 0, 16))
     str((scale.to_json(), scale.blur and asdict(scale.blur)))
 
 

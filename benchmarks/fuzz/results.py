@@ -227,5 +227,6 @@ def _is_published(whole: Path) -> bool:
     if _store_of(whole) is not None:
         return True
     return any(
-        whole in Published.of(contents(pair)[1]).digests for pair in pair_directories(results)
+        whole in Published.from_files(contents(pair)[1]).digests
+        for pair in pair_directories(results)
     )

@@ -115,7 +115,7 @@ def images(data: Path, case: Case) -> tuple[Image, Image]:
     if not case.warped:
         return post, pre
     shape = case.pre_shape(post.shape)
-    places = case.warp(post.shape).to_post(pixel_centres(Window.of(shape)))[:, ::-1]
+    places = case.warp(post.shape).to_post(pixel_centres(Window.from_shape(shape)))[:, ::-1]
     spline = ndimage.spline_filter(pre.astype(np.float32), 5, output=np.float32, mode="mirror")
     light = interpolated(spline, places).reshape(shape)
     seen = ((places >= 0) & (places <= np.array(pre.shape) - 1)).all(axis=1).reshape(shape)

@@ -86,7 +86,7 @@ def measured(job: tuple[str, Pair]) -> Outcome:
     post, pre = images(pair, None)
     found = aligned(post, pre, transform_of(pair, post, pre, true=kind != "deformed"))
     evidence = Evidence(found.statistics, found.bins, found.transform)
-    result = estimate(evidence, ScaleSettings(("linear",))).chosen
+    result = estimate(evidence, ScaleSettings(("linear",))).default_result
     if result.gain is None or result.gain_ci95 is None:
         return Outcome(kind, pair, float("inf"), 0.0, 0.0)
     true, made = _gains(pair, found, result)
@@ -102,7 +102,7 @@ def _gains(pair: Pair, found: Aligned, result: MethodResult) -> tuple[float, flo
         return pair.gain, gain
     dark, bright = np.nanquantile(bins.pre, (0.01, 0.95))
     at = bins.centres_xy[(bins.pre > dark + _LIT * (bright - dark)).ravel()]
-    relative = np.ones(len(at)) if result.gain_map is None else result.gain_map.at(at)
+    relative = np.ones(len(at)) if result.gain_map is None else result.gain_map.evaluate(at)
     of_pre, of_post = _lights(pair)
     in_pre = found.transform.map(at)
     true = _nearest(of_post, at) / _nearest(of_pre, in_pre)

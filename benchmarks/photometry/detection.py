@@ -117,7 +117,7 @@ def scale_found(phantom: Phantom, transform: Transform) -> tuple[float, float]:
     )
     statistics.add(phantom.post, aligned, origin=(0, 0))
     evidence = Evidence(statistics, phantom.bins(aligned), transform)
-    chosen = estimate(evidence, ScaleSettings()).chosen
+    chosen = estimate(evidence, ScaleSettings()).default_result
     if chosen.gain is None or chosen.offset is None:
         raise ValueError(f"no gain was found: {chosen.reason}")
     return chosen.gain, chosen.offset

@@ -13,7 +13,7 @@ from tables import table
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window, grid
-from unglow.detection.map_error import error_of
+from unglow.detection.map_error import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
@@ -142,7 +142,7 @@ def outcome(case: Case) -> Outcome:
     else:
         transform = registered(post, pre)[0].transform
     aligned = quantise(
-        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(post.shape))
+        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(post.shape))
     )
     tops = float(post.max()), float(pre.max())
     bins = CellMoments.create(post.shape, tops)
@@ -156,15 +156,15 @@ def outcome(case: Case) -> Outcome:
         gain=spec.gain,
         noise=found.model,
         transform=transform,
-        error=error_of(transform),
+        error=estimate_error(transform),
         saturation=tops,
         settings=DetectSettings(),
     )
-    snr = significance(scene, Window.of(post.shape)).snr
+    snr = significance(scene, Window.from_shape(post.shape)).snr
     clean = np.isfinite(snr) & _inside(renderer) & ~_stained(renderer, scene.settings.reach)
     quarters = [
         np.std(part) if part.size >= LEAST_PX else float("nan")
-        for along in positions(transform, Window.of(post.shape))
+        for along in positions(transform, Window.from_shape(post.shape))
         for part in (snr[clean & (np.floor(along % 1 * 4) == n)] for n in range(4))
     ]
     values = snr[clean]

@@ -162,7 +162,7 @@ def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
 def aligned(post: NDArray[Any], pre: NDArray[Any], transform: Transform) -> Aligned:
     """Align two whole images as `unglow.workflow.stages.align` does."""
     block = quantise(
-        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(post.shape))
+        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(post.shape))
     )
     ranges = [(float(image.min()), float(image.max())) for image in (post, pre)]
     statistics = JointStatistics.create(

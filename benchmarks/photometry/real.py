@@ -19,7 +19,7 @@ from photometry.brain import CASES, DYE, PLANES, Case, cell_width, expected_cell
 from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.windows import Window
-from unglow.detection.background import background_of
+from unglow.detection.background import estimate_background
 from unglow.detection.candidate_table import UNCOUNTED
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -160,7 +160,7 @@ def judged(case: Case, results: Path) -> Outcome:
         scale,
         found,
     )
-    section = Section.of(inputs.aligned)
+    section = Section.from_pixels(inputs.aligned)
     scene = inputs.scene(DetectSettings(**report["settings"]))
     plain = replace(
         scene,
@@ -168,7 +168,7 @@ def judged(case: Case, results: Path) -> Outcome:
         gain=0.0,
         gain_map=None,
         blur=None,
-        background=background_of(inputs.post),
+        background=estimate_background(inputs.post),
     )
     scenes = dict(zip(WAYS, (scene, plain), strict=True))
     return Outcome(
@@ -194,12 +194,12 @@ def _true_error(case: Case, found: transform.Transform, section: Section) -> Flo
 
 def _searched(scene: Scene, section: Section) -> Search:
     found: SearchResult = search(scene, section, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     places = np.column_stack([listed["x"], listed["y"]])
-    window = Window.of(scene.post.shape)
+    window = Window.from_shape(scene.post.shape)
     snr = significance(scene, window).snr
-    snr[~section.over(window)] = np.nan
+    snr[~section.mask_window(window)] = np.nan
     report = found.report(None)
     return Search(
         places,

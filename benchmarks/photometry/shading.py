@@ -16,7 +16,7 @@ from tables import table
 from photometry.pairs import Pair, aligned, base_of, images, transform_of
 from unglow.core.windows import Window
 from unglow.photometry.background_medians import BackgroundMedians
-from unglow.photometry.difference import difference, evened_difference
+from unglow.photometry.difference import difference, subtract_evened
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 
@@ -85,7 +85,7 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
         for name, setting in SETTINGS.items():
             started = process_time()
             evidence = Evidence(found.statistics, found.bins, found.transform)
-            result = estimate(evidence, ScaleSettings(("linear",), gain_map=setting)).chosen
+            result = estimate(evidence, ScaleSettings(("linear",), gain_map=setting)).default_result
             seconds = process_time() - started
             left = np.abs(_left(found, result, section)) / pair.counts
             about_map = result.details["gain_map"]
@@ -116,12 +116,12 @@ def _left(found: Aligned, result: MethodResult, section: NDArray[np.bool_]) -> N
     """Medians of the difference in squares that are half section or more."""
     if result.gain is None or result.offset is None:
         return np.array([np.inf])
-    window = Window.of(section.shape)
+    window = Window.from_shape(section.shape)
     blocks = found.post, found.pre, result.gain, result.offset
     left = (
         difference(*blocks)
         if result.gain_map is None
-        else evened_difference(*blocks, result.gain_map, window)
+        else subtract_evened(*blocks, result.gain_map, window)
     )
     medians = BackgroundMedians.create(section.shape)
     medians.add(np.where(section, left, np.float32(np.nan)), (0, 0))

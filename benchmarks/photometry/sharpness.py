@@ -15,13 +15,13 @@ from tables import table
 from photometry.pairs import Pair, aligned, images, transform_of
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import background_of
-from unglow.detection.map_error import error_of
+from unglow.detection.background import estimate_background
+from unglow.detection.map_error import estimate_error
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
-from unglow.photometry.blur import blurred
+from unglow.photometry.blur import blur_image
 from unglow.photometry.difference import difference
 from unglow.photometry.focus.match import estimate_matched
 from unglow.photometry.gain.estimate import Evidence
@@ -134,13 +134,13 @@ def measured(pair: Pair, data: Path | None, *, true: bool) -> Outcome:
 
 def _judged(pair: Pair, found: Aligned, scale: Scale) -> tuple[float, float, float, int, int]:
     """Subtract and search; return what `Outcome` lists."""
-    chosen = scale.chosen
+    chosen = scale.default_result
     if chosen.gain is None or chosen.offset is None:
         raise ValueError(f"no gain was found: {chosen.reason}")
     blur, post, pre = scale.blur, found.post, found.pre
     if blur is not None:
-        post = blurred(post, blur.taps) if blur.image == "post" else post
-        pre = blurred(pre, blur.taps) if blur.image == "pre" else pre
+        post = blur_image(post, blur.taps) if blur.image == "post" else post
+        pre = blur_image(pre, blur.taps) if blur.image == "pre" else pre
     left = ArrayPixels(quantise(difference(post, pre, chosen.gain, chosen.offset)), levels=4)
     noise = NoiseModel.from_json(chosen.details["noise"])
     scene = Scene(
@@ -150,13 +150,13 @@ def _judged(pair: Pair, found: Aligned, scale: Scale) -> tuple[float, float, flo
         chosen.gain,
         noise,
         found.transform,
-        error_of(found.transform),
+        estimate_error(found.transform),
         found.bins.tops,
         DetectSettings(),
-        background_of(left),
+        estimate_background(left),
         blur=blur,
     )
-    section = Section.of(scene.pre)
+    section = Section.from_pixels(scene.pre)
     counts = search(scene, section, workers=1).report(None)["by_threshold"]
     at = next(row for row in counts if row["snr"] >= SNR)
     rms = _residual(pair, found, left, section)
@@ -168,9 +168,9 @@ def _residual(pair: Pair, found: Aligned, left: ArrayPixels, section: Section) -
 
     The camera of the pairs has 8 electrons per level and a read noise of half a level.
     """
-    whole = Window.of(found.post.shape)
+    whole = Window.from_shape(found.post.shape)
     values = left.read(whole)
-    on = section.over(whole) & np.isfinite(values)
+    on = section.mask_window(whole) & np.isfinite(values)
     middle = float(np.median(values[on]))
     below = on & (values < middle)
     levels: NDArray[np.float64] = np.maximum(found.pre[below].astype(np.float64), 0)

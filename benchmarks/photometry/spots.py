@@ -9,9 +9,9 @@ import numpy as np
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import background_of
+from unglow.detection.background import estimate_background
 from unglow.detection.candidate_table import UNCOUNTED
-from unglow.detection.map_error import error_of
+from unglow.detection.map_error import estimate_error
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
@@ -49,7 +49,7 @@ class Phantom:
         """Render both images."""
         renderer = Renderer(spec)
         frames = {"post": spec.shape, "pre": spec.pre_frame}
-        return cls(renderer, *(renderer.pixels(i, Window.of(f)) for i, f in frames.items()))
+        return cls(renderer, *(renderer.pixels(i, Window.from_shape(f)) for i, f in frames.items()))
 
     @property
     def scale(self) -> tuple[float, float]:
@@ -69,7 +69,7 @@ class Phantom:
 
     def aligned(self, transform: Transform) -> NDArray[np.float32]:
         """Return pre in the frame of post, as the store holds it."""
-        window = Window.of(self.post.shape)
+        window = Window.from_shape(self.post.shape)
         read = warp_window(lambda w: self.pre[w.slices], self.pre.shape, transform, window)
         return quantise(read)
 
@@ -162,17 +162,17 @@ def searched(
         scale[0],
         fit_noise(phantom.bins(aligned), *scale, transform).model,
         transform,
-        said or error_of(transform),
+        said or estimate_error(transform),
         phantom.tops,
         settings or DetectSettings(),
-        background_of(left_over),
+        estimate_background(left_over),
     )
-    return search(scene, Section.of(scene.pre), workers=1)
+    return search(scene, Section.from_pixels(scene.pre), workers=1)
 
 
 def judged(found: SearchResult, microbes: NDArray[np.float64]) -> Score:
     """Compare a list with the truth: brightest first, each microbe is found once."""
-    listed = found.listed()
+    listed = found.list_candidates()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     listed = listed[np.argsort(-listed["snr"], kind="stable")]
     free = np.ones(len(microbes), dtype=np.bool_)

@@ -30,7 +30,7 @@ from registration.recording import Camera, saturate, shade, spots, stain
 from registration.writing import write_pair
 from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
-from unglow.registration.field.uncertainty import at_points, length_quantile
+from unglow.registration.field.uncertainty import length_quantile, look_up_values
 from unglow.registration.settings import FIELDS, RegisterSettings
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ def said(found: Transform, points: Points) -> tuple[float, float]:
     if field is None:
         return found.error_px.median, found.error_px.p95
     seen = points[inside(found.map(points), found.pre_shape)]
-    errors = at_points(field, field.error_px, seen)
+    errors = look_up_values(field, field.error_px, seen)
     return length_quantile(errors, 0.5), length_quantile(errors, 0.95)
 
 

@@ -22,7 +22,7 @@ from registration.pool import in_children, registered, save_json
 from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.process import status_mb
-from unglow.core.windows import bounded_map, grid
+from unglow.core.windows import grid, map_bounded
 from unglow.phantom.tiff import Raster, write_tiff
 from unglow.registration.register import RegisterSettings
 
@@ -128,7 +128,7 @@ def _whole(pixels: Any, shape: tuple[int, int]) -> NDArray[np.uint8]:
     def fill(window: Window) -> None:
         out[window.slices] = pixels(window)
 
-    for _ in bounded_map(fill, grid(shape, (_BLOCK, _BLOCK)), processors()):
+    for _ in map_bounded(fill, grid(shape, (_BLOCK, _BLOCK)), processors()):
         pass
     return out
 

@@ -177,7 +177,7 @@ def waves(
     spec = PhantomSpec(
         shape=shape, deform_px=deform_px, deform_wavelength_px=wavelength_px, seed=seed
     )
-    return PhantomMap.of(spec).waves
+    return PhantomMap.from_spec(spec).waves
 
 
 def draw_strips(pre_shape: tuple[int, int], seed: int) -> Strips:

@@ -57,7 +57,7 @@ def shade(light: Levels, amplitude: float, rng: np.random.Generator) -> None:
     """Light an image unevenly, in place; ``amplitude`` is the greatest relative difference."""
     rows, cols = light.shape
     shading = Shading(amplitude, *rng.uniform(-1.0, 1.0, 2), (rows, cols))
-    light *= shading.over(Window.of((rows, cols))).astype(np.float32)
+    light *= shading.evaluate(Window.from_shape((rows, cols))).astype(np.float32)
 
 
 def curve(light: Levels, gamma: float, *, reverse: bool) -> None:

@@ -223,7 +223,7 @@ def test_numbers_are_told_in_the_words_of_the_package(project, tab):
         return tab.run(f"(() => {{ {words}\nreturn {list(values)}.map((v) => {function}(v)); }})()")
 
     times = (0.004, 0.0996, 0.5, 9.96, 59.4, 59.6, 3599.7, 5400.0, 200_000.0)
-    assert told("seconds", times) == [rounding.elapsed(t) for t in times]
+    assert told("seconds", times) == [rounding.format_elapsed(t) for t in times]
     sizes = (0.0, 0.04, 0.06, 9.96, 388.4, 9999.4, 9999.6, 123_456.0)
     assert told("mb", sizes) == [rounding.memory(mb) for mb in sizes]
     shares = (0.0, 1e-5, 0.0476, 0.05, 0.1234, 0.5, 0.9725, 0.996, 0.99999, 1.0, 1.386)

@@ -52,7 +52,7 @@ def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, tmp_
     tab.follow(first)
     tab.wait("!!(window.unglow && unglow.settled)", 120)
     listed = read_candidates(pair / "candidates.csv")
-    best = listed.xy[listed.counted][np.argmax(listed.snr[listed.counted])]
+    best = listed.xy[listed.is_counted][np.argmax(listed.snr[listed.is_counted])]
     shown = [tab.run(f"unglow.address.get('{key}')") for key in "xy"]
     assert shown == pytest.approx(best, abs=0.06)
     server.shutdown()

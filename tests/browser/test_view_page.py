@@ -98,7 +98,7 @@ def shift_aligned(results, px):
     """Write the aligned pre of a pair anew, moved to the right: as a map that is wrong makes it."""
     place = results / "phantom" / "SYTO9" / "aligned_pre.ome.zarr"
     store = open_store(place)
-    image = store.read(Window.of(store.shape)).astype(np.float32)
+    image = store.read(Window.from_shape(store.shape)).astype(np.float32)
     moved = cv2.warpAffine(
         image,
         np.float32([[1, 0, px], [0, 1, 0]]),

@@ -42,7 +42,7 @@ def test_the_field_follows_the_section(work, pair):
     assert found.displacement is not None
     (path,) = (work / "raw").glob("*/*truth.json")
     post = open_store(pair / "post.ome.zarr")
-    image = post.read(Window.of(post.shape))
+    image = post.read(Window.from_shape(post.shape))
     rows, cols = np.nonzero(image > 10)
     points = np.column_stack([cols, rows])[::997].astype(float)
     error = np.hypot(*(found.map(points) - Truth.load(path).map(points)).T)

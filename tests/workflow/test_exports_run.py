@@ -41,7 +41,7 @@ def test_nothing_is_exported_unless_it_is_asked_for(small_work):
     store = open_difference(pair, "moffat")
     assert not (pair / "difference" / "moffat.ome.zarr").exists()
     read = tifffile.imread(pair / "exports" / "difference_moffat.ome.tif")
-    np.testing.assert_array_equal(read, store.read(Window.of(store.shape)))
+    np.testing.assert_array_equal(read, store.read(Window.from_shape(store.shape)))
     told = snakemake(small_work, "--config", WANTED)
     assert told.jobs() == {}, told.text
     by_hand = small_work / "by_hand.fits"
@@ -61,7 +61,7 @@ def test_the_ratio_to_noise_is_an_image_if_it_is_asked_for(small_work):
     told = json.loads(record.read_text())
     assert told["peak_mb"] <= told["declared_mb"]
     store = open_store(pair / "snr.ome.zarr")
-    image = store.read(Window.of(store.shape))
+    image = store.read(Window.from_shape(store.shape))
     assert (image.dtype, image.shape) == (np.float32, (700, 900))
     with (pair / "candidates.csv").open() as stream:
         rows = list(csv.DictReader(stream))

@@ -436,8 +436,8 @@ def verdict(work, tmp_path, method="linear"):
     aligned.make(workers=2)
     settings = ScaleSettings(default=method)
     scale = (
-        Scale.failed(" ".join(found.reasons), settings)
-        if found.failed
+        Scale.make_failed(" ".join(found.reasons), settings)
+        if found.has_failed
         else estimate(Evidence(aligned.statistics, aligned.bins, found), settings)
     )
     read = json.loads((tmp_path / "plan.json").read_text())

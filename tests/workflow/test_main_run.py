@@ -93,7 +93,7 @@ def test_microbes_stand_out_of_the_difference(pair):
     work, directory = pair
     difference = open_store(directory / "difference" / "linear.ome.zarr")
     microbes = truth_of(work).microbes
-    image = difference.read(Window.of(difference.shape))
+    image = difference.read(Window.from_shape(difference.shape))
     rows, cols = np.rint(microbes.y).astype(int), np.rint(microbes.x).astype(int)
     bright = (microbes.peak >= 40) & (rows < image.shape[0]) & (cols < image.shape[1])
     at = image[rows[bright], cols[bright]]

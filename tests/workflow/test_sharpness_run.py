@@ -39,7 +39,7 @@ def test_a_pair_of_differing_focus_is_matched_and_leaves_less(tmp_path):
     scatter = {}
     for name, target in zip(variants, targets, strict=True):
         store = open_store(target.parent)
-        left = store.read(Window.of(store.shape))
+        left = store.read(Window.from_shape(store.shape))
         below = left[left < 0]  # stain is above
         scatter[name] = float(np.sqrt(np.mean(below**2)))
         kept = store.attributes.get("blur")

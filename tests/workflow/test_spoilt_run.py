@@ -80,7 +80,7 @@ def holds(rings, x, y):
 
 def counted(place, sample):
     table = read_candidates(pair(place, sample) / "candidates.csv")
-    return table.xy[table.counted]
+    return table.xy[table.is_counted]
 
 
 def far_from(points, rings):

@@ -21,7 +21,7 @@ from snakemake import __version__ as snakemake_version
 from unglow.core.process import working_in
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference
-from unglow.photometry.difference_histogram import load_of
+from unglow.photometry.difference_histogram import load_method
 from unglow.reporting.summary import read_summary
 
 VERSION = "src/unglow/core/version.py"
@@ -276,7 +276,7 @@ def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
     found = open_difference(pair, "manual")
     assert (found.attributes["gain"], found.empty) == (1.25, None)
     histogram = pair / "difference" / "linear.histogram.npz"
-    assert load_of([histogram], "manual").total == load_of([histogram], "linear").total > 0
+    assert load_method([histogram], "manual").total == load_method([histogram], "linear").total > 0
     assert open_store(pair / "post.ome.zarr").dtype == "uint8"
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.progress import with_progress
+from unglow.core.progress import track_progress
 from unglow.io.raw_images import survey_blocks
 from unglow.io.tiff import remedy
-from unglow.photometry.gain.bright_field import doubts
+from unglow.photometry.gain.bright_field import check_roles
 from unglow.workflow.batch import check_help
 from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
 from unglow.workflow.channels.choice import BLOCKS, SIDE
@@ -63,7 +63,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     pairs: list[dict[str, Any]] = []
     problems = [_problem(asdict(problem)) for problem in discovery.problems]
     looked: dict[str, Any] = {}
-    for pair in with_progress(discovery.pairs, "pairs looked at"):
+    for pair in track_progress(discovery.pairs, "pairs looked at"):
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted
             record, skipped, failures = _look(pair, settings, cache, looked)
         if record["chosen"] is not None:
@@ -173,7 +173,7 @@ def _look(
             )
             for file in files:
                 file["notes"] += [BRIGHT_FIELD] if file["role"] in bright else []
-            failures += [f"{pair.sample} {pair.dye}: {doubt}" for doubt in doubts(bright)]
+            failures += [f"{pair.sample} {pair.dye}: {doubt}" for doubt in check_roles(bright)]
         except InputError as error:
             failures.append(f"{pair.sample} {pair.dye}: {error}")
     return record, skipped, failures

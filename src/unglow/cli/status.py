@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, named, results_of
-from unglow.core.printable import clean, shortened, table
+from unglow.core.printable import clean, shorten, table
 from unglow.core.terminal import say
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
@@ -216,7 +216,7 @@ def run(arguments: argparse.Namespace) -> int:
     width = min(_WIDEST, shutil.get_terminal_size((120, 0)).columns)
     rows = [("sample", "dye", "status", "jobs", "")]
     for p in statuses:
-        sample, dye = (shortened(clean(name), _NAME) for name in (p.sample, p.dye))
+        sample, dye = (shorten(clean(name), _NAME) for name in (p.sample, p.dye))
         rows.append((sample, dye, p.status, f"{p.done}/{p.of}", clean(p.note)))
     for line in table(rows, "lllrl").splitlines():
         say(line if len(line) <= width else f"{line[: width - 1]}…")

@@ -56,7 +56,7 @@ def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
         plan = Plan.load(plan_file, raw)
     except (StoreError, OSError):
         return
-    published = Published.of((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
+    published = Published.from_files((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
     for role, path in raw.items():
         if _is_other(plan.headers[role], plan.fingerprints[role], path):
             yield _of_another(path, plan_file, published)
@@ -68,7 +68,7 @@ def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
         prints = SlideRecord.load(record).fingerprints
     except (StoreError, OSError):
         return
-    published = Published.of((record.parent / FOLDER).glob(f"*{SUFFIX}"))
+    published = Published.from_files((record.parent / FOLDER).glob(f"*{SUFFIX}"))
     for header, fingerprint_ in zip(known.headers, prints, strict=False):
         if _is_other(header, fingerprint_, Path(header.path)):
             yield _of_another(Path(header.path), record, published)
@@ -78,7 +78,7 @@ def _of_another(image: Path, record: Path, published: Published) -> Defect:
     return Defect(
         f"{image} is not the image that {record.parent} was made from; delete {record} and rerun "
         "the workflow to make all of it again",
-        published.with_others(record),
+        published.list_job_outputs(record),
     )
 
 

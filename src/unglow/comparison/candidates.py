@@ -81,7 +81,7 @@ def compare_candidates(one: Path, other: Path) -> Finding:
 
 
 def _counted(found: Candidates) -> dict[str, NDArray[np.float64]]:
-    return {name: column[found.counted] for name, column in found.numbers.items()}
+    return {name: column[found.is_counted] for name, column in found.numbers.items()}
 
 
 def _report(path: Path) -> dict[str, Any]:

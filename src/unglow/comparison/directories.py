@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from unglow.core import digests
-from unglow.core.delimited import bounded_lines
+from unglow.core.delimited import limit_lines
 from unglow.core.errors import InputError
 from unglow.core.files import open_text
 from unglow.io.zarr.metadata import DOCUMENT
@@ -59,7 +59,7 @@ class Entry:
     def digest(self, name: str) -> str | None:
         """Return the SHA-256 of a small file, or that of its list where the file is not here."""
         path = self.find(name)
-        return self._listed.get(name) if path is None else digests.of_file(path)
+        return self._listed.get(name) if path is None else digests.hash_file(path)
 
     @property
     def is_slide(self) -> bool:
@@ -208,7 +208,7 @@ def _left_out(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...
     """Return the pairs of the summary that have no results."""
     try:
         with open_text(results / "summary.tsv") as stream:
-            rows = [*csv.DictReader(bounded_lines(stream), delimiter="\t")]
+            rows = [*csv.DictReader(limit_lines(stream), delimiter="\t")]
     except (OSError, ValueError, csv.Error):
         return {}
     found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}

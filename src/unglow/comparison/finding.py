@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from unglow.core import files
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import StoreError, UnglowError
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         content = files.read_json(path)
     except ValueError as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
     if not isinstance(content, dict):
-        raise damaged(path)
+        raise make_damage_error(path)
     return content
 
 

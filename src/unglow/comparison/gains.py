@@ -118,7 +118,9 @@ def _of_light(
             return {f"gain map of {name} is another one and not here to be compared": math.nan}
         y, x = (np.linspace(0, n - 1, _GRID) for n in maps[0].shape)
         points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-        change = float(np.quantile(np.abs(maps[1].at(points) / maps[0].at(points) - 1), 0.95))
+        change = float(
+            np.quantile(np.abs(maps[1].evaluate(points) / maps[0].evaluate(points) - 1), 0.95)
+        )
         excess = _times_error(change * of_a["gain"], of_a, of_b, "gain")
         return {
             f"gain map of {name} off by {uncertainty(100 * change, '%')}{_times(excess)}": excess

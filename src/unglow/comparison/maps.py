@@ -12,7 +12,7 @@ from unglow.comparison.finding import Finding, lacking, read_json
 from unglow.core.errors import StoreError, UnglowError
 from unglow.core.rounding import uncertainty
 from unglow.registration.block_table import read_blocks
-from unglow.registration.quality import confirmed_reach, inside_frame, nearest
+from unglow.registration.quality import compute_confirmed_reach, inside_frame, nearest
 from unglow.transform import apply_matrix, displacement
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _apart(a: _Map, b: _Map) -> Finding:
 
     def mapped(m: _Map, field: Displacement | None, points: Points) -> Points:
         at = apply_matrix(np.array(m.content["matrix"], np.float64), points)
-        return at if field is None else at + field.at(points)
+        return at if field is None else at + field.evaluate(points)
 
     points = _lattice(a.shape("post"))
     ends = [mapped(m, field, points) for m, field in zip((a, b), fields, strict=True)]
@@ -145,5 +145,5 @@ def _near(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
     if not len(blocks):
         return np.ones(len(points), bool)
     closest = blocks[nearest(points, blocks, 1)[:, 0]]
-    reach = max(confirmed_reach(blocks, 0), cell)
+    reach = max(compute_confirmed_reach(blocks, 0), cell)
     return np.asarray(np.hypot(*(points - closest).T) <= reach)

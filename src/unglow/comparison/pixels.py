@@ -10,7 +10,7 @@ import numpy as np
 
 from unglow.comparison.finding import Finding
 from unglow.core.rounding import number, percent
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.raw_images import open_reader, read_header
 from unglow.io.zarr import open_store
 
@@ -145,7 +145,7 @@ class _Sums:
         """Return the sums over windows."""
         sums = cls()
         step = max(1, math.isqrt(sum(w.size for w in windows) // _FOR_NOISE) + 1)
-        for part in bounded_map(lambda w: _of_window(a, b, w, step), windows, _WORKERS):
+        for part in map_bounded(lambda w: _of_window(a, b, w, step), windows, _WORKERS):
             sums.add(*part)
         return sums
 

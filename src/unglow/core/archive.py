@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import open_file, replacing
+from unglow.core.files import open_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -44,13 +44,13 @@ def save_arrays(
 ) -> None:
     """Write an ``.npz`` that `numpy.load` reads; equal arrays give equal bytes.
 
-    ``others`` are further sets of arrays, found again by their names (`of_name`). ``level`` is
-    zlib's: of noisy numbers 1 saves as much as 6, in a third of the time.
+    ``others`` are more sets of arrays by name (see `select_arrays`). ``level`` is zlib's: level 1
+    saves as much of noisy numbers as level 6, in a third of the time.
     """
     arrays = dict(arrays)
     for name, other in (others or {}).items():
         arrays |= {f"{name}.{key}": array for key, array in other.items()}
-    with replacing(Path(path)) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+    with replace_file(Path(path)) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name in sorted(arrays):
             entry = io.BytesIO()
             np.lib.format.write_array(entry, np.asarray(arrays[name]), allow_pickle=False)
@@ -83,10 +83,10 @@ def open_archive(path: Path | str) -> Iterator[NpzFile]:
     except OSError as error:
         # a damaged table of the archive leads to a place before its begin
         if error.errno == errno.EINVAL and error.filename is None:
-            raise damaged(path) from error
+            raise make_damage_error(path) from error
         raise
     except _UNREADABLE as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def check_sizes(archive: NpzFile, most_bytes: float = MOST_BYTES) -> None:
@@ -106,7 +106,7 @@ def check_sizes(archive: NpzFile, most_bytes: float = MOST_BYTES) -> None:
                 raise ValueError(f"{entry.filename} does not hold {shape} of {dtype}")
 
 
-def of_name(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[str, NDArray[Any]]:
+def select_arrays(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[str, NDArray[Any]]:
     """Return the arrays that were saved under ``name``; for None, those without a name."""
     if name is None:
         return {key: array for key, array in arrays.items() if "." not in key}
@@ -114,7 +114,7 @@ def of_name(arrays: Mapping[str, NDArray[Any]], name: str | None) -> dict[str, N
     return {key[len(start) :]: a for key, a in arrays.items() if key.startswith(start)}
 
 
-def damaged(path: Path | str) -> StoreError:
+def make_damage_error(path: Path | str) -> StoreError:
     """Return the error for a result file that cannot be what unglow wrote."""
     return StoreError(
         f"{path} is damaged or not a file of unglow; run `unglow verify --repair`, then run again."

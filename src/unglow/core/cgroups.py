@@ -52,12 +52,12 @@ def bounds(root: Path = ROOT) -> list[tuple[int, int]]:
     groups are mounted at ``root``.
     """
     pairs = []
-    for mount, own, names in _memberships("self", root):
+    for mount, own, names in _find_memberships("self", root):
         for directory in (mount / own, *(mount / above for above in own.parents)):
-            limit = _number(directory / names.limit)
+            limit = _read_number(directory / names.limit)
             if limit is not None:
-                cached = sum(_keyed(directory / "memory.stat", names.cached))
-                pairs.append((limit, max(0, (_number(directory / names.use) or 0) - cached)))
+                cached = sum(_read_keys(directory / "memory.stat", names.cached))
+                pairs.append((limit, max(0, (_read_number(directory / names.use) or 0) - cached)))
     return pairs
 
 
@@ -66,7 +66,7 @@ def kills_file(pid: int, root: Path = ROOT) -> Path | None:
 
     It has to be asked for while the process lives.
     """
-    for mount, own, names in _memberships(pid, root):
+    for mount, own, names in _find_memberships(pid, root):
         path = mount / own / names.events
         if kills(path) is not None:
             return path
@@ -75,43 +75,45 @@ def kills_file(pid: int, root: Path = ROOT) -> Path | None:
 
 def kills(counter: Path) -> int | None:
     """Return how many processes of a group the kernel has killed, given its `kills_file`."""
-    counted = _keyed(counter, ("oom_kill",))
+    counted = _read_keys(counter, ("oom_kill",))
     return counted[0] if counted else None
 
 
 def quota(root: Path = ROOT) -> float | None:
     """Return how many processors the groups of this process may use at a time; None for all."""
     shares = []
-    for group in _of_processors("self", root):
-        allowed, period = ([*_words(group / "cpu.max"), "", ""])[:2]  # version 2: "200000 100000"
+    for group in _find_processor_groups("self", root):
+        allowed, period = ([*_read_words(group / "cpu.max"), "", ""])[
+            :2
+        ]  # version 2: "200000 100000"
         if not allowed:
-            allowed = "".join(_words(group / "cpu.cfs_quota_us"))
-            period = "".join(_words(group / "cpu.cfs_period_us"))
+            allowed = "".join(_read_words(group / "cpu.cfs_quota_us"))
+            period = "".join(_read_words(group / "cpu.cfs_period_us"))
         if allowed.isdigit() and period.isdigit():  # neither "max" nor -1
             shares.append(int(allowed) / int(period))
     return min(shares, default=None)
 
 
-def _of_processors(process: int | str, root: Path) -> Iterator[Path]:
+def _find_processor_groups(process: int | str, root: Path) -> Iterator[Path]:
     """Yield the groups that bind the processors of a process, its own and those above."""
     for line in read(process, "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         own = Path(path.lstrip("/"))
         if controllers == "" or "cpu" in controllers.split(","):
-            mount = root / "cpu" if controllers else _unified(root)
+            mount = root / "cpu" if controllers else _find_unified_mount(root)
             yield from (mount / own, *(mount / above for above in own.parents))
 
 
-def _unified(root: Path) -> Path:
+def _find_unified_mount(root: Path) -> Path:
     """Return where version 2 is mounted: beside version 1, or alone."""
     return root / "unified" if (root / "unified").is_dir() else root
 
 
-def _words(path: Path) -> list[str]:
-    return _text(path).split()
+def _read_words(path: Path) -> list[str]:
+    return _read_text(path).split()
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """Return the text of a file; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
@@ -119,7 +121,7 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
+def _find_memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
     """Yield where each hierarchy is mounted, the process' own group in it, and its names."""
     for line in read(process, "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
@@ -129,13 +131,13 @@ def _memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _
             yield root / "memory", Path(path.lstrip("/")), _V1
 
 
-def _number(path: Path) -> int | None:
+def _read_number(path: Path) -> int | None:
     """Return the number in a file; None for ``max``, and for a file that cannot be read."""
-    text = "".join(_words(path))
+    text = "".join(_read_words(path))
     return int(text) if text.isdigit() else None
 
 
-def _keyed(path: Path, keys: tuple[str, ...]) -> list[int]:
+def _read_keys(path: Path, keys: tuple[str, ...]) -> list[int]:
     """Return the numbers behind some keys of a file; none for a file that cannot be read."""
-    rows = [line.split() for line in _text(path).splitlines()]
+    rows = [line.split() for line in _read_text(path).splitlines()]
     return [int(row[1]) for row in rows if len(row) == 2 and row[0] in keys]

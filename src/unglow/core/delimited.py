@@ -41,7 +41,7 @@ def read_text(path: Path, *, what: str, remedy: str) -> str:
         ) from error
 
 
-def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+def number_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield lines that are neither blank nor comments, with their numbers from 1."""
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
         if line.strip() and not line.lstrip().lstrip('"').startswith("#"):
@@ -58,7 +58,7 @@ def split(path: Path, line: int, text: str, separator: str) -> list[str]:
         ) from error
 
 
-def bounded_lines(stream: TextIO) -> Iterator[str]:
+def limit_lines(stream: TextIO) -> Iterator[str]:
     """Yield the lines of a table for `csv.reader`; raises `csv.Error` for one of a million or more.
 
     So a file without lines, as a damaged disk leaves it, is not read whole.

@@ -40,7 +40,7 @@ class Demand:
     least: float = 0.0
     ahead: float = 0.0
 
-    def in_flight(self, budget_mb: float, threads: int) -> int:
+    def count_in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
         free = budget_mb - self.base - self.fixed - self.ahead
         room = free / self.each if self.each > 0 else threads
@@ -49,8 +49,8 @@ class Demand:
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
-        blocks = self.in_flight(budget_mb, threads)
-        return math.ceil(self.base + _at_work_mb(self, blocks) - _ROUNDING)
+        blocks = self.count_in_flight(budget_mb, threads)
+        return math.ceil(self.base + _compute_work_mb(self, blocks) - _ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class PairDemand:
         """What the libraries take."""
         return max(image.base for image in self.images)
 
-    def in_flight(self, budget_mb: float, threads: int) -> int:
+    def count_in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: an even number, or one."""
         for each in range(threads // 2, 0, -1):
             if self._together_mb(each) <= budget_mb + _ROUNDING:
@@ -84,20 +84,20 @@ class PairDemand:
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
-        each = self.in_flight(budget_mb, threads) // 2
-        by_itself = max(_at_work_mb(image, 1) for image in self.images)
+        each = self.count_in_flight(budget_mb, threads) // 2
+        by_itself = max(_compute_work_mb(image, 1) for image in self.images)
         peak = self.base + by_itself if each == 0 else self._together_mb(each)
         return math.ceil(max(peak, self.before) - _ROUNDING)
 
     def _together_mb(self, each: int) -> float:
-        return self.base + sum(_at_work_mb(image, each) for image in self.images)
+        return self.base + sum(_compute_work_mb(image, each) for image in self.images)
 
 
 AnyDemand: TypeAlias = Demand | PairDemand
 """What any job needs."""
 
 
-def _at_work_mb(demand: Demand, blocks: int) -> float:
+def _compute_work_mb(demand: Demand, blocks: int) -> float:
     """Return what a job takes beside its libraries with so many blocks in flight, MB."""
     blocks = blocks if demand.most is None else min(blocks, demand.most)
     at_work = demand.fixed + blocks * demand.each + (demand.ahead if blocks > 1 else 0.0)

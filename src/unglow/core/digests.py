@@ -25,7 +25,7 @@ OF_RUN = ("summary", "multiqc_jobs", "verdict", "report")
 _HEAD = "# SHA-256 of {} files"
 
 
-def of_file(path: Path) -> str:
+def hash_file(path: Path) -> str:
     """Return the SHA-256 of a file, hexadecimal; it is read a piece at a time."""
     with open_file(path) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -54,7 +54,7 @@ def write(target: Path, published: Iterable[Path]) -> None:
     The list is ``<directory>/digests/<job>.sha256``, the files are in that directory or below it.
     """
     paths = {path.relative_to(target.parents[1]).as_posix(): path for path in published}
-    rows = [f"{of_file(paths[name])}  {name}" for name in sorted(paths)]
+    rows = [f"{hash_file(paths[name])}  {name}" for name in sorted(paths)]
     text = "\n".join([_HEAD.format(len(rows)), *rows]) + "\n"
     write_changed_text(target, text)
 
@@ -94,12 +94,12 @@ class Published:
     digests: dict[Path, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, files: Iterable[Path]) -> Self:
+    def from_files(cls, files: Iterable[Path]) -> Self:
         """Read those of the files of a pair that are lists."""
         jobs = {path: Listed.read(path) for path in files if is_list(path)}
         return cls(jobs, {path: d for job in jobs.values() for path, d in job.digests.items()})
 
-    def with_others(self, path: Path) -> tuple[Path, ...]:
+    def list_job_outputs(self, path: Path) -> tuple[Path, ...]:
         """Return a file and all others that its job makes: Snakemake makes them together."""
         jobs = (job for job in self.jobs.values() if path in job.digests or path == job.path)
         return tuple({path: None, **{other: None for job in jobs for other in job.files}})

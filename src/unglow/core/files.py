@@ -115,7 +115,7 @@ def read_json(path: str | Path, most_bytes: int = MOST_BYTES) -> Any:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replace_file(path: Path) -> Iterator[Path]:
     """Give a temporary sibling to write to; it replaces ``path`` when the block ends well.
 
     The temporary has a unique hidden name, so that two writers never meet in it.
@@ -162,7 +162,7 @@ def write_text(path: Path, text: str) -> None:
 
     Bytes of file names that are not UTF-8 are escaped, which in JSON reads back as what they were.
     """
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
@@ -188,7 +188,7 @@ def lock_of(path: Path) -> Path:
 
 
 @contextmanager
-def locked(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
+def lock_file(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     """Keep every other thread and process that asks out of ``path`` until the block ends.
 
     Raises
@@ -199,7 +199,7 @@ def locked(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     if not _within[str(path.absolute())].acquire(timeout=patience_s):
         raise _busy(path)
     try:
-        descriptor = _opened(path)
+        descriptor = _open_lock(path)
         try:
             _wait(descriptor, path, time.monotonic() + patience_s)
             yield
@@ -209,7 +209,7 @@ def locked(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
         _within[str(path.absolute())].release()
 
 
-def _opened(path: Path) -> int:
+def _open_lock(path: Path) -> int:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # to lock it for writing NFS wants it open for writing

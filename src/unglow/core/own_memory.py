@@ -69,7 +69,7 @@ def release_freed() -> None:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collection() -> Iterator[None]:
     """Import libraries within; they are not searched for garbage, then or later: a tenth of it."""
     gc.disable()
     try:

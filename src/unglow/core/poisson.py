@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +27,8 @@ _SMALL = 1e-17
 def poisson_limits(counts: NDArray[np.int64]) -> tuple[Floats, Floats]:
     """Return the exact central 95 % intervals of Poisson means, of counts (N,) (Garwood 1936)."""
     values, index = np.unique(counts, return_inverse=True)
-    low = np.where(values > 0, _gamma_quantile(np.maximum(values, 1), -1), 0.0)
-    return low[index], _gamma_quantile(values + 1, 1)[index]
+    low = np.where(values > 0, _find_gamma_quantile(np.maximum(values, 1), -1), 0.0)
+    return low[index], _find_gamma_quantile(values + 1, 1)[index]
 
 
 def poisson_interval(count: int) -> tuple[float, float]:
@@ -39,10 +39,10 @@ def poisson_interval(count: int) -> tuple[float, float]:
 
 def poisson_density(count: int, area: float) -> tuple[float, list[float]]:
     """Return how many there are on a unit of an area, and its 95 % interval, rounded to be told."""
-    return rounded(count / area), [rounded(end / area) for end in poisson_interval(count)]
+    return round_digits(count / area), [round_digits(end / area) for end in poisson_interval(count)]
 
 
-def _gamma_quantile(shape: NDArray[np.int64], side: int) -> Floats:
+def _find_gamma_quantile(shape: NDArray[np.int64], side: int) -> Floats:
     """Return the 2.5 % (side -1) or 97.5 % (1) quantiles of gamma distributions, shapes (N,) >= 1.
 
     From large shapes on by the expansion of Cornish and Fisher (1960, Technometrics 2, 209).
@@ -54,21 +54,21 @@ def _gamma_quantile(shape: NDArray[np.int64], side: int) -> Floats:
     x += (9 * z**5 + 256 * z**3 - 433 * z) / (38880 * a * root)
     x += (12 * z**6 - 243 * z**4 - 923 * z**2 + 1472) / (204120 * a**2)
     small = a < _LARGE
-    x[small] = _refined(a[small], x[small], 0.5 + side * 0.475)
+    x[small] = _refine(a[small], x[small], 0.5 + side * 0.475)
     return x
 
 
-def _refined(a: Floats, x: Floats, share: float) -> Floats:
+def _refine(a: Floats, x: Floats, share: float) -> Floats:
     """Return where a ``share`` of gamma distributions is reached, by Halley's method from ``x``."""
     logs = np.array([math.lgamma(one) for one in a.tolist()])
     for _ in range(_STEPS):
         density = np.exp((a - 1) * np.log(x) - x - logs)
-        off = _sum(a, x) * x / a - share / density
+        off = _sum_series(a, x) * x / a - share / density
         x = x - off / (1 - 0.5 * np.minimum(1, off * ((a - 1) / x - 1)))
     return x
 
 
-def _sum(a: Floats, x: Floats) -> Floats:
+def _sum_series(a: Floats, x: Floats) -> Floats:
     """Return 1 + x / (a + 1) + x^2 / ((a + 1) (a + 2)) + ..., of each."""
     term, total, n = np.ones_like(x), np.ones_like(x), 0
     while (term > _SMALL * total).any():

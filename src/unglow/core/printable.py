@@ -48,7 +48,7 @@ class PlainFormatter(logging.Formatter):
         return harmless(super().format(record))
 
 
-def shortened(text: str, longest: int) -> str:
+def shorten(text: str, longest: int) -> str:
     """Return a name of at most ``longest`` characters, its middle left out."""
     if len(text) <= longest:
         return text
@@ -56,7 +56,7 @@ def shortened(text: str, longest: int) -> str:
     return f"{text[: longest - 1 - end]}…{text[-end:]}"
 
 
-def wrapped(text: str, width: int, start: str = "", indent: str = "  ") -> list[str]:
+def wrap_text(text: str, width: int, start: str = "", indent: str = "  ") -> list[str]:
     """Return text as lines of at most ``width`` characters; paths and options stay whole."""
     return textwrap.wrap(
         text,

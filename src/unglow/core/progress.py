@@ -28,7 +28,7 @@ _PER_S = 5.0
 T = TypeVar("T")
 
 
-def with_progress(items: Sequence[T], what: str, stream: TextIO | None = None) -> Iterator[T]:
+def track_progress(items: Sequence[T], what: str, stream: TextIO | None = None) -> Iterator[T]:
     """Yield items; after some seconds say how many are done, as ``what: 120 of 3000``.
 
     Parameters

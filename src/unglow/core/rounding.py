@@ -27,7 +27,7 @@ _FINEST = 8
 _LITTLE = {"s": 0.05, "MB": 0.5, "bytes": 5e4, "share": 0.005}
 
 
-def rounded(value: float, digits: int = 6) -> float:
+def round_digits(value: float, digits: int = 6) -> float:
     """Round to so many significant digits, beyond which only the processor speaks."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
@@ -56,7 +56,7 @@ def plain(value: float, places: int) -> str:
     """
     # Adding 0 makes 0 of -0.
     text = f"{round(value, places) + 0.0:.{max(places, 0)}f}"
-    return _stripped(text) if places == _FINEST else text
+    return _strip_zeros(text) if places == _FINEST else text
 
 
 class Measured(float):
@@ -71,29 +71,29 @@ class Measured(float):
         return made
 
     @classmethod
-    def of(cls, value: float | None, error: float | None) -> Self | None:
+    def from_value(cls, value: float | None, error: float | None) -> Self | None:
         """Return a number with its error; None where there is no number."""
         return None if value is None else cls(value, math.nan if error is None else error)
 
 
-def measured(value: float | None, error: float | None, unit: str = "") -> str:
+def format_measured(value: float | None, error: float | None, unit: str = "") -> str:
     """Return a value in as many digits as its error leaves; in four if that is not known."""
-    if not _known(value) or not _known(error) or error == 0:
+    if not _is_known(value) or not _is_known(error) or error == 0:
         return number(value, unit, digits=_OF_ESTIMATES)
-    return _with(unit, _grouped(plain(value, decimals(abs(error)))))
+    return _append_unit(unit, _group_thousands(plain(value, decimals(abs(error)))))
 
 
 def estimate(value: float | None, interval: Sequence[float] | None, unit: str = "") -> str:
     """Return a value with its interval, as in ``1.300 (1.295 to 1.306)``."""
-    text, *around = [_grouped(text) for text in ends(value, interval)] or [DASH]
-    return _with(unit, f"{text} ({around[0]} to {around[1]})" if around else text)
+    text, *around = [_group_thousands(text) for text in ends(value, interval)] or [DASH]
+    return _append_unit(unit, f"{text} ({around[0]} to {around[1]})" if around else text)
 
 
 def plus_minus(value: float, error: float) -> str:
     """Return a value with its standard error, as in ``12.34 ± 0.15``."""
-    if not _known(error) or error < 10**-_FINEST:
+    if not _is_known(error) or error < 10**-_FINEST:
         return number(value)
-    return " ± ".join(_grouped(plain(v, decimals(error))) for v in (value, error))
+    return " ± ".join(_group_thousands(plain(v, decimals(error))) for v in (value, error))
 
 
 def ends(value: float | None, interval: Sequence[float] | None) -> list[str]:
@@ -102,10 +102,10 @@ def ends(value: float | None, interval: Sequence[float] | None) -> list[str]:
     Half of the width is the error. Four digits and no ends if there is no interval; nothing without
     a value. No commas between thousands, so that programs can read them.
     """
-    if not _known(value):
+    if not _is_known(value):
         return []
     low, high = interval or (math.nan, math.nan)
-    if not (_known(low) and _known(high) and low != high):
+    if not (_is_known(low) and _is_known(high) and low != high):
         return [number(value, digits=_OF_ESTIMATES).replace(",", "")]
     return [plain(v, decimals(abs(high - low) / 2)) for v in (value, low, high)]
 
@@ -115,21 +115,23 @@ def number(value: float | None, unit: str = "", *, digits: int = _OF_OTHERS) -> 
 
     What stands before the point is never rounded, and zeros at the end are left out.
     """
-    if not _known(value):
+    if not _is_known(value):
         return DASH
     if value == 0:
-        return _with(unit, "0")
+        return _append_unit(unit, "0")
     if abs(value) < 1e-6:
-        return _with(unit, f"{value:.{digits}g}")
+        return _append_unit(unit, f"{value:.{digits}g}")
     text = plain(value, max(decimals_of(value, digits), 0))
-    return _with(unit, _grouped(_stripped(text)))
+    return _append_unit(unit, _group_thousands(_strip_zeros(text)))
 
 
 def uncertainty(value: float | None, unit: str = "") -> str:
     """Return a number that is an error itself, such as a residual: two digits, zeros too."""
-    if not _known(value) or abs(value) < 1e-6:
+    if not _is_known(value) or abs(value) < 1e-6:
         return number(value, unit, digits=_OF_ERRORS)
-    return _with(unit, _grouped(plain(value, max(decimals_of(value, _OF_ERRORS), 0))))
+    return _append_unit(
+        unit, _group_thousands(plain(value, max(decimals_of(value, _OF_ERRORS), 0)))
+    )
 
 
 def share(part: float) -> str:
@@ -137,7 +139,7 @@ def share(part: float) -> str:
     rest = 1 - part if 0.5 < part < 1 else part
     if not 0 < rest < 1:
         return number(part, digits=_OF_ERRORS)
-    return _stripped(plain(part, max(decimals_of(rest, _OF_ERRORS), 2)))
+    return _strip_zeros(plain(part, max(decimals_of(rest, _OF_ERRORS), 2)))
 
 
 def percent(part: float | None, *, least: float = 0.001) -> str:
@@ -145,7 +147,7 @@ def percent(part: float | None, *, least: float = 0.001) -> str:
 
     What is nearer to 0 or 1 than ``least``, and not there, is written as less or more than that.
     """
-    if not _known(part):
+    if not _is_known(part):
         return DASH
     if 0 < part < least:
         return f"< {number(100 * least)} %"
@@ -167,7 +169,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Return a time that was measured: as `duration`, in finer steps below ten seconds."""
     if seconds < 0.0995:
         return f"{1000 * seconds:.0f} ms"
@@ -190,7 +192,7 @@ def gigabytes(mb: float) -> str:
 
 
 _FORMATS: dict[str, Callable[[float], str]] = {
-    "s": elapsed,
+    "s": format_elapsed,
     "MB": memory,
     "bytes": lambda count: memory(count / 1e6),
     "share": percent,
@@ -226,19 +228,19 @@ def change(before: float, after: float, unit: str) -> str:
     return f"{100 * (ratio - 1):+.0f} %".replace("+0 %", "same").replace("-0 %", "same")
 
 
-def _known(value: float | None) -> TypeGuard[float]:
+def _is_known(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value)
 
 
-def _stripped(text: str) -> str:
+def _strip_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _grouped(text: str) -> str:
+def _group_thousands(text: str) -> str:
     """Return digits with commas between thousands, from 10,000 on."""
     whole, point, rest = text.partition(".")
     return f"{int(whole):,}{point}{rest}" if len(whole.lstrip("-")) > 4 else text
 
 
-def _with(unit: str, text: str) -> str:
+def _append_unit(unit: str, text: str) -> str:
     return f"{text}{unit and ' '}{unit}"

@@ -22,7 +22,7 @@ _REACH = 4.0
 """Half width of a blur, in standard deviations, as in scipy."""
 
 
-def blurred(image: Floats, sigma: float) -> Floats:
+def blur(image: Floats, sigma: float) -> Floats:
     """Return a (rows, cols) float32 image under a normal blur, its edges continued.
 
     Sums are taken in float64, so that their order does not show.
@@ -37,29 +37,29 @@ def blurred(image: Floats, sigma: float) -> Floats:
     return image
 
 
-def grown(mask: Bools, px: int) -> Bools:
+def grow(mask: Bools, px: int) -> Bools:
     """Return a mask with all that can be reached from it in so many steps to a neighbour."""
     return cv2.dilate(mask.view(np.uint8), _CROSS, iterations=px).view(np.bool_)
 
 
-def shrunk(mask: Bools, px: int) -> Bools:
+def shrink(mask: Bools, px: int) -> Bools:
     """Return a mask without what can be reached from outside of it; that is not beyond the edge."""
     return cv2.erode(mask.view(np.uint8), _CROSS, iterations=px).view(np.bool_)
 
 
-def closed(mask: Bools, px: int) -> Bools:
+def close_gaps(mask: Bools, px: int) -> Bools:
     """Return a mask grown by some px and shrunk by as many, from beyond the edge as well."""
-    return np.ascontiguousarray(shrunk(np.pad(grown(mask, px), px), px)[px:-px, px:-px])
+    return np.ascontiguousarray(shrink(np.pad(grow(mask, px), px), px)[px:-px, px:-px])
 
 
-def filled(mask: Bools) -> Bools:
+def fill_holes(mask: Bools) -> Bools:
     """Return a mask with its holes."""
     outside = np.pad(mask, 1).view(np.uint8)
     cv2.floodFill(outside, None, (0, 0), 2)
     return np.asarray(outside[1:-1, 1:-1] != 2)
 
 
-def without_pieces(mask: Bools, least_px: float) -> Bools:
+def drop_small_pieces(mask: Bools, least_px: float) -> Bools:
     """Return a mask without its pieces of fewer px."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=4)
     large = stats[:, cv2.CC_STAT_AREA] >= least_px
@@ -67,7 +67,7 @@ def without_pieces(mask: Bools, least_px: float) -> Bools:
     return np.asarray(large[labels])
 
 
-def distance(mask: Bools) -> Floats:
+def measure_distance(mask: Bools) -> Floats:
     """Return how far each px is from the nearest one outside of the mask, px, (rows, cols) float32.
 
     At least one px has to be outside.
@@ -78,16 +78,16 @@ def distance(mask: Bools) -> Floats:
     return np.sqrt(squares, out=squares).astype(np.float32)
 
 
-def interpolated(image: Floats, y: NDArray[np.float64], x: NDArray[np.float64]) -> Floats:
+def interpolate(image: Floats, y: NDArray[np.float64], x: NDArray[np.float64]) -> Floats:
     """Interpolate a (rows, cols) float32 image linearly at positions (N,), its edges continued."""
     out = np.zeros(len(x))
-    for row, row_weight in _neighbours(y, image.shape[0]):
-        for col, col_weight in _neighbours(x, image.shape[1]):
+    for row, row_weight in _list_neighbours(y, image.shape[0]):
+        for col, col_weight in _list_neighbours(x, image.shape[1]):
             out += image[row, col] * row_weight * col_weight
     return out.astype(np.float32)
 
 
-def _neighbours(
+def _list_neighbours(
     at: NDArray[np.float64], size: int
 ) -> tuple[tuple[NDArray[np.intp], NDArray[np.float64]], ...]:
     """Return the px before and after positions along an axis, each with its weight."""

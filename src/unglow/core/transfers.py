@@ -88,10 +88,10 @@ def transfers(origin: float) -> list[dict[str, Any]]:
     """
     found: dict[str, Transfer] = {}
     for path, more in (_transfers or {}).items():
-        _add(found.setdefault(_final(path), Transfer()), more)
+        _add(found.setdefault(_resolve_final(path), Transfer()), more)
     largest = sorted(found.items(), key=lambda item: -(item[1].read + item[1].written))
     mounted = mounts.mounts() if found else []
-    return [_listed(path, one, origin, mounted) for path, one in largest[:MOST_LISTED]]
+    return [_list_entry(path, one, origin, mounted) for path, one in largest[:MOST_LISTED]]
 
 
 def _add(one: Transfer, more: Transfer) -> None:
@@ -100,14 +100,16 @@ def _add(one: Transfer, more: Transfer) -> None:
     one.first, one.last = min(one.first, more.first), max(one.last, more.last)
 
 
-def _final(path: str) -> str:
+def _resolve_final(path: str) -> str:
     """Return the name that a store has once it is finished."""
     head, name = os.path.split(path)
     found = _PARTIAL.fullmatch(name)
     return os.path.join(head, found[1]) if found else path  # noqa: PTH118 (as it came)
 
 
-def _listed(path: str, one: Transfer, origin: float, mounted: list[mounts.Mount]) -> dict[str, Any]:
+def _list_entry(
+    path: str, one: Transfer, origin: float, mounted: list[mounts.Mount]
+) -> dict[str, Any]:
     amounts = {name: getattr(one, name) for name in ("read", "written", "decoded", "encoded")}
     times = {"first": round(one.first - origin, 2), "last": round(one.last - origin, 2)}
     mount = mounts.mount_of(os.path.realpath(path), mounted)

@@ -32,7 +32,7 @@ class Window:
     x1: int
 
     @classmethod
-    def of(cls, shape: tuple[int, int]) -> Window:
+    def from_shape(cls, shape: tuple[int, int]) -> Window:
         """Return the window that covers a whole image of ``shape`` (rows, columns)."""
         return cls(0, shape[0], 0, shape[1])
 
@@ -249,7 +249,7 @@ def strips(window: Window, height: int) -> Iterator[Window]:
         yield Window(y0, min(y0 + height, window.y1), window.x0, window.x1)
 
 
-def bounded_map(func: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+def map_bounded(func: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
     """Yield ``func(item)`` in the order of ``items``, with at most ``workers`` of them in flight.
 
     Unlike ``Executor.map`` it takes no more than one item ahead of the workers and keeps no more

@@ -30,7 +30,7 @@ _AT_ONCE = 8
 """Rows of blocks that are read together."""
 
 
-def background_of(difference: Pixels, spoilt: SpoiltMask | None = None) -> CoarseGrid:
+def estimate_background(difference: Pixels, spoilt: SpoiltMask | None = None) -> CoarseGrid:
     """Return the level of the difference around each px, grey levels: medians over `BLOCK_PX`.
 
     They are medians of small means, those of a pyramid level, few of which hold stain. A block
@@ -45,11 +45,11 @@ def background_of(difference: Pixels, spoilt: SpoiltMask | None = None) -> Coars
         image = difference.read(window, level)
         fine = Window(*(v << level for v in (window.y0, window.y1, window.x0, window.x1)))
         if spoilt is not None and spoilt.touches(fine):
-            image = np.where(spoilt.over(fine, 1 << level), np.float32(np.nan), image)
+            image = np.where(spoilt.mask_window(fine, 1 << level), np.float32(np.nan), image)
         for top in range(0, len(image), side):
             row = (window.y0 + top) // side
             values[row] = _medians(image[top : top + side], side, least)
-    return CoarseGrid(_filled(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
+    return CoarseGrid(_fill_gaps(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 
 def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:
@@ -67,7 +67,7 @@ def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.f
     return out
 
 
-def _filled(values: NDArray[np.float32]) -> NDArray[np.float32]:
+def _fill_gaps(values: NDArray[np.float32]) -> NDArray[np.float32]:
     """Give blocks without data the mean of those around them, and so on; 0 if none has any."""
     values = values.copy()
     if not np.isfinite(values).any():

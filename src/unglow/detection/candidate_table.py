@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.files import replacing
+from unglow.core.files import replace_file
 from unglow.detection import source_photometry
 from unglow.detection.source_extraction import DEBLENDED, EXTENDED, UNSPLIT
 from unglow.io.candidates_csv import NOT_COUNTED
@@ -101,7 +101,7 @@ def rows(listed: NDArray[np.void]) -> Iterator[dict[str, str]]:
 
 def write_csv(path: Path, listed: NDArray[np.void]) -> None:
     """Write candidates, (N,) `LISTED`, as candidates.csv, whole or not at all."""
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+    with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(",".join(NAMES) + "\n")
         for cells in rows(listed):
             stream.write(",".join(cells[name] for name in NAMES) + "\n")
@@ -122,7 +122,7 @@ def write_geojson(path: Path, listed: NDArray[np.void], properties: Mapping[str,
     properties
         Those of the collection as a whole.
     """
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+    with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         collection = {"type": "FeatureCollection", "properties": dict(properties)}
         head = json.dumps(collection, allow_nan=False)
         stream.write(f'{head[:-1]}, "features": [')

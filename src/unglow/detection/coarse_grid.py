@@ -43,7 +43,7 @@ class CoarseGrid:
         """Whether there is a value anywhere."""
         return bool(np.isfinite(self.values).any())
 
-    def over(self, window: Window) -> NDArray[np.float32]:
+    def evaluate_window(self, window: Window) -> NDArray[np.float32]:
         """Values at all px of a window, ``window.shape`` float32; NaN where nothing is known.
 
         Beyond the outermost points theirs go on. A px has the same bits in every window.
@@ -59,7 +59,7 @@ class CoarseGrid:
         kernel("interpolate")(values, *values.shape, *across_and_down, line, out)
         return out
 
-    def at(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.float32]:
+    def evaluate(self, x: NDArray[np.intp], y: NDArray[np.intp]) -> NDArray[np.float32]:
         """Values at single px (N,), as `over` gives it."""
         if self.values.size == 1:
             return np.full(len(x), self.values[0, 0], dtype=np.float32)
@@ -68,9 +68,9 @@ class CoarseGrid:
         v = self.values
         below = np.minimum(rows + 1, v.shape[0] - 1)
         right = np.minimum(cols + 1, v.shape[1] - 1)
-        first = _between(v[rows, cols], v[below, cols], down)
-        second = _between(v[rows, right], v[below, right], down)
-        return _between(first, second, across)
+        first = _interpolate(v[rows, cols], v[below, cols], down)
+        second = _interpolate(v[rows, right], v[below, right], down)
+        return _interpolate(first, second, across)
 
     def _cells(
         self, px: NDArray[np.intp], axis: int
@@ -82,7 +82,7 @@ class CoarseGrid:
         return cell, (at - cell).astype(np.float32)
 
 
-def _between(
+def _interpolate(
     a: NDArray[np.float32], b: NDArray[np.float32], part: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """Interpolate; where only one of the two is known, it stands for both."""

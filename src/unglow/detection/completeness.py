@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.detection_limits import Limit, Trials, limits
-from unglow.detection.snr import Images, around_px, significance
+from unglow.detection.snr import Images, compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.io.zarr.layout import CHUNK
-from unglow.photometry.blur import blurred
+from unglow.photometry.blur import blur_image
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,7 +158,7 @@ def completeness(
     in_window = partial(
         _trials, scene, section, candidates_xy, threshold, (_FAINT * low, _BRIGHT * high), seed
     )
-    trials = Trials.join(list(bounded_map(in_window, windows, workers)))
+    trials = Trials.join(list(map_bounded(in_window, windows, workers)))
     return Completeness(scene.settings, threshold, trials, len(windows), box)
 
 
@@ -178,16 +178,16 @@ def _trials(
     low, high = (math.log(v) for v in peaks)
     peak = np.exp(random.uniform(low, high, len(x)))
     px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
-    free = section.inside(*px) & ~_near(x, y, candidates_xy, _BESIDE_FWHMS * settings.fwhm_px)
+    free = section.inside(*px) & ~_find_near(x, y, candidates_xy, _BESIDE_FWHMS * settings.fwhm_px)
     x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
     window = core.grow(HALO).clip(scene.post.shape)
-    images = Images.read(scene, window.grow(around_px(settings)))
+    images = Images.read(scene, window.grow(compute_margin(settings)))
     add_spots(images, core, (x, y, peak), scene, random)
     snr = significance(scene, window, images).snr
     sources, _ = find(snr, settings.min_snr, window, core)
     sources = sources[sources["above"] >= threshold]
     at = np.stack([sources["x"], sources["y"]], axis=1)
-    found = _near(x, y, at, _MATCH_FWHMS * settings.fwhm_px + _MATCH_PX)
+    found = _find_near(x, y, at, _MATCH_FWHMS * settings.fwhm_px + _MATCH_PX)
     searched = np.isfinite(snr[px[1] - window.y0, px[0] - window.x0])
     return Trials(x[searched], y[searched], peak[searched], found[searched])
 
@@ -207,7 +207,7 @@ def add_spots(
     """
     blur = scene.blur if scene.blur is not None and scene.blur.image == "post" else None
     margin = 0 if blur is None else blur.reach
-    window, light = _drawn(core, spots, scene.settings.sigma)
+    window, light = _draw_spots(core, spots, scene.settings.sigma)
     shot = scene.noise.post_shot
     if shot > 0:
         light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
@@ -217,11 +217,11 @@ def add_spots(
     post, _, difference = images.cut(shared).pixels
     brighter = post + light32[shared.shift(-window.y0, -window.x0).slices]
     added = np.minimum(brighter, np.float32(scene.saturation[0]))
-    difference += added - post if blur is None else blurred(added - post, blur.taps)
+    difference += added - post if blur is None else blur_image(added - post, blur.taps)
     post[:] = added
 
 
-def _drawn(
+def _draw_spots(
     core: Window, spots: tuple[Floats, Floats, Floats], sigma: float
 ) -> tuple[Window, Floats]:
     """Return a window around ``core``, and the sum of all spots over it, ``window.shape``."""
@@ -285,7 +285,7 @@ def _sample(
         for queue in queues:
             while queue and len(chosen) < wanted:
                 window = queue.pop()
-                if section.over(window).mean() >= 0.5:
+                if section.mask_window(window).mean() >= 0.5:
                     chosen.append(window)
                     break
     return sorted(chosen)
@@ -299,13 +299,13 @@ def _cores(shape: tuple[int, int], settings: DetectSettings) -> tuple[list[Windo
     chunks = [w for w in grid(shape, (CHUNK, CHUNK)) if w.shape == (CHUNK, CHUNK)]
     if len(chunks) < LARGE_CHUNKS:
         return list(grid(shape, (WINDOW_PX, WINDOW_PX))), *_WINDOWS
-    inside = HALO + around_px(settings)
+    inside = HALO + compute_margin(settings)
     return [chunk.grow(-inside) for chunk in chunks], *_WITHIN_CHUNKS
 
 
 def _sigma(scene: Scene, section: Section, window: Window) -> float:
     """Return what noise makes of the filtered difference at the median levels of a window."""
-    on = section.over(window)
+    on = section.mask_window(window)
     post, pre = (np.asarray(image.read(window))[on] for image in (scene.post, scene.pre))
     usable = np.isfinite(pre)
     if not usable.any():
@@ -338,7 +338,7 @@ def _positions(
     )
 
 
-def _near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[np.bool_]:
+def _find_near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[np.bool_]:
     """Return which points have one of ``others``, (N, 2), within a radius, px."""
     out = np.zeros(len(x), dtype=np.bool_)
     if not len(others) or not len(x):

@@ -46,7 +46,7 @@ class Components:
         return len(self.boxes)
 
     @classmethod
-    def of(cls, image: Floats, level: float) -> Self:
+    def from_image(cls, image: Floats, level: float) -> Self:
         """Find what is above a level."""
         image = np.ascontiguousarray(image)
         count = np.zeros(1, dtype=np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from unglow.core.poisson import poisson_density
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 
 
 def density(
@@ -17,7 +17,7 @@ def density(
     area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
     density_per_mm2, ends = poisson_density(count, area)
     return {
-        "area_mm2": rounded(area),
+        "area_mm2": round_digits(area),
         "density_per_mm2": density_per_mm2,
         "density_ci95_per_mm2": ends,
     }

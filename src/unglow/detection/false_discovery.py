@@ -80,17 +80,17 @@ class Sides:
         return np.round(self.lowest + STEP * np.arange(len(self.bright)), 6)
 
     @property
-    def above(self) -> tuple[Counts, Counts]:
+    def counts_above(self) -> tuple[Counts, Counts]:
         """Numbers of bright and dark sources from each threshold on."""
-        return _from_each_on(self.bright), _from_each_on(self.dark)
+        return _sum_from_each(self.bright), _sum_from_each(self.dark)
 
     def rates(self) -> Floats:
         """False-discovery rate from each threshold on, (bins,): falling, 0 to 1.
 
         1 where nothing bright is left.
         """
-        bright = self.above[0]
-        raw = np.where(bright > 0, with_tail(self.dark) / np.maximum(bright, 1), 1.0)
+        bright = self.counts_above[0]
+        raw = np.where(bright > 0, extend_tail(self.dark) / np.maximum(bright, 1), 1.0)
         # that of a threshold is the best that a lower one has: more candidates, and fewer false
         return np.minimum(np.minimum.accumulate(raw), 1.0)
 
@@ -100,7 +100,7 @@ class Sides:
         Exact for the Poisson mean behind it (Garwood 1936); it knows nothing of what is false and
         bright alone.
         """
-        bright, dark = (int(counts[first_bin]) for counts in self.above)
+        bright, dark = (int(counts[first_bin]) for counts in self.counts_above)
         return [min(1.0, float(f"{end / max(bright, 1):.3g}")) for end in poisson_interval(dark)]
 
     def choose(self, wanted: float, rates: Floats | None = None) -> float | None:
@@ -108,7 +108,7 @@ class Sides:
 
         A threshold from which nothing bright is left is none. ``rates`` (bins,) stand for `rates`.
         """
-        good = ((self.rates() if rates is None else rates) <= wanted) & (self.above[0] > 0)
+        good = ((self.rates() if rates is None else rates) <= wanted) & (self.counts_above[0] > 0)
         return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None
 
     def table(self, by_controls: ControlRates | None = None) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ class Sides:
 
         With rates by controls also these, and what was found in the controls.
         """
-        bright, dark = self.above
+        bright, dark = self.counts_above
         rates, thresholds = self.rates(), self.thresholds
         rows: list[dict[str, Any]] = []
         for k in range(0, np.count_nonzero(thresholds <= _TABLE_END), round(_TABLE_STEP / STEP)):
@@ -131,19 +131,19 @@ class Sides:
         return rows
 
 
-def _from_each_on(counts: Counts) -> Counts:
+def _sum_from_each(counts: Counts) -> Counts:
     """Return how many there are from each bin on, of those in each bin, (bins,)."""
     return np.asarray(counts[::-1].cumsum()[::-1])
 
 
-def with_tail(counts: Counts) -> Floats:
+def extend_tail(counts: Counts) -> Floats:
     """Return numbers to be expected from each threshold on, of those in each bin, (bins,).
 
     Where fewer than 20 are left they say little, and where none is left chance has not ended: there
     the number falls off exponentially, by the mean excess of those 20. The tail of normal noise
     falls faster, so this does not promise too much.
     """
-    above = _from_each_on(counts).astype(np.float64)
+    above = _sum_from_each(counts).astype(np.float64)
     if above[0] == 0:
         return above
     start = int(np.flatnonzero(above >= min(_TAIL, above[0]))[-1])
@@ -194,20 +194,22 @@ class Controls:
     search_counts: tuple[SearchCounts, ...]
 
     @property
-    def _searched(self) -> list[SearchCounts]:
+    def _valid_counts(self) -> list[SearchCounts]:
         return [one for one in self.search_counts if one.searched_px]
 
     @property
     def searched_px(self) -> int:
         """How many px were searched in all of them."""
-        return sum(one.searched_px for one in self._searched)
+        return sum(one.searched_px for one in self._valid_counts)
 
     @property
     def counts(self) -> Counts:
         """What was found in all of them from each threshold on, (bins,)."""
-        return _from_each_on(np.sum([one.bright for one in self._searched], axis=0, dtype=np.int64))
+        return _sum_from_each(
+            np.sum([one.bright for one in self._valid_counts], axis=0, dtype=np.int64)
+        )
 
-    def expected(self) -> Floats:
+    def predict(self) -> Floats:
         """Return what is found by chance in as many px from each threshold on, (bins,).
 
         What was found, or where fewer than 20 are left the exponential fall-off of those 20, if
@@ -218,7 +220,7 @@ class Controls:
         counts = self.counts
         if not counts[0]:
             return np.ones(len(counts))
-        return np.maximum(counts, with_tail(counts - np.append(counts[1:], 0)))
+        return np.maximum(counts, extend_tail(counts - np.append(counts[1:], 0)))
 
     def rates(self, own: Sides, searched_px: int) -> ControlRates | None:
         """Return the rates of a pair; None if no control was searched.
@@ -230,11 +232,11 @@ class Controls:
         searched_px
             px that were searched in the pair.
         """
-        if not self._searched:
+        if not self._valid_counts:
             return None
-        bright, counts = own.above[0], self.counts
+        bright, counts = own.counts_above[0], self.counts
         factor = searched_px / self.searched_px / np.maximum(bright, 1)
-        raw = np.where(bright > 0, np.minimum(self.expected() * factor, 1), 1)
+        raw = np.where(bright > 0, np.minimum(self.predict() * factor, 1), 1)
         # as on the negative side, that of a threshold is the best that a lower one has
         best = np.maximum.accumulate(
             np.where(raw <= np.minimum.accumulate(raw), np.arange(len(raw)), 0)

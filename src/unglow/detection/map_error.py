@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 SPAN = 3
-"""px around a window that `squared_shift` looks at; what lies beyond counts like this distance."""
+"""Margin, px, that `predict_squared_shift` reads; greater distances count like this one."""
 
 
-def error_of(transform: Transform) -> CoarseGrid:
+def estimate_error(transform: Transform) -> CoarseGrid:
     """Return the error of a map over post, px: of its field, or the overall 95th percentile."""
     field = transform.displacement
     if field is not None and field.error_px.size:
@@ -28,7 +28,7 @@ def error_of(transform: Transform) -> CoarseGrid:
     return CoarseGrid.constant(transform.error_px.p95)
 
 
-def squared_shift(filtered: Floats, error: Floats) -> Floats:
+def predict_squared_shift(filtered: Floats, error: Floats) -> Floats:
     """Return the expected square of the change that an error of the map makes.
 
     A shift by e in a random direction changes a slope g by e g / sqrt(2) (root mean square), and by

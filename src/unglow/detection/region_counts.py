@@ -36,7 +36,7 @@ class RegionCounts:
         """Begin with nothing counted."""
         self.px = np.zeros(1 + len(self.regions.analyse), np.int64)
 
-    def of_tile(
+    def from_tile(
         self, window: Window, excluded: NDArray[np.bool_], searched: NDArray[np.bool_]
     ) -> NDArray[np.int64]:
         """Return the counts of a tile, of masks (``window.shape``) of the px of either kind."""
@@ -67,7 +67,7 @@ class RegionCounts:
         return entries
 
 
-def outside_of(regions: Regions, sources: NDArray[np.void]) -> NDArray[np.void]:
+def mask_outside(regions: Regions, sources: NDArray[np.void]) -> NDArray[np.void]:
     """Return the sources that do not lie in a region that is left out: by where they are listed."""
     at = np.stack([sources["x"], sources["y"]], axis=1)
     return sources[~held_px(regions.exclude, *px_of(at))]

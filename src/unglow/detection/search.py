@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, map_bounded
 from unglow.detection.candidate_table import LISTED, UNCOUNTED
 from unglow.detection.density import density
 from unglow.detection.false_discovery import Sides
-from unglow.detection.region_counts import RegionCounts, outside_of
+from unglow.detection.region_counts import RegionCounts, mask_outside
 from unglow.detection.sizes import CANDIDATES, DETECT_TILE
-from unglow.detection.snr import EXCLUDED, UNUSABLE, around_px, significance
+from unglow.detection.snr import EXCLUDED, UNUSABLE, compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
-from unglow.detection.source_photometry import MEASURED, margin_of, measure
+from unglow.detection.source_photometry import MEASURED, compute_aperture_margin, measure
 from unglow.detection.tiles import tiles
-from unglow.io.search_counts import SearchCounts, no_squares, per_square, square_px
+from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,7 @@ class SearchResult:
         return cls(
             settings,
             Sides.create(settings.min_snr),
-            no_squares(shape),
+            make_empty_squares(shape),
             square_px(shape),
             controls,
             in_regions=RegionCounts(regions) if regions else None,
@@ -185,9 +185,9 @@ class SearchResult:
         last = int(self.sides.bins(self.found["above"].min()))
         return max(chosen, float(self.sides.thresholds[last + 1]))
 
-    def listed(self) -> NDArray[np.void]:
+    def list_candidates(self) -> NDArray[np.void]:
         """Return the candidates above the threshold, (N,) `LISTED`."""
-        chosen, bins = self._chosen()
+        chosen, bins = self._choose()
         listed = np.zeros(len(bins), LISTED)
         for name in MEASURED.names or ():
             listed[name] = self.found[name][chosen]
@@ -199,7 +199,7 @@ class SearchResult:
             listed["fdr_control_high95"] = by_controls.high[bins]
         return listed
 
-    def _chosen(self) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+    def _choose(self) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
         """Return which sources are above the threshold, and the bins of those that are."""
         threshold, bins = self.threshold, self.sides.bins(self.found["above"])
         if threshold is None:
@@ -209,7 +209,7 @@ class SearchResult:
 
     def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
         """Return the content of detection.json."""
-        flags = self.found["flags"][self._chosen()[0]]
+        flags = self.found["flags"][self._choose()[0]]
         counted = int(np.count_nonzero((flags & UNCOUNTED) == 0))
         threshold, by_controls = self.threshold, self.control_rates
         # a little above the begin of its bin, which is rounded
@@ -237,14 +237,14 @@ class SearchResult:
             "controls": None if self.controls is None else self.controls.to_json(first_bin),
             "by_threshold": self.sides.table(by_controls),
             "brightest_negatives": self.negatives.round(2).tolist(),
-            **self._by_region(pixel_size_um),
+            **self._report_regions(pixel_size_um),
         }
 
-    def _by_region(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
+    def _report_regions(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
         """Return the entry "regions" of detection.json; nothing if none were drawn."""
         if self.in_regions is None:
             return {}
-        counted = self._chosen()[0] & ((self.found["flags"] & UNCOUNTED) == 0)
+        counted = self._choose()[0] & ((self.found["flags"] & UNCOUNTED) == 0)
         points = np.stack([self.found[name][counted] for name in ("x", "y")], axis=1)
         return {"regions": self.in_regions.to_json(points, pixel_size_um)}
 
@@ -287,9 +287,9 @@ def search(
     """
     settings = scene.settings
     result = SearchResult.empty(settings, scene.post.shape, controls, regions, most)
-    around = HALO + max(margin_of(scene), around_px(settings))
+    around = HALO + max(compute_aperture_margin(scene), compute_margin(settings))
     search_tile = partial(_search_tile, scene, section, result.in_regions)
-    for part in bounded_map(search_tile, tiles(scene, tile, around), workers):
+    for part in map_bounded(search_tile, tiles(scene, tile, around), workers):
         result.add(part)
     result.finish()
     return result
@@ -300,37 +300,37 @@ def _search_tile(
 ) -> Part:
     core, images = tile
     window = core.grow(HALO).clip(scene.post.shape)
-    around = max(margin_of(scene), around_px(scene.settings))
+    around = max(compute_aperture_margin(scene), compute_margin(scene.settings))
     ratio = significance(scene, window, images.cut(window.grow(around)))
     inner = core.shift(-window.y0, -window.x0).slices
     lowest = scene.settings.min_snr
     bright, extended_px = find(ratio.snr, lowest, window, core)
     if in_regions is not None:
-        bright = outside_of(in_regions.regions, bright)
+        bright = mask_outside(in_regions.regions, bright)
     found = measure(scene, ratio, bright, section)
     np.negative(ratio.snr, out=ratio.snr)
     dark, _ = find(ratio.snr, lowest, window, core)
     if in_regions is not None:
-        dark = outside_of(in_regions.regions, dark)
+        dark = mask_outside(in_regions.regions, dark)
     sides = Sides.create(lowest)
     dark = dark[section.inside(dark["col"], dark["row"])]
     if scene.spoilt is not None:
-        dark = dark[~scene.spoilt.near(dark["col"], dark["row"])]
+        dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
     sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
     reasons = ratio.reasons[inner]
     unusable = [int(np.count_nonzero(reasons == n)) for n in range(1, len(UNUSABLE) + 1)]
-    searched = np.isfinite(ratio.snr[inner]) & section.over(core)
+    searched = np.isfinite(ratio.snr[inner]) & section.mask_window(core)
     if scene.spoilt is not None:
-        searched &= ~scene.spoilt.near_over(core)
+        searched &= ~scene.spoilt.mask_near(core)
     more = {}
     if in_regions is not None:
-        more["regions"] = in_regions.of_tile(core, reasons == EXCLUDED, searched)
+        more["regions"] = in_regions.from_tile(core, reasons == EXCLUDED, searched)
     return {
         "found": found,
         "bright": sides.bright,
         "dark": sides.dark,
         "negatives": brightest(np.stack([dark[n] for n in ("col", "row", "above")], axis=1)),
-        "searched": per_square(searched, core, scene.post.shape),
+        "searched": count_per_square(searched, core, scene.post.shape),
         "numbers": np.array([*unusable, extended_px, 0], np.int64),
         **more,
     }

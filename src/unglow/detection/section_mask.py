@@ -69,10 +69,10 @@ class Section:
     excluded: tuple[Region, ...] = ()
 
     @classmethod
-    def of(cls, pixels: Pixels) -> Section:
+    def from_pixels(cls, pixels: Pixels) -> Section:
         """Find the section in an image (aligned pre: stain on glass is no section)."""
         level = min(coarse_level((pixels.shape,), _COARSE_PX), pixels.levels - 1)
-        image = pixels.read(Window.of(pixels.level_shape(level)), level).astype(np.float32)
+        image = pixels.read(Window.from_shape(pixels.level_shape(level)), level).astype(np.float32)
         return cls.from_mask(section_mask(image), level)
 
     @classmethod
@@ -80,13 +80,13 @@ class Section:
         """Measure the distances to the outline of a mask of a pyramid level."""
         if mask.all() or not mask.any():
             return cls(mask, np.full(mask.shape, np.nan, dtype=np.float32), level)
-        inside = shapes.distance(mask)
-        inside -= shapes.distance(~mask)
+        inside = shapes.measure_distance(mask)
+        inside -= shapes.measure_distance(~mask)
         # the outline runs between the last px inside and the first outside
         inside -= np.float32(0.5) * np.sign(inside)
         return cls(mask, inside * np.float32(2**level), level)
 
-    def over(self, window: Window) -> NDArray[np.bool_]:
+    def mask_window(self, window: Window) -> NDArray[np.bool_]:
         """Return which px of a window of post lie on the section, ``window.shape`` bool."""
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
@@ -99,7 +99,7 @@ class Section:
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~held_px(self.excluded, col, row) if self.excluded else inside
 
-    def over_blocks(self, shape: tuple[int, int], side: int) -> Floats:
+    def compute_block_shares(self, shape: tuple[int, int], side: int) -> Floats:
         """Return the share of each block of ``side`` px of post that lies on the section, (ny, nx).
 
         From 4 x 4 points of each block; those beyond the image of ``shape`` are of its last px.
@@ -117,7 +117,7 @@ class Section:
     def distance_at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> Floats:
         """Distance of points (N,) of post to the outline, px; negative outside of the section."""
         scale = 2.0**self.level
-        return shapes.interpolated(self.distance, *((v - (scale - 1) / 2) / scale for v in (y, x)))
+        return shapes.interpolate(self.distance, *((v - (scale - 1) / 2) / scale for v in (y, x)))
 
     def _cells(self, at: NDArray[np.int64], axis: int) -> NDArray[np.int64]:
         return np.asarray(np.minimum(at >> self.level, self.mask.shape[axis] - 1), np.int64)
@@ -139,10 +139,10 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     everything = np.ones(image.shape, dtype=np.bool_)
     if not has_data.any():
         return everything
-    textured = _textured(image, has_data)
-    near = shapes.grown(textured, round(3 * _ENERGY))
+    textured = _find_texture(image, has_data)
+    near = shapes.grow(textured, round(3 * _ENERGY))
     glass = has_data & ~near
-    smooth = _smoothed(image, has_data)
+    smooth = _smooth(image, has_data)
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
         glass = has_data & _dark(smooth, has_data)
         textured &= ~glass
@@ -155,24 +155,24 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     textured &= has_data
     if np.count_nonzero(mask & textured) < _MOST * np.count_nonzero(textured):
         # much of it is as bright as glass, as tissue between bright cells is
-        mask = has_data & shapes.shrunk(near, round(3 * _ENERGY))
-    mask = shapes.filled(shapes.closed(mask, 2) | mask)
-    return shapes.without_pieces(mask, _LEAST_PIECE * mask.size)
+        mask = has_data & shapes.shrink(near, round(3 * _ENERGY))
+    mask = shapes.fill_holes(shapes.close_gaps(mask, 2) | mask)
+    return shapes.drop_small_pieces(mask, _LEAST_PIECE * mask.size)
 
 
-def _textured(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which px have texture; what is not known is as bright as the median."""
     filled = np.where(has_data, image, np.median(image[has_data]))
     rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
-    band = shapes.blurred(rooted, _FINE) - shapes.blurred(rooted, _BROAD)
-    energy = np.sqrt(shapes.blurred(band * band, _ENERGY))
+    band = shapes.blur(rooted, _FINE) - shapes.blur(rooted, _BROAD)
+    energy = np.sqrt(shapes.blur(band * band, _ENERGY))
     return energy > max(_TEXTURE * float(np.quantile(energy[has_data], 0.98)), 1e-6)
 
 
-def _smoothed(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
+def _smooth(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
     """Return an image under a narrow blur of what is known: glass beside no data stays dark."""
-    known = shapes.blurred(has_data.astype(np.float32), _FINE)
-    light = shapes.blurred(np.where(has_data, image, np.float32(0)), _FINE)
+    known = shapes.blur(has_data.astype(np.float32), _FINE)
+    light = shapes.blur(np.where(has_data, image, np.float32(0)), _FINE)
     return np.asarray(light / np.maximum(known, np.float32(1e-6)), np.float32)
 
 

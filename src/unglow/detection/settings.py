@@ -75,7 +75,7 @@ class DetectSettings:
                 raise ConfigError(f"'detect.{name}' is '{value}'; use {', '.join(known)}.")
 
     @classmethod
-    def of(cls, section: Mapping[str, Any]) -> DetectSettings:
+    def from_config(cls, section: Mapping[str, Any]) -> DetectSettings:
         """Return the settings of a config section; keys of no concern here are refused."""
         known = [f.name for f in fields(cls)]
         for key in section:

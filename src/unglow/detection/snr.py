@@ -17,7 +17,7 @@ import numpy as np
 from unglow.core.kernels import kernel
 from unglow.core.windows import Window, cells, strips
 from unglow.detection.coarse_grid import CoarseGrid
-from unglow.detection.map_error import SPAN, squared_shift
+from unglow.detection.map_error import SPAN, predict_squared_shift
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.noise.resampling import FilteredVariance
 from unglow.review.polygons import mask_over
@@ -112,9 +112,9 @@ class Scene:
     def taps_of(self, image: str) -> NDArray[np.float64]:
         """Weights along one axis that ``post`` or ``pre`` go through: the blur, and the filter."""
         taps = self.settings.taps
-        return taps if self.blur is None else np.convolve(taps, self.blur.of(image))
+        return taps if self.blur is None else np.convolve(taps, self.blur.select_taps(image))
 
-    def subtracted(self, images: Images) -> Floats:
+    def subtract(self, images: Images) -> Floats:
         """Return aligned pre as it was subtracted, over the window of images."""
         whole: Floats = images.pixels[1]
         if self.blur is None or self.blur.image != "pre":
@@ -122,18 +122,22 @@ class Scene:
         out = np.full_like(whole, np.nan)
         inside = images.window.clip(self.pre.shape)
         at = inside.shift(-images.window.y0, -images.window.x0).slices
-        out[at] = self.blur.over(self.pre.read, self.pre.shape, inside)
+        out[at] = self.blur.blur_window(self.pre.read, self.pre.shape, inside)
         return out
 
     def gain_over(self, window: Window) -> Floats:
         """Gain at the px of a window that may leave the image, ``window.shape`` or (1, 1)."""
-        factor = np.ones((1, 1), "f4") if self.gain_map is None else self.gain_map.over(window)
+        factor = (
+            np.ones((1, 1), "f4")
+            if self.gain_map is None
+            else self.gain_map.evaluate_window(window)
+        )
         return factor * np.float32(self.gain)
 
     def gain_at(self, points_xy: NDArray[np.float64]) -> Floats:
         """Gain at points (N, 2) (x, y), (N,)."""
         n = len(points_xy)
-        factor = np.ones(n) if self.gain_map is None else self.gain_map.at(points_xy)
+        factor = np.ones(n) if self.gain_map is None else self.gain_map.evaluate(points_xy)
         return (factor * self.gain).astype(np.float32)
 
 
@@ -200,7 +204,7 @@ class Images:
         return Images(window, self.pixels[:, *at])
 
 
-def around_px(settings: DetectSettings) -> int:
+def compute_margin(settings: DetectSettings) -> int:
     """Return how far around a px the images are looked at for its ratio, px."""
     return settings.reach + SPAN
 
@@ -215,11 +219,11 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
     window
         Part of the post grid, inside the image.
     images
-        Of the window and at least `around_px` around it, as far on every side; None to read them.
+        Pixels of the window and a margin of `compute_margin` or more; None to read them.
         Changed: what is left of the background is taken off the difference, and px that cannot be
         used become NaN.
     """
-    around = around_px(scene.settings)
+    around = compute_margin(scene.settings)
     if images is None:
         images = Images.read(scene, window.grow(around))
     outer = images.window
@@ -228,8 +232,8 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
     for band in _bands(outer):
         at = band.shift(-outer.y0, -outer.x0).slices
         _mask_unusable(scene, band, (post[at], pre[at], difference[at]), reasons[at])
-    pre = scene.subtracted(images)
-    filters = _Filters.of(scene, window)
+    pre = scene.subtract(images)
+    filters = _Filters.from_scene(scene, window)
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
         at = band.grow(around).shift(-outer.y0, -outer.x0).slices
@@ -267,7 +271,7 @@ class _Filters:
     numbers: Floats
 
     @classmethod
-    def of(cls, scene: Scene, window: Window) -> _Filters:
+    def from_scene(cls, scene: Scene, window: Window) -> _Filters:
         taps, noise = scene.settings.taps, scene.noise
         of_post, of_pre = scene.taps_of("post"), scene.taps_of("pre")
         squares = taps * taps
@@ -278,7 +282,7 @@ class _Filters:
         return cls(
             taps.astype(np.float32),
             (squares / squares.sum()).astype(np.float32),
-            FilteredVariance.of(scene.transform, window, np.outer(of_pre, of_pre)),
+            FilteredVariance.from_transform(scene.transform, window, np.outer(of_pre, of_pre)),
             np.array(numbers, dtype=np.float32),
         )
 
@@ -293,8 +297,8 @@ def _ratio(
 ) -> None:
     """Fill in the ratio and the share of noise of a band, (rows, cols) each.
 
-    ``images`` are post, pre and the difference, which like ``reasons`` have `around_px` more on
-    every side.
+    ``images`` are post, pre and the difference. They and ``reasons`` have a margin of
+    `compute_margin` px on every side.
     """
     if reasons.any():
         post, pre, difference = (_usable(image, reasons) for image in images)
@@ -313,8 +317,8 @@ def _ratio(
         *(a for image in (pre, weight) for a in (image[_INNER], _stride(image))),
         squares,
         np.ascontiguousarray(gain),
-        filters.pre_factor.over(band),
-        squared_shift(pre, scene.error.over(band)),
+        filters.pre_factor.select_window(band),
+        predict_squared_shift(pre, scene.error.evaluate_window(band)),
         filters.numbers,
         *out,
         *band.shape,
@@ -365,14 +369,14 @@ def _mask_unusable(
     limits = np.array([*scene.saturation, scene.settings.max_error_px], dtype=np.float32)
     kernel("judge")(
         *(a for image in images for a in (image, _stride(image))),
-        scene.background.over(band),
-        scene.error.over(band),
+        scene.background.evaluate_window(band),
+        scene.error.evaluate_window(band),
         limits,
         reasons,
         *band.shape,
     )
     if scene.spoilt is not None and scene.spoilt.touches(band):
-        inside = scene.spoilt.over(band) & (reasons == 0)
+        inside = scene.spoilt.mask_window(band) & (reasons == 0)
         reasons[inside] = SPOILT
         images[2][inside] = np.nan
     if scene.excluded:

@@ -99,10 +99,10 @@ def find(
     image, corner, level = snr, (0, 0), np.float32(threshold)
     parts = []
     for step in range(_DOUBLINGS):
-        components = Components.of(image, float(level))
+        components = Components.from_image(image, float(level))
         whole = components.longest <= HALO
         flags = EXTENDED if step else 0
-        sources = _extracted(components.take(whole), float(level), corner, flags)
+        sources = _extract_each(components.take(whole), float(level), corner, flags)
         sources["above"] = sources["snr"] - (level if step else np.float32(0))
         parts.append(sources)
         larger = components.take(~whole)
@@ -127,7 +127,7 @@ def find(
     return sources[order], extended_px
 
 
-def _extracted(
+def _extract_each(
     components: Components, level: float, corner: tuple[int, int], flags: int
 ) -> NDArray[np.void]:
     """Extract components of an image that begins at ``corner``, [row, col]."""

@@ -46,7 +46,7 @@ MEASURED = np.dtype(
 """A source with its brightness, grey levels, the error of the map and the distance to the edge."""
 
 
-def margin_of(scene: Scene) -> int:
+def compute_aperture_margin(scene: Scene) -> int:
     """Return how far around a peak px the images are looked at, px."""
     return max(scene.settings.reach, math.ceil(APERTURE_FWHMS * scene.settings.fwhm_px) + 1) + 1
 
@@ -69,23 +69,23 @@ def measure(
     out["x_err"], out["y_err"] = (
         2 * np.sqrt(np.maximum(sources[name], _LEAST_MOMENT)) / sources["snr"] for name in _MOMENTS
     )
-    at_once = max(1, _AT_ONCE_PX // (2 * margin_of(scene) + 1) ** 2)
+    at_once = max(1, _AT_ONCE_PX // (2 * compute_aperture_margin(scene) + 1) ** 2)
     for start in range(0, len(out), at_once):
         _measure(scene, ratio, out[start : start + at_once])
     col, row = out["col"], out["row"]
     at = row - ratio.window.y0, col - ratio.window.x0
-    out["error_px"] = scene.error.at(col, row)
+    out["error_px"] = scene.error.evaluate(col, row)
     out["flags"][ratio.noise_share[at] < 0.5] |= MISREGISTERED
     out["flags"][~section.inside(col, row)] |= OUTSIDE
     if scene.spoilt is not None:
-        out["flags"][scene.spoilt.near(col, row)] |= BESIDE_SPOILT
+        out["flags"][scene.spoilt.is_near(col, row)] |= BESIDE_SPOILT
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     return out
 
 
 def _measure(scene: Scene, ratio: Significance, out: NDArray[np.void]) -> None:
     """Fill in what comes from stamps, in place."""
-    reach = margin_of(scene) - 1
+    reach = compute_aperture_margin(scene) - 1
     frame = ratio.images.window
     rows, cols = out["row"] - frame.y0, out["col"] - frame.x0
     all_post, all_pre, all_difference = ratio.images.pixels
@@ -144,6 +144,6 @@ def _flux_error(
     squares = (noise * aperture * aperture).sum(axis=(1, 2))
     across = ((pre[:, 1:-1, 2:] - pre[:, 1:-1, :-2]) * aperture).sum(axis=(1, 2))
     down = ((pre[:, 2:, 1:-1] - pre[:, :-2, 1:-1]) * aperture).sum(axis=(1, 2))
-    error = scene.error.at(out["col"], out["row"])
+    error = scene.error.evaluate(out["col"], out["row"])
     squares += (gain * gain / 8) * error * error * (across * across + down * down)
     return np.asarray(np.sqrt(squares), dtype=np.float32)

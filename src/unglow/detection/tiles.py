@@ -60,7 +60,7 @@ def _panel(
             cols = x0, min(x0 + side, panel[1])
             block = Window(top, rows[1], max(0, first) if beside is None else x0, cols[1])
             frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
-            images = Images.read(scene, block, _grown(frame, around, shape))
+            images = Images.read(scene, block, _grow(frame, around, shape))
             part = images.cut(frame).pixels
             known = slice(frame.x0 - first, frame.x1 - first)
             if number:
@@ -76,7 +76,7 @@ def _panel(
                 yield core, images
 
 
-def _grown(frame: Window, around: int, shape: tuple[int, int]) -> Window:
+def _grow(frame: Window, around: int, shape: tuple[int, int]) -> Window:
     """Add what tiles at the lower and right end of the image need outside of it."""
     y1, x1 = (
         end + (around if end == n else 0)

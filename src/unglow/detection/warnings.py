@@ -63,7 +63,7 @@ def search_warnings(
     """
     if looks_copied(scene):
         return [_COPY]
-    return [*_of_sources(result), *_of_post(places, scene, step, middle)]
+    return [*_warn_of_sources(result), *_warn_of_post(places, scene, step, middle)]
 
 
 def looks_copied(scene: Scene) -> bool:
@@ -74,8 +74,10 @@ def looks_copied(scene: Scene) -> bool:
     return bool(moved < _UNMOVED_PX and abs(scene.gain - 1) < _SAME_GAIN)
 
 
-def _of_sources(result: SearchResult) -> Iterator[str]:
-    bright, dark = (int(above[result.sides.bins(_NOISE_ENDS)]) for above in result.sides.above)
+def _warn_of_sources(result: SearchResult) -> Iterator[str]:
+    bright, dark = (
+        int(above[result.sides.bins(_NOISE_ENDS)]) for above in result.sides.counts_above
+    )
     if dark >= _MANY and dark >= _SWAPPED * bright:
         yield (
             f"Far more is darker in post than brighter ({dark} against {bright} sources above a "
@@ -131,7 +133,7 @@ def cluster(
     return int(near[most]), float(strong[most, 0]), float(strong[most, 1])
 
 
-def _of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
+def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
     share = places.share
     if share > scene.settings.max_spoilt:
         reasons = ", ".join(f"{name} {100 * part:.1f} %" for name, part in places.shares.items())

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tifffile
 
-from unglow.core.files import replacing
+from unglow.core.files import replace_file
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.export.targets import EXPORT_BAND, about, provenance
 from unglow.io.tiff.ome_xml import OmeChannel
 from unglow.io.tiff.ome_xml import ome_xml as image_xml
@@ -96,7 +96,7 @@ def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = Non
     size = rows * cols * store.dtype.itemsize
     height, width = store.layout.chunks
     width *= max(1, EXPORT_BAND // (height * width * store.dtype.itemsize))
-    with replacing(target) as partial, partial.open("wb") as stream:
+    with replace_file(target) as partial, partial.open("wb") as stream:
         stream.write(header)
         for window in grid((rows, cols), (height, width)):
             block = _big_endian(store.read(window))
@@ -203,7 +203,7 @@ def write_tiff(
     """
     levels = 1 if store.empty is not None else store.levels
     integer = store.dtype.kind in "iu"
-    with replacing(target) as partial, tifffile.TiffWriter(partial, bigtiff=True) as tiff:
+    with replace_file(target) as partial, tifffile.TiffWriter(partial, bigtiff=True) as tiff:
         for level in range(levels):
             tags: dict[str, Any] = {"subfiletype": 1}
             if level == 0:
@@ -257,4 +257,4 @@ def _tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:
         missing = np.nan if store.dtype.kind == "f" else 0
         return encode_tile(np.full((1, 1), missing, store.dtype))
 
-    return bounded_map(encoded, grid(_shape(store, level), (TILE, TILE)), workers)
+    return map_bounded(encoded, grid(_shape(store, level), (TILE, TILE)), workers)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.files import replacing, write_text
+from unglow.core.files import replace_file, write_text
 from unglow.core.windows import Window
 from unglow.transform import apply_matrix
 from unglow.transform.displacement import SUPPORT, weights
@@ -258,7 +258,7 @@ def write_field(physical: PhysicalMap, target: Path, step: int | None = None) ->
     """
     grid = SampleGrid(physical.transform, step or widest_step(physical.transform))
     dtype = np.dtype(precision(physical.transform)).newbyteorder("<")
-    with replacing(target) as partial, partial.open("wb") as stream:
+    with replace_file(target) as partial, partial.open("wb") as stream:
         stream.write(_header(physical, grid, dtype).encode("ascii"))
         for band in _bands(physical, grid, dtype):
             stream.write(band.data)

@@ -127,7 +127,7 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
     if path.is_dir():
         raise InputError(f"{path} is a directory: name the transform.json of a pair.")
     in_px = transform.load(path)
-    if in_px.failed:
+    if in_px.has_failed:
         raise InputError(f"{path} has no map to export: {' '.join(in_px.reasons)}")
     if unit == "px":
         return PhysicalMap(in_px)

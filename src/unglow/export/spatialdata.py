@@ -135,7 +135,7 @@ def _points(table: Candidates, size: tuple[float, float] | None) -> object:
     scale = transformations.Scale(list(size or (1.0, 1.0)), ("x", "y"))
     columns = {**table.numbers, "id": table.numbers["id"].astype(np.int64)}
     return models.PointsModel.parse(
-        pandas.DataFrame({**columns, "flags": list(table.flags), "counted": table.counted}),
+        pandas.DataFrame({**columns, "flags": list(table.flags), "counted": table.is_counted}),
         coordinates={"x": "x", "y": "y"},
         transformations={"global": transformations.Sequence([corner, scale])},
     )

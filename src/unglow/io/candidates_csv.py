@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.delimited import bounded_lines
+from unglow.core.delimited import limit_lines
 from unglow.core.errors import InputError
 from unglow.core.files import open_text, read_json
 from unglow.core.json_shape import check_shape
@@ -95,7 +95,7 @@ class Candidates:
         return self.numbers.get("fdr", np.full(len(self), np.nan))
 
     @cached_property
-    def counted(self) -> NDArray[np.bool_]:
+    def is_counted(self) -> NDArray[np.bool_]:
         """(N,) which ones are counted."""
         return np.array([not set(f.split("+")) & set(NOT_COUNTED) for f in self.flags], bool)
 
@@ -117,7 +117,7 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
     """
     try:
         with open_text(path) as stream:
-            rows = csv.reader(bounded_lines(stream), strict=True)
+            rows = csv.reader(limit_lines(stream), strict=True)
             names = next(rows, [])
             _check_columns(path, names)
             wanted = [name for name in names if columns is None or name in columns]

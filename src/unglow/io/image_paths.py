@@ -18,7 +18,7 @@ def is_ome_zarr(path: str | os.PathLike[str]) -> bool:
     return os.fspath(path).casefold().endswith(ENDING)
 
 
-def standing_for(path: Path) -> Path:
+def find_key_file(path: Path) -> Path:
     """Return the file that stands for a raw image: of an OME-Zarr image its metadata, else itself.
 
     It is what Snakemake looks at, since a folder tells nothing of changes in it.
@@ -28,6 +28,6 @@ def standing_for(path: Path) -> Path:
     return next((path / name for name in DOCUMENTS if (path / name).is_file()), path / DOCUMENTS[0])
 
 
-def image_of(path: Path) -> Path:
+def find_image(path: Path) -> Path:
     """Return the raw image that a file stands for."""
     return path.parent if path.name in DOCUMENTS and is_ome_zarr(path.parent) else path

@@ -70,7 +70,7 @@ class NotStored:
     rectangles: tuple[Window, ...]
 
     @classmethod
-    def of(
+    def from_grid(
         cls, missing: Bools, unit: tuple[int, int], shape: tuple[int, int], file: str, kind: str
     ) -> Self | None:
         """Return what is missing by a grid, or None if that is nothing.
@@ -90,10 +90,10 @@ class NotStored:
         if not count:
             return None
         grid, side = missing, unit
-        found = list(_merged(grid))
+        found = list(_merge_runs(grid))
         while len(found) > MOST_RECTANGLES:
             grid, side = _coarser(grid), (2 * side[0], 2 * side[1])
-            found = list(_merged(grid))
+            found = list(_merge_runs(grid))
         rows, cols = side
         rectangles = tuple(
             Window(w.y0 * rows, w.y1 * rows, w.x0 * cols, w.x1 * cols).clip(shape) for w in found
@@ -102,7 +102,7 @@ class NotStored:
         return cls(file, kind, count, missing.size, share, rectangles)
 
     @classmethod
-    def in_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
+    def from_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
         """Return what the attributes of a store say; None if everything is stored.
 
         ValueError if they cannot be what `to_json` gave.
@@ -126,12 +126,12 @@ class NotStored:
         }
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """How many parts are not stored, without a full stop."""
         are = "is" if self.count == 1 else "are"
         return f"{self.count} of {self.units} {self.unit} of {self.file} {are} not stored"
 
-    def within(self, window: Window, level: int = 0, grown: int = 0) -> Iterator[Window]:
+    def clip_to(self, window: Window, level: int = 0, grown: int = 0) -> Iterator[Window]:
         """Yield the parts of the rectangles in a window of a level, in px from its corner.
 
         A px of a coarse level is one of them if any of its level-0 px is. ``grown`` px of level 0
@@ -154,7 +154,7 @@ class NotStored:
     def mask(self, window: Window, level: int = 0) -> Bools:
         """Return which px of a window of a level have no data, ``window.shape`` bool."""
         out = np.zeros(window.shape, np.bool_)
-        for part in self.within(window, level):
+        for part in self.clip_to(window, level):
             out[part.slices] = True
         return out
 
@@ -178,18 +178,18 @@ class StoredPixels(SamePixels):
         """Return px of a window inside the level, as floats that hold the stored values."""
         block = self._image.read(window, level)
         out = block.astype(np.result_type(block.dtype, np.float32))
-        for part in self._not_stored.within(window, level):
+        for part in self._not_stored.clip_to(window, level):
             out[part.slices] = np.nan
         return out
 
 
-def stored_pixels(image: Pixels, attributes: Mapping[str, Any]) -> Pixels:
+def mask_not_stored(image: Pixels, attributes: Mapping[str, Any]) -> Pixels:
     """Return an image without data where the attributes of its store say that nothing is stored."""
-    not_stored = NotStored.in_attributes(attributes)
+    not_stored = NotStored.from_attributes(attributes)
     return image if not_stored is None else StoredPixels(image, not_stored)
 
 
-def _merged(grid: Bools) -> Iterator[Window]:
+def _merge_runs(grid: Bools) -> Iterator[Window]:
     """Yield rectangles, in cells, that cover what is true in a grid: runs of equal rows in one."""
     open_runs: dict[tuple[int, int], int] = {}
     for y in range(grid.shape[0] + 1):

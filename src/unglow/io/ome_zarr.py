@@ -22,10 +22,10 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
-from unglow.io.image_paths import DOCUMENTS, standing_for
+from unglow.io.image_paths import DOCUMENTS, find_key_file
 from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
 from unglow.io.tiff.metadata import UM_PER, possible
-from unglow.io.tiff.read_header import projected_dtype
+from unglow.io.tiff.read_header import choose_projected_dtype
 from unglow.io.tiff.reader import Combine, combine
 from unglow.io.tiff.series import pick
 from unglow.io.zarr_array import ZarrArray, is_group, open_array, read_attributes
@@ -90,7 +90,7 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
     """
     image = _resolve(path, plane)
     try:
-        file_bytes = _bytes_of(image.array.directory)
+        file_bytes = _sum_bytes(image.array.directory)
     except OSError as exc:
         raise InputError(
             f"'{path}' cannot be listed ({exc.strerror}): give yourself the right to read all of "
@@ -100,12 +100,12 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
 
 
 def _resolve(path: str, plane: Plane) -> _Image:
-    if not standing_for(Path(path)).is_file():
+    if not find_key_file(Path(path)).is_file():
         raise InputError(
             f"'{path}' holds no {' and no '.join(DOCUMENTS)}: copy the whole folder again."
         )
     try:
-        return _opened(Path(path), path, plane)
+        return _open_image(Path(path), path, plane)
     except InputError:
         raise
     # Damaged metadata raise nearly anything.
@@ -116,7 +116,7 @@ def _resolve(path: str, plane: Plane) -> _Image:
         ) from exc
 
 
-def _opened(store: Path, path: str, plane: Plane) -> _Image:
+def _open_image(store: Path, path: str, plane: Plane) -> _Image:
     group, series, notes = _series(store, path, plane["series"])
     metadata = _metadata(group)
     multiscale = metadata["multiscales"][0]
@@ -142,7 +142,7 @@ def _opened(store: Path, path: str, plane: Plane) -> _Image:
     header = TiffHeader(
         path=path,
         shape=shape,
-        dtype=projected_dtype(np.dtype(array.dtype.name), projection).name,
+        dtype=choose_projected_dtype(np.dtype(array.dtype.name), projection).name,
         channels=_channels(metadata, lengths["c"]),
         layout="tiles",
         unit=unit,
@@ -277,7 +277,7 @@ def _some(files: Sequence[str], count: int) -> Sequence[str]:
     return files[:: max(1, len(files) // count)]
 
 
-def _bytes_of(directory: Path) -> int:
+def _sum_bytes(directory: Path) -> int:
     """Return the bytes of an array; of very many files by the mean size of some."""
     files = list(_files(str(directory)))
     sizes = [(directory / name).stat().st_size for name in _some(files, _SIZES)]
@@ -348,7 +348,7 @@ class OmeZarrReader:
             out /= out.dtype.type(len(image.planes))
         return out
 
-    def missing_units(self, channels: Sequence[int]) -> NDArray[np.bool_]:
+    def find_missing(self, channels: Sequence[int]) -> NDArray[np.bool_]:
         """Return which chunks are not stored; see `unglow.io.tiff.TiffReader.missing_units`.
 
         Raises
@@ -360,7 +360,7 @@ class OmeZarrReader:
         numbers = [{"t": t, "c": c, "z": z} for c in channels for t, z in image.planes]
         leading = [tuple(at[a] // image.chunk(a) for a in image.axes[:-2]) for at in numbers]
         try:
-            missing = array.missing_chunks(leading, _files(str(array.directory)))
+            missing = array.find_missing(leading, _files(str(array.directory)))
         except (OSError, ValueError) as exc:
             raise InputError(
                 f"'{self.header.path}' is damaged ({_short(exc)}): copy it again from its source "

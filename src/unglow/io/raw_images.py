@@ -78,7 +78,7 @@ def survey_windows(header: TiffHeader, count: int = 16, size: int = 256) -> list
     if rows * cols <= count * size * size:
         step = rows if header.preferred == "windows" else max(1, min(rows, header.unit[0]))
         step = max(step, math.ceil(rows / count))
-        return list(strips(Window.of(header.shape), step))
+        return list(strips(Window.from_shape(header.shape), step))
     if header.preferred == "windows":
         windows = {_square(header, k, size) for k in range(count)}
     else:
@@ -168,9 +168,9 @@ def not_stored(reader: TiffReader | OmeZarrReader, channels: Sequence[int]) -> N
     InputError
         Its tables cannot be read.
     """
-    missing = np.asarray(reader.missing_units(channels).any(axis=0))
+    missing = np.asarray(reader.find_missing(channels).any(axis=0))
     header = reader.header
-    return NotStored.of(missing, header.unit, header.shape, header.name, unit_name(header))
+    return NotStored.from_grid(missing, header.unit, header.shape, header.name, unit_name(header))
 
 
 def unit_name(header: TiffHeader) -> str:

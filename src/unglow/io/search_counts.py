@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.archive import damaged, load_arrays, save_arrays
+from unglow.core.archive import load_arrays, make_damage_error, save_arrays
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,13 +31,13 @@ def square_px(shape: tuple[int, int]) -> int:
     return max(1, -(-max(shape) // GRID))
 
 
-def no_squares(shape: tuple[int, int]) -> Counts:
+def make_empty_squares(shape: tuple[int, int]) -> Counts:
     """Return a count of 0 for each square of an image of ``shape``, (rows, cols) int64."""
     side = square_px(shape)
     return np.zeros([-(-n // side) for n in shape], np.int64)
 
 
-def per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, int]) -> Counts:
+def count_per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, int]) -> Counts:
     """Count px in the squares of an image.
 
     Parameters
@@ -63,7 +63,7 @@ def per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[int, in
     # sums of rows are many times as fast as `reduceat`, which is left with few numbers
     lines = [part.sum(axis=0, dtype=np.uint32) for part in np.split(searched, down[1:])]
     counts = np.add.reduceat(np.stack(lines), across, axis=1, dtype=np.int64)
-    out = no_squares(shape)
+    out = make_empty_squares(shape)
     out[tuple(slice(f, f + n) for f, n in zip(firsts, counts.shape, strict=True))] = counts
     return out
 
@@ -95,7 +95,7 @@ class SearchCounts:
     reason: str = ""
 
     @classmethod
-    def refused(cls, reason: str) -> SearchCounts:
+    def make_refused(cls, reason: str) -> SearchCounts:
         """Return the counts of a pair in which nothing was searched."""
         none = np.zeros(0, np.int64)
         return cls(0.0, none, none, np.zeros((0, 0), np.int64), 1, reason)
@@ -125,7 +125,7 @@ class SearchCounts:
                 arrays[name].astype(np.int64) for name in ("bright", "dark", "searched")
             )
             if bright.ndim != 1 or bright.shape != dark.shape or searched.ndim != 2 or side < 1:
-                raise damaged(path)
+                raise make_damage_error(path)
             return cls(float(lowest), bright, dark, searched, int(side), str(reason))
         except (KeyError, OverflowError, TypeError, ValueError) as error:
-            raise damaged(path) from error
+            raise make_damage_error(path) from error

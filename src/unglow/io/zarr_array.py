@@ -2,7 +2,7 @@
 
 Metadata are checked before anything is decoded: pixels are plain numbers, and codecs are those of a
 list. Files are opened by `unglow.core.files`, and nothing is decoded to more bytes than its chunk
-has. Chunks that are not stored read as the fill value; `ZarrArray.missing_chunks` finds them.
+has. Chunks that are not stored read as the fill value; `ZarrArray.find_missing` finds them.
 
 Sources: https://zarr-specs.readthedocs.io/en/latest/v2/v2.0.html and
 https://zarr-specs.readthedocs.io/en/latest/v3/core/index.html
@@ -22,7 +22,7 @@ import numpy as np
 from unglow.core import transfers
 from unglow.core.errors import InputError
 from unglow.core.files import open_file, read_json
-from unglow.io.zarr_codecs import CLASSES, CRC_BYTES, DECODERS, FILTERS, Codecs, without_checksum
+from unglow.io.zarr_codecs import CLASSES, CRC_BYTES, DECODERS, FILTERS, Codecs, strip_checksum
 
 if TYPE_CHECKING:
     import io
@@ -80,7 +80,7 @@ class ZarrArray:
             slice(one.start - n * c, one.stop - n * c) if isinstance(one, slice) else one - n * c
             for one, n, c in zip(where, at, self.chunks, strict=True)
         )
-        stored = self._stored(at)
+        stored = self._read_stored(at)
         if stored is None:
             whole = np.broadcast_to(np.asarray(self._fill, self.dtype), self.chunks)
         else:
@@ -89,7 +89,7 @@ class ZarrArray:
         part: NDArray[Any] = whole[within]
         return part
 
-    def missing_chunks(
+    def find_missing(
         self, leading: Iterable[tuple[int, ...]], files: Iterable[str]
     ) -> NDArray[np.bool_]:
         """Return which chunks along the last two axes are not stored.
@@ -122,7 +122,7 @@ class ZarrArray:
             here = places.get(at[:-2]) if at is not None else None
             if at is None or here is None:
                 continue
-            flags = self._stored_in_shard(name) if self.shards is not None else np.ones(inner, "?")
+            flags = self._list_stored(name) if self.shards is not None else np.ones(inner, "?")
             y, x = (n * k for n, k in zip(at[-2:], inner[-2:], strict=True))
             for i, within in here:
                 part = stored[i, y : y + inner[-2], x : x + inner[-1]]
@@ -137,7 +137,7 @@ class ZarrArray:
             return None
         return tuple(int(n) for n in parts) if all(n.isdecimal() for n in parts) else None
 
-    def _stored_in_shard(self, name: str) -> NDArray[np.bool_]:
+    def _list_stored(self, name: str) -> NDArray[np.bool_]:
         """Return which inner chunks a shard stores, one flag each along all axes."""
         with open_file(self.directory / name) as stream:
             index = self._read_index(stream)
@@ -148,7 +148,7 @@ class ZarrArray:
         """Return how many bytes a chunk may have as it is stored: some codecs add a little."""
         return math.prod(self.chunks) * self.dtype.itemsize * 2 + 4096
 
-    def _stored(self, at: tuple[int, ...]) -> bytes | None:
+    def _read_stored(self, at: tuple[int, ...]) -> bytes | None:
         """Return a chunk as it is stored; None if it is not there."""
         inner = [1] * len(at) if self.shards is None else self._inner
         start, separator = self._key
@@ -161,7 +161,7 @@ class ZarrArray:
         with stream:
             if self.shards is not None:
                 place = np.ravel_multi_index([n % k for n, k in zip(at, inner, strict=True)], inner)
-                return self._in_shard(stream, int(place))
+                return self._read_in_shard(stream, int(place))
             return _read(stream, 0, stream.seek(0, os.SEEK_END), self._most_stored)
 
     @property
@@ -169,7 +169,7 @@ class ZarrArray:
         """Return how many chunks a shard has along each axis."""
         return [s // c for s, c in zip(self.shards or self.chunks, self.chunks, strict=True)]
 
-    def _in_shard(self, stream: io.BufferedReader, place: int) -> bytes | None:
+    def _read_in_shard(self, stream: io.BufferedReader, place: int) -> bytes | None:
         offset, length = self._read_index(stream)[place].tolist()
         if offset == length == _NOT_STORED:
             return None
@@ -182,7 +182,7 @@ class ZarrArray:
         length = size + CRC_BYTES * checked
         index = _read(stream, 0 if self._index["is_first"] else end - length, length, length)
         if checked:
-            index = bytes(without_checksum(index, size))
+            index = bytes(strip_checksum(index, size))
         return np.frombuffer(index, "<u8").reshape(-1, 2)
 
 
@@ -221,11 +221,11 @@ def open_array(group: Path, name: str) -> ZarrArray:
         raise ValueError(f"the path {name!r} of an array leaves its image")
     directory = group.joinpath(*parts)
     if (directory / DOCUMENT).is_file():
-        return _of_format_3(directory, _object(read_json(directory / DOCUMENT)))
-    return _of_format_2(directory, _object(read_json(directory / ".zarray")))
+        return _parse_format_3(directory, _object(read_json(directory / DOCUMENT)))
+    return _parse_format_2(directory, _object(read_json(directory / ".zarray")))
 
 
-def _of_format_2(directory: Path, document: dict[str, Any]) -> ZarrArray:
+def _parse_format_2(directory: Path, document: dict[str, Any]) -> ZarrArray:
     if document["zarr_format"] != 2:
         raise ValueError(f"Zarr format {document['zarr_format']}")
     dtype = _plain_dtype(directory, document["dtype"], _TYPES_2)
@@ -253,16 +253,16 @@ def _of_format_2(directory: Path, document: dict[str, Any]) -> ZarrArray:
     )
 
 
-def _of_format_3(directory: Path, document: dict[str, Any]) -> ZarrArray:
+def _parse_format_3(directory: Path, document: dict[str, Any]) -> ZarrArray:
     if document["zarr_format"] != 3 or document["node_type"] != "array":
         raise ValueError(f"{directory.name} is not an array of Zarr format 3")
     name = document["data_type"]
     dtype = _plain_dtype(directory, name, _TYPES_3)
-    grid = _named(document["chunk_grid"])
+    grid = _parse_extension(document["chunk_grid"])
     if grid[0] != "regular":
         raise InputError(f"'{directory}' has chunks of {grid[0]} shape: export it with equal ones.")
     shape, chunks = _shapes(document["shape"], grid[1]["chunk_shape"])
-    listed = [_named(one) for one in document["codecs"]]
+    listed = [_parse_extension(one) for one in document["codecs"]]
     shards, index = None, {}
     if len(listed) == 1 and listed[0][0] == "sharding_indexed":
         sharding, shards = listed[0][1], chunks
@@ -275,7 +275,7 @@ def _of_format_3(directory: Path, document: dict[str, Any]) -> ZarrArray:
                 f"'{directory}' has {math.prod(inner)} chunks in a shard; at most {_MOST_INNER} "
                 "are read: export it with smaller shards."
             )
-        listed = [_named(one) for one in sharding["codecs"]]
+        listed = [_parse_extension(one) for one in sharding["codecs"]]
         of_index = _codecs(directory, np.dtype("<u8"), 1, sharding["index_codecs"])
         if of_index.packing not in ((), ("crc32c",)) or of_index.dtype != np.dtype("<u8"):
             raise _unknown_codec(directory, "of an index")
@@ -290,10 +290,10 @@ def _of_format_3(directory: Path, document: dict[str, Any]) -> ZarrArray:
         chunks,
         dtype,
         shards,
-        tuple(_class_of(name) for name, _ in listed if name not in ("bytes", "transpose")),
+        tuple(_find_class(name) for name, _ in listed if name not in ("bytes", "transpose")),
         codecs,
         _fill(document["fill_value"], dtype),
-        _keys(_named(document["chunk_key_encoding"])),
+        _keys(_parse_extension(document["chunk_key_encoding"])),
         index,
     )
 
@@ -304,7 +304,7 @@ def _codecs(directory: Path, dtype: np.dtype[Any], ndim: int, listed: Sequence[A
     packing: list[str] = []
     endian = None
     for one in listed:
-        name, about = one if isinstance(one, tuple) else _named(one)
+        name, about = one if isinstance(one, tuple) else _parse_extension(one)
         if name == "transpose" and endian is None:
             order = tuple(int(axis) for axis in about["order"])
             if sorted(order) != list(range(ndim)):
@@ -323,7 +323,7 @@ def _codecs(directory: Path, dtype: np.dtype[Any], ndim: int, listed: Sequence[A
     return Codecs(stored, tuple(orders), (), tuple(packing))
 
 
-def _named(entry: Any) -> tuple[str, dict[str, Any]]:
+def _parse_extension(entry: Any) -> tuple[str, dict[str, Any]]:
     """Return name and configuration of an extension of format 3."""
     if isinstance(entry, str):
         return entry, {}
@@ -363,7 +363,7 @@ def _check_codec(directory: Path, name: Any, known: Mapping[str, Any]) -> str:
     return str(name)
 
 
-def _class_of(codec: str) -> str:
+def _find_class(codec: str) -> str:
     """Return what a header calls a codec of format 3."""
     name = codec.removeprefix("numcodecs.")
     return CLASSES[name] if name != codec else f"{name.capitalize()}Codec"

@@ -60,7 +60,7 @@ class Codecs:
             size = whole + CRC_BYTES * self.packing[:i].count("crc32c")
             content = DECODERS[name](content, size)
         for one in reversed(self.filters):
-            content = _unfiltered(one, content)
+            content = _undo_filter(one, content)
         _check_size(len(content), whole)
         for order in self.orders:
             shape = tuple(shape[axis] for axis in order)
@@ -76,12 +76,12 @@ def _blosc(stored: Bytes, size: int) -> memoryview:
     if len(stored) < max(16, length):  # Blosc would read on behind the end
         raise ValueError("bytes are missing at its end")
     _check_size(whole, size)
-    return _into("Blosc", stored, size)
+    return _decode_into("Blosc", stored, size)
 
 
 def _lz4(stored: Bytes, size: int) -> memoryview:
     _check_size(int.from_bytes(stored[:4], "little"), size)
-    return _into("LZ4", stored, size)
+    return _decode_into("LZ4", stored, size)
 
 
 def _zstd(stored: Bytes, size: int) -> bytes:
@@ -101,7 +101,7 @@ def _zlib(stored: Bytes, size: int) -> bytes:
     return zlib.decompressobj().decompress(stored, size + 1)
 
 
-def without_checksum(stored: Bytes, size: int) -> memoryview:
+def strip_checksum(stored: Bytes, size: int) -> memoryview:
     """Return what comes before a CRC-32C; ValueError if that is wrong."""
     import google_crc32c  # noqa: PLC0415 (of few images)
 
@@ -117,7 +117,7 @@ def _check_size(told: int, size: int) -> None:
         raise ValueError(f"a chunk of {told} bytes where there should be {size}")
 
 
-def _into(name: str, stored: Bytes, size: int) -> memoryview:
+def _decode_into(name: str, stored: Bytes, size: int) -> memoryview:
     """Decode what says of itself that it has so many bytes."""
     out = np.empty(size, np.uint8)
     _codec(name).decode(stored, out=out)
@@ -140,7 +140,7 @@ def _zstandard() -> Any:
     return zstd
 
 
-def _unfiltered(about: Mapping[str, Any], content: Bytes) -> bytes:
+def _undo_filter(about: Mapping[str, Any], content: Bytes) -> bytes:
     import numcodecs  # noqa: PLC0415 (of few images)
 
     values = {key: value for key, value in about.items() if key != "id"}
@@ -155,7 +155,7 @@ DECODERS: dict[str, Decoder] = {
     "gzip": _gzip,
     "zlib": _zlib,
     "bz2": _bz2,
-    "crc32c": without_checksum,
+    "crc32c": strip_checksum,
 }
 """Codecs that make fewer bytes of bytes, or add a checksum: what decodes them to a known size."""
 FILTERS: dict[str, Callable[[Any], Any]] = {

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from unglow.core import digests, files, process, transfers
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
-from unglow.core.own_memory import pin_threads, uncollected
+from unglow.core.own_memory import pause_collection, pin_threads
 from unglow.core.printable import printable
 from unglow.core.progress import step
 from unglow.core.terminal import SHOWN, warn
@@ -177,7 +177,7 @@ class Job:
         self._telemetry.in_job()
         transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
-        self._loading.enter_context(uncollected())
+        self._loading.enter_context(pause_collection())
 
     def __exit__(
         self,
@@ -266,7 +266,7 @@ class Job:
 
     def workers(self, demand: AnyDemand) -> int:
         """Return how many blocks may be in flight: fewer after an attempt that lacked memory."""
-        workers = demand.in_flight(self.mem_mb, self.threads)
+        workers = demand.count_in_flight(self.mem_mb, self.threads)
         self.least_mb = demand.peak_mb(0, 1)
         if self._most_workers is not None:
             workers = min(workers, self._most_workers)

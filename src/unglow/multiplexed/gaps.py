@@ -42,7 +42,7 @@ class Gaps:
     def __init__(self, readers: Sequence[TiffReader | OmeZarrReader]) -> None:
         self._headers = [reader.header for reader in readers]
         self._missing = [
-            reader.missing_units(range(len(reader.header.channels))) for reader in readers
+            reader.find_missing(range(len(reader.header.channels))) for reader in readers
         ]
         self._known: dict[tuple[int, int], NotStored | None] = {}
 
@@ -58,7 +58,7 @@ class Gaps:
         key = channel.image, channel.number
         if key not in self._known:
             header = self._headers[channel.image]
-            self._known[key] = NotStored.of(
+            self._known[key] = NotStored.from_grid(
                 self._missing[channel.image][channel.number],
                 header.unit,
                 header.shape,
@@ -86,7 +86,7 @@ class Gaps:
     def hidden(self, channel: Channel, window: Window, block: NDArray[Any]) -> NDArray[Any]:
         """Return a window of a channel, NaN where it stores nothing: floats if that is anywhere."""
         lacking = self.of(channel)
-        parts = [] if lacking is None else list(lacking.within(window))
+        parts = [] if lacking is None else list(lacking.clip_to(window))
         if not parts:
             return block
         out = block.astype(np.result_type(block.dtype, np.float32))
@@ -99,7 +99,7 @@ class Gaps:
         lacking, share = self.of(channel), self.lost(channel)
         if lacking is None or share <= LEAST_SHARE:
             return None, False
-        lost = f"{lacking.in_words} where other channels are: {percent(share)} of the slide"
+        lost = f"{lacking.description} where other channels are: {percent(share)} of the slide"
         if share > MOST_SHARE:
             return f"{lost}. Copy the file again from its source, or write it again.", True
         return f"{lost}, which is left out. Copy the file again if it was cut off.", False

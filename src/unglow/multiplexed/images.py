@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.windows import Window, bounded_map, grid, strips
+from unglow.core.windows import Window, grid, map_bounded, strips
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
 from unglow.io.zarr.layout import CHUNK, halve_stored
@@ -191,7 +191,7 @@ class InPlaceImage:
                 def fill(window: Window) -> None:
                     plane[window.slices] = self._averaged(window, first)
 
-                for _ in bounded_map(fill, grid(plane.shape, (step, step)), self._workers):
+                for _ in map_bounded(fill, grid(plane.shape, (step, step)), self._workers):
                     pass
                 self._kept = [plane]
                 for _ in range(first + 1, self.levels):

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from unglow.core.delimited import numbered_lines, read_text, split
+from unglow.core.delimited import number_lines, read_text, split
 from unglow.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def read_markers(path: Path) -> list[Marker]:
 
 def _rows(path: Path) -> list[_Row]:
     text = read_text(path, what="the table of markers", remedy="give yourself the right to read it")
-    lines = list(numbered_lines(text))
+    lines = list(number_lines(text))
     if not lines:
         raise InputError(f"{path} is empty; its first line has to name the columns: {_listed()}.")
     line, header = lines[0]

@@ -16,7 +16,7 @@ import numpy as np
 
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, map_bounded
 from unglow.multiplexed.images import Background, SlideReader
 from unglow.multiplexed.ranges import Look, look_at
 from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
@@ -116,7 +116,7 @@ class BlockMatcher:
         good = agreement(Matches(found.post, plain + left, found.peak_ratio), self.transform.matrix)
         if np.count_nonzero(good) < _LEAST:
             return ResidualShift(np.nan, np.nan, np.nan, int(np.count_nonzero(good)))
-        return ResidualShift.of(left[good])
+        return ResidualShift.from_residuals(left[good])
 
 
 def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
@@ -157,7 +157,7 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
     The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
     linear method is tried for this alone.
     """
-    if not scale.chosen.ok:
+    if not scale.default_result.ok:
         return None
     expected, measured = evidence.expected_gain, _measured_gain(scale, evidence)
     if expected is None or measured is None or measured.gain_ci95 is None:
@@ -170,9 +170,9 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
         sentence = (
             f"The exposure times promise a gain of {expected:.3g}, but {value} ({interval}) was "
             "measured: lamp, filters or bleaching differ between the two images, or an exposure "
-            f"time is wrong; {scale.chosen.gain:.3g} is subtracted (method {scale.default}), but "
-            "the measured gain is the one to believe: to subtract that, put linear first in "
-            "scale.methods."
+            f"time is wrong; {scale.default_result.gain:.3g} is subtracted (method "
+            f"{scale.default}), but the measured gain is the one to believe: "
+            "to subtract that, put linear first in scale.methods."
         )
         return Disagreement(sentence, is_doubt=True)
     if low >= FAR * expected or high <= expected / FAR:
@@ -257,8 +257,8 @@ def measure_slide(
     found: dict[str, Measured] = {}
     for one in slide.markers:
         move = slide.move_of(one)
-        if move is not None and maps[move].failed:
-            scale = Scale.failed(" ".join(maps[move].reasons), settings)
+        if move is not None and maps[move].has_failed:
+            scale = Scale.make_failed(" ".join(maps[move].reasons), settings)
             gain = expected_gain(slide, one)
             found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
     with SlideReader(headers) as reader:
@@ -266,7 +266,7 @@ def measure_slide(
         for one in slide.markers:
             sentences, too_much = doubts[one.name]
             if too_much and one.name not in found:
-                scale = Scale.failed(" ".join(sentences), settings)
+                scale = Scale.make_failed(" ".join(sentences), settings)
                 gain = expected_gain(slide, one)
                 found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
         usable = [one for one in slide.markers if one.name not in found]
@@ -329,7 +329,7 @@ def _measured(
 
     windows = sample.windows
     with step("measure"):
-        for i, matches in enumerate(bounded_map(count, windows, workers)):
+        for i, matches in enumerate(map_bounded(count, windows, workers)):
             for name, of_window in matches.items():
                 tallies[name].matches.append(of_window)
             progress(i + 1, len(windows), "window")
@@ -404,7 +404,7 @@ class _Tally:
         whole = {**self._statistics.arrays, "ratios": self._statistics.ratio_counts[None]}
         # 32 bits hold the counts of a sample: many markers are kept
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
-        statistics = JointStatistics.restored(self._statistics.parameters, small)
+        statistics = JointStatistics.restore(self._statistics.parameters, small)
         return Measured(
             replace(scale, reasons=reasons, notes=notes), statistics, shift, self._expected
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, map_bounded
 from unglow.multiplexed.sample import BLOCK
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _looks(
             limits.append((float(np.fmin.reduce(block, None)), float(np.fmax.reduce(block, None))))
         return limits
 
-    limits = np.array(list(bounded_map(look, sample.windows, workers)))
+    limits = np.array(list(map_bounded(look, sample.windows, workers)))
     for i, one in enumerate(channels):
         finite = samples[i][np.isfinite(samples[i])]
         dark, bright = np.quantile(finite, (_DARK, _BRIGHT)) if finite.size else (0.0, 0.0)

@@ -15,11 +15,11 @@ import numpy as np
 
 from unglow.core.archive import (
     check_sizes,
-    damaged,
     load_arrays,
-    of_name,
+    make_damage_error,
     open_archive,
     save_arrays,
+    select_arrays,
 )
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
@@ -137,7 +137,7 @@ class SlideRecord:
             size = None if size is None else (size[0], size[1])
             return cls(slide, (rows, cols), content["dtype"], size, prints, content["reason"])
         except _UNFIT as error:
-            raise damaged(path) from error
+            raise make_damage_error(path) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def load_scales(path: Path) -> dict[str, MarkerScale]:
     try:
         return {name: _marker_scale(one) for name, one in _read(path)["markers"].items()}
     except _UNFIT as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _marker_scale(entry: Mapping[str, Any]) -> MarkerScale:
@@ -280,7 +280,7 @@ class Subtraction:
             about = content["dtype"], content["rounding"], tuple(content["images"])
             return cls(*about, markers, content["reason"])
         except _UNFIT as error:
-            raise damaged(path) from error
+            raise make_damage_error(path) from error
 
 
 def save_residues(path: Path, histograms: Sequence[DifferenceHistogram]) -> None:
@@ -299,7 +299,7 @@ def load_residues(path: Path, markers: Sequence[str]) -> dict[str, DifferenceHis
     try:
         return {name: found[key] for name, key in zip(markers, keys, strict=True)}
     except KeyError as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -340,7 +340,7 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
         check_sizes(archive, math.inf)  # one is read of many
         own = [archive[f"m{n}.{kind}"] for kind in _KINDS]
         if any(one.dtype != np.float32 or one.shape != own[0].shape for one in own):
-            raise damaged(path)
+            raise make_damage_error(path)
         return MarkerOverview(*own), float(archive["step"])
 
 
@@ -378,5 +378,5 @@ def save_records(path: Path, records: Sequence[Saved | None]) -> None:
 def load_records(path: Path, kind: type[Record], count: int) -> list[Record | None]:
     """Read what `save_records` wrote for so many markers; StoreError if it is damaged."""
     arrays = load_arrays(path)
-    each = (of_name(arrays, f"m{n}") for n in range(count))
+    each = (select_arrays(arrays, f"m{n}") for n in range(count))
     return [kind.read(own, path) if own else None for own in each]

@@ -11,11 +11,11 @@ import numpy as np
 
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
-from unglow.core.windows import Window, bounded_map, grid, strips
+from unglow.core.windows import Window, grid, map_bounded, strips
 from unglow.multiplexed.images import Background, SlideReader
 from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
 from unglow.multiplexed.slide import by_background
-from unglow.photometry.difference import subtracted
+from unglow.photometry.difference import subtract_window
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def subtract_slide(
         windows = list(grid(reader.shape, (sink.window, sink.window)))
         items = ((window, part) for window in windows for part in parts)
         with step("subtract"):
-            for i, _ in enumerate(bounded_map(lambda x: work.write(*x, sink), items, workers)):
+            for i, _ in enumerate(map_bounded(lambda x: work.write(*x, sink), items, workers)):
                 progress(i + 1, len(windows) * len(parts), "window")
         return work.left
 
@@ -200,7 +200,7 @@ class _Subtraction:
         """What is left of each marker."""
         for one in slide.markers:
             if scales[one.name].status == "ok":
-                self._results[one.name] = scales[one.name].chosen
+                self._results[one.name] = scales[one.name].default_result
                 views = [np.full(view, np.nan, np.float32) for _ in range(3)]
                 pair = one, slide.background_of(one)
                 kinds = [np.dtype(reader.headers[c.image].dtype).kind for c in pair]
@@ -268,7 +268,7 @@ class _Subtraction:
         for strip in strips(window, max(_ROWS, own.step)):
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             before, background = signal[rows].astype(np.float32, copy=False), aligned[rows]
-            left = subtracted(result, (before, background), strip, integer=False)
+            left = subtract_window(result, (before, background), strip, integer=False)
             left = self._reader.gaps.hidden(marker, strip, left)
             counted.add(left)
             cut = self._output.cut(left)

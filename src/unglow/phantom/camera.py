@@ -31,7 +31,7 @@ class Shading:
     phase_y: float
     shape: tuple[int, int]
 
-    def over(self, window: Window) -> NDArray[np.float64]:
+    def evaluate(self, window: Window) -> NDArray[np.float64]:
         """Return the illumination of the pixels of a window, (rows, cols)."""
         rows, cols = self.shape
         v = 2.0 * np.arange(window.y0, window.y1) / (rows - 1) - 1.0

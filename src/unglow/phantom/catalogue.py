@@ -53,7 +53,7 @@ class Spots:
         """Return the spots where ``keep``, (N,), is true, in their order."""
         return Spots(*(getattr(self, f.name)[keep] for f in fields(self)))
 
-    def scaled(self, factor: float) -> Spots:
+    def scale(self, factor: float) -> Spots:
         """Return the spots with their peaks multiplied."""
         return Spots(self.x, self.y, self.peak * factor, self.sigma, self.sigma_long, self.theta)
 

@@ -48,7 +48,7 @@ class PhantomMap:
     waves: NDArray[np.float64]
 
     @classmethod
-    def of(cls, spec: PhantomSpec) -> PhantomMap:
+    def from_spec(cls, spec: PhantomSpec) -> PhantomMap:
         """Return the map that a specification asks for."""
         return cls(_matrix(spec), _waves(spec))
 
@@ -59,7 +59,7 @@ class PhantomMap:
 
     def to_pre(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map post points to pre, (N, 2) -> (N, 2), to within 1e-9 px."""
-        points = _as_points(points)
+        points = _stack_points(points)
         u = points.copy()
         if len(self.waves):
             for _ in range(_MOST_STEPS):
@@ -72,7 +72,7 @@ class PhantomMap:
     def to_post(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map pre points to post, (N, 2) -> (N, 2), in closed form."""
         inverse = np.linalg.inv(self.matrix)
-        u: NDArray[np.float64] = _as_points(points) @ inverse[:2, :2].T + inverse[:2, 2]
+        u: NDArray[np.float64] = _stack_points(points) @ inverse[:2, :2].T + inverse[:2, 2]
         return u + self.deformation(u) if len(self.waves) else u
 
     def window_to_post(self, window: Window) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -115,7 +115,7 @@ class PhantomMap:
         return cls(np.array(values["matrix"], dtype=np.float64).reshape(3, 3), waves)
 
 
-def _as_points(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _stack_points(points: NDArray[np.float64]) -> NDArray[np.float64]:
     points = np.asarray(points, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points must have shape (N, 2), not {points.shape}")

@@ -81,12 +81,12 @@ def make_pair(
         )
         write_tiff(path, raster, layout=layout, compression=compression, workers=workers)
         _log.info("wrote %s", path)
-    truth = truth_of(renderer, sample, dye)
+    truth = make_truth(renderer, sample, dye)
     truth.save(folder / f"{sample}_{dye}_truth.json")
     return truth
 
 
-def truth_of(renderer: Renderer, sample: str, dye: str) -> Truth:
+def make_truth(renderer: Renderer, sample: str, dye: str) -> Truth:
     """Return the truth of what a renderer renders."""
     scale = float(renderer.spec.counts_per_level)
     return Truth(
@@ -94,8 +94,8 @@ def truth_of(renderer: Renderer, sample: str, dye: str) -> Truth:
         dye=dye,
         spec=renderer.spec,
         geometry=renderer.map,
-        microbes=renderer.microbes.scaled(scale),
-        grains=renderer.grains.scaled(scale),
+        microbes=renderer.microbes.scale(scale),
+        grains=renderer.grains.scale(scale),
         shading={image: shading.to_json() for image, shading in renderer.shading.items()},
         damage=tuple(describe_damage(renderer.spec, renderer.places, renderer.map)),
     )

@@ -12,7 +12,7 @@ import numpy as np
 from unglow.phantom.camera import Camera, Shading, fill_dark
 from unglow.phantom.catalogue import draw_grains, draw_microbes
 from unglow.phantom.damage.effects import coordinates
-from unglow.phantom.damage.image import ImageDamage, faults_of
+from unglow.phantom.damage.image import ImageDamage, find_faults
 from unglow.phantom.damage.places import find_places
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.scene import Scene
@@ -61,7 +61,7 @@ class Renderer:
     def __init__(self, spec: PhantomSpec) -> None:
         self.spec = spec
         self.scene = Scene(spec)
-        self.map = PhantomMap.of(spec)
+        self.map = PhantomMap.from_spec(spec)
         # Spots are drawn over the frame; those outside the section go.
         mpx = spec.shape[0] * spec.shape[1] / 1e6
         microbes, grains = round(spec.microbes_per_mpx * mpx), round(spec.grains_per_mpx * mpx)
@@ -88,7 +88,7 @@ class Renderer:
         )
         dust = [place for place in self.places if place.kind == "dust"]
         self._damage = {
-            "post": ImageDamage(spec.shape, self.places, faults_of(spec.damages)),
+            "post": ImageDamage(spec.shape, self.places, find_faults(spec.damages)),
             "pre": ImageDamage(spec.pre_frame, dust),
         }
         self._keys = {(i, c): derive_key(spec.seed, 2, n, c) for n, i in _IMAGES for c in range(3)}
@@ -113,29 +113,31 @@ class Renderer:
 
     def light(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
-        out = self._imaged(image, window)
-        self._damage[image].spoil_light(window, out, lambda outer: self._imaged(image, outer))
+        out = self._render_blurred(image, window)
+        self._damage[image].spoil_light(
+            window, out, lambda outer: self._render_blurred(image, outer)
+        )
         return out
 
-    def _imaged(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def _render_blurred(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return `light` with the blur of the image, but without blurred places and dust."""
         spec = self.spec
         width = spec.blur_post_px if image == "post" else spec.blur_pre_px
         if not width:
-            return self._focused(image, window)
+            return self._render_focused(image, window)
         outer = window.grow(math.ceil(_BLUR_SIGMAS * width)).clip(self.shape(image))
         side = 2 * int(_BLUR_SIGMAS * width + 0.5) + 1
         # the image's own edges repeat; those of the window are cut off with all that they reach
         blurred = cv2.GaussianBlur(
-            self._focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
+            self._render_focused(image, outer), (side, side), width, borderType=cv2.BORDER_REPLICATE
         )
         return np.ascontiguousarray(blurred[window.shift(-outer.y0, -outer.x0).slices])
 
-    def _focused(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def _render_focused(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return `light` without the blur of the image."""
         out = self.background(image, window)
         if self.spec.shading > 0:
-            out *= self.shading[image].over(window)
+            out *= self.shading[image].evaluate(window)
         if image == "post":
             out *= self.spec.gain
             x, y = self._coordinates(image, window)
@@ -153,12 +155,12 @@ class Renderer:
         out = self.scene.background(x, y)
         add_spots_at(self.grains, x, y, out)
         if self.spec.shading > 0:
-            out *= self.shading["post"].over(window)
+            out *= self.shading["post"].evaluate(window)
         out *= self.spec.gain
         add_spots_at(self.microbes, x, y, out)
         return out
 
-    def expected(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def render_expected(self, image: Image, window: Window) -> NDArray[np.float64]:
         """Return the noise-free, unclipped image with its offset, (rows, cols) levels."""
         return self.light(image, window) + self.offset(image)
 
@@ -166,10 +168,10 @@ class Renderer:
         """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
         light = self.light(image, window)
         green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
-        out = self._coloured(image, window, light, green) if self.spec.rgb else green
+        out = self._colour(image, window, light, green) if self.spec.rgb else green
         return self._damage[image].spoil_counts(window, out, self.spec.counts_per_level)
 
-    def _coloured(
+    def _colour(
         self, image: Image, window: Window, light: NDArray[np.float64], green: NDArray[Any]
     ) -> NDArray[Any]:
         """Return the counts of all three channels, (rows, cols, 3)."""

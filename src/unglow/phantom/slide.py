@@ -18,13 +18,13 @@ import numpy as np
 
 from unglow.core.files import write_text
 from unglow.core.kernels import kernel
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
 from unglow.io.tiff.ome_xml import OmeChannel
 from unglow.phantom.camera import Camera
 from unglow.phantom.catalogue import Spots
-from unglow.phantom.damage.slides import damage_of_cycles, describe_cycles
-from unglow.phantom.slide_spec import SlideChannel, SlideSpec, channels_of, map_of
+from unglow.phantom.damage.slides import describe_cycles, draw_cycle_damage
+from unglow.phantom.slide_spec import SlideChannel, SlideSpec, list_channels, make_map
 from unglow.phantom.spots import add_spots, add_spots_at, boxes
 from unglow.phantom.texture import add_noise, derive_key, generator
 
@@ -52,24 +52,24 @@ class SlideRenderer:
 
     def __init__(self, spec: SlideSpec) -> None:
         self.spec = spec
-        self.channels = channels_of(spec)
+        self.channels = list_channels(spec)
         self._keys = [derive_key(spec.seed, 11, n) for n in range(len(_OCTAVES))]
         self._camera = Camera(spec.electrons_per_count, spec.read_noise, 1, np.dtype(np.uint16))
-        self.damage = damage_of_cycles(
+        self.damage = draw_cycle_damage(
             spec.damages,
             spec.cycles,
             spec.shape,
             (spec.seed, spec.damage_seed),
-            lambda cycle, x, y: self._inside(*self._to_first(cycle, x, y)).astype(np.float64),
-            lambda cycle, x, y: self._shared(*self._to_first(cycle, x, y)),
+            lambda cycle, x, y: self._inside(*self._map_to_first(cycle, x, y)).astype(np.float64),
+            lambda cycle, x, y: self._render_shared(*self._map_to_first(cycle, x, y)),
         )
 
     def autofluorescence(self, cycle: int, window: Window) -> NDArray[np.float64]:
         """Return what all channels share at a window of a cycle, (rows, cols) counts at 100 ms."""
         x, y = (one.ravel() for one in self._coordinates(cycle, window))
-        return self._shared(x, y).reshape(window.shape)
+        return self._render_shared(x, y).reshape(window.shape)
 
-    def _shared(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _render_shared(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the autofluorescence at points of the first cycle, (N,) each."""
         out = np.ones(x.size)
         for key, (spacing, amplitude) in zip(self._keys, _OCTAVES, strict=True):
@@ -89,7 +89,7 @@ class SlideRenderer:
             return out
         x, y = self._coordinates(channel.cycle, window)
         for spots in self._cells(channel, x, y):
-            matrix = np.linalg.inv(map_of(self.spec, channel.cycle))
+            matrix = np.linalg.inv(make_map(self.spec, channel.cycle))
             centres = spots.xy @ matrix[:2, :2].T + matrix[:2, 2]
             add_spots(spots, boxes(spots, centres, 1.001, self.spec.shape), window, x, y, out)
         return out
@@ -132,8 +132,8 @@ class SlideRenderer:
         y: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return the light of the undamaged tissue at points of a channel's cycle, (rows, cols)."""
-        x, y = self._to_first(channel.cycle, x, y)
-        out = self._shared(x.ravel(), y.ravel()).reshape(window.shape) * gain
+        x, y = self._map_to_first(channel.cycle, x, y)
+        out = self._render_shared(x.ravel(), y.ravel()).reshape(window.shape) * gain
         if channel.nuclear or channel.background is not None:
             for spots in self._cells(channel, x, y):
                 add_spots_at(spots, x, y, out)
@@ -178,13 +178,13 @@ class SlideRenderer:
         """Return x and y in the first cycle of the pixels of a window, (rows, cols) each."""
         cols = np.arange(window.x0, window.x1, dtype=np.float64)[None, :]
         rows = np.arange(window.y0, window.y1, dtype=np.float64)[:, None]
-        return self._to_first(cycle, cols, rows)
+        return self._map_to_first(cycle, cols, rows)
 
-    def _to_first(
+    def _map_to_first(
         self, cycle: int, cols: NDArray[np.float64], rows: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return x and y in the first cycle of columns and rows of another."""
-        matrix = map_of(self.spec, cycle)
+        matrix = make_map(self.spec, cycle)
         x = matrix[0, 0] * cols + (matrix[0, 1] * rows + matrix[0, 2])
         y = matrix[1, 0] * cols + (matrix[1, 1] * rows + matrix[1, 2])
         return x, y
@@ -229,10 +229,10 @@ def _write_window(renderer: SlideRenderer, sink: OmeTiffSink, window: Window, wo
             planes[target] = [renderer.pixels(one, part, shared) for one in here]
 
         parts = (part.shift(window.y0, window.x0) for part in grid(window.shape, (_BLOCK, _BLOCK)))
-        for _ in bounded_map(fill, parts, workers):
+        for _ in map_bounded(fill, parts, workers):
             pass
         pairs = zip(here, planes, strict=True)
-        for _ in bounded_map(lambda one: sink.write(one[0].plane, window, one[1]), pairs, workers):
+        for _ in map_bounded(lambda one: sink.write(one[0].plane, window, one[1]), pairs, workers):
             pass
 
 
@@ -257,7 +257,7 @@ def _truth(renderer: SlideRenderer, slide: str) -> dict[str, Any]:
         "3x3, (x, y, 1) of the marker's cycle to those of the background's, pixel centres at "
         "integers",
         "channels": [asdict(one) for one in renderer.channels],
-        "maps": {f"{n}-1": map_of(renderer.spec, n).tolist() for n in cycles},
+        "maps": {f"{n}-1": make_map(renderer.spec, n).tolist() for n in cycles},
         "spec": renderer.spec.to_json(),
     }
     if renderer.damage:

@@ -81,7 +81,7 @@ class SlideSpec(Damaged):
         check_damage(self.damages, self.cycles)
 
     @property
-    def per_cycle(self) -> int:
+    def channels_per_cycle(self) -> int:
         """Channels of every cycle but the last, which may have fewer."""
         return -(-self.channels // self.cycles)
 
@@ -104,14 +104,14 @@ class SlideChannel:
         return self.name.startswith("DNA")
 
 
-def channels_of(spec: SlideSpec) -> list[SlideChannel]:
+def list_channels(spec: SlideSpec) -> list[SlideChannel]:
     """Return the channels of a slide in their order."""
     found: list[SlideChannel] = []
     for number in range(spec.channels):
-        cycle, place = divmod(number, spec.per_cycle)
+        cycle, place = divmod(number, spec.channels_per_cycle)
         plane = number
         if spec.distinct and cycle >= spec.distinct:
-            plane = (1 + (cycle - 1) % (spec.distinct - 1)) * spec.per_cycle + place
+            plane = (1 + (cycle - 1) % (spec.distinct - 1)) * spec.channels_per_cycle + place
         found.append(_channel(spec, cycle, place, plane, found))
     return found
 
@@ -139,7 +139,7 @@ def _channel(
     )
 
 
-def map_of(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
+def make_map(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
     """Return the matrix (3, 3) from (x, y, 1) of a cycle, from 1, to those of the first."""
     if spec.distinct and cycle > spec.distinct:
         cycle = 2 + (cycle - 2) % (spec.distinct - 1)

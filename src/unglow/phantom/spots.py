@@ -88,6 +88,6 @@ def add_spots_at(
     hit = (spots.x > x.min() - reach) & (spots.x < x.max() + reach)
     hit &= (spots.y > y.min() - reach) & (spots.y < y.max() + reach)
     near = spots.select(hit)
-    everywhere = Window.of((out.shape[0], out.shape[1]))
+    everywhere = Window.from_shape((out.shape[0], out.shape[1]))
     areas = np.tile([0, everywhere.y1, 0, everywhere.x1], (len(near), 1))
     add_spots(near, areas, everywhere, x, y, out)

@@ -11,8 +11,8 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import ConfigError
-from unglow.core.files import replacing
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.files import replace_file
+from unglow.core.windows import Window, grid, map_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -104,18 +104,18 @@ def write_tiff(
         Threads that render and compress.
     """
     check_layout(layout, compression, raster.dtype)
-    with replacing(path) as part:
+    with replace_file(path) as part:
         if layout == "single strip":
             _write_single_strip(part, raster, compression, workers)
         elif "tiles" in layout:
             codec = "jpeg" if layout == "jpeg tiles" else compression
             windows = grid(raster.shape, (_TILE, _TILE))
-            segments = bounded_map(_Encoder(raster, codec, tile=True), windows, workers)
+            segments = map_bounded(_Encoder(raster, codec, tile=True), windows, workers)
             _write(part, raster, codec, segments, tile=(_TILE, _TILE))
         else:
             rows = min(raster.shape[0], max(1, _BLOCK_PIXELS // raster.shape[1]))
             windows = grid(raster.shape, (rows, raster.shape[1]))
-            segments = bounded_map(_Encoder(raster, compression, tile=False), windows, workers)
+            segments = map_bounded(_Encoder(raster, compression, tile=False), windows, workers)
             _write(part, raster, compression, segments, rowsperstrip=rows)
 
 
@@ -202,7 +202,7 @@ def _write_single_strip(part: Path, raster: Raster, compression: str | None, wor
     with tifffile.TiffFile(part) as tif:
         start = tif.pages.first.dataoffsets[0]
     rows = max(1, _BLOCK_PIXELS // raster.shape[1])
-    bands = bounded_map(raster.pixels, grid(raster.shape, (rows, raster.shape[1])), workers)
+    bands = map_bounded(raster.pixels, grid(raster.shape, (rows, raster.shape[1])), workers)
     with part.open("r+b") as file:
         file.seek(start)
         if compression is None:

@@ -59,7 +59,7 @@ class Truth:
     damage: tuple[dict[str, Any], ...] = ()
 
     @property
-    def damaged(self) -> NDArray[np.bool_]:
+    def is_microbe_damaged(self) -> NDArray[np.bool_]:
         """Which microbes have their centre in a spoilt place, (N,)."""
         return self.is_damaged(self.microbes.xy)
 
@@ -116,7 +116,7 @@ class Truth:
             "grains": self.grains.to_json(),
         }
         if self.damage:
-            values["microbes"]["damaged"] = self.damaged.tolist()
+            values["microbes"]["damaged"] = self.is_microbe_damaged.tolist()
             values["damage"] = list(self.damage)
         return values
 

@@ -58,11 +58,11 @@ class Blur:
         """How far the Gaussian reaches, px."""
         return len(self.taps) // 2
 
-    def of(self, image: str) -> NDArray[np.float64]:
+    def select_taps(self, image: str) -> NDArray[np.float64]:
         """Weights for one of the images: those of the Gaussian, or a single 1."""
         return self.taps if image == self.image else np.ones(1)
 
-    def over(
+    def blur_window(
         self, read: Callable[[Window], NDArray[np.generic]], shape: tuple[int, int], window: Window
     ) -> Floats:
         """Blur a window of an image; a px has the same bits in whatever window.
@@ -77,7 +77,7 @@ class Blur:
             Part of the image.
         """
         outer = window.grow(self.reach).clip(shape)
-        found = blurred(read(outer), self.taps)
+        found = blur_image(read(outer), self.taps)
         return found[window.shift(-outer.y0, -outer.x0).slices]
 
 
@@ -149,7 +149,7 @@ def gaussian_taps(width_px: float) -> NDArray[np.float64]:
     return np.asarray(weights, dtype=np.float64)
 
 
-def blurred(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Floats:
+def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Floats:
     """Filter both axes of an image with the same weights.
 
     Parameters
@@ -176,21 +176,21 @@ def blurred(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Floats:
         strip[at, reach : reach + cols] = image[above:below]
         lost = np.isnan(strip)
         strip[lost] = 0
-        found = _both(strip, taps)
+        found = _filter_both(strip, taps)
         # 1 minus what is lost: exactly 1 where nothing is
         with np.errstate(divide="ignore", invalid="ignore"):
-            found /= 1 - _both(lost.astype(np.float32), taps)
+            found /= 1 - _filter_both(lost.astype(np.float32), taps)
         found[lost[reach : reach + len(found), reach : reach + cols]] = np.nan
         out[top:bottom] = found
     return out
 
 
-def _both(padded: Floats, taps: NDArray[np.float64]) -> Floats:
+def _filter_both(padded: Floats, taps: NDArray[np.float64]) -> Floats:
     """Filter both axes; the result is smaller by the reach of the weights on every side."""
-    return _along(_along(padded, taps).T, taps).T
+    return _sum_rows(_sum_rows(padded, taps).T, taps).T
 
 
-def _along(padded: Floats, taps: NDArray[np.float64]) -> Floats:
+def _sum_rows(padded: Floats, taps: NDArray[np.float64]) -> Floats:
     """Sum rows with weights, from the first to the last: (rows - 2 r, cols)."""
     rows = len(padded) - len(taps) + 1
     total = padded[:rows] * np.float32(taps[0])

@@ -128,7 +128,7 @@ class CellMoments(Saved):
             for name, values in zip(self.ARRAYS, moments, strict=True):
                 getattr(self, name)[begin:end, left:right] = values.reshape(grid)
 
-    def without(self, cells: NDArray[np.bool_]) -> CellMoments:
+    def exclude(self, cells: NDArray[np.bool_]) -> CellMoments:
         """Return the same moments without those of some cells, (ny, nx)."""
         return replace(self, count=np.where(cells, np.float32(0), self.count))
 

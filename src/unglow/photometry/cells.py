@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from unglow.photometry.noise.resampling import (
-    at_phase,
     cell_noise,
+    compute_filtered_noise,
     departures,
-    filtered_noise,
-    rounded_jacobian,
-    shifted,
+    interpolate_phase,
+    round_jacobian,
+    shift_weights,
 )
 from unglow.photometry.sizes import CELL
 
@@ -64,29 +64,29 @@ class Retained(Generic[T]):
     slope: T
 
 
-def retained_in_pre(jacobian: Floats, blur: Blur | None) -> Retained[Floats]:
+def tabulate_pre_retention(jacobian: Floats, blur: Blur | None) -> Retained[Floats]:
     """Return tables by phase, (phases, phases) each, of resampled pre."""
-    taps = np.ones(1) if blur is None else blur.of("pre")
+    taps = np.ones(1) if blur is None else blur.select_taps("pre")
     phases = _PHASES if len(taps) == 1 else _BLURRED_PHASES
     within, scatter = cell_noise(jacobian, CELL, phases, taps)
-    mean = shifted(taps, CELL).mean(axis=0)
+    mean = shift_weights(taps, CELL).mean(axis=0)
     slope = np.convolve(taps, [-0.5, 0.0, 0.5])
     wide = np.pad(taps, (len(slope) - len(taps)) // 2)
     across, down = np.outer(wide, slope), np.outer(slope, wide)
     return Retained(
         within,
         scatter,
-        filtered_noise(jacobian, np.outer(mean, mean)),
-        filtered_noise(jacobian, across) + filtered_noise(jacobian, down),
+        compute_filtered_noise(jacobian, np.outer(mean, mean)),
+        compute_filtered_noise(jacobian, across) + compute_filtered_noise(jacobian, down),
     )
 
 
-def retained_in_post(blur: Blur | None) -> Retained[float]:
+def tabulate_post_retention(blur: Blur | None) -> Retained[float]:
     """Return what is retained in post, which is not resampled."""
-    taps = np.ones(1) if blur is None else blur.of("post")
+    taps = np.ones(1) if blur is None else blur.select_taps("post")
     mixing = departures(taps, CELL)
     products = mixing @ mixing.T
-    means = shifted(taps, CELL).mean(axis=0)
+    means = shift_weights(taps, CELL).mean(axis=0)
     slope = np.convolve(taps, [-0.5, 0.0, 0.5])
     return Retained(
         within=float(np.trace(products)) / CELL**2,
@@ -132,7 +132,7 @@ class Cells:
     xy: Floats
 
     @classmethod
-    def of(
+    def from_moments(
         cls, moments: CellMoments, chosen: Flags, transform: Transform, blur: Blur | None = None
     ) -> Cells:
         """Return the cells of a lattice for which a flag, (ny, nx), is set.
@@ -142,7 +142,7 @@ class Cells:
         moments
             Of the pair.
         chosen
-            `well_aligned` or `with_neighbours`.
+            `find_aligned_cells` or `choose_surrounded`.
         transform
             Map from post to pre, not a failed one.
         blur
@@ -152,14 +152,14 @@ class Cells:
         values = {name: getattr(moments, name)[chosen].astype(np.float64) for name in names}
         xy = moments.centres_xy[chosen.ravel()]
         rows, cols = moments.shape
-        jacobian = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
+        jacobian = round_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
         x, y = transform.map(xy).T
-        tables, in_post = retained_in_pre(jacobian, blur), retained_in_post(blur)
+        tables, in_post = tabulate_pre_retention(jacobian, blur), tabulate_post_retention(blur)
         return cls(
             **values,
-            pre_within=at_phase(tables.within, x, y),
-            pre_scatter=at_phase(tables.scatter, x, y),
-            pre_mean=at_phase(tables.mean, x, y),
+            pre_within=interpolate_phase(tables.within, x, y),
+            pre_scatter=interpolate_phase(tables.scatter, x, y),
+            pre_mean=interpolate_phase(tables.mean, x, y),
             pre_slope=_mean_at_phase(tables.slope, jacobian, x, y),
             post_within=np.full(len(xy), in_post.within / WHITE),
             post_mean=np.full(len(xy), in_post.mean),
@@ -169,7 +169,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.pre)
 
-    def at(self, chosen: Flags | slice) -> Cells:
+    def select(self, chosen: Flags | slice) -> Cells:
         """Return some of the cells."""
         return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
@@ -179,11 +179,11 @@ def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Flo
     total = np.zeros_like(x)
     for at in product((-0.5, 0.5), repeat=2):
         dx, dy = jacobian @ at
-        total += at_phase(table, x + dx, y + dy)
+        total += interpolate_phase(table, x + dx, y + dy)
     return total / 4
 
 
-def well_aligned(moments: CellMoments, transform: Transform) -> Flags:
+def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
     """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
     far = (_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
     chosen = np.flatnonzero(_hold_image(moments) & ~far)
@@ -217,7 +217,7 @@ def _error_px(transform: Transform, xy: Floats) -> Floats:
     return np.asarray(field.error_px[near[:, 1], near[:, 0]], dtype=np.float64)
 
 
-def with_neighbours(moments: CellMoments, around: Floats) -> Flags:
+def choose_surrounded(moments: CellMoments, around: Floats) -> Flags:
     """Choose whole cells that have a gradient, as have others ``around``, for the noise.
 
     They are thinned out on the lattice.

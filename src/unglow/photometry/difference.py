@@ -51,7 +51,7 @@ def difference(
     return scaled
 
 
-def evened_difference(
+def subtract_evened(
     post: NDArray[Any],
     pre: NDArray[np.float32],
     gain: float,
@@ -70,7 +70,7 @@ def evened_difference(
         rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
         scaled = pre[rows] * np.float32(gain)
         scaled += np.float32(offset - gain_map.dark)
-        scaled *= gain_map.over(strip, step)
+        scaled *= gain_map.evaluate_window(strip, step)
         scaled += np.float32(gain_map.dark)
         np.subtract(post[rows].astype(np.float32, copy=False), scaled, out=out[rows])
     return out
@@ -104,10 +104,10 @@ class Matched:
     def _read(self, image: Store, name: str, window: Window, level: int) -> NDArray[Any]:
         if level or self.blur is None or self.blur.image != name:
             return image.read(window, level)
-        return self.blur.over(image.read, image.shape, window)
+        return self.blur.blur_window(image.read, image.shape, window)
 
 
-def subtracted(
+def subtract_window(
     result: MethodResult,
     blocks: tuple[NDArray[Any], NDArray[np.float32]],
     window: Window,
@@ -126,7 +126,7 @@ def subtracted(
     if result.gain_map is None:
         left = difference(*blocks, *line)
     else:
-        left = evened_difference(*blocks, *line, result.gain_map, window, step)
+        left = subtract_evened(*blocks, *line, result.gain_map, window, step)
     return quantise(left) if integer else left
 
 
@@ -159,9 +159,9 @@ class Difference:
         self.path = directory / "difference" / f"{method}.ome.zarr"
         """Where it lies if it is written."""
         self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
-        self.attributes = attributes_of(images, method, result)
+        self.attributes = make_attributes(images, method, result)
         """Those that a written store has beside those of its pixels."""
-        self.empty = None if result.ok else reason_of(images.aligned, method, result)
+        self.empty = None if result.ok else read_reason(images.aligned, method, result)
         """Why there is no difference; None if there is one."""
         text = json.dumps(self.attributes, sort_keys=True)
         self.digest = f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
@@ -199,7 +199,7 @@ class Difference:
         if self.empty is not None:
             raise StoreError(f"there is no {self.name}: {self.empty}")
         blocks = self._images.read(window, level)
-        return subtracted(self._result, blocks, window, 1 << level, integer=self._integer)
+        return subtract_window(self._result, blocks, window, 1 << level, integer=self._integer)
 
     def __getitem__(self, index: tuple[slice, slice]) -> NDArray[np.float32]:
         """Return a rectangle of level 0, ``[row, column]``; steps have to be positive."""
@@ -214,7 +214,7 @@ Image: TypeAlias = Store | Difference
 """A difference, whether it is written or not."""
 
 
-def attributes_of(images: Matched, method: str, result: MethodResult) -> dict[str, Any]:
+def make_attributes(images: Matched, method: str, result: MethodResult) -> dict[str, Any]:
     """Return what the pixels of a difference follow from, for the attributes of its store."""
     gain_map, blur = result.gain_map, images.blur
     return {
@@ -228,7 +228,7 @@ def attributes_of(images: Matched, method: str, result: MethodResult) -> dict[st
     }
 
 
-def reason_of(aligned: Store, method: str, result: MethodResult) -> str:
+def read_reason(aligned: Store, method: str, result: MethodResult) -> str:
     """Say why there is nothing to subtract."""
     return aligned.empty or result.reason or f"{method} found no gain."
 
@@ -259,10 +259,12 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
             "or run the workflow to make it."
         ) from error
     post, aligned = (open_store(_store_of(directory, name)) for name in ("post", "aligned_pre"))
-    return written_or_computed(computed(post, aligned, scale, method or scale.default, directory))
+    return choose_image(
+        compute_difference(post, aligned, scale, method or scale.default, directory)
+    )
 
 
-def written_or_computed(
+def choose_image(
     made: Difference, opened: Callable[[Path], Store] = open_store
 ) -> Store | Difference:
     """Return the store of a difference, if it is written and follows from the same, or itself.
@@ -290,7 +292,7 @@ def open_image(path: Path | str) -> Image:
     return open_store(path)
 
 
-def difference_of(
+def open_method(
     post: Store, aligned: Store, scale: Scale, written: Path, method: str | None = None
 ) -> Image:
     """Return the difference by a method of ``scale``, or its default, for jobs of one run.
@@ -301,10 +303,12 @@ def difference_of(
     chosen = method or scale.default
     if written.name == f"{chosen}.ome.zarr":
         return open_store(written)
-    return computed(post, aligned, scale, chosen, written.parents[1])
+    return compute_difference(post, aligned, scale, chosen, written.parents[1])
 
 
-def computed(post: Store, aligned: Store, scale: Scale, method: str, directory: Path) -> Difference:
+def compute_difference(
+    post: Store, aligned: Store, scale: Scale, method: str, directory: Path
+) -> Difference:
     """Return the difference of opened images by a method of ``scale``, to be computed.
 
     ``directory`` holds the results; StoreError if the method was not estimated.

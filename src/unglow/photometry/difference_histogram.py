@@ -109,11 +109,11 @@ class DifferenceHistogram(Counts):
 
     def quantile(self, q: float) -> float:
         """Smallest bin centre that a share ``q`` of the values does not exceed; NaN if empty."""
-        return _weighted_quantile(self._values(), self.counts, q)
+        return _find_weighted_quantile(self._values(), self.counts, q)
 
     def median(self) -> float:
         """Return the median in grey levels: exact where values are multiples of the step."""
-        return _weighted_median(self._values(), self.counts)
+        return _find_weighted_median(self._values(), self.counts)
 
     def mad(self) -> float:
         """Return the median absolute deviation from the median, in grey levels (not scaled)."""
@@ -126,7 +126,7 @@ class DifferenceHistogram(Counts):
     def _median_distance(self, centre: float) -> float:
         away = np.abs(self._values() - centre)
         order = np.argsort(away, kind="stable")
-        return _weighted_median(away[order], self.counts[order])
+        return _find_weighted_median(away[order], self.counts[order])
 
     def _values(self) -> NDArray[np.float64]:
         return np.asarray(self.low + self.step * np.arange(-1, len(self.counts) - 1), np.float64)
@@ -138,7 +138,7 @@ def load_methods(path: Path) -> dict[str, DifferenceHistogram]:
     return {name or own: one for name, one in DifferenceHistogram.load_all(path).items()}
 
 
-def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
+def load_method(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
     """Return the histogram of a method's difference; None if no file has it.
 
     ``paths`` are files ``<method>.histogram.npz``, each with its own method's and perhaps others.
@@ -150,7 +150,9 @@ def load_of(paths: Iterable[Path], method: str) -> DifferenceHistogram | None:
     return next((found[method] for found in every if method in found), None)
 
 
-def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q: float) -> float:
+def _find_weighted_quantile(
+    values: NDArray[np.float64], counts: NDArray[np.int64], q: float
+) -> float:
     cumulative = np.cumsum(counts)
     if len(cumulative) == 0 or cumulative[-1] == 0:
         return math.nan
@@ -158,7 +160,7 @@ def _weighted_quantile(values: NDArray[np.float64], counts: NDArray[np.int64], q
     return float(values[np.searchsorted(cumulative, rank)])
 
 
-def _weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
+def _find_weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:
     cumulative = np.cumsum(counts)
     total = int(cumulative[-1])
     if total == 0:

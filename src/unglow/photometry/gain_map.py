@@ -61,7 +61,7 @@ class GainMap(Saved):
         """Return gain and offset where m is ``light`` (any shape), of those where it is 1."""
         return light * gain, self.dark + light * (offset - self.dark)
 
-    def at(self, points_xy: Floats) -> Floats:
+    def evaluate(self, points_xy: Floats) -> Floats:
         """Return m at points (N, 2) (x, y) of post, (N,)."""
         rows, cols = self.shape
         along_y = legendre(points_xy[:, 1], rows, len(self.coefficients))
@@ -72,7 +72,7 @@ class GainMap(Saved):
                 total += factor * y * x
         return np.clip(total, *self.limits)
 
-    def over(self, window: Window, step: int = 1) -> NDArray[np.float32]:
+    def evaluate_window(self, window: Window, step: int = 1) -> NDArray[np.float32]:
         """Return m at the pixels of a window, ``window.shape``; a px is the same in any window.
 
         ``step`` is the side of these px, level-0 px.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from unglow.core.archive import damaged, load_arrays, of_name, save_arrays
+from unglow.core.archive import load_arrays, make_damage_error, save_arrays, select_arrays
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class Saved:
         ]
 
     @classmethod
-    def restored(cls, parameters: Sequence[float], arrays: Arrays) -> Self:
+    def restore(cls, parameters: Sequence[float], arrays: Arrays) -> Self:
         """Build from `parameters` and `arrays`; TypeError or ValueError where they do not fit."""
         if len(parameters) != sum(len(kinds) for _, kinds in cls.PARAMETERS):
             raise ValueError(f"{len(parameters)} parameters")
@@ -79,14 +79,14 @@ class Saved:
         StoreError
             If the file is damaged or from another version.
         """
-        return cls.read(of_name(load_arrays(path), name), path)
+        return cls.read(select_arrays(load_arrays(path), name), path)
 
     @classmethod
     def load_all(cls, path: Path | str) -> dict[str | None, Self]:
         """Read all records of a file by name, first the one without (None); else as `load`."""
         arrays = load_arrays(path)
         names = sorted({key.split(".")[0] for key in arrays if "." in key})
-        return {name: cls.read(of_name(arrays, name), path) for name in (None, *names)}
+        return {name: cls.read(select_arrays(arrays, name), path) for name in (None, *names)}
 
     @classmethod
     def read(cls, arrays: dict[str, NDArray[Any]], path: Path | str) -> Self:
@@ -94,11 +94,11 @@ class Saved:
         try:
             version, *parameters = arrays.pop("parameters").tolist()
             if version != _VERSION:
-                raise damaged(path)
+                raise make_damage_error(path)
             cls._check_arrays(arrays)
-            return cls.restored(parameters, arrays)
+            return cls.restore(parameters, arrays)
         except (KeyError, OverflowError, TypeError, ValueError) as error:
-            raise damaged(path) from error
+            raise make_damage_error(path) from error
 
     @classmethod
     def _check_arrays(cls, arrays: Arrays) -> None:
@@ -119,7 +119,7 @@ class Counts(Saved):
 
     def fresh(self) -> Self:
         """Return counts of nothing with the same bins, for another worker."""
-        return self.restored(self.parameters, {k: np.zeros_like(a) for k, a in self.arrays.items()})
+        return self.restore(self.parameters, {k: np.zeros_like(a) for k, a in self.arrays.items()})
 
     def merge(self, other: Self) -> None:
         """Add the counts of ``other``, which must have the same bins."""

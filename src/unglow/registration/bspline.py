@@ -117,7 +117,7 @@ def fit_robust_field(
     field = start
     for _ in range(iterations):
         field = fit_field(blocks.post, blocks.displacement, prior * biweights, field, stiffness)
-        biweights = biweight(blocks, blocks.beside(field), prior)
+        biweights = biweight(blocks, blocks.subtract_field(field), prior)
     return field, biweights
 
 
@@ -133,7 +133,7 @@ def biweight(blocks: DenseMatches, residuals: Floats, prior: Floats) -> Floats:
     squares = np.where(usable, (residuals**2).sum(axis=1) * prior, np.nan)
     scale = float(np.nanmedian(squares)) / MEDIAN_OF_SQUARES
     scale = max(scale, _FINEST_SIGMA**2 * float(np.median(prior[usable])))
-    around = blocks.around(squares[:, None])[0][:, 0]
+    around = blocks.compute_neighbour_medians(squares[:, None])[0][:, 0]
     local = np.nan_to_num(around) / MEDIAN_OF_SQUARES
     ratio = squares / (TUKEY**2 * np.maximum(scale, local))
     return np.where(usable, np.clip(1 - ratio, 0, None) ** 2, 0.0)
@@ -150,30 +150,30 @@ def choose_stiffness(
     comes near. ``start`` is the grid and the first guess; ``measured_against`` is the field that
     the blocks were measured against, if there is one.
     """
-    agreeing = blocks.agreeing(measured_against)
+    agreeing = blocks.find_agreeing(measured_against)
     inside = blocks.mainland(agreeing, measured_against)
-    if np.count_nonzero(inside & ~blocks.held_out) < _LEAST_BLOCKS:
+    if np.count_nonzero(inside & ~blocks.is_held_out) < _LEAST_BLOCKS:
         return None
     unit = float(np.median(blocks.weights[inside]))
 
-    def fitted(power: int, start: Displacement, biweights: Floats, iterations: int) -> FieldFit:
+    def fit_start(power: int, start: Displacement, biweights: Floats, iterations: int) -> FieldFit:
         length = max(blocks.step / 2 * 2 ** (power / 2), _SHORTEST * blocks.size)
         stiffness = unit * stiffness_of(length, start.spacing_px, blocks.step)
-        prior = np.where(inside & ~blocks.held_out, blocks.weights, 0.0)
+        prior = np.where(inside & ~blocks.is_held_out, blocks.weights, 0.0)
         field, biweights = fit_robust_field(blocks, prior, start, stiffness, biweights, iterations)
         return FieldFit(field, prior * biweights, stiffness)
 
     field = start
     for _ in range(_GROWTH):
-        field = fitted(0, field, inside.astype(np.float64), 1).field
-        near = np.hypot(*blocks.beside(field).T) <= NEAR_PX
+        field = fit_start(0, field, inside.astype(np.float64), 1).field
+        near = np.hypot(*blocks.subtract_field(field).T) <= NEAR_PX
         inside = inside | (agreeing & near)
-    best = fitted(0, field, inside.astype(np.float64), _ITERATIONS)
-    test = blocks.held_out & inside
+    best = fit_start(0, field, inside.astype(np.float64), _ITERATIONS)
+    test = blocks.is_held_out & inside
 
     def squares(fit: FieldFit) -> Floats:
         """Weighted squared residuals of the held-out blocks."""
-        left = (blocks.beside(fit.field) ** 2).sum(axis=1)
+        left = (blocks.subtract_field(fit.field) ** 2).sum(axis=1)
         return np.asarray((left * blocks.weights)[test])
 
     first = squares(best)
@@ -181,8 +181,8 @@ def choose_stiffness(
     least = _score(first, bound)
     for direction in (1, -1):
         for steps in range(1, _MOST_POWERS + 1):
-            biweights = _over(best.weights, blocks.weights)
-            other = fitted(direction * steps, best.field, biweights, 2)
+            biweights = _divide_weights(best.weights, blocks.weights)
+            other = fit_start(direction * steps, best.field, biweights, 2)
             score = _score(squares(other), bound)
             if not score < least:
                 break
@@ -192,7 +192,7 @@ def choose_stiffness(
     return best
 
 
-def _over(weights: Floats, prior: Floats) -> Floats:
+def _divide_weights(weights: Floats, prior: Floats) -> Floats:
     """Weights (N,) over prior ones, 0 where there are none."""
     return np.divide(weights, prior, out=np.zeros_like(weights), where=prior > 0)
 

@@ -51,7 +51,7 @@ def fit_spread(
     -------
     (P, 2, K) px of pre, for K independent standard errors. None if there are too few blocks.
     """
-    places, middle, unit = _centred(apply_matrix(matrix, fitted.post))
+    places, middle, unit = _centre(apply_matrix(matrix, fitted.post))
     full, slope, spread = final_weights(matrix, fitted.post, fitted.pre, fitted.weights)
     if np.count_nonzero(full) <= MIN_POINTS[model]:
         return None
@@ -70,7 +70,7 @@ def fit_spread(
     if size > 0:
         squares = full**2 * (left**2).sum(axis=1) / 2
         usual = np.sqrt(squares.sum() / (spread**2).sum())
-        meat += _shared(fitted.post, usual * spread, moves, size)
+        meat += _estimate_shared(fitted.post, usual * spread, moves, size)
     values, vectors = np.linalg.eigh(inverse @ meat @ inverse)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))
     at = (apply_matrix(matrix, points) - middle) / unit
@@ -103,7 +103,7 @@ def typical_quantiles(spread: Floats, misfit: Floats) -> Quantiles:
     return Quantiles(float(median), float(p95))
 
 
-def _centred(places: Floats) -> tuple[Floats, Floats, float]:
+def _centre(places: Floats) -> tuple[Floats, Floats, float]:
     """Places (N, 2) around their middle, in units of their spread; the middle, and the unit."""
     middle = places.mean(axis=0)
     unit = float(np.sqrt(((places - middle) ** 2).sum(axis=1).mean())) or 1.0
@@ -124,7 +124,7 @@ def _tangents(model: str, places: Floats) -> Floats:
     return np.stack([np.stack(way, axis=1) for way in ways], axis=2)
 
 
-def _shared(post: Floats, spread: Floats, moves: Floats, size: float) -> Floats:
+def _estimate_shared(post: Floats, spread: Floats, moves: Floats, size: float) -> Floats:
     """Covariance (K, K) of the scores of different blocks, which overlap.
 
     ``spread`` (N,) are the standard deviations of the weighted noise of the blocks.

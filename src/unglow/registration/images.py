@@ -105,7 +105,7 @@ def thumbnail(pixels: Pixels, level: int) -> Thumbnail:
     )
 
 
-def unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str | None:
+def explain_unusable(name: str, shape: tuple[int, int], thumb: Thumbnail) -> str | None:
     """Return one sentence if the image ``name`` (post or pre) cannot be registered at all.
 
     ``shape`` is (rows, columns) of level 0, ``thumb`` the image on the coarse level.

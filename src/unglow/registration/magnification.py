@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from unglow.registration.images import MIN_SIDE
 from unglow.registration.settings import ORDINARY_SCALE
-from unglow.registration.verdict import MIN_SIGNIFICANCE, Registration, coarser_pre, judged
-from unglow.transform import Quantiles, between_levels
+from unglow.registration.verdict import MIN_SIGNIFICANCE, Registration, coarser_pre, judge
+from unglow.transform import Quantiles, convert_levels
 from unglow.transform.transform import octaves_of
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def can_match(post: Pixels, pre: Pixels, octaves: int, min_overlap: float, secti
     return min(sides) >= MIN_SIDE and most >= min_overlap * section * math.prod(post.shape)
 
 
-def most_telling(refusals: Sequence[Registration]) -> Registration:
+def most_significant(refusals: Sequence[Registration]) -> Registration:
     """Return the first refusal of images that are alike; if none are, the most significant one."""
 
     def significance(found: Registration) -> float:
@@ -86,17 +86,17 @@ def whole(found: Registration, octaves: int, post: Pixels, pre: Pixels) -> Regis
         return found
     levels = -max(0, -octaves), -max(0, octaves)
     transform = replace(found.transform, post_shape=post.shape, pre_shape=pre.shape)
-    if not transform.failed:
+    if not transform.has_failed:
         field = transform.displacement
         transform = replace(
             transform,
-            matrix=between_levels(transform.matrix, *levels),
-            displacement=None if field is None else field.between_levels(*levels),
+            matrix=convert_levels(transform.matrix, *levels),
+            displacement=None if field is None else field.convert_levels(*levels),
         )
-    return Registration(in_post_px(transform, octaves), whole_blocks(found.blocks, octaves))
+    return Registration(convert_to_post_px(transform, octaves), whole_blocks(found.blocks, octaves))
 
 
-def in_post_px(found: Transform, octaves: int) -> Transform:
+def convert_to_post_px(found: Transform, octaves: int) -> Transform:
     """Convert what blocks say of a map from px of what was seen into px of post.
 
     A map that is known only to the px of a much coarser pre gets a warning.
@@ -109,7 +109,7 @@ def in_post_px(found: Transform, octaves: int) -> Transform:
         for lengths in (found.residual_px, found.error_px, found.forward_backward_px)
     )
     found = replace(found, residual_px=residual, error_px=error, forward_backward_px=way_back)
-    return found if found.failed else judged(found, [coarser_pre(found.scale, int(unit))])
+    return found if found.has_failed else judge(found, [coarser_pre(found.scale, int(unit))])
 
 
 def whole_blocks(blocks: NDArray[np.void], octaves: int) -> NDArray[np.void]:

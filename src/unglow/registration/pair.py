@@ -12,7 +12,7 @@ from unglow.core.windows import Coarser, coarse_level
 from unglow.registration.images import thumbnail
 from unglow.registration.planes import Plane, PlanePair
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
-from unglow.transform import apply_matrix, at_level, between_levels, to_level0
+from unglow.transform import apply_matrix, convert_levels, convert_to_level, to_level0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -91,9 +91,9 @@ class Pair:
         """Levels from which post and pre are seen."""
         return max(0, -self.octaves), max(0, self.octaves)
 
-    def seen(self, matrix: Floats) -> Floats:
+    def scale_map(self, matrix: Floats) -> Floats:
         """Convert a map between the whole images into px of what is seen."""
-        return between_levels(matrix, *self.coarser) if self.octaves else matrix
+        return convert_levels(matrix, *self.coarser) if self.octaves else matrix
 
     @property
     def levels(self) -> int:
@@ -105,11 +105,11 @@ class Pair:
         """Error of a map that all blocks share, so that none of them tells of it."""
         return _UNSEEN_PX if self.octaves else 0.0
 
-    def mapped_by(self, matrix: Floats) -> Pair:
+    def replace_map(self, matrix: Floats) -> Pair:
         """Return the pair with another global map."""
         return replace(self, matrix=matrix)
 
-    def swapped(self) -> Pair:
+    def swap(self) -> Pair:
         """Return the pair with the roles of post and pre exchanged."""
         inverse = np.linalg.inv(self.matrix)
         return replace(
@@ -121,11 +121,11 @@ class Pair:
             matrix=inverse / inverse[2, 2],
         )
 
-    def at(self, level: int, displacement: Displacement | None = None) -> PlanePair:
+    def select_level(self, level: int, displacement: Displacement | None = None) -> PlanePair:
         """Both images at a stored pyramid level; a displacement field is in px of that level."""
-        post = Plane.of(self.post, level, self.post_thumb.block_floor)
-        pre = Plane.of(self.pre, level, self.pre_thumb.block_floor)
-        matrix = at_level(self.matrix, level) if level else self.matrix
+        post = Plane.from_level(self.post, level, self.post_thumb.block_floor)
+        pre = Plane.from_level(self.pre, level, self.pre_thumb.block_floor)
+        matrix = convert_to_level(self.matrix, level) if level else self.matrix
         return PlanePair(post, pre, matrix, self.sign, self.workers, displacement)
 
     def section_points(self) -> Floats:

@@ -41,7 +41,7 @@ class Plane:
     floor: float
 
     @classmethod
-    def of(cls, pixels: Pixels, level: int, floor: float) -> Plane:
+    def from_level(cls, pixels: Pixels, level: int, floor: float) -> Plane:
         """Return a stored pyramid level."""
         return cls(lambda window: pixels.read(window, level), pixels.level_shape(level), floor)
 
@@ -74,4 +74,4 @@ class PlanePair:
     def map(self, points: Floats) -> Floats:
         """Map points (N, 2) of post to pre."""
         mapped = apply_matrix(self.matrix, points)
-        return mapped if self.displacement is None else mapped + self.displacement.at(points)
+        return mapped if self.displacement is None else mapped + self.displacement.evaluate(points)

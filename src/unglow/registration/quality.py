@@ -196,7 +196,7 @@ def inside_frame(points: Points, shape: tuple[int, int]) -> Mask:
     return np.asarray(((points >= -0.5) & (points <= last)).all(axis=1), dtype=np.bool_)
 
 
-def confirmed_reach(points: Points, size: int) -> float:
+def compute_confirmed_reach(points: Points, size: int) -> float:
     """How far from a block that agrees a map still counts as confirmed, px.
 
     One and a half blocks of side ``size`` px, or 12 % of the diagonal of the section, of which
@@ -206,7 +206,7 @@ def confirmed_reach(points: Points, size: int) -> float:
     return max(_REACH_BLOCKS * size, _REACH_SHARE * across)
 
 
-def uncovered_share(points: Points, blocks: Points, reach: float) -> float:
+def compute_uncovered_share(points: Points, blocks: Points, reach: float) -> float:
     """Share of ``points`` further than ``reach`` px from every one of ``blocks``."""
     if not len(blocks) or not len(points):
         return 1.0

@@ -32,33 +32,33 @@ from unglow.registration.coarse.coarse import (
 from unglow.registration.field.deformation_test import is_deformed
 from unglow.registration.field.follow import follow_deformation
 from unglow.registration.field.inverse_consistency import global_consistency
-from unglow.registration.images import unusable
-from unglow.registration.magnification import can_match, most_telling, searches, whole
+from unglow.registration.images import explain_unusable
+from unglow.registration.magnification import can_match, most_significant, searches, whole
 from unglow.registration.models import apart, choose_model, consensus, fit_robust, residuals
 from unglow.registration.pair import Pair
 from unglow.registration.quality import (
     agreement,
-    confirmed_reach,
+    compute_confirmed_reach,
+    compute_uncovered_share,
     inside_frame,
     map_error,
-    uncovered_share,
 )
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
-from unglow.registration.shared_map import take_over, unmoved
+from unglow.registration.shared_map import make_identity, take_over
 from unglow.registration.user_hints import (
     INITIAL,
     LANDMARKS,
     UserHints,
     check_hints,
-    hinted_search,
+    plan_hinted_search,
     start_from_hints,
 )
 from unglow.registration.verdict import (
     MIRRORED,
     Evidence,
     Registration,
-    judged,
-    rejected,
+    judge,
+    reject,
     rejections,
     unlike,
     warnings,
@@ -133,17 +133,17 @@ def register(
     """
     settings = settings or RegisterSettings()
     if settings.model == DECLARED:
-        found = take_over(post, pre, unmoved(post.shape), settings, workers=workers)
+        found = take_over(post, pre, make_identity(post.shape), settings, workers=workers)
     else:
         release_pages()  # what importing them touched is hardly what will be used
-        found = _attempted(post, pre, settings, workers, hints, expected_scale)
+        found = _attempt(post, pre, settings, workers, hints, expected_scale)
     if hints is None:
         return found
     checked = check_hints(found.transform, hints, settings)
     return replace(found, transform=checked)
 
 
-def _attempted(
+def _attempt(
     post: Pixels,
     pre: Pixels,
     settings: RegisterSettings,
@@ -155,14 +155,14 @@ def _attempted(
     pair = Pair.read(post, pre, settings, workers)
     problem = _problem(pair)
     if problem:
-        return _rejected(pair, [problem])
+        return _reject(pair, [problem])
     section = float(pair.post_thumb.section.mean())
     attempts = [
-        (octaves, reach, partial(_searched, least=least))
+        (octaves, reach, partial(_search, least=least))
         for octaves, reach, least in searches(settings, expected_scale)
     ]
     if hints is not None:
-        attempts.insert(0, (*hinted_search(pair, hints), partial(_hinted, hints=hints)))
+        attempts.insert(0, (*plan_hinted_search(pair, hints), partial(_follow_hints, hints=hints)))
     refusals = []
     for octaves, reach, attempt in attempts:
         if octaves and not can_match(post, pre, octaves, settings.min_overlap, section):
@@ -174,14 +174,14 @@ def _attempted(
         if found is None:
             continue
         found = whole(found, octaves, post, pre)
-        if not found.transform.failed:
+        if not found.transform.has_failed:
             return found
         refusals.append(found)
         if MIRRORED in found.transform.reasons and found.transform.significance >= SURE:
             break
     # what a person points at is what a refusal is about
     pointed = [one for one in refusals if one.transform.coarse_method in (LANDMARKS, INITIAL)]
-    return (pointed or [most_telling(refusals)])[0]
+    return (pointed or [most_significant(refusals)])[0]
 
 
 def _problem(pair: Pair) -> str | None:
@@ -190,13 +190,13 @@ def _problem(pair: Pair) -> str | None:
         ("post", pair.post, pair.post_thumb),
         ("pre", pair.pre, pair.pre_thumb),
     ):
-        problem = unusable(name, pixels.shape, thumb)
+        problem = explain_unusable(name, pixels.shape, thumb)
         if problem:
             return problem
     return None
 
 
-def _rejected(
+def _reject(
     pair: Pair,
     reasons: list[str],
     start: Candidate | None = None,
@@ -204,7 +204,7 @@ def _rejected(
 ) -> Registration:
     details = {} if start is None else _start_fields(start)
     inliers = 0 if blocks is None else int(blocks["used"].sum())
-    return rejected(pair.post.shape, pair.pre.shape, reasons, blocks, inliers=inliers, **details)
+    return reject(pair.post.shape, pair.pre.shape, reasons, blocks, inliers=inliers, **details)
 
 
 def _start_fields(start: Candidate) -> dict[str, Any]:
@@ -216,14 +216,14 @@ def _start_fields(start: Candidate) -> dict[str, Any]:
     }
 
 
-def _hinted(pair: Pair, hints: UserHints) -> Registration | None:
+def _follow_hints(pair: Pair, hints: UserHints) -> Registration | None:
     """Go on from what a user says; None if that leads to no start."""
     start = start_from_hints(pair, hints)
     release_pages("cv2")
-    return None if start is None else _continued(pair, start)
+    return None if start is None else _continue_from(pair, start)
 
 
-def _searched(pair: Pair, least: float) -> Registration | None:
+def _search(pair: Pair, least: float) -> Registration | None:
     """Search for a start of the ``least`` significance, and go on from there.
 
     None for what cannot be registered seen from a coarser level.
@@ -234,33 +234,33 @@ def _searched(pair: Pair, least: float) -> Registration | None:
         start = find_coarse(pair)
     release_pages("cv2")
     if start is None or start.significance < least:
-        return _rejected(pair, [unlike(pair.settings)], start)
-    return _continued(pair, start)
+        return _reject(pair, [unlike(pair.settings)], start)
+    return _continue_from(pair, start)
 
 
-def _continued(pair: Pair, start: Candidate) -> Registration:
+def _continue_from(pair: Pair, start: Candidate) -> Registration:
     """Take a start to full resolution and judge it, if it is not mirrored against the settings."""
     if not pair.settings.mirror and np.linalg.det(start.matrix) < 0:
-        return _rejected(pair, [MIRRORED], start)
+        return _reject(pair, [MIRRORED], start)
     log.info("coarse map by %s, significance %.1f", start.method, start.significance)
     level = pair.post_thumb.level
     coarse = from_level(start.matrix, level)
     pair = replace(pair, matrix=coarse, sign=start.sign)
     while level > 1:
         level = (level + 1) // 2
-        pair = pair.mapped_by(_improved(pair, level))
-    pair, samples = _measured(pair)
-    return _concluded(pair, samples, start, coarse)
+        pair = pair.replace_map(_improve(pair, level))
+    pair, samples = _measure(pair)
+    return _conclude(pair, samples, start, coarse)
 
 
 @step("mid level")
-def _improved(pair: Pair, level: int) -> Matrix:
+def _improve(pair: Pair, level: int) -> Matrix:
     """Improve the map on a level between the thumbnails and full resolution."""
     if level >= pair.levels:
         return pair.matrix
     unit = 2**level
     corners, _ = sample_corners(pair, _MID_SIZE * unit, _MID_BLOCKS, level)
-    matches = match_blocks(pair.at(level), corners // unit, _MID_SIZE)
+    matches = match_blocks(pair.select_level(level), corners // unit, _MID_SIZE)
     agree = consensus(matches.post, matches.pre, _CONSENSUS_PX)
     if agree.sum() < max(_LEAST_AGREEING, _LEAST_SHARE * len(matches)):
         return pair.matrix
@@ -271,12 +271,12 @@ def _improved(pair: Pair, level: int) -> Matrix:
     return from_level(better, level)
 
 
-def _measured(pair: Pair) -> tuple[Pair, _Samples]:
+def _measure(pair: Pair) -> tuple[Pair, _Samples]:
     """Match full-resolution blocks, once more if the map was too far off, and fit the map."""
     share = float(pair.post_thumb.section.mean())
     size = block_size(pair.post.shape, share, pair.settings.block_px)
     for _ in range(_MOST_PASSES):
-        samples = _sampled(pair, size)
+        samples = _sample(pair, size)
         matches = samples.matches
         fitted = consensus(matches.post, matches.pre, _CONSENSUS_PX) & ~samples.held_out
         try:
@@ -284,40 +284,40 @@ def _measured(pair: Pair) -> tuple[Pair, _Samples]:
         except np.linalg.LinAlgError:
             break
         moved = apart(pair.matrix, matrix, matches.post)
-        pair = pair.mapped_by(matrix)
+        pair = pair.replace_map(matrix)
         if np.quantile(moved, 0.95) <= _SETTLED_PX:
             break
     return pair, samples
 
 
 @step("match")
-def _sampled(pair: Pair, size: int) -> _Samples:
+def _sample(pair: Pair, size: int) -> _Samples:
     """Match full-resolution blocks spread over the section."""
     corners, held_out = sample_corners(pair, size, pair.settings.blocks)
-    shifts = block_shifts(pair.at(0), corners, size)
-    matches = matches_of(pair.at(0), corners, size, shifts)
+    shifts = block_shifts(pair.select_level(0), corners, size)
+    matches = matches_of(pair.select_level(0), corners, size, shifts)
     return _Samples(matches, held_out[np.isfinite(shifts[:, 2])], size)
 
 
 @step("judge")
-def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -> Registration:
+def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -> Registration:
     """Choose the model, gather the evidence, give the verdict."""
     matches, held_out, settings = samples.matches, samples.held_out, pair.settings
-    model, pair, agreeing = _chosen(pair, samples)
+    model, pair, agreeing = _choose(pair, samples)
     points = pair.section_points()
     seen = inside_frame(apply_matrix(pair.matrix, points), pair.pre.shape)
     centre = points[seen].mean(axis=0) if seen.any() else points.mean(axis=0)
     largest, smallest = singular_values(pair.matrix, centre)
     left = residuals(pair.matrix, matches.post, matches.pre)
     lengths = np.hypot(*left.T)
-    residual = Quantiles.of(lengths[held_out & agreeing])
+    residual = Quantiles.from_lengths(lengths[held_out & agreeing])
     evidence = Evidence(
         measured=len(matches),
         agreeing=int(agreeing.sum()),
         residual_p95=residual.p95,
         overlap=float(seen.mean()),
-        uncovered=uncovered_share(
-            points[seen], matches.post[agreeing], confirmed_reach(points, samples.size)
+        uncovered=compute_uncovered_share(
+            points[seen], matches.post[agreeing], compute_confirmed_reach(points, samples.size)
         ),
         scale=2.0**pair.octaves * float(np.sqrt(largest * smallest)),
         shear=largest / smallest,
@@ -327,7 +327,7 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
     blocks = block_table(matches, before, left, used=agreeing, held_out=held_out)
     reasons = rejections(evidence, settings)
     if reasons:
-        return _rejected(pair, reasons, start, blocks)
+        return _reject(pair, reasons, start, blocks)
     fitted = agreeing & ~held_out
     error = map_error(
         model, matches, fitted, agreeing, pair.matrix, points[seen], samples.size
@@ -358,10 +358,10 @@ def _concluded(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) 
             return followed
     way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
     reasons = warnings(evidence, error.p95, settings) + way_back_warnings(way_back.p95, settings)
-    return Registration(judged(replace(found, forward_backward_px=way_back), reasons), blocks)
+    return Registration(judge(replace(found, forward_backward_px=way_back), reasons), blocks)
 
 
-def _chosen(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
+def _choose(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
     """Choose the model; its name, the pair mapped by it, and the blocks (N,) that agree with it."""
     matches = samples.matches
     models = MODELS if pair.settings.model == "auto" else (pair.settings.model,)
@@ -372,4 +372,4 @@ def _chosen(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
         )
     except np.linalg.LinAlgError:
         return models[0], pair, np.zeros_like(agreeing)
-    return model, pair.mapped_by(matrix), agreement(matches, matrix)
+    return model, pair.replace_map(matrix), agreement(matches, matrix)

@@ -18,28 +18,28 @@ from unglow.registration.block_table import block_table
 from unglow.registration.blocks.phase_correlation import Matches, block_shifts, matches_of
 from unglow.registration.blocks.placement import block_size, sample_corners
 from unglow.registration.coarse.coarse import SURE, Candidate, score_guess
-from unglow.registration.magnification import in_post_px, whole_blocks
+from unglow.registration.magnification import convert_to_post_px, whole_blocks
 from unglow.registration.models import residuals
 from unglow.registration.pair import Pair
 from unglow.registration.quality import (
     AGREE_PX,
     NEIGHBOURS,
     agreement,
-    confirmed_reach,
+    compute_confirmed_reach,
+    compute_uncovered_share,
     inside_frame,
     nearest,
-    uncovered_share,
 )
 from unglow.registration.settings import DECLARED
 from unglow.registration.verdict import (
     MIN_SIGNIFICANCE,
     Evidence,
     Registration,
-    judged,
-    rejected,
+    judge,
+    reject,
     warnings,
 )
-from unglow.transform import Quantiles, ResidualShift, Transform, apply_matrix, at_level
+from unglow.transform import Quantiles, ResidualShift, Transform, apply_matrix, convert_to_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,7 +84,7 @@ class SharedMap:
         return METHOD if self.dye else UNMOVED
 
 
-def unmoved(shape: tuple[int, int]) -> SharedMap:
+def make_identity(shape: tuple[int, int]) -> SharedMap:
     """Return the map of images of a shape, (rows, columns), that are said to lie on each other."""
     return SharedMap(
         "",
@@ -101,7 +101,7 @@ def unmoved(shape: tuple[int, int]) -> SharedMap:
     )
 
 
-def of_cycles(cycles: str, transform: Transform | None, shape: tuple[int, int]) -> SharedMap:
+def make_cycle_map(cycles: str, transform: Transform | None, shape: tuple[int, int]) -> SharedMap:
     """Return the map between two cycles of a slide, or of one cycle (None), whose channels agree.
 
     ``shape`` is that of all images, (rows, columns).
@@ -110,7 +110,7 @@ def of_cycles(cycles: str, transform: Transform | None, shape: tuple[int, int]) 
         remedy = "see the registration of these cycles, and set register.on to what both show"
         return SharedMap(f"cycles {cycles}", transform, remedy)
     remedy = "the two channels were imaged in one cycle, so correct what lies between their filters"
-    return SharedMap("their cycle", unmoved(shape).transform, remedy)
+    return SharedMap("their cycle", make_identity(shape).transform, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class _Check:
     @property
     def shift(self) -> ResidualShift:
         """What agreeing blocks leave."""
-        return ResidualShift.of(self.left[self.agreeing])
+        return ResidualShift.from_residuals(self.left[self.agreeing])
 
     @property
     def match_elsewhere(self) -> bool:
@@ -188,15 +188,15 @@ def take_over(
     held out. Status ``failed`` if there is no map, if the images have other shapes or refute it;
     ``suspect`` if they lie beside it or cannot confirm it.
     """
-    reason = _unusable(shared, post.shape, pre.shape)
+    reason = _explain_unusable(shared, post.shape, pre.shape)
     table = None
     if reason is None:
         release_pages()  # as `register` does
         octaves = shared.transform.octaves
         pair = Pair.read(post, pre, settings, workers, octaves)
-        seen = shared.transform.between_levels(*pair.coarser) if octaves else shared.transform
-        pair = pair.mapped_by(seen.matrix)
-        check = _checked(pair, replace(shared, transform=seen))
+        seen = shared.transform.convert_levels(*pair.coarser) if octaves else shared.transform
+        pair = pair.replace_map(seen.matrix)
+        check = _match_shared(pair, replace(shared, transform=seen))
         log.info("map of %s, significance %.1f", shared.dye or "none", check.coarse.significance)
         matches = check.matches
         table = block_table(
@@ -209,17 +209,17 @@ def take_over(
         table = whole_blocks(table, octaves)
         reason = _refutation(check, shared, settings)
         if reason is None:
-            return Registration(in_post_px(_judged(check, shared, settings), octaves), table)
+            return Registration(convert_to_post_px(_judge(check, shared, settings), octaves), table)
     about = {"coarse_method": shared.method, "source": shared.dye}
-    return rejected(post.shape, pre.shape, [reason], table, **about)
+    return reject(post.shape, pre.shape, [reason], table, **about)
 
 
-def _unusable(
+def _explain_unusable(
     shared: SharedMap, post_shape: tuple[int, int], pre_shape: tuple[int, int]
 ) -> str | None:
     """Say why there is no map to take over."""
     theirs = shared.transform
-    if theirs.failed:
+    if theirs.has_failed:
         reasons = " ".join(theirs.reasons)
         return f"The map was to come from {shared.dye}, whose registration failed: {reasons}"
     for role, own, other in (
@@ -241,17 +241,19 @@ def _unusable(
     return None
 
 
-def _checked(pair: Pair, shared: SharedMap) -> _Check:
+def _match_shared(pair: Pair, shared: SharedMap) -> _Check:
     """Look at a map on thumbnails, and match full-resolution blocks against it."""
     theirs = shared.transform
-    coarse = score_guess(pair, (shared.method, at_level(theirs.matrix, pair.post_thumb.level)))
+    coarse = score_guess(
+        pair, (shared.method, convert_to_level(theirs.matrix, pair.post_thumb.level))
+    )
     release_pages("cv2")
     share = float(pair.post_thumb.section.mean())
     size = block_size(pair.post.shape, share, pair.settings.block_px)
     corners, _ = sample_corners(pair, size, pair.settings.blocks)
     # thumbnails that do not fit do not tell either whether the contrast is reversed
     signs = (coarse.sign,) if coarse.significance >= SURE else (1, -1)
-    planes = [replace(pair, sign=sign).at(0, theirs.displacement) for sign in signs]
+    planes = [replace(pair, sign=sign).select_level(0, theirs.displacement) for sign in signs]
     shifts = [block_shifts(one, corners, size) for one in planes]
     best = max(shifts, key=lambda found: float(np.nansum(found[:, 2])))
     matches = matches_of(planes[0], corners, size, best)
@@ -263,10 +265,10 @@ def _checked(pair: Pair, shared: SharedMap) -> _Check:
     evidence = Evidence(
         measured=len(matches),
         agreeing=int(agreeing.sum()),
-        residual_p95=Quantiles.of(np.hypot(*left[agreeing].T)).p95,
+        residual_p95=Quantiles.from_lengths(np.hypot(*left[agreeing].T)).p95,
         overlap=float(seen.mean()) if len(points) else np.nan,
-        uncovered=uncovered_share(
-            points[seen], matches.post[agreeing], confirmed_reach(points, size)
+        uncovered=compute_uncovered_share(
+            points[seen], matches.post[agreeing], compute_confirmed_reach(points, size)
         ),
         scale=1.0,
         shear=1.0,
@@ -287,19 +289,19 @@ def _refutation(check: _Check, shared: SharedMap, settings: RegisterSettings) ->
             "none): let them be registered (model: auto)."
         )
     if check.evidence.enough_agree and check.shift.length_px > _FAR * settings.suspect_px:
-        return _shifted(check, shared, settings)
+        return _shift_map(check, shared, settings)
     return None
 
 
-def _judged(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Transform:
+def _judge(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Transform:
     """Return the map with what is known of it in these images."""
     lengths = np.hypot(*check.left.T)
-    error = Quantiles.of(check.error)
+    error = Quantiles.from_lengths(check.error)
     found = replace(
         shared.transform,
         status="ok",
         reasons=(),
-        residual_px=Quantiles.of(lengths[check.agreeing]),
+        residual_px=Quantiles.from_lengths(lengths[check.agreeing]),
         error_px=error,
         forward_backward_px=Quantiles(),  # that of the other dye says nothing about these images
         inliers=int((lengths <= AGREE_PX).sum()),
@@ -312,7 +314,7 @@ def _judged(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Tra
         source=shared.dye,
         residual_shift=None if shared.dye or not check.agreeing.any() else check.shift,
     )
-    return judged(found, _warnings(check, error.p95, shared, settings))
+    return judge(found, _warnings(check, error.p95, shared, settings))
 
 
 def _warnings(
@@ -329,7 +331,7 @@ def _warnings(
         )
         reasons = [undecided]
     elif beyond and (shared.dye or check.shift.is_certain):
-        reasons = [_shifted(check, shared, settings)]
+        reasons = [_shift_map(check, shared, settings)]
     else:
         reasons = warnings(evidence, error_p95, settings)
     if shared.transform.status == "suspect":
@@ -339,7 +341,7 @@ def _warnings(
     return reasons
 
 
-def _shifted(check: _Check, shared: SharedMap, settings: RegisterSettings) -> str:
+def _shift_map(check: _Check, shared: SharedMap, settings: RegisterSettings) -> str:
     shift = check.shift
     x, y, length = shift.x_px, shift.y_px, shift.length_px
     if not shared.dye:

@@ -19,8 +19,8 @@ from unglow.registration.coarse.coarse import (
 from unglow.registration.magnification import HALF_OCTAVE
 from unglow.registration.models import consensus, fit, fit_robust
 from unglow.registration.settings import LARGEST_SCALE
-from unglow.registration.verdict import judged
-from unglow.transform import LandmarkResiduals, apply_matrix, at_level
+from unglow.registration.verdict import judge
+from unglow.transform import LandmarkResiduals, apply_matrix, convert_to_level
 from unglow.transform.transform import octaves_of
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class UserHints:
     initial: Matrix | None = None
 
 
-def hinted_search(pair: Pair, hints: UserHints) -> tuple[int, float]:
+def plan_hinted_search(pair: Pair, hints: UserHints) -> tuple[int, float]:
     """Return the octaves at which a pair is seen as hints ask for it, and the largest scale there.
 
     They are those of the pair, which is seen as it is, unless the hints ask for more than is
     ordinary.
     """
-    matrix = _hinted_maps(hints)[0][1]
+    matrix = _collect_hinted_maps(hints)[0][1]
     scale = float(np.sqrt(np.prod(singular_values(matrix, pair.section_points().mean(axis=0)))))
     most = _SCALE_ROOM * pair.reach
     if not np.isfinite(scale) or 1 / most <= scale <= most:
@@ -79,7 +79,7 @@ def hinted_search(pair: Pair, hints: UserHints) -> tuple[int, float]:
     return int(np.clip(octaves_of(scale), -furthest, furthest)), HALF_OCTAVE
 
 
-def _hinted_maps(hints: UserHints) -> list[Guess]:
+def _collect_hinted_maps(hints: UserHints) -> list[Guess]:
     """Return method and (3, 3) matrix, level-0 px, of everything that a user says."""
     maps: list[Guess] = []
     if hints.landmarks is not None:
@@ -97,10 +97,10 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     The start, in thumbnail px; None if nothing of it is a modest scaling with little shear. Where
     landmarks lead, no other place is a rival of the one that a person has pointed at.
     """
-    maps = [(method, pair.seen(matrix)) for method, matrix in _hinted_maps(hints)]
+    maps = [(method, pair.scale_map(matrix)) for method, matrix in _collect_hinted_maps(hints)]
     centre = pair.post_thumb.section_points().mean(axis=0)
     most = _SCALE_ROOM * pair.reach
-    guesses = [(method, at_level(matrix, pair.post_thumb.level)) for method, matrix in maps]
+    guesses = [(method, convert_to_level(matrix, pair.post_thumb.level)) for method, matrix in maps]
     guesses = [(method, matrix) for method, matrix in guesses if plausible(matrix, centre, most)]
     if not guesses:
         return None
@@ -162,7 +162,7 @@ def landmark_problem(
     if problem or missed.max() <= click_limit(shape, _scale_of(landmarks, matrix)):
         return problem
     left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
-    return _missed(left, landmarks.names[int(missed.argmax())])
+    return _describe_miss(left, landmarks.names[int(missed.argmax())])
 
 
 def _scale_problem(landmarks: Landmarks, matrix: Matrix, max_scale: float) -> str:
@@ -182,26 +182,26 @@ def _scale_of(landmarks: Landmarks, matrix: Matrix) -> float:
 def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) -> Transform:
     """Compare a map with the hints: what it misses landmarks by, and warnings about it."""
     reasons = []
-    if hints.landmarks is not None and found.failed:
-        reasons.append(_unhelpful(hints.landmarks, settings.max_scale))
+    if hints.landmarks is not None and found.has_failed:
+        reasons.append(_explain_failure(hints.landmarks, settings.max_scale))
     elif hints.landmarks is not None:
         missed = _lengths(found.map(hints.landmarks.post), hints.landmarks)
         left = LandmarkResiduals(len(missed), float(np.median(missed)), float(missed.max()))
         found = replace(found, landmarks=left)
         if not left.max_px <= click_limit(found.post_shape, found.scale):
-            reasons.append(_missed(left, hints.landmarks.names[int(missed.argmax())]))
+            reasons.append(_describe_miss(left, hints.landmarks.names[int(missed.argmax())]))
     searched = found.coarse_method not in (LANDMARKS, INITIAL)
-    if hints.initial is not None and not found.failed and searched:
+    if hints.initial is not None and not found.has_failed and searched:
         centre = (np.array(found.post_shape[::-1], dtype=np.float64)[None] - 1) / 2
         off = np.hypot(*(found.map(centre) - apply_matrix(hints.initial, centre))[0])
         reasons.append(
             "The initial transform led to no map, so that one was searched, which differs from it "
             f"by {off:.0f} px at the centre of the image: check the overlay."
         )
-    return judged(found, reasons)
+    return judge(found, reasons)
 
 
-def _missed(left: LandmarkResiduals, name: str) -> str:
+def _describe_miss(left: LandmarkResiduals, name: str) -> str:
     return (
         f"The map misses landmark {name} by {left.max_px:.0f} px (the median "
         f"of {left.count} landmarks is {left.median_px:.0f} px), more than clicks are off "
@@ -209,7 +209,7 @@ def _missed(left: LandmarkResiduals, name: str) -> str:
     )
 
 
-def _unhelpful(landmarks: Landmarks, max_scale: float) -> str:
+def _explain_failure(landmarks: Landmarks, max_scale: float) -> str:
     """Say why landmarks led to no map: what they ask for, or how far they contradict each other."""
     maps = landmark_maps(landmarks)
     lengths = [_lengths(apply_matrix(m, landmarks.post), landmarks) for m in maps]

@@ -93,7 +93,7 @@ class Evidence:
         return self.agreeing >= max(_MIN_AGREEING, _MIN_SHARE * self.measured)
 
 
-def rejected(
+def reject(
     post_shape: tuple[int, int],
     pre_shape: tuple[int, int],
     reasons: Sequence[str],
@@ -111,9 +111,9 @@ def rejected(
     )
 
 
-def judged(found: Transform, reasons: Sequence[str]) -> Transform:
+def judge(found: Transform, reasons: Sequence[str]) -> Transform:
     """Add reasons to a transform: a map that was ok is suspect with any of them."""
-    status = "suspect" if reasons and not found.failed else found.status
+    status = "suspect" if reasons and not found.has_failed else found.status
     return replace(found, status=status, reasons=(*found.reasons, *reasons))
 
 
@@ -127,7 +127,7 @@ def unlike(settings: RegisterSettings) -> str:
     )
 
 
-def against_headers(
+def check_headers(
     sizes_um: tuple[Size, Size], found: Transform, settings: RegisterSettings
 ) -> list[str]:
     """Return a sentence if headers ask for a scale that is not searched, or the images deny it.
@@ -145,7 +145,7 @@ def against_headers(
     post, pre = (math.sqrt(math.prod(size or ())) for size in sizes_um)
     headers = f"The headers say {post:.4g} um per px for post and {pre:.4g} for pre"
     factor = max(scale, 1 / scale)
-    if found.failed and factor > settings.max_scale:
+    if found.has_failed and factor > settings.max_scale:
         needed = math.ceil(100 * _PIXEL_SIZE_ERROR * factor) / 100
         wider = f", or set max_scale: {needed:.2f}" if needed <= LARGEST_SCALE else ""
         sentence = (
@@ -154,7 +154,7 @@ def against_headers(
             f"other{wider}."
         )
         return [sentence]
-    if found.failed or max(scale / found.scale, found.scale / scale) <= ORDINARY_SCALE:
+    if found.has_failed or max(scale / found.scale, found.scale / scale) <= ORDINARY_SCALE:
         return []
     sentence = (
         f"{headers}, which makes the section {scale:.2f} times as large in pre, but in the images "
@@ -266,7 +266,7 @@ def way_back_warnings(miss_p95: float, settings: RegisterSettings) -> list[str]:
     return [sentence]
 
 
-def torn_warnings(count: int, first: NDArray[np.float64], settings: RegisterSettings) -> list[str]:
+def warn_of_tears(count: int, first: NDArray[np.float64], settings: RegisterSettings) -> list[str]:
     """Return a sentence if a field misses ``count`` blocks and their neighbours; one is given."""
     if not count:
         return []

@@ -48,7 +48,7 @@ def scale_columns(
     return {
         "method": method,
         **interval_columns(("gain", "gain_low95", "gain_high95"), chosen.gain, chosen.gain_ci95),
-        "offset": Measured.of(chosen.offset, half_width(chosen.offset_ci95)),
+        "offset": Measured.from_value(chosen.offset, half_width(chosen.offset_ci95)),
         "difference_median": histogram.median() if histogram else None,
         "difference_mad": histogram.mad() if histogram else None,
         "other_gains": ", ".join(f"{m} {gain}" for m, gain in others.items()),
@@ -80,7 +80,7 @@ def interval_columns(
     """Return a value and the ends of its 95 % interval, half of which is the error of all three."""
     numbers = (value, *(interval or (None, None)))
     error = half_width(interval)
-    return {c: Measured.of(v, error) for c, v in zip(columns, numbers, strict=True)}
+    return {c: Measured.from_value(v, error) for c, v in zip(columns, numbers, strict=True)}
 
 
 def half_width(interval: Sequence[float] | None) -> float | None:

@@ -157,16 +157,16 @@ def _row(marker: str, found: _Found, entry: SlideEntry, missing: str | None) -> 
         lacks = f"{entry.sample}/{made} " + ("has not been made" if missing else "lacks it")
         return {"status": "incomplete", "reasons": f"{lacks}; {entry.logs} holds the logs."}
     reasons = [*(() if map_ is None else map_.reasons), *own.scale.reasons]
-    chosen = own.scale.chosen
+    chosen = own.scale.default_result
     return {
         "status": "suspect" if reasons else "ok",
         "reasons": " ".join(reasons),
         "notes": " ".join(own.scale.notes),
         **({} if map_ is None else registration_columns(map_)),
         **scale_columns(own.scale, found.residues[marker], told.markers[marker].method),
-        "expected_gain": Measured.of(own.expected_gain, half_width(chosen.gain_ci95)),
+        "expected_gain": Measured.from_value(own.expected_gain, half_width(chosen.gain_ci95)),
         "residual_shift_px": own.residual_px
-        and Measured.of(math.hypot(*own.residual_px), own.residual_error_px),
+        and Measured.from_value(math.hypot(*own.residual_px), own.residual_error_px),
         "clipped": None if told.dtype.startswith("float") else told.markers[marker].clipped,
     }
 

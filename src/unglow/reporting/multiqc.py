@@ -15,7 +15,7 @@ from unglow.core import digests
 from unglow.core.files import read_file, write_changed_text
 from unglow.core.levels import name_of, names_of
 from unglow.core.printable import printable
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 from unglow.telemetry.attempt_files import number_of
 from unglow.telemetry.jsonl import SUFFIX
 from unglow.telemetry.reading.parsing import number, parsed
@@ -210,7 +210,7 @@ def _reasons(text: str) -> Iterator[tuple[str, float]]:
         reason, _, share = part.rpartition(" ")
         value = _number({"share": share}, "share")
         if reason and isinstance(value, float):
-            yield printable(reason), rounded(100 * value)
+            yield printable(reason), round_digits(100 * value)
 
 
 def _costs(named: Mapping[str, Mapping[str, str]], telemetry: Path) -> Values:
@@ -227,7 +227,7 @@ def _costs(named: Mapping[str, Mapping[str, str]], telemetry: Path) -> Values:
         seconds = [took for end in ends if (took := number(end.get("seconds"))) is not None]
         known = {
             "peak_mb": max(peaks, default=None),
-            "seconds": rounded(sum(seconds)) if seconds else None,
+            "seconds": round_digits(sum(seconds)) if seconds else None,
         }
         if any(value is not None for value in known.values()):
             found[name] = _known(known)
@@ -263,7 +263,7 @@ def _number(row: Mapping[str, str], key: str) -> float | None:
         value = number(float(row[key]))
     except (KeyError, ValueError):
         return None
-    return rounded(100 * value) if value is not None and key in _SHARES else value
+    return round_digits(100 * value) if value is not None and key in _SHARES else value
 
 
 def _known(values: Mapping[str, float | str | None]) -> dict[str, float | str]:

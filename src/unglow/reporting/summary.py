@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
 from unglow.core import digests
-from unglow.core.archive import damaged
-from unglow.core.delimited import bounded_lines
+from unglow.core.archive import make_damage_error
+from unglow.core.delimited import limit_lines
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import open_text, read_json, write_changed_text
 from unglow.core.json_shape import check_shape
@@ -21,8 +21,8 @@ from unglow.core.levels import LEVELS, VARIANT, name_of
 from unglow.core.printable import cell, harmless
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.io.candidates_csv import check_report
-from unglow.photometry.difference_histogram import load_of
-from unglow.photometry.gain.bright_field import doubts
+from unglow.photometry.difference_histogram import load_method
+from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups, multiqc
 from unglow.reporting.columns import (
@@ -222,11 +222,11 @@ def read_summary(path: Path) -> list[dict[str, str]]:
     """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
     try:
         with open_text(path) as stream:
-            lines = bounded_lines(stream)
+            lines = limit_lines(stream)
             found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
             return [{name: text for name, text in row.items() if name} for row in found]
     except (ValueError, csv.Error) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
@@ -265,9 +265,9 @@ def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]
     transform = transforms.load(results / entry.transform)
     scale = Scale.load(results / entry.scale)
     if scale.default not in scale.methods:
-        raise damaged(results / entry.scale)
+        raise make_damage_error(results / entry.scale)
     shown = method or scale.default
-    histogram = load_of((results / path for path in entry.histograms.values()), shown)
+    histogram = load_method((results / path for path in entry.histograms.values()), shown)
     detection = _read_detection(results / entry.detection)
     # of bright-field pairs, a note says why nothing is searched
     warnings = [] if scale.bright_field else _warnings(detection)
@@ -297,7 +297,7 @@ def _read_plan(path: Path) -> dict[str, Any]:
         ]
         return {**{key: plan[key] for key in ("status", "reason", "choice")}, "read": tuple(read)}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _read_detection(path: Path) -> dict[str, Any]:
@@ -309,7 +309,7 @@ def _read_detection(path: Path) -> dict[str, Any]:
         used = [control["reason"] is None for control in detection.get("controls") or ()]
         return {**detection, "reason": str(detection["reason"]) if refused else None, "used": used}
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _warnings(detection: Mapping[str, Any]) -> list[str]:
@@ -335,7 +335,7 @@ def status_of(
     if plan["status"] == "failed":
         return "failed", str(plan["reason"])
     if transform.status == "failed":
-        return "failed", " ".join([*transform.reasons, *doubts(scale.bright_field)])
+        return "failed", " ".join([*transform.reasons, *check_roles(scale.bright_field)])
     if scale.status == "failed":
         return "failed", " ".join(scale.reasons)
     reasons = " ".join([*transform.reasons, *scale.reasons, *warnings])
@@ -358,7 +358,7 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
             **spoilt_columns(detection),
         }
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _review_columns(place: Path) -> dict[str, Any]:

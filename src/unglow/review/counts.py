@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.poisson import poisson_density
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 from unglow.review.decisions import DECISIONS
 
 if TYPE_CHECKING:
@@ -110,8 +110,8 @@ class ReviewCounts:
             "reviewed": self.reviewed,
             **{name: getattr(self, name) for name in DECISIONS},
             "without_candidate": self.without_candidate,
-            "purity": None if self.purity is None else rounded(self.purity),
-            "purity_ci95": None if interval is None else [rounded(end) for end in interval],
+            "purity": None if self.purity is None else round_digits(self.purity),
+            "purity_ci95": None if interval is None else [round_digits(end) for end in interval],
         }
 
 
@@ -125,7 +125,7 @@ def density(count: int, area_px: int, pixel_size_um: tuple[float, float] | None)
     unit = "Mpx" if pixel_size_um is None else "mm2"
     area = area_px * (1.0 if pixel_size_um is None else pixel_size_um[0] * pixel_size_um[1]) / 1e6
     mean, ends = poisson_density(count, area)
-    return {"unit": unit, "area": rounded(area), "density": mean, "density_ci95": ends}
+    return {"unit": unit, "area": round_digits(area), "density": mean, "density_ci95": ends}
 
 
 def of_region(

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.delimited import bounded_lines
-from unglow.core.digests import of_file
+from unglow.core.delimited import limit_lines
+from unglow.core.digests import hash_file
 from unglow.core.errors import InputError
-from unglow.core.files import locked, open_text, write_text
+from unglow.core.files import lock_file, open_text, write_text
 from unglow.core.printable import escape_formula, unescape_formula
 from unglow.io.candidates_csv import read_candidates
 from unglow.review import REVIEW
@@ -144,7 +144,7 @@ class Listed:
         """
         if not path.is_file():
             return cls(np.zeros(0, np.int64), np.zeros((0, 2)), "")
-        digest = of_file(path)[:_DIGITS]
+        digest = hash_file(path)[:_DIGITS]
         found = read_candidates(path, ("id", "x", "y"))
         return cls(found.numbers["id"].astype(np.int64), found.xy, digest)
 
@@ -300,7 +300,7 @@ def read_decisions(path: Path) -> list[Decision]:
     """
     try:
         with open_text(path, "utf-8-sig") as stream:
-            rows = csv.reader(bounded_lines(stream), strict=True)
+            rows = csv.reader(limit_lines(stream), strict=True)
             if next(rows, None) != list(COLUMNS):
                 raise _damaged(path, 1, f"the columns are not {','.join(COLUMNS)}")
             return [_decision(path, rows.line_num, cells) for cells in rows if cells]
@@ -347,7 +347,7 @@ def change_review(
     """
     time = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     checked = [replace(_checked(change), time=time) for change in changes]
-    with locked(path):
+    with lock_file(path):
         before = Review.read(path, candidates)
         review = before.changed(checked)
         if review.decisions != before.decisions:

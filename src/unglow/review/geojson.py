@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import locked, open_file, write_text
+from unglow.core.files import lock_file, open_file, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -189,7 +189,7 @@ def change_features(
         It cannot be written.
     """
     new = [_put(number, feature) for number, feature in enumerate(put, 1)]
-    with locked(path):
+    with lock_file(path):
         before = read_collection(path, first)
         features = {feature["id"]: feature for feature in before["features"]}
         features |= {feature["id"]: feature for feature in new}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.files import locked, read_file, replacing
+from unglow.core.files import lock_file, read_file, replace_file
 from unglow.core.windows import Window
 from unglow.review import REGIONS
 from unglow.review.geojson import (
@@ -138,12 +138,12 @@ def use_regions(drawn: Path, used: Path) -> Path | None:
     collection = read_collection(drawn, used)
     regions_of(drawn, collection["features"])
     kept = None
-    with locked(used):
+    with lock_file(used):
         if used.is_file():
             before = read_file(used)
             if not _same_features(used, collection):
                 kept = used.with_name(f"{used.name}.before")
-                with replacing(kept) as temporary:
+                with replace_file(kept) as temporary:
                     temporary.write_bytes(before)
         write_collection(used, collection)
     return kept
@@ -157,7 +157,7 @@ def _same_features(path: Path, collection: Mapping[str, Any]) -> bool:
 
 
 def _check_place(where: str, region: Region, shape: tuple[int, int] | None) -> None:
-    if shape is not None and not region.box.common(Window.of(shape)).size:
+    if shape is not None and not region.box.common(Window.from_shape(shape)).size:
         box = region.box
         raise InputError(
             f"{where} lies at x {box.x0} to {box.x1}, y {box.y0} to {box.y1}, and so outside of "

@@ -30,7 +30,7 @@ import numpy as np
 
 from unglow.core.kernels import kernel
 from unglow.photometry.saved import Saved
-from unglow.spoilt.sizes import BLOCK, block_side, blocks_of
+from unglow.spoilt.sizes import BLOCK, block_side, count_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ class Expectation:
     numbers: Floats
 
     @classmethod
-    def of(
+    def from_result(
         cls, result: MethodResult, noise: NoiseModel, statistics: JointStatistics, lowest: float
     ) -> Expectation:
         """Return what follows from gain, offset and noise of a pair, and from its grey levels.
@@ -152,14 +152,14 @@ class BlockScores(Saved):
 
     def __post_init__(self) -> None:
         """Refuse blocks that do not cover the image, which a damaged file may hold."""
-        if self.side < BLOCK or self.scores.shape[:2] != blocks_of(self.shape, self.side):
+        if self.side < BLOCK or self.scores.shape[:2] != count_blocks(self.shape, self.side):
             raise ValueError(f"blocks of {self.side} px in an image of {self.shape}")
 
     @classmethod
     def create(cls, shape: tuple[int, int]) -> Self:
         """Return blocks without data for an image of (rows, columns)."""
         side = block_side(shape)
-        grid = (*blocks_of(shape, side), len(SCORES))
+        grid = (*count_blocks(shape, side), len(SCORES))
         return cls(shape, side, np.full(grid, np.nan, np.float16))
 
     def put(self, strips: Sequence[Floats], origin: tuple[int, int]) -> None:
@@ -168,7 +168,7 @@ class BlockScores(Saved):
         Parameters
         ----------
         strips
-            What `judged` returns for strips of the part, from its first rows on.
+            What `score_strip` returns for strips of the part, from its first rows on.
         origin
             [row, col] of its first px in the image.
 
@@ -177,19 +177,19 @@ class BlockScores(Saved):
         ValueError
             If the part does not begin with a block, or has more than there are.
         """
-        joined = _joined(np.concatenate(strips), self.side // BLOCK)
+        joined = _join(np.concatenate(strips), self.side // BLOCK)
         top, beside = (start // self.side for start in origin)
         room = self.scores[top : top + len(joined), beside : beside + joined.shape[1]]
         if any(start % self.side for start in origin) or room.shape != joined.shape:
             raise ValueError(f"{joined.shape[:2]} blocks from px {origin} on of {self.shape}")
         room[:] = np.clip(joined, -_LARGEST, _LARGEST)
 
-    def of(self, name: str) -> Floats:
+    def select(self, name: str) -> Floats:
         """Return one of the scores, (ny, nx) float32."""
         return self.scores[..., SCORES.index(name)].astype(np.float32)
 
 
-def judged(post: Floats, left: Floats, expected: Expectation) -> Floats:
+def score_strip(post: Floats, left: Floats, expected: Expectation) -> Floats:
     """Return the scores of the blocks of 32 x 32 px of a strip, (ny, nx, 10) float32.
 
     Parameters
@@ -201,13 +201,13 @@ def judged(post: Floats, left: Floats, expected: Expectation) -> Floats:
         What noise makes of it.
     """
     rows, cols = post.shape
-    scores = np.empty((*blocks_of((rows, cols), BLOCK), len(SCORES)), np.float32)
+    scores = np.empty((*count_blocks((rows, cols), BLOCK), len(SCORES)), np.float32)
     stride = post.strides[0] // post.itemsize, left.strides[0] // left.itemsize
     kernel("block_scores")(post, stride[0], left, stride[1], rows, cols, expected.numbers, scores)
     return scores
 
 
-def _joined(fine: Floats, count: int) -> Floats:
+def _join(fine: Floats, count: int) -> Floats:
     """Put squares of ``count`` x ``count`` blocks together: sums in units of their own scatter."""
     if count == 1:
         return fine

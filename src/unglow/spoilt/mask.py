@@ -51,7 +51,7 @@ class SpoiltMask:
         """Whether a window has spoilt px."""
         return bool(self.blocks[self._span(window)].any())
 
-    def over(self, window: Window, step: int = 1) -> Bools:
+    def mask_window(self, window: Window, step: int = 1) -> Bools:
         """Return which px of a window that may leave the image are spoilt, (rows, cols).
 
         Of every ``step`` rows and columns the first one, for a pyramid level of such px.
@@ -64,7 +64,7 @@ class SpoiltMask:
         )
         return np.asarray(self.blocks[rows[:, None], cols[None, :]])
 
-    def near(self, col: Ints, row: Ints) -> Bools:
+    def is_near(self, col: Ints, row: Ints) -> Bools:
         """Return which px (N,) are spoilt or at most `NEAR_PX` along either axis from such a px."""
         near = np.zeros(len(col), np.bool_)
         for down in (-NEAR_PX, 0, NEAR_PX):
@@ -74,14 +74,14 @@ class SpoiltMask:
                 near |= self.blocks[rows, cols]
         return near
 
-    def near_over(self, window: Window) -> Bools:
+    def mask_near(self, window: Window) -> Bools:
         """Return which px of a window are `near`, ``window.shape``."""
         near = np.zeros(window.shape, np.bool_)
         if not self._near_blocks[self._span(window)].any():
             return near
         for down in (-NEAR_PX, 0, NEAR_PX):
             for across in (-NEAR_PX, 0, NEAR_PX):
-                near |= self.over(window.shift(down, across))
+                near |= self.mask_window(window.shift(down, across))
         return near
 
     def _index(self, at: Ints, blocks: int) -> Ints:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from unglow.core.files import replacing
+from unglow.core.files import replace_file
 from unglow.spoilt.places import REASONS
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
     shape
         (rows, columns) of post, px: blocks at its end are cut by it.
     """
-    with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+    with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write('{"type": "FeatureCollection", "features": [')
         for number, feature in enumerate(features(places, shape)):
             stream.write((",\n" if number else "\n") + json.dumps(feature, allow_nan=False))

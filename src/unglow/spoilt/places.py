@@ -15,7 +15,7 @@ import cv2
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.shapes import filled, without_pieces
+from unglow.core.shapes import drop_small_pieces, fill_holes
 from unglow.spoilt.block_scores import SCORES, SHARES
 from unglow.spoilt.sizes import BLOCK
 
@@ -114,7 +114,7 @@ class Places:
         order = np.argsort(-found, kind="stable")
         return {REASONS[k]: float(found[k]) / max(self.judged, 1) for k in order if found[k]}
 
-    def without(self, kept: Bools) -> Self:
+    def exclude(self, kept: Bools) -> Self:
         """Return the places but for blocks (ny, nx) that are kept whatever they are."""
         labels = np.where(kept, 0, self.labels).astype(np.int32)
         there = np.unique(labels[labels > 0])
@@ -137,35 +137,35 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
     on_section
         (ny, nx): which blocks lie on the section.
     """
-    on = on_section & np.isfinite(scores.of("level"))
+    on = on_section & np.isfinite(scores.select("level"))
     judged = int(np.count_nonzero(on))
     widths: dict[str, float] = {}
     found: dict[str, Bools] = {}
     strength = np.zeros(on.shape, np.float32)
     for name in SCORES[:-SHARES]:
-        score = scores.of(name)
-        normed, widths[name] = _normed(score, on, _LEAST_WIDTH.get(name, _NARROW))
+        score = scores.select(name)
+        normed, widths[name] = _normalize(score, on, _LEAST_WIDTH.get(name, _NARROW))
         far = FAR + (_TEXTURE_MORE if name == "texture" else 0)
         squares = () if name in _LEAST_WIDTH else _SQUARES
         for sign in _SIDES.get(name, (1, -1)):
-            beyond, size = _beyond(sign * normed, on, far, squares)
+            beyond, size = _find_outstanding(sign * normed, on, far, squares)
             key = f"{name}{'+' if sign > 0 else '-'}"
             found[key] = beyond
             strength = np.maximum(strength, np.where(beyond, size, 0))
     for name, least in _SHARES.items():
-        found[name] = on & (np.nan_to_num(scores.of(name)) > least)
+        found[name] = on & (np.nan_to_num(scores.select(name)) > least)
     mask = np.logical_or.reduce(list(found.values()))
-    mask = _without_holes(mask, on)
+    mask = _fill_holes(mask, on)
     count, connected = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
     labels = np.asarray(connected, np.int32)
     strengths = np.zeros(count, np.float32)
     np.maximum.at(strengths, labels, strength)
-    below = float(scores.of("below")[on].mean()) if judged else 0.0
+    below = float(scores.select("below")[on].mean()) if judged else 0.0
     reasons = _reasons(found, labels, count)
     return Places(scores.side, labels, reasons[1:], strengths[1:], widths, below, judged)
 
 
-def _normed(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
+def _normalize(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
     """Return a score in units of its scatter over the section, 0 elsewhere, and that scatter."""
     values = score[on & np.isfinite(score)]
     if values.size < _LEAST_BLOCKS:
@@ -176,26 +176,28 @@ def _normed(score: Floats, on: Bools, least: float) -> tuple[Floats, float]:
     return normed.astype(np.float32), width
 
 
-def _beyond(score: Floats, on: Bools, far: float, squares: tuple[int, ...]) -> tuple[Bools, Floats]:
+def _find_outstanding(
+    score: Floats, on: Bools, far: float, squares: tuple[int, ...]
+) -> tuple[Bools, Floats]:
     """Return the blocks that stand out alone or in squares, and by how much."""
-    mask = _reached((score > far) & on, (score > BEYOND) & on)
+    mask = _reach((score > far) & on, (score > BEYOND) & on)
     size = score
     for side in squares:
         held = _sums(on.astype(np.float32), side)
         whole = held >= 0.75 * side * side
         total = _sums(np.where(on, np.clip(score, -_MOST, _MOST), 0), side)
         sums = (total / np.sqrt(np.maximum(held, 1))).astype(np.float32)
-        normed, _ = _normed(sums, whole, _NARROW)
+        normed, _ = _normalize(sums, whole, _NARROW)
         if not (normed > far + _SQUARE_MORE).any():
             continue
-        best = _spread(np.where(whole, normed, -np.inf).astype(np.float32), side)
+        best = _dilate(np.where(whole, normed, -np.inf).astype(np.float32), side)
         own = on & (score > _OWN)
-        mask |= _reached(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
+        mask |= _reach(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
         size = np.maximum(size, np.where(own, best, 0))
     return mask, size
 
 
-def _reached(seeds: Bools, candidates: Bools) -> Bools:
+def _reach(seeds: Bools, candidates: Bools) -> Bools:
     """Return the candidates that touch seeds, over others of them."""
     if not seeds.any():
         return np.zeros_like(seeds)
@@ -206,14 +208,14 @@ def _reached(seeds: Bools, candidates: Bools) -> Bools:
     return np.asarray(chosen[labels])
 
 
-def _without_holes(mask: Bools, on: Bools) -> Bools:
+def _fill_holes(mask: Bools, on: Bools) -> Bools:
     """Add blocks most of whose neighbours are spoilt, and small holes, within the section."""
     around = cv2.boxFilter(
         mask.astype(np.float32), -1, (3, 3), normalize=False, borderType=cv2.BORDER_CONSTANT
     )
     mask = mask | (on & (around >= 5))
-    holes = filled(mask) & ~mask
-    return np.asarray((mask | (holes & ~without_pieces(holes, _HOLE_BLOCKS + 1))) & on)
+    holes = fill_holes(mask) & ~mask
+    return np.asarray((mask | (holes & ~drop_small_pieces(holes, _HOLE_BLOCKS + 1))) & on)
 
 
 def _sums(values: Floats, side: int) -> Floats:
@@ -224,7 +226,7 @@ def _sums(values: Floats, side: int) -> Floats:
     ))  # fmt: skip
 
 
-def _spread(values: Floats, side: int) -> Floats:
+def _dilate(values: Floats, side: int) -> Floats:
     """Give each block the largest of the sums that it is in."""
     at = (side - side // 2,) * 2
     kernel = np.ones((side, side), np.uint8)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.files import open_file
 from unglow.core.json_shape import check_shape
 
@@ -85,16 +85,16 @@ def _features(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with open_file(path) as stream:
             if stream.readline(len(_HEAD) + 2).strip() != _HEAD:
-                raise damaged(path)
+                raise make_damage_error(path)
             while (line := stream.readline(_LONGEST_LINE)).strip() != _END:
                 if not line:  # the end is missing
-                    raise damaged(path)
+                    raise make_damage_error(path)
                 if line.strip():
                     feature = json.loads(line.strip().removesuffix(b","))
                     check_shape(feature, _FEATURE)
                     yield feature
     except (RecursionError, ValueError) as error:
-        raise damaged(path) from error
+        raise make_damage_error(path) from error
 
 
 def _place(feature: dict[str, Any]) -> SavedPlace:

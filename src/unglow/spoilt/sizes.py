@@ -8,7 +8,7 @@ MOST_BLOCKS = 1 << 20
 """At most so many blocks are kept; those of larger images are put together by 2 x 2."""
 
 
-def blocks_of(shape: tuple[int, int], side: int) -> tuple[int, int]:
+def count_blocks(shape: tuple[int, int], side: int) -> tuple[int, int]:
     """Return how many blocks of ``side`` px an image of (rows, columns) has, down and across."""
     return -(-shape[0] // side), -(-shape[1] // side)
 
@@ -16,6 +16,6 @@ def blocks_of(shape: tuple[int, int], side: int) -> tuple[int, int]:
 def block_side(shape: tuple[int, int]) -> int:
     """Return the side of the blocks that are kept of an image of (rows, columns), px."""
     side = BLOCK
-    while math.prod(blocks_of(shape, side)) > MOST_BLOCKS:
+    while math.prod(count_blocks(shape, side)) > MOST_BLOCKS:
         side *= 2
     return side

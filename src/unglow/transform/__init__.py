@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from unglow.transform.matrix import (
     apply_matrix,
-    at_level,
-    between_levels,
+    convert_levels,
+    convert_to_level,
     from_level,
     jacobians,
     to_level0,
@@ -26,8 +26,8 @@ __all__ = [
     "ResidualShift",
     "Transform",
     "apply_matrix",
-    "at_level",
-    "between_levels",
+    "convert_levels",
+    "convert_to_level",
     "from_level",
     "jacobians",
     "load",

@@ -101,11 +101,11 @@ class Displacement:
         """The field without strips."""
         return replace(self, strips=None)
 
-    def at(self, points_xy: ArrayLike) -> Floats:
+    def evaluate(self, points_xy: ArrayLike) -> Floats:
         """Displacements of points of post, (N, 2) (x, y) to (N, 2) px; NaN gives NaN."""
         points = np.asarray(points_xy, dtype=np.float64)
-        smooth = self._weighted(points, weights, weights)
-        return smooth if self.strips is None else smooth + self.strips.at(points, smooth)
+        smooth = self._sum_weighted(points, weights, weights)
+        return smooth if self.strips is None else smooth + self.strips.evaluate(points, smooth)
 
     def jacobian(self, points_xy: ArrayLike) -> Floats:
         """Return derivatives, (N, 2) to (N, 2, 2): [:, i, j] is component i along axis j.
@@ -113,8 +113,8 @@ class Displacement:
         Between seams, that is: at a seam there is none.
         """
         points = np.asarray(points_xy, dtype=np.float64)
-        along_x = self._weighted(points, slopes, weights)
-        along_y = self._weighted(points, weights, slopes)
+        along_x = self._sum_weighted(points, slopes, weights)
+        along_y = self._sum_weighted(points, weights, slopes)
         return np.stack([along_x, along_y], axis=2) / self.spacing_px
 
     def dense(self, window: Window) -> Floats:
@@ -157,10 +157,10 @@ class Displacement:
         spacing = self.spacing_px // 2
         values = self.coefficients
         for axis, count in zip((1, 2), grid_shape(shape, spacing), strict=True):
-            values = _inserted(values, axis, count)
+            values = _insert_midpoints(values, axis, count)
         return Displacement(spacing, values, strips=self.strips)
 
-    def between_levels(self, post: int, pre: int) -> Displacement:
+    def convert_levels(self, post: int, pre: int) -> Displacement:
         """Return the field in px of a pyramid level of ``post`` and one of ``pre``.
 
         Negative levels convert back. The spacing has to be a multiple of the px of post. Knots
@@ -172,10 +172,10 @@ class Displacement:
             int(self.spacing_px * 2.0**-post),
             moved * 2.0**-pre,
             self.error_px * np.float32(2.0**-post),
-            None if self.strips is None else self.strips.between_levels(post, pre),
+            None if self.strips is None else self.strips.convert_levels(post, pre),
         )
 
-    def _weighted(self, points: Floats, of_x: _Basis, of_y: _Basis) -> Floats:
+    def _sum_weighted(self, points: Floats, of_x: _Basis, of_y: _Basis) -> Floats:
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"points must be (N, 2), not {points.shape}")
         _, ny, nx = self.coefficients.shape
@@ -279,7 +279,7 @@ def _operator(begin: int, end: int, spacing: int, count: int) -> tuple[int, Floa
     return start, matrix
 
 
-def _inserted(values: Floats, axis: int, count: int) -> Floats:
+def _insert_midpoints(values: Floats, axis: int, count: int) -> Floats:
     """Halve the spacing along an axis: new control points at and between the old ones."""
     old = np.moveaxis(values, axis, 0)
     # past the old grid, as far as a finer one may reach, control points go on in a line

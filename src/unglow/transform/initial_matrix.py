@@ -51,25 +51,25 @@ def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
         text = read_file(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path} cannot be read ({why}): {_wanted()}") from error
-    content = _json(text)
+        raise InputError(f"{path} cannot be read ({why}): {_describe_formats()}") from error
+    content = _parse_json(text)
     if isinstance(content, dict):
-        content = _of_transform(path, content, post, pre)
+        content = _parse_transform(path, content, post, pre)
     elif content is None:
-        content = _of_text(text)
-    matrix = _numbers(path, content)
+        content = _parse_text(text)
+    matrix = _parse_numbers(path, content)
     _check(path, matrix, post, pre)
     return matrix
 
 
-def _wanted() -> str:
+def _describe_formats() -> str:
     return (
         "an initial transform is a 3 x 3 matrix from post (x, y, 1) to pre in px, as a JSON list "
         "of rows, as text with three numbers in each of three lines, or in a transform.json."
     )
 
 
-def _json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return what JSON text holds; None if it is no JSON."""
     try:
         return json.loads(text)
@@ -77,7 +77,7 @@ def _json(text: str) -> Any:
         return None
 
 
-def _of_transform(path: Path, content: dict[str, Any], post: Frame, pre: Frame) -> Any:
+def _parse_transform(path: Path, content: dict[str, Any], post: Frame, pre: Frame) -> Any:
     """Return the matrix of a transform.json that was made for images of the same shapes."""
     if content.get("status") == "failed":
         raise InputError(
@@ -93,19 +93,21 @@ def _of_transform(path: Path, content: dict[str, Any], post: Frame, pre: Frame) 
     return content.get("matrix")
 
 
-def _of_text(text: str) -> list[list[str]]:
+def _parse_text(text: str) -> list[list[str]]:
     """Return the cells of text, without comments."""
     lines = [line.partition("#")[0].strip() for line in text.splitlines()]
     return [re.split(r"[,;\s]+", line.strip(",;")) for line in lines if line]
 
 
-def _numbers(path: Path, content: Any) -> NDArray[np.float64]:
+def _parse_numbers(path: Path, content: Any) -> NDArray[np.float64]:
     try:
         matrix = np.array(content, dtype=np.float64)
     except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{path} holds something else than numbers: {_wanted()}") from error
+        raise InputError(
+            f"{path} holds something else than numbers: {_describe_formats()}"
+        ) from error
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
-        raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_wanted()}")
+        raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_describe_formats()}")
     with np.errstate(all="ignore"):
         matrix = np.asarray(matrix / matrix[2, 2], dtype=np.float64)
     if not (np.abs(matrix) < _LARGEST).all() or abs(np.linalg.det(matrix)) < _LEAST_AREA:

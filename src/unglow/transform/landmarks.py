@@ -155,13 +155,13 @@ def read_landmarks(files: Sequence[Path], post: Frame, pre: Frame) -> Landmarks:
     """
     tables = [_read(path) for path in files]
     if len(tables) == 1:
-        points = [_of_both(tables[0], columns) for columns in BOTH]
+        points = [_read_both(tables[0], columns) for columns in BOTH]
         tables *= 2
         names = tables[0].labels()[1]
         order = list(range(len(names)))
     else:
-        points = [_of_one(table, frame) for table, frame in zip(tables, (post, pre), strict=True)]
-        order, names = _paired(*tables)
+        points = [_read_one(table, frame) for table, frame in zip(tables, (post, pre), strict=True)]
+        order, names = _pair_rows(*tables)
     for role, table, frame, found in zip(_ROLES, tables, (post, pre), points, strict=True):
         check_points(role, found, frame, table.where)
     return Landmarks(points[0], points[1][order], names)
@@ -169,16 +169,18 @@ def read_landmarks(files: Sequence[Path], post: Frame, pre: Frame) -> Landmarks:
 
 def _read(path: Path) -> _Table:
     """Take a file apart into cells."""
-    numbered = [(k, line) for k, line in enumerate(_text(path).splitlines(), 1) if line.strip()]
+    numbered = [
+        (k, line) for k, line in enumerate(_read_text(path).splitlines(), 1) if line.strip()
+    ]
     lines = [(k, line) for k, line in numbered if not line.lstrip().startswith("#")]
     if not lines:
-        raise InputError(f"{path} is empty: {_wanted()}")
+        raise InputError(f"{path} is empty: {_describe_formats()}")
     header = lines[0][1]
     separator = "\t" if "\t" in header else ";" if ";" in header else ","
     try:
         cells = list(csv.reader([line for _, line in lines], delimiter=separator))
     except csv.Error as error:
-        raise InputError(f"{path} is not a table ({error}): {_wanted()}") from error
+        raise InputError(f"{path} is not a table ({error}): {_describe_formats()}") from error
     columns = tuple(c.strip().lower().translate(_MICRO) for c in cells[0])
     rows = []
     for (line, _), row in zip(lines[1:], cells[1:], strict=False):
@@ -191,7 +193,7 @@ def _read(path: Path) -> _Table:
     return _Table(path, columns, separator, tuple(rows))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         data = read_file(path)
     except OSError as error:
@@ -201,10 +203,10 @@ def _text(path: Path) -> str:
     try:
         return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: {_wanted()}") from error
+        raise InputError(f"{path} is not UTF-8 text: {_describe_formats()}") from error
 
 
-def _wanted() -> str:
+def _describe_formats() -> str:
     return (
         "landmarks are a CSV with axis-0 and axis-1 (a Points layer of napari), Centroid X and "
         "Centroid Y in px or µm, or x and y (points of QuPath) for each image, or one with post_x, "
@@ -212,7 +214,7 @@ def _wanted() -> str:
     )
 
 
-def _of_both(table: _Table, columns: tuple[str, str]) -> Floats:
+def _read_both(table: _Table, columns: tuple[str, str]) -> Floats:
     """Points of one image in a table of both."""
     missing = [c for both in BOTH for c in both if c not in table.columns]
     if missing:
@@ -223,7 +225,7 @@ def _of_both(table: _Table, columns: tuple[str, str]) -> Floats:
     return table.numbers(*columns)
 
 
-def _of_one(table: _Table, frame: Frame) -> Floats:
+def _read_one(table: _Table, frame: Frame) -> Floats:
     """Points of one image in a file of its own, whatever program wrote it."""
     columns = table.columns
     if "shape-type" in columns:
@@ -252,7 +254,7 @@ def _of_one(table: _Table, frame: Frame) -> Floats:
     if all(c in columns for both in BOTH for c in both):
         raise InputError(f"{table.path} holds both images: name it alone, as `landmarks`.")
     named = ", ".join(c for c in columns if c) or "none"
-    raise InputError(f"{table.path} has other columns ({named}): {_wanted()}")
+    raise InputError(f"{table.path} has other columns ({named}): {_describe_formats()}")
 
 
 def _check_annotations(table: _Table) -> None:
@@ -272,7 +274,7 @@ def _check_annotations(table: _Table) -> None:
         )
 
 
-def _paired(post: _Table, pre: _Table) -> tuple[list[int], tuple[str, ...]]:
+def _pair_rows(post: _Table, pre: _Table) -> tuple[list[int], tuple[str, ...]]:
     """For each row of post the index of its partner in pre, and what to call them."""
     (column, names), (other, others) = post.labels(), pre.labels()
     if column and column == other:
@@ -339,17 +341,19 @@ def check_points(role: str, points: Floats, frame: Frame, where: Where) -> None:
         )
 
 
-def table_of_both(landmarks: Landmarks) -> str:
+def format_both(landmarks: Landmarks) -> str:
     """Return a table of both images that `read_landmarks` reads, with names; to 0.001 px."""
-    return _table(landmarks.names, (*BOTH[0], *BOTH[1]), np.hstack([landmarks.post, landmarks.pre]))
+    return _format_table(
+        landmarks.names, (*BOTH[0], *BOTH[1]), np.hstack([landmarks.post, landmarks.pre])
+    )
 
 
-def table_of_one(names: Sequence[str], points: Floats) -> str:
+def format_one(names: Sequence[str], points: Floats) -> str:
     """Return a table of the points of one image that `read_landmarks` reads, names first."""
-    return _table(names, ("x", "y"), points)
+    return _format_table(names, ("x", "y"), points)
 
 
-def _table(names: Sequence[str], columns: Sequence[str], numbers: Floats) -> str:
+def _format_table(names: Sequence[str], columns: Sequence[str], numbers: Floats) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(("name", *columns))

@@ -40,7 +40,7 @@ def jacobians(matrix: NDArray[np.float64], points_xy: NDArray[np.float64]) -> ND
     return np.stack(sides, axis=2)
 
 
-def at_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
+def convert_to_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     """Convert a level-0 matrix into the pixels of pyramid ``level`` (of both images)."""
     up = to_level0(level)
     return np.linalg.inv(up) @ matrix @ up
@@ -52,7 +52,7 @@ def from_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     return up @ matrix @ np.linalg.inv(up)
 
 
-def between_levels(matrix: NDArray[np.float64], post: int, pre: int) -> NDArray[np.float64]:
+def convert_levels(matrix: NDArray[np.float64], post: int, pre: int) -> NDArray[np.float64]:
     """Convert a level-0 matrix into px of a pyramid level of ``post`` and one of ``pre``.
 
     Negative levels convert back.

@@ -123,7 +123,7 @@ def source_window(
     if (w <= 0).all():
         return Window(0, 0, 0, 0)
     if (w <= _HORIZON).any():
-        return Window.of(pre_shape)
+        return Window.from_shape(pre_shape)
     low, high = (np.zeros(2), np.zeros(2)) if field is None else field.bounds(window)
     # clipped to just beyond the image first, so that absurd positions fit an int
     y_range = np.clip(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.transform.matrix import apply_matrix, between_levels
+from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,14 +92,14 @@ class Strips:
         """(K, 2) differences of neighbouring strips, px."""
         return np.diff(self.offsets, axis=0)
 
-    def across(self, points: Floats, displaced: Floats) -> Floats:
+    def project(self, points: Floats, displaced: Floats) -> Floats:
         """Positions (N,) across the strips of points of post that a field displaces, (N, 2)."""
         at = apply_matrix(self.frame, points)[:, self.axis]
         return at + displaced[:, self.axis] if self.image == "pre" else at
 
-    def at(self, points: Floats, displaced: Floats) -> Floats:
+    def evaluate(self, points: Floats, displaced: Floats) -> Floats:
         """Displacements (N, 2), px, of points of post that a field displaces, (N, 2)."""
-        return np.asarray(self.offsets[self.index(self.across(points, displaced))])
+        return np.asarray(self.offsets[self.index(self.project(points, displaced))])
 
     def index(self, across: Floats) -> NDArray[np.intp]:
         """Which strip positions across the strips lie in, 0 to K, any shape."""
@@ -114,16 +114,16 @@ class Strips:
         sides = [np.abs(across - self.seams[np.clip(after - k, 0, last)]) for k in (0, 1)]
         return np.asarray(np.minimum(*sides), dtype=np.float64)
 
-    def between_levels(self, post: int, pre: int) -> Strips:
+    def convert_levels(self, post: int, pre: int) -> Strips:
         """Return the strips in px of a pyramid level of ``post`` and one of ``pre``."""
         level = post if self.image == "post" else pre
         frame = self.frame
         if self.image == "pre":
-            frame = between_levels(frame, post, pre)
+            frame = convert_levels(frame, post, pre)
         seams = (self.seams - (2.0**level - 1) / 2) * 2.0**-level
         return replace(self, frame=frame, seams=seams, offsets=self.offsets * 2.0**-pre)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return what ``transform.json`` says of them."""
         return {
             "image": self.image,

@@ -17,7 +17,7 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
-from unglow.transform.matrix import apply_matrix, between_levels
+from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
     import os
@@ -68,7 +68,7 @@ class Quantiles:
     p95: float = math.nan
 
     @classmethod
-    def of(cls, lengths: ArrayLike) -> Quantiles:
+    def from_lengths(cls, lengths: ArrayLike) -> Quantiles:
         """Return the quantiles of ``lengths`` (any shape, px); NaN if there are none."""
         values = np.asarray(lengths, dtype=np.float64).ravel()
         if values.size == 0:
@@ -105,7 +105,7 @@ class ResidualShift:
     blocks: int
 
     @classmethod
-    def of(cls, left: NDArray[np.float64]) -> ResidualShift:
+    def from_residuals(cls, left: NDArray[np.float64]) -> ResidualShift:
         """Return the shift that blocks tell: measured minus mapped positions (N, 2) (x, y), px."""
         if not len(left):
             return cls(math.nan, math.nan, math.nan, 0)
@@ -208,7 +208,7 @@ class Transform:
         return self.error_px.median / (0.5 * math.hypot(*self.post_shape))
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether there is no map."""
         return self.status == "failed"
 
@@ -218,15 +218,15 @@ class Transform:
         return octaves_of(self.scale)
 
     @property
-    def resampled(self) -> Transform:
+    def resampling_map(self) -> Transform:
         """The map to the pyramid level of pre that is resampled: as fine as post, not finer.
 
         The map itself unless pre is more than 1.4 times as fine.
         """
         level = max(0, self.octaves)
-        return self.between_levels(0, level) if level else self
+        return self.convert_levels(0, level) if level else self
 
-    def between_levels(self, post: int, pre: int) -> Transform:
+    def convert_levels(self, post: int, pre: int) -> Transform:
         """Return the map in px of a pyramid level of ``post`` and one of ``pre``.
 
         Residuals, errors and what is told of the map at the section's centre stay as they are.
@@ -236,8 +236,8 @@ class Transform:
             self,
             post_shape=(self.post_shape[0] >> post, self.post_shape[1] >> post),
             pre_shape=(self.pre_shape[0] >> pre, self.pre_shape[1] >> pre),
-            matrix=between_levels(self.matrix, post, pre),
-            displacement=None if field is None else field.between_levels(post, pre),
+            matrix=convert_levels(self.matrix, post, pre),
+            displacement=None if field is None else field.convert_levels(post, pre),
         )
 
     @property
@@ -258,7 +258,9 @@ class Transform:
         (N, 2) float64 pre coordinates, level-0 px; NaN for a failed transform.
         """
         mapped = apply_matrix(self.matrix, points_xy)
-        return mapped if self.displacement is None else mapped + self.displacement.at(points_xy)
+        return (
+            mapped if self.displacement is None else mapped + self.displacement.evaluate(points_xy)
+        )
 
     def inverse_map(self, points_xy: ArrayLike) -> NDArray[np.float64]:
         """Map pre to post coordinates, (N, 2) to (N, 2) float64; NaN for a failed transform.
@@ -273,13 +275,13 @@ class Transform:
         if self.displacement is None:
             return post
         for _ in range(_INVERSE_STEPS):
-            last, post = post, apply_matrix(inverse, points - self.displacement.at(post))
+            last, post = post, apply_matrix(inverse, points - self.displacement.evaluate(post))
             if not np.abs(post - last).max(initial=0.0) > _INVERSE_PX / 10:
                 break
         left = np.hypot(*(self.map(post) - points).T)
         return np.where((left <= _INVERSE_PX)[:, None], post, np.nan)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the content of ``transform.json``, in its order; NaN becomes None.
 
         ``from``, ``landmarks`` and ``residual_shift`` are there only where there are any.
@@ -322,7 +324,7 @@ class Transform:
             from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)
 
             displacement.save(Path(path).with_name(FIELD_FILE), self.displacement)
-        write_json(Path(path), self.as_dict())
+        write_json(Path(path), self.to_dict())
 
 
 def octaves_of(scale: float) -> int:
@@ -370,7 +372,7 @@ def _field_dict(field: Displacement | None) -> dict[str, Any] | None:
         "spacing_px": field.spacing_px,
         "grid": [int(n) for n in field.coefficients.shape[1:]],
         "max_px": float(np.hypot(*field.coefficients).max()),
-        "strips": None if field.strips is None else field.strips.as_dict(),
+        "strips": None if field.strips is None else field.strips.to_dict(),
         "sha256": field.digest,
     }
 

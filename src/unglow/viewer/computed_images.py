@@ -99,7 +99,7 @@ class GridImage:
         """Pixels of a window of a level: the values at their centres."""
         grid, step = self.grid, 1 << level
         first = (grid.first_px - (step - 1) / 2) / step
-        return CoarseGrid(grid.values, grid.spacing_px / step, first).over(window)
+        return CoarseGrid(grid.values, grid.spacing_px / step, first).evaluate_window(window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,4 +116,4 @@ class GainMapImage:
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level: the values at their centres."""
-        return self.gain_map.over(window, 1 << level)
+        return self.gain_map.evaluate_window(window, 1 << level)

@@ -16,7 +16,12 @@ from unglow.core.windows import Window
 from unglow.io.zarr import StoreLayout
 from unglow.io.zarr.chunks import encode_chunk
 from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.metadata import DOCUMENT, display_window, root_document, unsharded_document
+from unglow.io.zarr.metadata import (
+    DOCUMENT,
+    display_window,
+    make_root_document,
+    make_unsharded_document,
+)
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, JSON, Answer
 from unglow.viewer.store_files import level_of, place_of
 
@@ -104,7 +109,7 @@ class ComputedStore:
         if level is None:
             return self._kept(parts, JSON, self._root, memory, wanted)
         if tuple(parts[1:]) == (DOCUMENT,):
-            text = json.dumps(unsharded_document(self.layout, level))
+            text = json.dumps(make_unsharded_document(self.layout, level))
             return Answer(JSON, text.encode(), headers={"Cache-Control": ASK_AGAIN})
         row, col = place_of(parts, self.layout, level, self.layout.chunks)
 
@@ -134,7 +139,7 @@ class ComputedStore:
         return Answer(kind, content, tag=tag, headers={"Cache-Control": ASK_AGAIN})
 
     def _root(self) -> bytes:
-        document = root_document(
+        document = make_root_document(
             self.layout,
             name=self.name,
             pixel_size_um=self.pixel_size_um,

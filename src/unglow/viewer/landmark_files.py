@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.files import read_file, replacing, write_text
+from unglow.core.files import read_file, replace_file, write_text
 from unglow.registration.user_hints import landmark_fits, landmark_problem
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
     check_points,
+    format_both,
+    format_one,
     read_landmarks,
-    table_of_both,
-    table_of_one,
 )
 from unglow.viewer.raw_files import LANDMARKS, beside, why_not_writable
 
@@ -133,9 +133,9 @@ def save(points: Sequence[Any], target: Target, post: Frame, pre: Frame) -> list
     """
     landmarks = landmarks_of(points)
     _check(landmarks, post, pre)
-    texts = [table_of_both(landmarks)]
+    texts = [format_both(landmarks)]
     if len(target.files) > 1:
-        texts = [table_of_one(landmarks.names, getattr(landmarks, role)) for role in _ROLES]
+        texts = [format_one(landmarks.names, getattr(landmarks, role)) for role in _ROLES]
     kept = []
     for file, text in zip(target.files, texts, strict=True):
         kept += _kept(file, text)
@@ -201,6 +201,6 @@ def _kept(file: Path, text: str) -> list[Path]:
     if before == text.encode():
         return []
     kept = file.with_name(f"{file.name}.before")
-    with replacing(kept) as temporary:
+    with replace_file(kept) as temporary:
         temporary.write_bytes(before)
     return [kept]

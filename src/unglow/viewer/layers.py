@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
-from unglow.detection.map_error import error_of
+from unglow.detection.map_error import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.io.candidates_csv import read_candidates, read_report
 from unglow.io.zarr.metadata import DOCUMENT
-from unglow.photometry.difference import Difference, computed, written_or_computed
+from unglow.photometry.difference import Difference, choose_image, compute_difference
 from unglow.photometry.gain.scale import Scale
 from unglow.review.decisions import Listed
 from unglow.transform import load
@@ -161,7 +161,7 @@ class Layers:
     def counted(self) -> NDArray[np.bool_]:
         """Which of the candidates (N,) are counted as such; InputError as above."""
         place = self._pair.directory / CANDIDATES
-        return read_candidates(place, ()).counted if place.is_file() else np.zeros(0, np.bool_)
+        return read_candidates(place, ()).is_counted if place.is_file() else np.zeros(0, np.bool_)
 
     def _place(self, name: str) -> Path:
         place = self._pair.registered if name == "aligned_pre" else self._pair.images
@@ -204,8 +204,8 @@ class Layers:
         if self.scale is None:
             raise InputError(f"{self._pair.subtracted / 'scale.json'} cannot be read.")
         post, aligned = self.store("post"), self.store("aligned_pre")
-        made = computed(post, aligned, self.scale, method, self._pair.subtracted)
-        return written_or_computed(made, self._stores.open)
+        made = compute_difference(post, aligned, self.scale, method, self._pair.subtracted)
+        return choose_image(made, self._stores.open)
 
     def _difference_store(self, method: str) -> Shown:
         image = self.difference(method)
@@ -225,8 +225,8 @@ class Layers:
             "role": "snr",
             "difference": inputs.difference.digest,
             "settings": asdict(settings),
-            "scale": inputs.scale.chosen.to_json(),
-            "transform": inputs.transform.as_dict(),
+            "scale": inputs.scale.default_result.to_json(),
+            "transform": inputs.transform.to_dict(),
         }
         image = Ratio(lambda: self._scene, inputs.post.shape)
         size = inputs.post.pixel_size_um
@@ -240,7 +240,7 @@ class Layers:
         try:
             return DetectSettings(**(self.detection or {})["settings"])
         except (KeyError, TypeError) as error:
-            raise damaged(self._pair.directory / "detection.json") from error
+            raise make_damage_error(self._pair.directory / "detection.json") from error
 
     def _inputs(self) -> DetectInputs:
         post, pre, aligned = (self.store(name) for name in ("post", "pre", "aligned_pre"))
@@ -251,10 +251,10 @@ class Layers:
 
     def _maps(self) -> Iterator[Layer]:
         transform = self.transform
-        if transform is None or transform.failed:
+        if transform is None or transform.has_failed:
             return
         light = None if self.scale is None else self.scale.gain_map
-        if error_of(transform).has_values:
+        if estimate_error(transform).has_values:
             make = partial(self._kept, "map_error", partial(self._error_store, transform))
             yield Layer("map_error", "error of the map", "error", PX, make, computed=True)
         if light is not None:
@@ -263,8 +263,8 @@ class Layers:
 
     def _error_store(self, transform: Transform) -> ComputedStore:
         post = self.store("post")
-        image = GridImage(error_of(transform), post.shape)
-        return ComputedStore(image, "error of the map", transform.as_dict(), post.pixel_size_um)
+        image = GridImage(estimate_error(transform), post.shape)
+        return ComputedStore(image, "error of the map", transform.to_dict(), post.pixel_size_um)
 
     def _gain_store(self, gain_map: GainMap) -> ComputedStore:
         post = self.store("post")

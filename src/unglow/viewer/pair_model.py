@@ -82,12 +82,12 @@ def pair_model(
         "live": True,
         "status": status,
         "reasons": [*_reasons(pair), *problems],
-        "help": _HELP if shown and transform is not None and transform.failed else "",
+        "help": _HELP if shown and transform is not None and transform.has_failed else "",
         "pixel_size_um": post[1],
         "shape": post[0] or (transform and list(transform.post_shape)),
         "pre_shape": pre[0] or (transform and list(transform.pre_shape)),
         "layers": shown,
-        "matrix": None if transform is None else transform.as_dict()["matrix"],
+        "matrix": None if transform is None else transform.to_dict()["matrix"],
         "registration": None if transform is None else _registration(transform),
         "scale": None if layers.scale is None else _scale(layers.scale),
         "detection": detection and {k: v for k, v in detection.items() if k not in _LONG},
@@ -132,7 +132,7 @@ def _whole(text: object) -> int | None:
 
 def _registration(transform: Transform) -> dict[str, Any]:
     left_out = ("version", "matrix", "post_shape", "pre_shape")
-    return {k: v for k, v in transform.as_dict().items() if k not in left_out}
+    return {k: v for k, v in transform.to_dict().items() if k not in left_out}
 
 
 def _scale(scale: Scale) -> dict[str, Any]:
@@ -193,7 +193,7 @@ def arrows(transform: Transform | None) -> dict[str, Any]:
     spacing = max(1, math.ceil(math.sqrt(rows * cols / _MOST_ARROWS)))
     y, x = (np.arange((spacing - 1) / 2, max(n, spacing), spacing) for n in (rows, cols))
     at = np.stack([a.ravel() for a in np.meshgrid(x, y)], axis=1)
-    numbers = np.column_stack([at, field.at(at)]).round(4)
+    numbers = np.column_stack([at, field.evaluate(at)]).round(4)
     return {"spacing_px": spacing, "points": numbers.tolist()}
 
 

@@ -83,7 +83,7 @@ def _area(feature: str, shape: tuple[int, int]) -> int:
     regions = regions_of(Path(), [json.loads(feature)])
     area = 0
     for region in (*regions.exclude, *regions.analyse):
-        box = region.box.common(Window.of(shape))
+        box = region.box.common(Window.from_shape(shape))
         for strip in strips(box, max(1, _PX_AT_ONCE // max(1, box.shape[1]))):
             area += int(np.count_nonzero(region.over(strip)))
     return area

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
-from unglow.core.progress import with_progress
+from unglow.core.progress import track_progress
 from unglow.photometry.gain.scale import METHODS
 from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
@@ -120,7 +120,7 @@ class Batch:
         slides, unusable_slides = known_slides(discovery.slides, settings, cache)
         of_markers = marker_pairs(slides, settings, discovery)
         found = (*discovery.pairs, *of_markers.pairs)
-        for pair in with_progress(found, "pairs read") if is_watched else found:
+        for pair in track_progress(found, "pairs read") if is_watched else found:
             _check_overridden(pair, settings)
             try:
                 for one in channels:  # each has to be storable

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.printable import printable
-from unglow.io.image_paths import standing_for
+from unglow.io.image_paths import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
@@ -56,7 +56,7 @@ class HeaderCache:
             The file cannot be used; the sentence is the reader's (failures are not cached).
         """
         try:
-            state = standing_for(path).stat()
+            state = find_key_file(path).stat()
         except OSError:
             return read_header(path, **choice)  # its sentence says what is wrong
         key = json.dumps([str(path), choice], sort_keys=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import RESULT_OF
-from unglow.io.image_paths import standing_for
+from unglow.io.image_paths import find_key_file
 from unglow.reporting.marker_rows import FILES as OF_SLIDE
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 def raw_image(batch: Batch, wildcards: Wildcards, *, role: str) -> str:
     """Return the path of a raw image, ``post`` or ``pre``, or of the file that stands for it."""
-    return str(standing_for(getattr(batch.pair(wildcards), role)))
+    return str(find_key_file(getattr(batch.pair(wildcards), role)))
 
 
 def channel_setting(batch: Batch, wildcards: Wildcards) -> ChannelSetting:
@@ -189,7 +189,7 @@ def idle_controls(batch: Batch) -> list[str]:
 def slide_images(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the images of a slide, or the files that stand for them."""
     known = batch.slides[wildcards["sample"]]
-    return [str(standing_for(path)) for path in known.slide.images]
+    return [str(find_key_file(path)) for path in known.slide.images]
 
 
 def slide_record(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:

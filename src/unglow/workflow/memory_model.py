@@ -28,7 +28,7 @@ from unglow.io.zarr.layout import CHUNK
 from unglow.jobs.memory_limit import BASE, SLACK
 from unglow.photometry.sizes import CELL, CELLS
 from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
-from unglow.spoilt.sizes import block_side, blocks_of
+from unglow.spoilt.sizes import block_side, count_blocks
 
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
@@ -223,7 +223,7 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
 
 def _blocks(layout: StoreLayout) -> int:
     """Return how many blocks a difference is judged by."""
-    return math.prod(blocks_of(layout.shape, block_side(layout.shape)))
+    return math.prod(count_blocks(layout.shape, block_side(layout.shape)))
 
 
 def _section(layout: StoreLayout) -> tuple[float, float]:

@@ -123,7 +123,7 @@ def contents(pair: Path) -> tuple[list[Path], list[Path]]:
 def check_run(results: Path) -> Iterator[Defect]:
     """Yield what is wrong with the files of the run itself."""
     files = run_files(results)
-    published = Published.of(files)
+    published = Published.from_files(files)
     for path in sorted({*published.jobs, *published.digests}):
         again = _AGAIN
         if is_of_report(path, results):
@@ -131,7 +131,7 @@ def check_run(results: Path) -> Iterator[Defect]:
         elif path.name == "groups.tsv":  # which no job has for its own
             again = f"delete {results / 'summary.tsv'} and rerun the workflow to make both again"
         if defect := check_file(path, published, again):
-            yield replace(defect, remove=published.with_others(path))
+            yield replace(defect, remove=published.list_job_outputs(path))
     # a report may have been written by a later version of unglow than the tables
     if any(path.stem != "report" for path in published.jobs):
         yield from _without_digest(results, files, published)
@@ -144,21 +144,21 @@ def check_pair(pair: Path) -> Iterator[Defect]:
     is wrong goes all that the same job makes.
     """
     stores, files = contents(pair)
-    published = Published.of(files)
+    published = Published.from_files(files)
     roots = {store / DOCUMENT for store in stores}
     roots |= {path for path in published.digests if path.name == DOCUMENT}
     wrong = []
     for path in sorted({*files, *published.digests} - roots):
         if defect := check_file(path, published):
             wrong.append(path)
-            yield replace(defect, remove=published.with_others(path))
+            yield replace(defect, remove=published.list_job_outputs(path))
     for root in sorted(roots):
         check = check_channels if is_slide(pair) else partial(check_store, pair=pair, wrong=wrong)
         defects = [*check(root.parent)]
         if not defects and root in published.digests and (defect := check_file(root, published)):
             defects = [defect]
         for defect in defects:
-            yield replace(defect, remove=published.with_others(root))
+            yield replace(defect, remove=published.list_job_outputs(root))
     if published.jobs:
         others = {*files, *filter(Path.is_file, roots)} - {*wrong}
         yield from _without_digest(pair, others, published)
@@ -183,7 +183,7 @@ def coverage(results: Path) -> tuple[int, list[Path]]:
     checked: set[Path] = set()
     others: list[Path] = []
     for files in (run_files(results), *(contents(place)[1] for place in pair_directories(results))):
-        published = Published.of(files)
+        published = Published.from_files(files)
         checked |= published.digests.keys()
         others += (p for p in files if p not in published.digests and p not in published.jobs)
     return len(checked), others
@@ -222,7 +222,7 @@ def check_channels(store: Path) -> Iterator[Defect]:
     channels: dict[str, dict[str, str]] = {}
     for shard in store.glob("*/c/*/*/*"):
         level, c, channel, row, col = shard.relative_to(store).parts
-        channels.setdefault(channel, {})[f"{level}/{c}/{row}/{col}"] = digests.of_file(shard)
+        channels.setdefault(channel, {})[f"{level}/{c}/{row}/{col}"] = digests.hash_file(shard)
     if store_digest({n: store_digest(own) for n, own in channels.items()}) != told:
         yield Defect(
             f"{store}: its shards are not those that were published; delete {root} and rerun the "
@@ -326,7 +326,7 @@ def check_file(
             fault = None if published.jobs[path].whole else "is not a whole list of digests"
             again = "--repair removes all that its job makes, and the next run makes it again"
         elif digest is not None:
-            fault = None if digests.of_file(path) == digest else "is not as it was published"
+            fault = None if digests.hash_file(path) == digest else "is not as it was published"
         else:
             fault = _fault(path)
     except FileNotFoundError:

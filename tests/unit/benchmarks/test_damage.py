@@ -18,7 +18,7 @@ from unglow.core.windows import Window
 from unglow.detection.candidate_table import NAMES
 from unglow.phantom.catalogue import Spots
 from unglow.phantom.geometry import PhantomMap
-from unglow.phantom.pair import truth_of
+from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.truth import Truth
@@ -75,7 +75,9 @@ def truth(microbes, *damage):
     xy = np.array(microbes, dtype=float).reshape(-1, 2)
     one = np.ones(len(xy))
     spots = Spots(*xy.T, 10 * one, one, one, 0 * one)
-    return Truth("s", "SYTO9", SPEC, PhantomMap.of(SPEC), spots, spots.select(one < 0), {}, damage)
+    return Truth(
+        "s", "SYTO9", SPEC, PhantomMap.from_spec(SPEC), spots, spots.select(one < 0), {}, damage
+    )
 
 
 def table(path, *rows):
@@ -154,14 +156,14 @@ def test_microbes_that_pre_does_not_show_are_neither(bench, tmp_path):
 
 def test_microbes_are_judged_where_post_shows_them(bench):
     spec = replace(SPEC, shape=(500, 500), damage="moved:60:8", microbes_per_mpx=400.0)
-    moved = truth_of(Renderer(spec), "s", "SYTO9")
+    moved = make_truth(Renderer(spec), "s", "SYTO9")
     there = bench.judging.shown_microbes(moved)
     away = np.hypot(*(there - moved.microbes.xy).T)
     clear = bench.judging.is_clear(moved.microbes.xy, moved.damage, 8.0)
     assert (away[clear] == 0).all()
     assert away.max() == pytest.approx(8.0, abs=0.5)
     # what post shows in addition to tissue without microbes peaks where the function says
-    window = Window.of(spec.shape)
+    window = Window.from_shape(spec.shape)
     bare = Renderer(replace(spec, microbes_per_mpx=0.0)).light("post", window)
     stain = Renderer(spec).light("post", window) - bare
     middle = away > 4

@@ -122,5 +122,5 @@ def test_slides_of_all_layouts_hold_the_same_pixels(model, tmp_path, layout):
     assert header.separate == (layout != "samples")
     planes = slides._Planes(case, 1)
     with open_reader(header) as reader:
-        for channel, found in enumerate(reader.read(Window.of(header.shape), range(4))):
+        for channel, found in enumerate(reader.read(Window.from_shape(header.shape), range(4))):
             np.testing.assert_array_equal(found, planes.of(channel, slice(0, 300)))

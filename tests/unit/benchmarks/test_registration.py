@@ -57,9 +57,9 @@ def spec():
 
 def test_phantoms_are_those_of_unglow_phantom(room, spec):
     renderer, base = Renderer(spec), room.bases.PhantomBase(spec.shape, spec.seed)
-    warp = room.geometry.Warp(PhantomMap.of(spec))
+    warp = room.geometry.Warp(PhantomMap.from_spec(spec))
     for image, found in (("post", base.post()), ("pre", base.pre(warp, spec.pre_frame))):
-        exact = renderer.background(image, Window.of(renderer.shape(image)))
+        exact = renderer.background(image, Window.from_shape(renderer.shape(image)))
         np.testing.assert_allclose(found, exact, atol=1e-4)
 
 
@@ -68,7 +68,7 @@ def test_there_and_back_through_waves_and_strips(room, spec):
     lengths = np.hypot(*strips.jumps.T)
     assert (lengths[::2] == 0).all()
     assert ((lengths[1::2] >= 1) & (lengths[1::2] <= 3)).all()
-    warp = room.geometry.Warp(PhantomMap.of(spec), strips)
+    warp = room.geometry.Warp(PhantomMap.from_spec(spec), strips)
     points = RNG.uniform(0, 2000, (400, 2))
     mapped = warp.to_pre(points)
     away = warp.from_seam(mapped) > 3
@@ -129,7 +129,7 @@ def test_quick_pairs_follow_their_map(room):
     assert np.array_equal(plain.map.matrix, section.map.matrix)
     x, y = section.map.window_to_post(window)
     seen = section.pre(window).astype(float)
-    post = section.post(Window.of(section.shape)).astype(float)
+    post = section.post(Window.from_shape(section.shape)).astype(float)
     there = post[np.rint(y).astype(int), np.rint(x).astype(int)]
     x, y = plain.map.window_to_post(window)
     unbent = post[np.rint(y).astype(int), np.rint(x).astype(int)]

@@ -54,7 +54,7 @@ def test_gains_that_were_given_have_no_error(tmp_path):
 
 
 def test_methods_that_fail_or_change_places_are_told(tmp_path):
-    failed = MethodResult.failed("too few px")
+    failed = MethodResult.make_failed("too few px")
     a = saved(tmp_path / "a", {"linear": linear(), "moffat": failed})
     b = saved(tmp_path / "b", {"linear": linear(), "moffat": linear()}, "moffat")
     found = compare_gains(a, b)

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from unglow.core.windows import ArrayPixels, Window, bounded_map, grid, halve
+from unglow.core.windows import ArrayPixels, Window, grid, halve, map_bounded
 
 
 def test_a_grid_covers_every_pixel_once():
@@ -60,7 +60,7 @@ def test_results_come_in_order_and_no_more_than_asked_are_in_flight(workers):
             running -= 1
         return item * item
 
-    assert list(bounded_map(work, iter(range(20)), workers)) == [i * i for i in range(20)]
+    assert list(map_bounded(work, iter(range(20)), workers)) == [i * i for i in range(20)]
     assert most <= workers
 
 
@@ -72,7 +72,7 @@ def test_items_are_taken_only_when_there_is_room():
             taken.append(i)
             yield i
 
-    results = bounded_map(lambda i: i, items(), 2)
+    results = map_bounded(lambda i: i, items(), 2)
     next(results)
     assert len(taken) <= 3
 
@@ -84,4 +84,4 @@ def test_the_first_error_ends_the_map():
         return item
 
     with pytest.raises(ValueError, match="three"):
-        list(bounded_map(work, range(10), 2))
+        list(map_bounded(work, range(10), 2))

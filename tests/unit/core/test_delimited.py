@@ -7,12 +7,12 @@ import io
 
 import pytest
 
-from unglow.core.delimited import bounded_lines
+from unglow.core.delimited import limit_lines
 
 
 def test_an_endless_line_is_refused_before_it_is_read():
     stream = io.StringIO("a,b\n1,2\n" + "\0" * 5_000_000)
-    rows = csv.reader(bounded_lines(stream), strict=True)
+    rows = csv.reader(limit_lines(stream), strict=True)
     assert [next(rows), next(rows)] == [["a", "b"], ["1", "2"]]
     with pytest.raises(csv.Error, match="a line is too long"):
         next(rows)
@@ -21,4 +21,4 @@ def test_an_endless_line_is_refused_before_it_is_read():
 
 def test_lines_in_quotation_marks_stay_one_cell():
     stream = io.StringIO('a\n"x\ny"\n', newline="")
-    assert list(csv.reader(bounded_lines(stream), strict=True)) == [["a"], ["x\ny"]]
+    assert list(csv.reader(limit_lines(stream), strict=True)) == [["a"], ["x\ny"]]

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from unglow.core.errors import UnglowError
-from unglow.core.files import lock_of, locked
+from unglow.core.files import lock_file, lock_of
 
 HOLD = """
 import sys
@@ -42,14 +42,17 @@ def held(tmp_path):
 
 def test_who_waits_in_vain_is_told(held):
     path, _ = held
-    with pytest.raises(UnglowError, match="is being changed by another program"), locked(path, 0.1):
+    with (
+        pytest.raises(UnglowError, match="is being changed by another program"),
+        lock_file(path, 0.1),
+    ):
         pytest.fail("two hold it")
 
 
 def test_a_lock_ends_with_its_process_however_that_ends(held):
     path, holder = held
     holder.kill()
-    with locked(path):
+    with lock_file(path):
         assert lock_of(path).exists()
 
 
@@ -64,7 +67,7 @@ def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
     path.write_text("0")
 
     def add():
-        with locked(path):
+        with lock_file(path):
             path.write_text(str(int(path.read_text()) + 1))
 
     threads = [threading.Thread(target=add) for _ in range(40)]
@@ -77,6 +80,9 @@ def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
     lock_of(tmp_path / "a.csv").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnglowError, match=r"a\.csv cannot be changed"), locked(tmp_path / "a.csv"):
+    with (
+        pytest.raises(UnglowError, match=r"a\.csv cannot be changed"),
+        lock_file(tmp_path / "a.csv"),
+    ):
         pytest.fail("it was followed")
     assert not (tmp_path / "elsewhere").exists()

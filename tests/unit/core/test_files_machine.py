@@ -13,7 +13,7 @@ import pytest
 
 from unglow.core import cgroups
 from unglow.core.errors import UnglowError
-from unglow.core.files import open_regular, remedy, replacing, tail, write_json, write_text
+from unglow.core.files import open_regular, remedy, replace_file, tail, write_json, write_text
 from unglow.core.machine import memory_total_mb, processors
 
 
@@ -22,7 +22,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path):
     write_json(target, {"b": 1, "a": [0.1, None]})
     assert json.loads(target.read_text()) == {"b": 1, "a": [0.1, None]}
 
-    with pytest.raises(ZeroDivisionError), replacing(target) as temporary:
+    with pytest.raises(ZeroDivisionError), replace_file(target) as temporary:
         temporary.write_bytes(bytes(1 // 0))
     assert json.loads(target.read_text())["b"] == 1
     assert [p.name for p in target.parent.iterdir()] == ["x.json"]
@@ -59,7 +59,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for_and_closed_again(tmp_pa
 
 def test_what_is_written_is_hidden_beside_its_place_until_it_is_whole(tmp_path):
     path = tmp_path / "x.json"
-    with replacing(path) as temporary, replacing(path) as other:
+    with replace_file(path) as temporary, replace_file(path) as other:
         for one in (temporary, other):
             assert one.parent == tmp_path
             assert one.name.startswith(".x.json.")
@@ -85,7 +85,7 @@ def test_an_error_of_the_system_is_one_sentence(tmp_path):
     path = tmp_path / "x.txt"
     for error, told in ((OSError(errno.ENOSPC, "No space left"), "No space left"),
                         (OSError("odd"), "odd")):  # fmt: skip
-        with pytest.raises(UnglowError) as told_error, replacing(path):
+        with pytest.raises(UnglowError) as told_error, replace_file(path):
             raise error
         assert str(told_error.value) == (
             f"{path} could not be written ({told}): see that its file system has free space and "
@@ -155,7 +155,7 @@ def test_what_is_in_the_way_is_named_and_not_the_disk(tmp_path):
 
 
 def vanish(path):
-    with replacing(path) as temporary:
+    with replace_file(path) as temporary:
         temporary.unlink()
         path.parent.rmdir()
 
@@ -179,7 +179,7 @@ def test_other_threads_make_files_and_directories_with_the_permissions_of_the_us
     """The umask is that of the whole process: it is not set to 0, not even for a moment."""
     monkeypatch.setattr(os, "umask", lambda _mask: pytest.fail("the umask was changed"))
     write_text(tmp_path / "a", "x")
-    with replacing(tmp_path / "b") as temporary:
+    with replace_file(tmp_path / "b") as temporary:
         assert temporary.stat().st_mode == (tmp_path / "a").stat().st_mode
 
 

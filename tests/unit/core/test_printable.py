@@ -14,7 +14,7 @@ from unglow.core.printable import (
     escape_formula,
     harmless,
     printable,
-    shortened,
+    shorten,
     unescape_formula,
 )
 from unglow.reporting.summary import table, verdict
@@ -81,5 +81,5 @@ def test_a_folder_that_is_left_out_is_plain_text_in_the_summary(tmp_path, sample
 
 
 def test_a_long_name_is_shortened_in_the_middle():
-    assert shortened("L" * 40, 40) == "L" * 40
-    assert shortened("front" + "L" * 250 + "back", 12) == "frontL…Lback"
+    assert shorten("L" * 40, 40) == "L" * 40
+    assert shorten("front" + "L" * 250 + "back", 12) == "frontL…Lback"

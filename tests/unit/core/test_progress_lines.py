@@ -7,7 +7,7 @@ import io
 import pytest
 
 from unglow.core import progress
-from unglow.core.progress import with_progress
+from unglow.core.progress import track_progress
 
 
 class Stream(io.StringIO):
@@ -29,7 +29,7 @@ def clock(monkeypatch):
 
 def walk(clock, step, *, at_terminal, count=10):
     stream, seen = Stream(at_terminal=at_terminal), []
-    for item in with_progress(range(count), "pairs read", stream):
+    for item in track_progress(range(count), "pairs read", stream):
         seen.append(item)
         clock[0] += step
     assert seen == list(range(count))

@@ -36,18 +36,18 @@ def test_an_error_leaves_two_digits_of_it_or_one_that_is_large(error, decimals):
 
 
 def test_a_value_with_its_error():
-    assert rounding.measured(84.1304, 0.0059, "px") == "84.130 px"
-    assert rounding.measured(84.1304, math.nan, "px") == "84.13 px"
-    assert rounding.measured(math.nan, 0.1) == "–"
+    assert rounding.format_measured(84.1304, 0.0059, "px") == "84.130 px"
+    assert rounding.format_measured(84.1304, math.nan, "px") == "84.13 px"
+    assert rounding.format_measured(math.nan, 0.1) == "–"
     assert rounding.plus_minus(12.3456, 0.152) == "12.35 ± 0.15"
 
 
 def test_next_to_no_error_leaves_no_digits_of_the_arithmetic():
-    assert rounding.measured(-300.00000000075516, 1e-13, "px") == "-300 px"
-    assert rounding.measured(-7.5e-10, 1e-13) == "0"
+    assert rounding.format_measured(-300.00000000075516, 1e-13, "px") == "-300 px"
+    assert rounding.format_measured(-7.5e-10, 1e-13) == "0"
     assert rounding.estimate(1.0, (1 - 1e-13, 1 + 1e-13)) == "1 (1 to 1)"
     assert rounding.plus_minus(-300.00000000075516, 1e-13) == "-300"
-    assert rounding.measured(1.000012304, 1.2e-6) == "1.0000123"
+    assert rounding.format_measured(1.000012304, 1.2e-6) == "1.0000123"
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_a_number_that_knows_its_error_is_a_number():
     value = rounding.Measured(1.25, 0.05)
     assert value == 1.25
     assert value.error == 0.05
-    assert rounding.Measured.of(None, 1.0) is None
-    assert math.isnan(rounding.Measured.of(1.0, None).error)
+    assert rounding.Measured.from_value(None, 1.0) is None
+    assert math.isnan(rounding.Measured.from_value(1.0, None).error)

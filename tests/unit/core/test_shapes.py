@@ -28,7 +28,7 @@ every_mask = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
 @pytest.mark.parametrize("shape", [(211, 174), (5, 9), (1, 30), (1, 1)])
 def test_a_blur_is_that_of_scipy(sigma, shape):
     image = IMAGE[: shape[0], : shape[1]]
-    found = shapes.blurred(image, sigma)
+    found = shapes.blur(image, sigma)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, ndimage.gaussian_filter(image, sigma, mode="nearest"))
 
@@ -37,9 +37,9 @@ def test_a_blur_is_that_of_scipy(sigma, shape):
 @pytest.mark.parametrize("px", [1, 2, 9])
 def test_masks_grow_and_shrink_as_in_scipy(mask, px):
     pairs = (
-        (shapes.grown(mask, px), ndimage.binary_dilation(mask, iterations=px)),
-        (shapes.shrunk(mask, px), ndimage.binary_erosion(mask, iterations=px, border_value=1)),
-        (shapes.closed(mask, px), ndimage.binary_closing(mask, iterations=px)),
+        (shapes.grow(mask, px), ndimage.binary_dilation(mask, iterations=px)),
+        (shapes.shrink(mask, px), ndimage.binary_erosion(mask, iterations=px, border_value=1)),
+        (shapes.close_gaps(mask, px), ndimage.binary_closing(mask, iterations=px)),
     )
     for found, expected in pairs:
         assert found.dtype == np.bool_
@@ -48,12 +48,12 @@ def test_masks_grow_and_shrink_as_in_scipy(mask, px):
 
 @every_mask
 def test_holes_are_filled_and_pieces_taken_away_as_in_scipy(mask):
-    np.testing.assert_array_equal(shapes.filled(mask), ndimage.binary_fill_holes(mask))
+    np.testing.assert_array_equal(shapes.fill_holes(mask), ndimage.binary_fill_holes(mask))
     labels, count = ndimage.label(mask)
     sizes = np.bincount(labels.ravel(), minlength=count + 1)
     sizes[0] = 0
     for least in (0.5, 1, 7, 7.5, 100):
-        found = shapes.without_pieces(mask, least)
+        found = shapes.drop_small_pieces(mask, least)
         np.testing.assert_array_equal(found, sizes[labels] >= least)
 
 
@@ -61,7 +61,7 @@ def test_holes_are_filled_and_pieces_taken_away_as_in_scipy(mask):
 def test_distances_are_those_of_scipy(mask):
     if mask.all():
         return
-    found = shapes.distance(mask)
+    found = shapes.measure_distance(mask)
     assert found.dtype == np.float32
     expected = ndimage.distance_transform_edt(mask).astype(np.float32)
     np.testing.assert_array_equal(found, expected)
@@ -72,7 +72,7 @@ def test_distances_over_a_whole_image_are_those_of_scipy(shape):
     mask = np.ones(shape, np.bool_)
     mask[7, 11] = mask[-5, -90] = False
     expected = ndimage.distance_transform_edt(mask).astype(np.float32)
-    found = shapes.distance(mask)
+    found = shapes.measure_distance(mask)
     near = expected < 2000
     np.testing.assert_array_equal(found[near], expected[near])
     np.testing.assert_allclose(found, expected, rtol=1.2e-7)
@@ -84,11 +84,11 @@ def test_values_between_px_are_those_of_scipy():
     expected = ndimage.map_coordinates(
         IMAGE, [y, x], order=1, mode="nearest", prefilter=False, output=np.float32
     )
-    found = shapes.interpolated(IMAGE, y, x)
+    found = shapes.interpolate(IMAGE, y, x)
     assert found.dtype == np.float32
     np.testing.assert_array_equal(found, expected)
     unknown = np.full((4, 5), np.nan, np.float32)
-    assert np.isnan(shapes.interpolated(unknown, y, x)).all()
-    assert shapes.interpolated(IMAGE, y[:0], x[:0]).shape == (0,)
+    assert np.isnan(shapes.interpolate(unknown, y, x)).all()
+    assert shapes.interpolate(IMAGE, y[:0], x[:0]).shape == (0,)
     row = IMAGE[:1]
-    assert (shapes.interpolated(row, y[:50], x[:50] * 0 + 3) == row[0, 3]).all()
+    assert (shapes.interpolate(row, y[:50], x[:50] * 0 + 3) == row[0, 3]).all()

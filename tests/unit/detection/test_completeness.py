@@ -119,7 +119,7 @@ def test_spots_above_the_maximum_of_the_camera_are_cut_off():
     assert trials.found[bright & right].mean() < 0.1
 
 
-FRAME = Window.of(SHAPE)
+FRAME = Window.from_shape(SHAPE)
 
 
 def test_of_a_large_image_no_more_than_a_fifth_is_searched_each_window_within_a_chunk():

@@ -72,7 +72,7 @@ def test_controls_of_a_dye_are_put_together():
     assert pooled.fdr[0] == pytest.approx(40 * 0.5 / 400)
     single = controls(one).rates(own, 500_000)
     assert single.fdr[0] == pytest.approx(25 / 0.6 / 400)
-    refused = SearchCounts.refused("The map was refused.")
+    refused = SearchCounts.make_refused("The map was refused.")
     some = controls(refused, one, refused)
     assert some.searched_px == 300_000
     assert some.rates(own, 500_000).fdr[0] == single.fdr[0]
@@ -149,8 +149,8 @@ HOPELESS = controls(control(spread(c=(6.0, 500))))
         (STRICT, "negative", "negative", "negative"),
         (HOPELESS, "strictest", "control", None),
         (HOPELESS, "negative", "negative", "negative"),
-        (controls(SearchCounts.refused("No map.")), "strictest", "negative", "negative"),
-        (controls(SearchCounts.refused("No map.")), "control", "negative", "negative"),
+        (controls(SearchCounts.make_refused("No map.")), "strictest", "negative", "negative"),
+        (controls(SearchCounts.make_refused("No map.")), "control", "negative", "negative"),
     ],
 )
 def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_by_default(
@@ -170,7 +170,7 @@ def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_b
 
 
 def test_the_report_tells_the_rate_its_interval_and_which_controls_were_used():
-    refused = SearchCounts.refused("Registration was refused.")
+    refused = SearchCounts.make_refused("Registration was refused.")
     some = Controls(("Blank1", "Blank2"), (*STRICT.search_counts, refused))
     report = candidates(OWN, some, threshold_from="negative").report(None)
     assert report["threshold_from"] == "negative"

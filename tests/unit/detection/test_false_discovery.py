@@ -8,7 +8,7 @@ from scipy.special import gammaincinv
 
 from unglow.core.poisson import poisson_interval, poisson_limits
 from unglow.detection.density import density
-from unglow.detection.false_discovery import HIGHEST, ControlRates, Sides, with_tail
+from unglow.detection.false_discovery import HIGHEST, ControlRates, Sides, extend_tail
 
 
 def sides(bright, dark, lowest=3.5):
@@ -60,7 +60,7 @@ def test_where_many_are_dark_the_rate_is_their_share():
 def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending():
     rng = np.random.default_rng(1)
     made = sides([], 3.5 + rng.exponential(0.25, 4000))
-    expected, counted = with_tail(made.dark), made.above[1]
+    expected, counted = extend_tail(made.dark), made.above[1]
     thresholds = made.thresholds
     true = 4000 * np.exp(-(thresholds - 3.5) / 0.25)
     some = true > 1
@@ -72,21 +72,21 @@ def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending()
 def test_the_tail_falls_by_the_mean_excess_of_the_last_twenty():
     counts = np.zeros(12, np.int64)
     counts[[0, 2, 4, 5, 8]] = 100, 30, 10, 6, 4
-    found = with_tail(counts)
+    found = extend_tail(counts)
     assert found[:5].tolist() == [150, 50, 50, 20, 20]
     # from the threshold of bin 4 on: ten are 0.025 above it, six 0.075, and four 0.225
     excess = (10 * 0.025 + 6 * 0.075 + 4 * 0.225) / 20
     np.testing.assert_allclose(found[4:], 20 * np.exp(-0.05 * np.arange(8) / excess), rtol=1e-12)
-    assert with_tail(counts * 0).tolist() == [0] * 12
+    assert extend_tail(counts * 0).tolist() == [0] * 12
 
 
 def test_fewer_than_twenty_are_a_tail_from_the_first_threshold_that_has_all():
     counts = np.array([0, 0, 3, 1, 0])
     excess = (3 * 0.025 + 1 * 0.075) / 4
     expected = [4, 4, *(4 * np.exp(-0.05 * np.arange(3) / excess))]
-    np.testing.assert_allclose(with_tail(counts), expected, rtol=1e-12)
+    np.testing.assert_allclose(extend_tail(counts), expected, rtol=1e-12)
     one = np.array([1, 0, 0])
-    np.testing.assert_allclose(with_tail(one), np.exp(-2.0 * np.arange(3)), rtol=1e-12)
+    np.testing.assert_allclose(extend_tail(one), np.exp(-2.0 * np.arange(3)), rtol=1e-12)
 
 
 def test_the_lowest_threshold_with_a_rate_that_is_low_enough_is_chosen():

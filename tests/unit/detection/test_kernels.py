@@ -11,13 +11,13 @@ from scipy import ndimage
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection import tiles
 from unglow.detection.connected_components import Components
-from unglow.detection.map_error import SPAN, squared_shift
+from unglow.detection.map_error import SPAN, predict_squared_shift
 from unglow.detection.snr import Images, _smooth
 from unglow.photometry.noise.resampling import (
     FilteredVariance,
-    filtered_noise,
+    compute_filtered_noise,
     positions,
-    rounded_jacobian,
+    round_jacobian,
 )
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
@@ -50,7 +50,7 @@ def test_the_factor_is_that_of_the_nearest_phase_in_the_table_of_the_block(strip
     transform = bent(strips=steps) if strips else bent()
     window = Window(200, 300, 230, 540)
     weights = np.outer(TAPS, TAPS)
-    found = FilteredVariance.of(transform, window, weights).over(window)
+    found = FilteredVariance.from_transform(transform, window, weights).select_window(window)
     x, y = positions(transform, window)
     fx, fy = (np.rint((v - np.floor(v)) * 16).astype(int) % 16 for v in (x, y))
     row, col = np.indices(window.shape)
@@ -59,7 +59,7 @@ def test_the_factor_is_that_of_the_nearest_phase_in_the_table_of_the_block(strip
     for i in (0, 1):
         for k in (0, 1, 2):
             middle = 256 * k + 127.5, 256 * i + 127.5
-            table = filtered_noise(rounded_jacobian(transform, middle), weights)
+            table = compute_filtered_noise(round_jacobian(transform, middle), weights)
             here = (down == i) & (across == k)
             expected[here] = table[fy, fx][here]
     # a position half-way between two phases may go to either
@@ -95,14 +95,16 @@ def test_a_shift_is_what_looking_at_each_px_gives():
         largest = np.maximum(before, steps[far])
         expected += np.clip(error - far + 1, 0, 1) * (largest - before)
         before = largest
-    np.testing.assert_allclose(squared_shift(image, error), expected / 2, rtol=2e-5, atol=1e-7)
+    np.testing.assert_allclose(
+        predict_squared_shift(image, error), expected / 2, rtol=2e-5, atol=1e-7
+    )
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0, 2.0])
 def test_components_are_those_of_scipy(level):
     image = np.random.default_rng(3).normal(size=(83, 97)).astype("f4")
     image[20:30, 40:44] = np.nan
-    found = Components.of(image, level)
+    found = Components.from_image(image, level)
     labels, count = ndimage.label(image > level, structure=np.ones((3, 3)))
     assert len(found) == count
     assert found.px == np.count_nonzero(labels)
@@ -123,7 +125,7 @@ def test_components_stand_below_each_other_with_nothing_else_in_their_boxes():
     image[2:4, 2:5] = 7
     image[6, 10] = 5
     image[8, 0] = 1  # below the level
-    found = Components.of(image, 2)
+    found = Components.from_image(image, 2)
     column, tops = found.column()
     assert list(tops) == [0, 6, 9]
     assert column.shape == (5 + 1 + 2 + 1 + 1 + 1, 4 + 1)
@@ -135,7 +137,7 @@ def test_components_stand_below_each_other_with_nothing_else_in_their_boxes():
     assert corner == (2, 2)
     np.testing.assert_array_equal(part, np.where(image == 3, 0, image)[2:7, 2:11])
     assert [len(p) for p in found.parts(6)] == [1, 2]
-    nothing = Components.of(image, 50)
+    nothing = Components.from_image(image, 50)
     assert len(nothing) == nothing.px == 0
     assert list(nothing.parts(10)) == []
 

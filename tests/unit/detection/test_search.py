@@ -13,10 +13,10 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import background_of
+from unglow.detection.background import estimate_background
 from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
 from unglow.detection.coarse_grid import CoarseGrid
-from unglow.detection.map_error import error_of
+from unglow.detection.map_error import estimate_error
 from unglow.detection.search import NEGATIVES, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
@@ -59,7 +59,7 @@ def scene(
     return Scene(*images_, gain, noise, TRANSFORM, error, saturation, settings or DetectSettings())
 
 
-WHOLE = Window.of(SHAPE)
+WHOLE = Window.from_shape(SHAPE)
 SPOTS = [(60.3, 50.2, 40.0), (200.0, 150.0, 25.0), (300.6, 250.4, 60.0)]
 
 
@@ -77,7 +77,7 @@ def test_the_gain_of_a_place_is_that_of_its_light():
     # m = 1 + 0.3 t along x: of pre's noise, more counts on the right than on the left
     light = GainMap(SHAPE, np.array([[1.0, 0.3], [0.0, 0.0]]), (0.7, 1.3), 0.0)
     post, pre = images()
-    even = post - light.over(WHOLE) * pre
+    even = post - light.evaluate_window(WHOLE) * pre
     seen = significance(replace(scene(post, pre, left=even - even.mean()), gain_map=light), WHOLE)
     plain = significance(scene(post, pre, left=even - even.mean()), WHOLE)
     for column in (20, 300):
@@ -141,7 +141,7 @@ def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
     values[4:, :] = np.nan
     error = CoarseGrid(values, 64.0, -64.0)
     seen = significance(scene(*images(), error=error), WHOLE)
-    over = error.over(WHOLE)
+    over = error.evaluate_window(WHOLE)
     np.testing.assert_array_equal(seen.reasons == 3, ~(over <= 3.0))
     assert (seen.reasons[:190, :250] == 0).all()
     assert (seen.reasons[260:, :] == 3).all()
@@ -150,19 +150,19 @@ def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
 def test_the_error_of_a_field_is_read_between_its_control_points():
     values = np.arange(20, dtype=np.float32).reshape(4, 5)
     field = Displacement(100, np.zeros((2, 4, 5)), values)
-    error = error_of(replace(TRANSFORM, displacement=field))
+    error = estimate_error(replace(TRANSFORM, displacement=field))
     window = Window(0, 101, 0, 101)
-    over = error.over(window)
+    over = error.evaluate_window(window)
     assert over[0, 0] == values[1, 1]
     assert over[100, 100] == values[2, 2]
     assert over[50, 100] == (values[1, 2] + values[2, 2]) / 2
     x, y = np.array([100, 3]), np.array([50, 77])
-    np.testing.assert_array_equal(error.at(x, y), over[y, x])
+    np.testing.assert_array_equal(error.evaluate(x, y), over[y, x])
     part = Window(30, 60, 40, 90)
-    np.testing.assert_array_equal(error.over(part), over[part.slices])
+    np.testing.assert_array_equal(error.evaluate_window(part), over[part.slices])
     plain = replace(TRANSFORM, error_px=Quantiles(0.02, 0.05))
-    assert (error_of(plain).over(window) == np.float32(0.05)).all()
-    assert not error_of(replace(TRANSFORM, error_px=Quantiles())).has_values
+    assert (estimate_error(plain).evaluate_window(window) == np.float32(0.05)).all()
+    assert not estimate_error(replace(TRANSFORM, error_px=Quantiles())).has_values
 
 
 # -------------------------------------------------------------------------------- the background
@@ -174,30 +174,30 @@ def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained()
     image = slope.copy()
     image[200:216, 200:216] += 300  # stain
     image[:, :100] = np.nan
-    level = background_of(ArrayPixels(image, levels=5))
+    level = estimate_background(ArrayPixels(image, levels=5))
     assert level.values.shape == (4, 5)
-    found = level.over(Window.of(image.shape))
+    found = level.evaluate_window(Window.from_shape(image.shape))
     assert np.abs(found - slope)[:, 192:576].max() < 0.02
     assert np.isfinite(found).all()
     part = Window(77, 300, 150, 411)
-    np.testing.assert_array_equal(level.over(part), found[part.slices])
+    np.testing.assert_array_equal(level.evaluate_window(part), found[part.slices])
 
 
 def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_none():
-    small = background_of(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
-    assert (small.over(Window(0, 50, 0, 60)) == 2.5).all()
-    strip = background_of(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
-    assert (strip.over(Window(0, 50, 0, 600)) == 2.5).all()
-    assert (strip.at(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
-    nothing = background_of(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
-    assert (nothing.over(Window(0, 50, 0, 60)) == 0).all()
+    small = estimate_background(ArrayPixels(np.full((50, 60), 2.5, np.float32)))
+    assert (small.evaluate_window(Window(0, 50, 0, 60)) == 2.5).all()
+    strip = estimate_background(ArrayPixels(np.full((50, 600), 2.5, np.float32)))
+    assert (strip.evaluate_window(Window(0, 50, 0, 600)) == 2.5).all()
+    assert (strip.evaluate(np.array([0, 599]), np.array([0, 49])) == 2.5).all()
+    nothing = estimate_background(ArrayPixels(np.full((50, 60), np.nan, np.float32)))
+    assert (nothing.evaluate_window(Window(0, 50, 0, 60)) == 0).all()
 
 
 def test_a_level_that_is_left_makes_nothing_significant():
     post, pre = images(9)
     plain = search(scene(post, pre), EVERYWHERE, workers=1)
     made = scene(post + np.float32(2.0), pre)
-    level = replace(made, background=background_of(made.difference))
+    level = replace(made, background=estimate_background(made.difference))
     assert len(search(made, EVERYWHERE, workers=1).found) > 5 * len(plain.found)
     mended = search(level, EVERYWHERE, workers=1)
     assert len(mended.found) == pytest.approx(len(plain.found), abs=10)
@@ -208,7 +208,7 @@ def test_a_level_that_is_left_makes_nothing_significant():
 
 def test_spots_are_found_measured_and_told_from_noise():
     found = search(scene(*images(1, SPOTS)), EVERYWHERE, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     assert len(listed) == len(SPOTS)
     for row, (x, y, peak) in zip(listed, SPOTS, strict=True):
         assert math.hypot(row["x"] - x, row["y"] - y) < 0.4
@@ -227,7 +227,7 @@ def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
     post, pre = images(1, SPOTS)
     post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
     found = search(scene(post, pre), EVERYWHERE, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     assert [words(f) for f in listed["flags"]] == ["extended", "extended", ""]
     assert found.report(None)["candidates"] == 3
     assert (listed["snr"] - listed["above"])[:2] == pytest.approx(14.0)
@@ -236,7 +236,7 @@ def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
 
 def test_the_error_of_a_flux_is_its_spread_over_noise():
     spots = [(x, y, 40.0) for x in range(20, 330, 25) for y in range(20, 290, 25)]
-    listed = search(scene(*images(3, spots)), EVERYWHERE, workers=1).listed()
+    listed = search(scene(*images(3, spots)), EVERYWHERE, workers=1).list_candidates()
     listed = listed[listed["snr"] > 10]
     assert len(listed) == len(spots)
     ratio = np.std(listed["flux"]) / np.mean(listed["flux_err"])
@@ -257,7 +257,7 @@ def test_neither_tiles_nor_workers_change_a_byte(tmp_path, tile, workers):
     texts = []
     for side, count in ((4096, 1), (tile, workers)):
         found = search(made, EVERYWHERE, workers=count, tile=side)
-        write_csv(tmp_path / "c.csv", found.listed())
+        write_csv(tmp_path / "c.csv", found.list_candidates())
         found.search_counts.save(tmp_path / "search.npz")
         made_of = [(tmp_path / name).read_bytes() for name in ("c.csv", "search.npz")]
         texts.append((*made_of, found.report((0.5, 0.5))))
@@ -293,7 +293,7 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     mask[:, :60] = False  # the first 120 px of the image
     section = Section.from_mask(mask, 1)
     found = search(scene(*images(1, SPOTS)), section, workers=1)
-    listed = found.listed()
+    listed = found.list_candidates()
     report = found.report((0.5, 0.5))
     assert [words(f) for f in listed["flags"]] == ["outside", "", ""]
     assert (report["candidates"], report["not_counted"]) == (2, 1)
@@ -306,7 +306,7 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     assert (counts.searched[:, :15] == 0).all()
     assert (counts.searched[0, 15:42] == 7 * 8).all()
     assert (counts.searched[37, 15:42] == 3 * 8).all()
-    assert counts.bright.sum() == found.sides.above[0][0]
+    assert counts.bright.sum() == found.sides.counts_above[0][0]
 
 
 # ----------------------------------------------------------------------------------- the section
@@ -426,4 +426,4 @@ def test_flags_are_words():
 )
 def test_settings_are_checked(section, said):
     with pytest.raises(ConfigError, match=said.replace("(", r"\(")):
-        DetectSettings.of(section)
+        DetectSettings.from_config(section)

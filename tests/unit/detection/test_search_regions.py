@@ -112,7 +112,7 @@ def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
     told = drawn.report(PIXEL_UM)["regions"]
     listed = drawn.listed()
     count = int((listed["x"] < 139.5).sum())
-    ratio = significance(scene((BUBBLE,)), Window.of(SHAPE)).snr
+    ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE)).snr
     px = int(np.isfinite(ratio[:, :140]).sum())
     assert told == [
         {
@@ -151,8 +151,8 @@ def test_a_source_at_the_edge_is_measured_on_what_is_left_and_says_so():
 
 
 def test_a_px_left_out_has_no_ratio_and_those_beside_it_have_one():
-    ratio = significance(scene((BUBBLE,)), Window.of(SHAPE))
-    left_out = mask_over((BUBBLE,), Window.of(SHAPE))
+    ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE))
+    left_out = mask_over((BUBBLE,), Window.from_shape(SHAPE))
     assert np.array_equal(ratio.reasons == EXCLUDED, left_out)
     assert np.isnan(ratio.snr[left_out]).all()
     assert np.isfinite(ratio.snr[110, 80:89]).all()

@@ -53,8 +53,8 @@ def store(scene, path, shards, tile, workers):
 
 
 def test_it_is_the_ratio_to_a_256th_with_nothing_where_there_is_none(scene):
-    exact = significance(scene, Window.of(SHAPE)).snr
-    image = ratio_over(scene, Window.of(SHAPE))
+    exact = significance(scene, Window.from_shape(SHAPE)).snr
+    image = ratio_over(scene, Window.from_shape(SHAPE))
     np.testing.assert_array_equal(np.isnan(image), np.isnan(exact))
     assert np.isnan(image[:, :19]).all()
     assert np.nanmax(np.abs(image - exact)) <= 1 / 512
@@ -65,11 +65,11 @@ def test_it_is_the_ratio_to_a_256th_with_nothing_where_there_is_none(scene):
 @pytest.mark.parametrize(("shards", "tile", "workers"), [(512, 97, 1), (512, 512, 2), (128, 64, 3)])
 def test_neither_shards_nor_tiles_nor_workers_change_a_px(scene, tmp_path, shards, tile, workers):
     found = store(scene, tmp_path / "snr.ome.zarr", shards, tile, workers)
-    exact = ratio_over(scene, Window.of(SHAPE))
-    np.testing.assert_array_equal(found.read(Window.of(SHAPE)), exact)
+    exact = ratio_over(scene, Window.from_shape(SHAPE))
+    np.testing.assert_array_equal(found.read(Window.from_shape(SHAPE)), exact)
     if shards == 512:
         assert found.digest == store(scene, tmp_path / "other.ome.zarr", 512, 200, 1).digest
     assert found.level_shape(2) == (75, 85)
-    level = found.read(Window.of((75, 85)), 2)
+    level = found.read(Window.from_shape((75, 85)), 2)
     assert np.isnan(level[:, :4]).all()
     assert np.isfinite(level[40:, 40:]).any()

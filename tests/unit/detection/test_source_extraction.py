@@ -23,7 +23,7 @@ def empty():
 
 
 def whole(image, threshold=3.5):
-    window = Window.of(image.shape)
+    window = Window.from_shape(image.shape)
     return find(image, threshold, window, window)
 
 
@@ -160,7 +160,7 @@ def test_what_has_one_peak_is_the_same_whether_it_is_told_apart_or_not(smooth, s
     image = np.random.default_rng(7).normal(size=(400, 500))
     image = ndimage.gaussian_filter(image, smooth)
     image = (np.round(image / image.std() * 3 * steps) / steps).astype("f4")  # plateaus as well
-    found = source_extraction.Components.of(image, 3.0)
+    found = source_extraction.Components.from_image(image, 3.0)
     single = source_extraction._single(found)
     assert single.sum() > 100
     for family in np.flatnonzero(single):

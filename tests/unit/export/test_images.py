@@ -90,7 +90,7 @@ def test_every_level_of_the_tiff_is_that_of_the_store(store, tmp_path):
         (series,) = tiff.series
         assert len(series.levels) == store.levels == 3
         for level, page in enumerate(series.levels):
-            pixels = store.read(Window.of(store.level_shape(level)), level)
+            pixels = store.read(Window.from_shape(store.level_shape(level)), level)
             np.testing.assert_array_equal(page.asarray(), pixels)
         first = tiff.pages.first
         assert (first.is_tiled, first.tilewidth, first.compression) == (True, 512, 8)
@@ -125,7 +125,9 @@ def test_every_type_of_pixel_comes_through(dtype, tmp_path):
 def test_the_fits_header_tells_where_the_image_comes_from(store, tmp_path):
     write_fits(store, tmp_path / "a.fits")
     cards, stored, _ = read_fits(tmp_path / "a.fits")
-    np.testing.assert_array_equal(stored.reshape(store.shape), store.read(Window.of(store.shape)))
+    np.testing.assert_array_equal(
+        stored.reshape(store.shape), store.read(Window.from_shape(store.shape))
+    )
     assert list(cards)[:5] == ["SIMPLE", "BITPIX", "NAXIS", "NAXIS1", "NAXIS2"]
     expected = {"SIMPLE": "T", "NAXIS1": "1177", "NAXIS2": "1531", "ROWORDER": "TOP-DOWN",
                 "PIXSIZE1": "0.325", "PIXSIZE2": "0.65", "METHOD": "moffat", "BGGAIN": "1.3051",
@@ -240,7 +242,10 @@ def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path,
         store_of(tmp_path / "post.ome.zarr", post, attributes={"grey_levels": "integer"}),
         store_of(tmp_path / "aligned_pre.ome.zarr", aligned, attributes={}),
     )
-    methods = {"linear": MethodResult.failed("Too dark."), "moffat": MethodResult(1.25, -0.5, None)}
+    methods = {
+        "linear": MethodResult.make_failed("Too dark."),
+        "moffat": MethodResult(1.25, -0.5, None),
+    }
     scale = Scale("moffat", methods)
     scale.save(tmp_path / "scale.json")
     place = tmp_path / "difference"
@@ -253,7 +258,7 @@ def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path,
     store = DifferenceStore(images, scale, JointStatistics.empty(), ("moffat",), layout, target)
     store.make(workers=1)
     written = open_store(target)
-    expected = written.read(Window.of(written.shape))
+    expected = written.read(Window.from_shape(written.shape))
     assert np.isfinite(expected).mean() > 0.99
     with tifffile.TiffFile(tmp_path / "a.ome.tif") as tiff:
         assert len(tiff.series[0].levels) == written.levels == 3

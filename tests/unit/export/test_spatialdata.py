@@ -57,7 +57,7 @@ def test_round_trip(tmp_path):
             pixels = image[f"scale{level}"]["image"] if store.levels > 1 else image
             assert pixels.dtype == store.dtype
             assert pixels.dims == ("c", "y", "x")
-            window = Window.of(store.level_shape(level))
+            window = Window.from_shape(store.level_shape(level))
             np.testing.assert_array_equal(pixels.values[0], store.read(window, level))
     to_global = get_transformation(data.images["post"], "global")
     matrix = to_global.to_affine_matrix(("x", "y"), ("x", "y"))

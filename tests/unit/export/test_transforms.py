@@ -156,7 +156,7 @@ def test_windows_of_a_grid_fit_together():
 def window_of(*extent):
     from unglow.core.windows import Window
 
-    return Window.of(*extent) if len(extent) == 1 else Window(*extent)
+    return Window.from_shape(*extent) if len(extent) == 1 else Window(*extent)
 
 
 def test_affine_maps_need_one_transform_only(tmp_path):

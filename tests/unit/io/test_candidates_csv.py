@@ -24,7 +24,7 @@ def test_columns_by_name(tmp_path):
     assert found.xy.tolist() == [[10.25, 20.5], [100, 0], [7, 9]]
     assert found.snr.tolist() == [12.5, 4.25, 5.0]
     np.testing.assert_array_equal(found.fdr, [0.001, np.nan, 0.04])
-    assert found.counted.tolist() == [True, False, True]
+    assert found.is_counted.tolist() == [True, False, True]
     few = read_candidates(tmp_path / "candidates.csv", ("x", "y", "area_px"))
     assert list(few.numbers) == ["x", "y"]
     assert few.xy.tolist() == found.xy.tolist()

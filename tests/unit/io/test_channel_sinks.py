@@ -136,7 +136,7 @@ def test_channels_may_come_in_another_order_and_share_pixels(tmp_path):
     shared = [OmeChannel(name) for name in "abc"]
     with OmeTiffSink(path, (600, 500), "uint16", shared, name="s", planes=[0, 1, 1]) as sink:
         for n, plane in enumerate(planes):
-            sink.write(n, Window.of((600, 500)), plane)
+            sink.write(n, Window.from_shape((600, 500)), plane)
     np.testing.assert_array_equal(tifffile.imread(path), planes[[0, 1, 1]])
     write("tiff", path, planes, order=[1, 0])
     np.testing.assert_array_equal(tifffile.imread(path), planes)
@@ -147,7 +147,7 @@ def test_channels_may_come_in_another_order_and_share_pixels(tmp_path):
 @pytest.mark.parametrize("kind", SINKS)
 def test_a_window_that_is_missing_or_does_not_fit_is_refused(tmp_path, kind):
     planes = planes_of((100, 90), "uint16", 2)
-    whole = Window.of((100, 90))
+    whole = Window.from_shape((100, 90))
     for bad in ([(0, whole)], [(0, whole), (0, whole)], [(0, Window(0, 50, 0, 90))]):
         with pytest.raises(ValueError, match=r"written|window|shard"):
             write_some(SINKS[kind], tmp_path / "a", planes, bad)
@@ -168,10 +168,10 @@ channels = [OmeChannel("a"), OmeChannel("b")]
 sink = {"tiff": OmeTiffSink, "zarr": OmeZarrSink}[sys.argv[1]]
 with sink(Path(sys.argv[2]), (60, 60), "uint8", channels, name="s") as sink:
     noise = np.random.default_rng(0).integers(0, 255, (60, 60), np.uint8)
-    sink.write(0, Window.of((60, 60)), noise)
+    sink.write(0, Window.from_shape((60, 60)), noise)
     if sys.argv[3] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
-    sink.write(1, Window.of((60, 60)), noise)
+    sink.write(1, Window.from_shape((60, 60)), noise)
 """
 
 

@@ -50,7 +50,7 @@ def test_windows_are_those_of_the_store(store):
 
     with ThreadPoolExecutor(3) as pool:
         assert all(pool.map(same, range(60)))
-    everything = Window.of(store.shape)
+    everything = Window.from_shape(store.shape)
     np.testing.assert_array_equal(cache.read(everything), store.read(everything))
     assert cache.read(Window(0, 0, 0, 9)).shape == (0, 9)
 

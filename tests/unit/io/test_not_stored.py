@@ -13,7 +13,7 @@ from partial_images import drop
 from unglow.core.errors import InputError
 from unglow.core.windows import ArrayPixels, Window
 from unglow.io import not_stored as module
-from unglow.io.not_stored import NotStored, StoredPixels, stored_pixels
+from unglow.io.not_stored import NotStored, StoredPixels, mask_not_stored
 from unglow.io.raw_images import not_stored, open_reader, read_header
 
 PIXELS = np.random.default_rng(3).integers(1, 200, (2, 90, 130)).astype(np.uint8)
@@ -30,7 +30,7 @@ def grid(*rows):
 
 
 def made(missing, unit=(32, 48), shape=(90, 130)):
-    return NotStored.of(missing, unit, shape, "a.tif", "tiles")
+    return NotStored.from_grid(missing, unit, shape, "a.tif", "tiles")
 
 
 def test_tiles_are_found_and_neighbours_are_one_rectangle(tmp_path):
@@ -130,7 +130,7 @@ def test_a_missing_shard_and_a_missing_entry_of_one_are_found(tmp_path):
 def test_rectangles_cover_what_is_missing_exactly():
     rng = np.random.default_rng(1)
     missing = rng.random((40, 30)) < 0.4
-    told = NotStored.of(missing, (1, 1), missing.shape, "a.tif", "tiles")
+    told = NotStored.from_grid(missing, (1, 1), missing.shape, "a.tif", "tiles")
     covered = np.zeros(missing.shape, int)
     for one in told.rectangles:
         covered[one.slices] += 1
@@ -151,8 +151,8 @@ def test_it_goes_through_the_attributes_of_a_store():
     told = made(grid(".#.", "...", "#.."))
     attributes = json.loads(json.dumps({"not_stored": told.to_json()}))
     assert attributes["not_stored"]["rectangles_px"] == [[0, 48, 32, 96], [64, 0, 90, 48]]
-    assert NotStored.in_attributes(attributes) == told
-    assert NotStored.in_attributes({}) is None
+    assert NotStored.from_attributes(attributes) == told
+    assert NotStored.from_attributes({}) is None
     assert told.in_words == "2 of 9 tiles of a.tif are not stored"
 
 
@@ -160,7 +160,7 @@ def test_it_goes_through_the_attributes_of_a_store():
 def test_a_damaged_attribute_is_refused(change):
     told = made(grid(".#.", "...", "#..")).to_json() | change
     with pytest.raises(ValueError, match=r"not|missing|numbers"):
-        NotStored.in_attributes({"not_stored": told})
+        NotStored.from_attributes({"not_stored": told})
 
 
 def test_px_that_are_not_stored_are_nan_on_every_level():
@@ -174,7 +174,7 @@ def test_px_that_are_not_stored_are_nan_on_every_level():
     assert block.dtype == np.float32
     assert np.array_equal(np.isnan(block), inside[window.slices])
     assert np.array_equal(block[~np.isnan(block)], PIXELS[0][window.slices][~inside[window.slices]])
-    odd = NotStored.of(grid("#"), (31, 47), (90, 130), "a.tif", "tiles")
+    odd = NotStored.from_grid(grid("#"), (31, 47), (90, 130), "a.tif", "tiles")
     coarse = StoredPixels(ArrayPixels(PIXELS[0], 3), odd).read(Window(0, 22, 0, 32), 2)
     # a coarse px is without data if one of its px is
     assert np.array_equal(np.argwhere(np.isnan(coarse)).max(axis=0), [7, 11])
@@ -183,7 +183,7 @@ def test_px_that_are_not_stored_are_nan_on_every_level():
 
 def test_an_image_that_stores_everything_is_left_as_it_is():
     image = ArrayPixels(PIXELS[0])
-    assert stored_pixels(image, {"statistics": {}}) is image
+    assert mask_not_stored(image, {"statistics": {}}) is image
 
 
 def test_rectangles_grow_over_their_surroundings():

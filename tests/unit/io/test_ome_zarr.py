@@ -13,7 +13,7 @@ import zarr
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.io import ome_zarr
-from unglow.io.image_paths import image_of, standing_for
+from unglow.io.image_paths import find_image, find_key_file
 from unglow.io.ome_zarr import fingerprint
 from unglow.io.raw_images import open_reader, read_header, survey_blocks
 
@@ -41,7 +41,7 @@ def image(tmp_path, request):
 
 def all_of(header, channels=None):
     with open_reader(header) as reader:
-        return reader.read(Window.of(header.shape), channels)
+        return reader.read(Window.from_shape(header.shape), channels)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", ">u2", "float32"])
@@ -51,7 +51,11 @@ def test_windows_are_what_was_written(image, dtype):
     assert (header.shape, header.dtype) == ((150, 210), np.dtype(dtype).newbyteorder("=").name)
     assert [c.name for c in header.channels] == ["grey"]
     with open_reader(header) as reader:
-        for window in (Window.of(header.shape), Window(63, 130, 10, 210), Window(5, 6, 64, 65)):
+        for window in (
+            Window.from_shape(header.shape),
+            Window(63, 130, 10, 210),
+            Window(5, 6, 64, 65),
+        ):
             assert np.array_equal(reader.read(window)[0], pixels[window.slices])
             assert reader.read(window).dtype == header.dtype
         with pytest.raises(ValueError, match="leaves the image"):
@@ -240,11 +244,11 @@ def test_a_chunk_of_blosc_that_was_cut_is_no_noise(tmp_path, version, left):
 
 def test_a_file_stands_for_an_image_and_leads_back_to_it(image, tmp_path):
     path = image(CZYX[0, 0], "yx")
-    assert standing_for(path).is_file()
-    assert standing_for(path).parent == path
-    assert image_of(standing_for(path)) == path
+    assert find_key_file(path).is_file()
+    assert find_key_file(path).parent == path
+    assert find_image(find_key_file(path)) == path
     plain = tmp_path / "a" / "zarr.json"
-    assert (standing_for(tmp_path / "a.tif"), image_of(plain)) == (tmp_path / "a.tif", plain)
+    assert (find_key_file(tmp_path / "a.tif"), find_image(plain)) == (tmp_path / "a.tif", plain)
 
 
 def test_chunks_that_nothing_can_hold_are_refused(image):

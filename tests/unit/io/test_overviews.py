@@ -9,11 +9,11 @@ import pytest
 from unglow.core.windows import ArrayPixels
 from unglow.io.zarr.overviews import (
     Overview,
-    at_same_pixels,
     brightest,
     crop,
-    fitting_level,
+    find_fitting_level,
     overview,
+    read_same_pixels,
     texture_near,
 )
 
@@ -25,7 +25,7 @@ def pixels(rows=1000, cols=3000, levels=5):
 
 def test_an_overview_fits_and_knows_where_its_pixels_lie():
     image = pixels()
-    assert fitting_level(image, 1200) == 2
+    assert find_fitting_level(image, 1200) == 2
     view = overview(image)
     assert view.image.shape == (250, 750)
     x = view.to_level0(np.arange(750.0))
@@ -33,7 +33,7 @@ def test_an_overview_fits_and_knows_where_its_pixels_lie():
 
 
 def test_a_coarsest_level_that_is_too_large_is_taken_all_the_same():
-    assert fitting_level(pixels(levels=2), 100) == 1
+    assert find_fitting_level(pixels(levels=2), 100) == 1
 
 
 def test_crops_are_nan_beyond_the_image():
@@ -45,7 +45,7 @@ def test_crops_are_nan_beyond_the_image():
 
 
 def test_the_other_image_is_shown_at_the_same_pixels():
-    out = at_same_pixels(pixels(600, 400), (250, 750), 2)
+    out = read_same_pixels(pixels(600, 400), (250, 750), 2)
     assert out.shape == (250, 750)
     assert np.isfinite(out[:150, :100]).all()
     assert np.isnan(out[150:]).all()

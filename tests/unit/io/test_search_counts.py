@@ -7,7 +7,7 @@ import pytest
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
-from unglow.io.search_counts import SearchCounts, no_squares, per_square, square_px
+from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
 
 
 @pytest.mark.parametrize("shape", [(300, 340), (7, 5), (1, 97), (48, 48), (491, 490)])
@@ -15,14 +15,16 @@ from unglow.io.search_counts import SearchCounts, no_squares, per_square, square
 def test_squares_hold_the_same_px_whatever_the_tiles(shape, tile):
     searched = np.random.default_rng(0).random(shape) < 0.7
     side = square_px(shape)
-    total = no_squares(shape)
+    total = make_empty_squares(shape)
     for window in grid(shape, (tile, tile)):
-        total += per_square(searched[window.slices], window, shape)
+        total += count_per_square(searched[window.slices], window, shape)
     assert max(total.shape) <= 48
     for (row, col), count in np.ndenumerate(total):
         place = np.s_[row * side : (row + 1) * side, col * side : (col + 1) * side]
         assert count == np.count_nonzero(searched[place])
-    np.testing.assert_array_equal(total, per_square(searched, Window.of(shape), shape))
+    np.testing.assert_array_equal(
+        total, count_per_square(searched, Window.from_shape(shape), shape)
+    )
 
 
 def made():
@@ -41,7 +43,7 @@ def test_a_file_holds_all_of_it_with_equal_bytes(tmp_path):
 
 
 def test_a_refusal_keeps_its_reason(tmp_path):
-    SearchCounts.refused("the noise of S – 1 is not known.").save(tmp_path / "search.npz")
+    SearchCounts.make_refused("the noise of S – 1 is not known.").save(tmp_path / "search.npz")
     read = SearchCounts.load(tmp_path / "search.npz")
     assert (read.reason, read.searched_px) == ("the noise of S – 1 is not known.", 0)
 

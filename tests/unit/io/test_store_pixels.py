@@ -35,7 +35,7 @@ def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None
 
 
 def whole(store, level=0):
-    return store.read(Window.of(store.level_shape(level)), level)
+    return store.read(Window.from_shape(store.level_shape(level)), level)
 
 
 def noise(shape, dtype, seed=1):

@@ -66,7 +66,7 @@ def test_replaces_an_old_store(tmp_path):
     publish(path, IMAGE + np.uint16(1))
     assert names(tmp_path) == ["a.ome.zarr"]
     assert not (path / "stray").exists()
-    np.testing.assert_array_equal(open_store(path).read(Window.of(IMAGE.shape)), IMAGE + 1)
+    np.testing.assert_array_equal(open_store(path).read(Window.from_shape(IMAGE.shape)), IMAGE + 1)
 
 
 def test_replaces_the_directory_that_snakemake_made(tmp_path):

@@ -37,7 +37,7 @@ def store(tmp_path_factory):
 
 
 def levels(store):
-    return [store.read(Window.of(store.level_shape(k)), k) for k in range(store.levels)]
+    return [store.read(Window.from_shape(store.level_shape(k)), k) for k in range(store.levels)]
 
 
 SCALES = [[0.65 * 2**k, 0.325 * 2**k] for k in range(3)]
@@ -176,7 +176,7 @@ def test_files_are_those_that_zarr_writes(tmp_path, dtype, chunks):
             dimension_names=("y", "x"),
             config={"write_empty_chunks": True},
         )
-        array[:] = store.read(Window.of(layout.level_shape(level)), level)
+        array[:] = store.read(Window.from_shape(layout.level_shape(level)), level)
     files = {p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*") if p.is_file()}
     assert len(files) == 3 + 6 + 6
     assert files == {

@@ -136,7 +136,7 @@ def read_whole(path):
     header = read_header(path)
     assert header.streams
     with open_reader(header) as reader:
-        reader.read(Window.of(header.shape))
+        reader.read(Window.from_shape(header.shape))
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -32,7 +32,7 @@ def test_bilevel_pixels_in_every_codec(tmp_path, codec, layout):
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, image, photometric="minisblack", compression=codec, **layout)
     with open_reader(read_header(path)) as reader:
-        np.testing.assert_array_equal(reader.read(Window.of(SHAPE))[0], image)
+        np.testing.assert_array_equal(reader.read(Window.from_shape(SHAPE))[0], image)
         np.testing.assert_array_equal(reader.read(Window(9, 44, 5, 80))[0], image[9:44, 5:80])
 
 
@@ -45,7 +45,7 @@ def test_bits_that_begin_at_the_low_end_of_a_byte(tmp_path):
     path.write_bytes(path.read_bytes().replace(entry, struct.pack("<HHI", 266, 3, 1)))
     want = image.reshape(64, 10, 8)[:, :, ::-1].reshape(64, 80)  # written high end first
     with open_reader(read_header(path)) as reader:
-        np.testing.assert_array_equal(reader.read(Window.of(image.shape))[0], want)
+        np.testing.assert_array_equal(reader.read(Window.from_shape(image.shape))[0], want)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -57,7 +57,7 @@ def test_twelve_bits(tmp_path, layout):
     except NotImplementedError:
         pytest.skip("this imagecodecs reads packed integers, but does not write them")
     with open_reader(read_header(path)) as reader:
-        np.testing.assert_array_equal(reader.read(Window.of(SHAPE))[0], image)
+        np.testing.assert_array_equal(reader.read(Window.from_shape(SHAPE))[0], image)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -70,7 +70,7 @@ def test_bytes_that_a_damaged_header_calls_bits_take_no_more_than_declared(tmp_p
     header = read_header(path)
     with open_reader(header) as reader:
         tracemalloc.start()
-        got = reader.read(Window.of(header.shape))
+        got = reader.read(Window.from_shape(header.shape))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert peak <= got.nbytes + header.decode_bytes + 50_000  # objects of Python
@@ -85,4 +85,4 @@ def test_bits_that_are_missing_are_damage(tmp_path):
     retagged(path, ImageLength=80, RowsPerStrip=80)
     header = read_header(path)
     with open_reader(header) as reader, pytest.raises(InputError, match="128 of its decoded bytes"):
-        reader.read(Window.of(header.shape))
+        reader.read(Window.from_shape(header.shape))

@@ -251,7 +251,7 @@ def test_old_jpeg(shared_data):
 
 def read_all(path):
     with open_reader(read_header(path)) as reader:
-        return reader.read(Window.of(reader.header.shape))
+        return reader.read(Window.from_shape(reader.header.shape))
 
 
 def damage(path, segment, change):
@@ -331,7 +331,7 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path):
     with open_reader(read_header(path)) as reader:
         os.truncate(path, path.stat().st_size - 50)
         with pytest.raises(InputError, match=r"strip 3 \(rows 48 to 63\).*50 of its bytes are"):
-            reader.read(Window.of(reader.header.shape))
+            reader.read(Window.from_shape(reader.header.shape))
 
 
 def test_odd_names(tmp_path):

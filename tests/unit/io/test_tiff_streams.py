@@ -211,7 +211,7 @@ def test_a_strip_that_lacks_its_last_bytes_is_noticed(tmp_path, image):
         open_reader(read_header(path)) as reader,
         pytest.raises(InputError, match="the compressed stream ends early"),
     ):
-        reader.read(Window.of(SHAPE))
+        reader.read(Window.from_shape(SHAPE))
 
 
 # ---- LZW, cut at its Clear codes ----------------------------------------------------------------

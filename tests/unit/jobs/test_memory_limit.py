@@ -15,7 +15,7 @@ import pytest
 
 from unglow.core import process
 from unglow.core.errors import InputError, StoreError
-from unglow.core.own_memory import STACK_MB, uncollected
+from unglow.core.own_memory import STACK_MB, pause_collection
 from unglow.jobs import memory_limit
 from unglow.jobs.memory_limit import (
     allowance_mb,
@@ -293,7 +293,7 @@ def test_units_of_what_was_asked_for(unit, mb):
 
 
 def test_what_is_imported_without_collection_is_left_out_of_later_ones():
-    with uncollected():
+    with pause_collection():
         assert not gc.isenabled()
         kept = [[] for _ in range(1000)]
     assert gc.isenabled()

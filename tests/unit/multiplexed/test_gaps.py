@@ -59,7 +59,7 @@ def test_gain_and_difference_are_those_of_the_rest(tmp_path, page):
     one, headers = made(tmp_path, {page: [5]})
     found = measure_slide(one, headers, moved(), LINEAR)
     told = found["A"].scale
-    assert told.chosen.gain == pytest.approx(GAINS["A"], rel=0.02)
+    assert told.default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
     assert "1 of 12 tiles of " in told.reasons[-1]
     # the background of all markers, or one marker alone
     assert bool(found["B"].scale.reasons) == (page == 0)
@@ -98,7 +98,7 @@ def test_what_every_channel_leaves_out_is_on_purpose(tmp_path):
     one, headers = made(tmp_path, {page: [0, 3, 8] for page in range(4)})
     found = measure_slide(one, headers, moved(), LINEAR)
     assert [found[name].scale.reasons for name in GAINS] == [(), (), ()]
-    assert found["A"].scale.chosen.gain == pytest.approx(GAINS["A"], rel=0.02)
+    assert found["A"].scale.default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
 
 
 def test_a_marker_that_lost_too_much_fails_and_the_others_do_not(tmp_path):

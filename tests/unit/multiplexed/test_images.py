@@ -36,7 +36,7 @@ def test_all_levels_are_those_of_a_store(tmp_path, image, layout):
         level = image[2]
         for number in range(seen.levels):
             assert seen.level_shape(number) == level.shape
-            whole = seen.read(Window.of(level.shape), number)
+            whole = seen.read(Window.from_shape(level.shape), number)
             np.testing.assert_array_equal(whole, level)
             part = Window(3, min(90, level.shape[0]), 5, min(301, level.shape[1]))
             np.testing.assert_array_equal(seen.read(part, number), level[part.slices])
@@ -75,7 +75,7 @@ def test_cycles_are_registered_in_place(tmp_path, image, model):
     one, two = (
         register_cycle(slide(path), [header], (2, 1), settings, workers=n).transform for n in (1, 2)
     )
-    assert one.as_dict() == two.as_dict()
+    assert one.to_dict() == two.to_dict()
     if model == "none":
         assert one.status == "suspect"
         shift = one.residual_shift

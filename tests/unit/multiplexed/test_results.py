@@ -58,7 +58,7 @@ def test_scales_are_read_as_they_were_written(tmp_path):
     measured = Scale("linear", {"linear": MethodResult(1.4, 2.0, (1.39, 1.41))}, reasons=("A.",))
     scales = {
         "CD3/CD8": MarkerScale(measured, 1.5, (0.1, -0.2), 0.03, 40),
-        "Ki.67": MarkerScale(Scale.failed("No map.")),
+        "Ki.67": MarkerScale(Scale.make_failed("No map.")),
     }
     save_scales(path, SLIDE, scales)
     assert load_scales(path) == scales

@@ -76,7 +76,9 @@ def test_integers_are_rounded_and_cut_off_with_exact_counts(tmp_path, image):
 
 def test_a_background_is_warped_onto_the_marker_and_never_the_reverse(made, image):
     sink, left = run(made, moved(), {**EXPOSED, "C": scale(1.1, 7.5)}, "float32")
-    warped = warp_window(lambda part: image[0][part.slices], SHAPE, moved()[2, 1], Window.of(SHAPE))
+    warped = warp_window(
+        lambda part: image[0][part.slices], SHAPE, moved()[2, 1], Window.from_shape(SHAPE)
+    )
     expected = image[3] - (warped * np.float32(1.1) + np.float32(7.5))
     np.testing.assert_array_equal(sink.image[2], expected)
     assert (sink.image[2] < 0).any()  # float32 keeps what is below 0
@@ -100,7 +102,7 @@ def test_neither_threads_nor_channels_at_a_time_change_anything(made):
 def test_what_has_no_background_or_no_gain_passes_untouched(tmp_path, image, made):
     dapi = (*channels()[:3], replace(channels()[3], background=None))
     other = slide(made[0].images[0], dapi), made[1]
-    failed = {**EXPOSED, "B": Scale.failed("No.")}
+    failed = {**EXPOSED, "B": Scale.make_failed("No.")}
     sink, left = run(other, {}, failed)
     np.testing.assert_array_equal(sink.image[2], image[3])
     np.testing.assert_array_equal(sink.image[1], image[2])
@@ -120,7 +122,7 @@ def test_floating_images_are_cut_off_at_0_alone(tmp_path):
 def test_uneven_light_is_evened_out(made, image):
     light = GainMap(SHAPE, np.array([[1.0, 0.1], [0.0, 0.0]]), (0.9, 1.1), 3.0)
     sink, _ = run(made, moved(0, 0), {**EXPOSED, "A": scale(1.5, 3.0, gain_map=light)}, "float32")
-    m = light.over(Window.of(SHAPE))
+    m = light.evaluate_window(Window.from_shape(SHAPE))
     expected = image[1] - (m * (np.float32(1.5) * image[0]) + np.float32(3))
     np.testing.assert_allclose(sink.image[0], expected, atol=0.01)
 

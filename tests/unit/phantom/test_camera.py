@@ -75,11 +75,11 @@ def test_dark_channels_are_almost_black():
 
 def test_shading_is_smooth_and_bounded():
     shading = Shading(0.1, 0.3, -0.4, (500, 700))
-    whole = shading.over(Window(0, 500, 0, 700))
+    whole = shading.evaluate(Window(0, 500, 0, 700))
     assert 0.9 <= whole.min() < 0.97
     assert 1.09 < whole.max() <= 1.1
     assert np.abs(np.diff(whole, axis=1)).max() < 1e-3
-    np.testing.assert_array_equal(shading.over(Window(90, 95, 30, 37)), whole[90:95, 30:37])
+    np.testing.assert_array_equal(shading.evaluate(Window(90, 95, 30, 37)), whole[90:95, 30:37])
 
 
 @pytest.mark.parametrize("gain", [0.8, 1.0, 1.7])
@@ -90,8 +90,8 @@ def test_regression_finds_gain_and_offset(gain):
         gain=gain, offset_pre=1.5, offset_post=4.0, microbes_per_mpx=0,
     )  # fmt: skip
     renderer = Renderer(spec)
-    window = Window.of(spec.shape)
-    pre, post = (renderer.expected(i, window).ravel() for i in ("pre", "post"))
+    window = Window.from_shape(spec.shape)
+    pre, post = (renderer.render_expected(i, window).ravel() for i in ("pre", "post"))
     ok = (post < 250) & (pre > 10)
     slope, offset = np.polyfit(pre[ok], post[ok], 1)
     assert abs(slope - gain) < 1e-9
@@ -104,9 +104,9 @@ def test_regression_on_recorded_pixels_is_close():
         gain=1.3, microbes_per_mpx=0, dtype="uint16", rgb=False, read_noise=0.2,
     )  # fmt: skip
     renderer = Renderer(spec)
-    window = Window.of(spec.shape)
+    window = Window.from_shape(spec.shape)
     pre, post = (renderer.pixels(i, window).astype(float) / 64 for i in ("pre", "post"))
-    true = renderer.expected("pre", window)
+    true = renderer.render_expected("pre", window)
     ok = (true > 30) & (true < 120)
     assert abs(post[ok].mean() / pre[ok].mean() - 1.3) < 0.01
 
@@ -118,7 +118,7 @@ def test_shading_multiplies_the_background():
     for image in ("pre", "post"):
         window = Window(100, 200, 100, 200)
         without, light = (r.light(image, window) for r in renderers)
-        illumination = renderers[1].shading[image].over(window)
+        illumination = renderers[1].shading[image].evaluate(window)
         np.testing.assert_allclose(light, without * illumination, rtol=1e-12)
         assert without.mean() > 5
         assert 0.02 < abs(illumination - 1).max() <= 0.15

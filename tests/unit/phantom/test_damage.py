@@ -16,12 +16,12 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import Window, grid
 from unglow.phantom import PhantomSpec, Truth, make_pair
 from unglow.phantom.damage.kinds import Damage, parse_damage
-from unglow.phantom.damage.shapes import area_of, inside
-from unglow.phantom.pair import truth_of
+from unglow.phantom.damage.shapes import compute_area, inside
+from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 
 SPEC = PhantomSpec(shape=(700, 760), rgb=False, seed=3)
-WHOLE = Window.of(SPEC.shape)
+WHOLE = Window.from_shape(SPEC.shape)
 PLACES = ("lost:60", "debris:40", "film:60", "fold:24", "blur:60", "bleach:60", "moved:70:9",
           "tile:90")  # fmt: skip
 
@@ -111,7 +111,7 @@ def test_a_movement_that_would_fold_the_tissue_is_refused():
 @pytest.mark.parametrize("text", PLACES)
 def test_pixels_change_in_the_place_and_nowhere_else(plain, text):
     renderer = damaged(text)
-    (entry,) = truth_of(renderer, "s", "d").damage
+    (entry,) = make_truth(renderer, "s", "d").damage
     before, after = (one.pixels("post", WHOLE) for one in (plain, renderer))
     grown = int(np.ceil(entry["rim_px"] / 2)) + 2
     place = mask(entry["polygon_xy"], grown=grown)
@@ -120,7 +120,7 @@ def test_pixels_change_in_the_place_and_nowhere_else(plain, text):
     assert changed[mask(entry["polygon_xy"])].mean() > 0.5
     y, x = (one.astype(float) for one in np.nonzero(place))
     assert (renderer.scene.coverage(x, y) == 1).all()
-    window = Window.of(plain.shape("pre"))
+    window = Window.from_shape(plain.shape("pre"))
     np.testing.assert_array_equal(plain.pixels("pre", window), renderer.pixels("pre", window))
 
 
@@ -131,9 +131,9 @@ def test_places_have_the_size_that_was_asked_for(text):
     polygon = place.shape.polygon()
     if place.kind == "fold":
         assert np.ptp(polygon, axis=0).max() < 300
-        assert 0.8 * 280 * size < area_of(polygon) < 280 * size
+        assert 0.8 * 280 * size < compute_area(polygon) < 280 * size
         return
-    assert area_of(polygon) == pytest.approx(np.pi * size**2, rel=0.02)
+    assert compute_area(polygon) == pytest.approx(np.pi * size**2, rel=0.02)
     radius = np.hypot(*(polygon - [place.shape.x, place.shape.y]).T) / size
     assert 0.1 < np.std(radius) < 0.3
     x, y = polygon.T
@@ -215,7 +215,7 @@ def test_film_is_a_smooth_brightening_and_debris_a_bright_structure(light):
 def test_a_tile_is_exactly_zero_in_all_channels():
     renderer = damaged("tile:90", rgb=True)
     pixels = renderer.pixels("post", WHOLE)
-    (entry,) = truth_of(renderer, "s", "d").damage
+    (entry,) = make_truth(renderer, "s", "d").damage
     place = mask(entry["polygon_xy"])
     assert place.sum() == entry["area_px"] == 90 * 90
     assert pixels[place].max() == 0
@@ -226,7 +226,7 @@ def test_a_tile_is_exactly_zero_in_all_channels():
 
 def test_dust_is_at_the_same_pixels_of_both_images(plain, light):
     renderer = damaged("dust:8:5")
-    truth = truth_of(renderer, "s", "d")
+    truth = make_truth(renderer, "s", "d")
     assert [one["image"] for one in truth.damage] == ["post"] * 5 + ["pre"] * 5
     assert {(one["kind"], one["size_px"], one["strength"]) for one in truth.damage} == {
         ("dust", 8.0, 0.5)
@@ -246,15 +246,15 @@ def test_dust_is_at_the_same_pixels_of_both_images(plain, light):
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
 def test_faults_of_the_whole_image_act_on_the_counts(dtype):
     spec = replace(SPEC, shape=(200, 200), dtype=dtype)
-    window, top = Window.of(spec.shape), np.iinfo(dtype).max
+    window, top = Window.from_shape(spec.shape), np.iinfo(dtype).max
     before = Renderer(spec).pixels("post", window).astype(np.float64)
 
     def after(text):
         renderer = Renderer(replace(spec, damage=text))
-        (entry,) = truth_of(renderer, "s", "d").damage
+        (entry,) = make_truth(renderer, "s", "d").damage
         assert entry["polygon_xy"] is entry["area_px"] is entry["size_px"] is None
         assert f"{entry['kind']}:{entry['strength']:g}" == text
-        pre = Window.of(renderer.shape("pre"))
+        pre = Window.from_shape(renderer.shape("pre"))
         np.testing.assert_array_equal(
             renderer.pixels("pre", pre), Renderer(spec).pixels("pre", pre)
         )
@@ -272,7 +272,7 @@ def test_the_lower_half_moves_as_one(light):
     after = renderer.light("post", WHOLE)
     np.testing.assert_array_equal(after[:350], light[:350])
     np.testing.assert_allclose(after[350:, 40:], light[350:, :-40], rtol=1e-12)
-    (entry,) = truth_of(renderer, "s", "d").damage
+    (entry,) = make_truth(renderer, "s", "d").damage
     assert entry["area_px"] == 350 * 760
     lower = mask(entry["polygon_xy"])
     assert lower[350:].all()
@@ -296,7 +296,7 @@ ALL = ",".join(PLACES) + ",dust:6:4,half_moved:-15,dark_clip:3,gamma:0.9"
 def test_pixels_do_not_depend_on_the_window():
     renderer = damaged(ALL, shape=LARGE, blur_post_px=0.8, shading=0.1, rgb=True, bleed=0.2)
     for image in ("post", "pre"):
-        whole = renderer.pixels(image, Window.of(renderer.shape(image)))
+        whole = renderer.pixels(image, Window.from_shape(renderer.shape(image)))
         for window in grid(renderer.shape(image), (190, 301)):
             np.testing.assert_array_equal(renderer.pixels(image, window), whole[window.slices])
 

@@ -27,7 +27,7 @@ def _points(shape, count=500):
 )
 def test_post_to_pre_and_back(options):
     shape = (3000, 2600)
-    mapping = PhantomMap.of(PhantomSpec(shape=shape, **options))
+    mapping = PhantomMap.from_spec(PhantomSpec(shape=shape, **options))
     points = _points(shape)
     assert np.abs(mapping.to_post(mapping.to_pre(points)) - points).max() < 1e-8
     assert np.abs(mapping.to_pre(mapping.to_post(points)) - points).max() < 1e-8
@@ -37,7 +37,7 @@ def test_matrix_turns_scales_and_shifts_about_the_centres():
     spec = PhantomSpec(
         shape=(101, 201), pre_shape=(301, 401), rotation_deg=90, scale=2, shear=0, shift_px=(5, -7)
     )
-    mapping = PhantomMap.of(spec)
+    mapping = PhantomMap.from_spec(spec)
     # 10 px right of the centre of post (100, 50) goes 20 px below the centre of pre (200, 150).
     np.testing.assert_allclose(mapping.to_pre(np.array([[110.0, 50.0]])), [[205.0, 163.0]])
     homogeneous = mapping.matrix @ [110.0, 50.0, 1.0]
@@ -45,7 +45,7 @@ def test_matrix_turns_scales_and_shifts_about_the_centres():
 
 
 def test_without_waves_the_matrix_is_the_whole_map():
-    mapping = PhantomMap.of(PhantomSpec())
+    mapping = PhantomMap.from_spec(PhantomSpec())
     points = _points((2048, 2048))
     by_matrix = points @ mapping.matrix[:2, :2].T + mapping.matrix[:2, 2]
     np.testing.assert_array_equal(mapping.to_pre(points), by_matrix)
@@ -53,7 +53,7 @@ def test_without_waves_the_matrix_is_the_whole_map():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_deformation_is_as_long_as_asked_and_smooth(seed):
-    mapping = PhantomMap.of(PhantomSpec(shape=(4000, 4000), deform_px=6.0, seed=seed))
+    mapping = PhantomMap.from_spec(PhantomSpec(shape=(4000, 4000), deform_px=6.0, seed=seed))
     y, x = np.mgrid[0:4000:40, 0:4000:40].astype(float)
     field = mapping.deformation(np.column_stack([x.ravel(), y.ravel()]))
     length = np.hypot(*field.T)
@@ -63,7 +63,7 @@ def test_deformation_is_as_long_as_asked_and_smooth(seed):
 
 
 def test_window_coordinates_do_not_depend_on_the_window():
-    mapping = PhantomMap.of(PhantomSpec(deform_px=5.0))
+    mapping = PhantomMap.from_spec(PhantomSpec(deform_px=5.0))
     whole = mapping.window_to_post(Window(100, 200, 300, 450))
     part = mapping.window_to_post(Window(150, 160, 333, 440))
     for a, b in zip(whole, part, strict=True):
@@ -71,7 +71,7 @@ def test_window_coordinates_do_not_depend_on_the_window():
 
 
 def test_window_coordinates_agree_with_points():
-    mapping = PhantomMap.of(PhantomSpec(deform_px=5.0))
+    mapping = PhantomMap.from_spec(PhantomSpec(deform_px=5.0))
     window = Window(1000, 1003, 700, 705)
     x, y = mapping.window_to_post(window)
     cols, rows = np.meshgrid(np.arange(700.0, 705), np.arange(1000.0, 1003))
@@ -80,7 +80,7 @@ def test_window_coordinates_agree_with_points():
 
 
 def test_stretch_bounds_how_far_neighbours_move_apart():
-    mapping = PhantomMap.of(PhantomSpec(deform_px=10.0, scale=1.4, shear=0.2))
+    mapping = PhantomMap.from_spec(PhantomSpec(deform_px=10.0, scale=1.4, shear=0.2))
     points = _points((2048, 2048))
     for step in ([1.0, 0.0], [0.0, 1.0], [0.7, -0.7]):
         moved = mapping.to_pre(points + step) - mapping.to_pre(points)
@@ -88,7 +88,7 @@ def test_stretch_bounds_how_far_neighbours_move_apart():
 
 
 def test_json_keeps_every_bit():
-    mapping = PhantomMap.of(PhantomSpec(deform_px=3.0))
+    mapping = PhantomMap.from_spec(PhantomSpec(deform_px=3.0))
     again = PhantomMap.from_json(mapping.to_json())
     np.testing.assert_array_equal(again.matrix, mapping.matrix)
     np.testing.assert_array_equal(again.waves, mapping.waves)

@@ -63,7 +63,7 @@ def test_layouts_hold_the_same_pixels(tmp_path, layout, compression, dtype, rgb)
     make_pair(spec, tmp_path, "s", "DAPI", layout=layout, compression=compression)
     renderer = Renderer(spec)
     for image in ("pre", "post"):
-        expected = renderer.pixels(image, Window.of(renderer.shape(image)))
+        expected = renderer.pixels(image, Window.from_shape(renderer.shape(image)))
         with tifffile.TiffFile(tmp_path / "s" / f"s_{image}_DAPI.tif") as tif:
             page = tif.pages.first
             np.testing.assert_array_equal(page.asarray(), expected)
@@ -103,7 +103,7 @@ def test_signal_is_green_and_outside_is_black(pair):
     assert pixels.shape == (700, 600, 3)
     assert pixels[..., 1].mean() > 20
     assert pixels[..., [0, 2]].max() <= 3
-    light = Renderer(SPEC).light("post", Window.of(SPEC.shape))
+    light = Renderer(SPEC).light("post", Window.from_shape(SPEC.shape))
     outside = pixels[..., 1][light == 0]
     assert outside.size > 0.2 * light.size
     assert outside.mean() < 1.0

@@ -103,7 +103,7 @@ def test_pixels_do_not_depend_on_the_blocks(image, block):
         shape=(300, 280), deform_px=3.0, shading=0.2, grains_per_mpx=2000, bleed=0.1, seed=4
     )
     renderer = Renderer(spec)
-    whole = renderer.pixels(image, Window.of(renderer.shape(image)))
+    whole = renderer.pixels(image, Window.from_shape(renderer.shape(image)))
     for window in grid(renderer.shape(image), block):
         np.testing.assert_array_equal(renderer.pixels(image, window), whole[window.slices])
 

@@ -43,7 +43,7 @@ def test_pixels_follow_from_the_specification_alone(tmp_path):
     for one in (tmp_path / "1" / "s").iterdir():
         assert one.read_bytes() == (tmp_path / "3" / "s" / one.name).read_bytes()
     renderer = SlideRenderer(spec)
-    whole, part = Window.of((2100, 700)), Window(1990, 2090, 77, 300)
+    whole, part = Window.from_shape((2100, 700)), Window(1990, 2090, 77, 300)
     marker = renderer.channels[-1]
     shared = [renderer.autofluorescence(2, window) for window in (whole, part)]
     np.testing.assert_array_equal(shared[0][part.slices], shared[1])

@@ -16,7 +16,7 @@ from unglow.phantom.slide import SlideRenderer, make_slide
 from unglow.phantom.slide_spec import SlideSpec
 
 SPEC = SlideSpec((600, 640), channels=8, cycles=3, seed=4)
-WHOLE = Window.of(SPEC.shape)
+WHOLE = Window.from_shape(SPEC.shape)
 
 
 def planes(spec, folder):

@@ -61,8 +61,8 @@ def test_a_copy_that_is_shifted_by_whole_px_is_one_after_registration(shift):
     image = exposed(light(), 1)
     post, pre = image.astype(np.uint16), np.roll(image, shift, (0, 1)).astype(np.uint16)
     found = register(ArrayPixels(post), ArrayPixels(pre)).transform
-    assert not found.failed
-    aligned = warp_window(lambda w: pre[w.slices], pre.shape, found, Window.of(post.shape))
+    assert not found.has_failed
+    aligned = warp_window(lambda w: pre[w.slices], pre.shape, found, Window.from_shape(post.shape))
     assert is_copy(cells(post, quantise(aligned)), integer=True)
 
 

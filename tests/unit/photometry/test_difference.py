@@ -20,10 +20,10 @@ from unglow.photometry.blur import Sharpness
 from unglow.photometry.difference import (
     Difference,
     Matched,
-    computed,
-    difference_of,
+    compute_difference,
     open_difference,
     open_image,
+    open_method,
 )
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -43,7 +43,7 @@ UNEVEN = GainMap(SHAPE, np.array([[1.0, 0.1, 0.02], [-0.05, 0, 0], [0.03, 0, 0]]
 METHODS = {
     "linear": MethodResult(1.25, 3.0, (1.2, 1.3), {"gain_map": {"degree": 2}}, gain_map=UNEVEN),
     "moffat": MethodResult(1.37, 0.5, None),
-    "percentile": MethodResult.failed("too dark."),
+    "percentile": MethodResult.make_failed("too dark."),
 }
 SCALE = Scale("linear", METHODS)
 
@@ -135,7 +135,7 @@ def place(pairs, tmp_path):
 
 
 def whole(image, level=0):
-    return image.read(Window.of(image.level_shape(level)), level)
+    return image.read(Window.from_shape(image.level_shape(level)), level)
 
 
 def assert_same_bits(found, expected):
@@ -162,7 +162,7 @@ def test_level_0_is_that_of_a_written_store_to_the_bit(pairs, tmp_path, dtype, b
     scale = replace(SCALE, sharpness=sharp(blurred))
     write(pairs[dtype], tmp_path, scale, method)
     written = open_store(tmp_path / "difference" / f"{method}.ome.zarr")
-    made = computed(*images_of(pairs[dtype]), scale, method, tmp_path)
+    made = compute_difference(*images_of(pairs[dtype]), scale, method, tmp_path)
     expected = whole(written)
     assert 0.9 < np.isfinite(expected).mean() < 1
     assert_same_bits(whole(made), expected)
@@ -189,7 +189,7 @@ def test_level_0_is_that_of_a_written_store_to_the_bit(pairs, tmp_path, dtype, b
     ],
 )
 def test_slices_are_those_of_an_array(pairs, tmp_path, index):
-    made = computed(*images_of(pairs["uint8"]), SCALE, "linear", tmp_path)
+    made = compute_difference(*images_of(pairs["uint8"]), SCALE, "linear", tmp_path)
     assert_same_bits(made[index], whole(made)[index])
 
 
@@ -197,7 +197,7 @@ def test_a_computed_difference_says_of_itself_what_a_written_one_says(pairs, tmp
     scale = replace(SCALE, sharpness=sharp("pre"))
     write(pairs["uint8"], tmp_path, scale)
     written = open_store(tmp_path / "difference" / "linear.ome.zarr")
-    made = computed(*images_of(pairs["uint8"]), scale, "linear", tmp_path)
+    made = compute_difference(*images_of(pairs["uint8"]), scale, "linear", tmp_path)
     for name in ("name", "path", "shape", "levels", "dtype", "empty", "pixel_size_um"):
         assert getattr(made, name) == getattr(written, name), name
     assert [made.level_shape(k) for k in range(3)] == [written.level_shape(k) for k in range(3)]
@@ -210,7 +210,7 @@ def test_a_computed_difference_says_of_itself_what_a_written_one_says(pairs, tmp
 def test_its_digest_follows_from_what_its_pixels_follow_from(pairs, tmp_path):
     images = images_of(pairs["uint8"])
     digests = [
-        computed(*given, scale, method, place).digest
+        compute_difference(*given, scale, method, place).digest
         for given, scale, method, place in (
             (images, SCALE, "linear", tmp_path),
             (images, SCALE, "moffat", tmp_path),
@@ -221,14 +221,17 @@ def test_its_digest_follows_from_what_its_pixels_follow_from(pairs, tmp_path):
     ]
     assert len(set(digests)) == 5
     assert all(digest.startswith("sha256:") and len(digest) == 71 for digest in digests)
-    elsewhere = computed(*images, SCALE, "linear", tmp_path / "elsewhere")
+    elsewhere = compute_difference(*images, SCALE, "linear", tmp_path / "elsewhere")
     assert elsewhere.digest == digests[0]
 
 
 def test_what_cannot_be_read_is_refused(pairs, tmp_path):
-    made = computed(*images_of(pairs["uint8"]), SCALE, "linear", tmp_path)
+    made = compute_difference(*images_of(pairs["uint8"]), SCALE, "linear", tmp_path)
     blurred = replace(SCALE, sharpness=sharp("post"))
-    for image in (made, computed(*images_of(pairs["uint8"]), blurred, "linear", tmp_path)):
+    for image in (
+        made,
+        compute_difference(*images_of(pairs["uint8"]), blurred, "linear", tmp_path),
+    ):
         for window in (Window(-5, 9, 0, 9), Window(0, 9, 1049, 1051)):
             with pytest.raises(ValueError, match="leaves level 0"):
                 image.read(window)
@@ -236,7 +239,7 @@ def test_what_cannot_be_read_is_refused(pairs, tmp_path):
         made.read(Window(0, 133, 0, 9), 2)
     with pytest.raises(IndexError, match="steps have to be positive"):
         made[::-1, :]
-    nothing = computed(*images_of(pairs["uint8"]), SCALE, "percentile", tmp_path)
+    nothing = compute_difference(*images_of(pairs["uint8"]), SCALE, "percentile", tmp_path)
     assert nothing.empty == "too dark."
     with pytest.raises(StoreError, match="there is no difference percentile: too dark"):
         nothing.read(Window(0, 9, 0, 9))
@@ -258,7 +261,7 @@ def test_coarse_levels_are_within_the_rounding_of_those_of_the_images(
 ):
     write(pairs[dtype], tmp_path, SCALE, method)
     written = open_store(tmp_path / "difference" / f"{method}.ome.zarr")
-    made = computed(*images_of(pairs[dtype]), SCALE, method, tmp_path)
+    made = compute_difference(*images_of(pairs[dtype]), SCALE, method, tmp_path)
     missing = np.isnan(whole(written))
     for level in (1, 2):
         found, expected, step = whole(made, level), whole(written, level), 1 << level
@@ -298,7 +301,7 @@ def test_one_pass_counts_every_method_as_a_pass_of_its_own_does(pairs, tmp_path,
         assert (tmp_path / "h.npz").read_bytes() == files[0].read_bytes()
         assert (tmp_path / "b.npz").read_bytes() == files[1].read_bytes()
         if result.ok:
-            left = whole(computed(*images_of(pairs[dtype]), scale, method, tmp_path))
+            left = whole(compute_difference(*images_of(pairs[dtype]), scale, method, tmp_path))
             assert histogram.total == np.isfinite(left).sum() > 500_000
             assert histogram.missing[0] == np.isnan(left).sum()
             assert medians.medians[5, 5] == np.median(left[320:384, 320:384])
@@ -328,7 +331,7 @@ def test_where_no_method_found_anything_nothing_is_read(pairs, tmp_path):
     images = (open_store(pairs["uint8"] / f"{name}.ome.zarr") for name in ("post", "pre"))
     path = tmp_path / "pair" / "aligned_pre.ome.zarr"
     AlignedStore(*images, REFUSED, derived_layout(), path).make(workers=1)
-    scale = Scale.failed("No match was found.")
+    scale = Scale.make_failed("No match was found.")
     residues = write(tmp_path / "pair", tmp_path / "pair", scale)
     assert open_difference(tmp_path / "pair").empty == "No match was found."
     for method in ("linear", "moffat", "percentile"):
@@ -489,10 +492,10 @@ def test_an_image_is_opened_by_the_path_that_it_has_or_would_have(place, monkeyp
 def test_jobs_read_the_store_of_their_method_and_compute_every_other(place):
     write(place, place, method="percentile")  # which was to be the default, and found nothing
     written, images = place / "difference" / "percentile.ome.zarr", images_of(place)
-    made = difference_of(*images, SCALE, written)
+    made = open_method(*images, SCALE, written)
     assert isinstance(made, Difference)
     assert (made.name, made.path.parent) == ("difference linear", written.parent)
     assert_same_bits(whole(made), whole(open_difference(place)))
-    assert isinstance(difference_of(*images, SCALE, written, "percentile"), Store)
+    assert isinstance(open_method(*images, SCALE, written, "percentile"), Store)
     with pytest.raises(StoreError, match="has no difference by 'manual'"):
-        difference_of(*images, SCALE, written, "manual")
+        open_method(*images, SCALE, written, "manual")

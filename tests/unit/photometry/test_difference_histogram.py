@@ -10,7 +10,7 @@ import pytest
 from unglow.core.archive import save_arrays
 from unglow.core.errors import StoreError
 from unglow.photometry.background_medians import BackgroundMedians
-from unglow.photometry.difference_histogram import DifferenceHistogram, load_of
+from unglow.photometry.difference_histogram import DifferenceHistogram, load_method
 from unglow.photometry.joint_histogram import JointStatistics
 
 
@@ -127,13 +127,13 @@ def test_the_histogram_of_a_method_is_found_in_whichever_file_has_it(tmp_path):
     counted(1).save(linear, {"moffat": counted(2), "manual": counted(3)})
     counted(4).save(manual)
     for paths in ([linear, manual], [manual, linear]):
-        assert_equal(load_of(paths, "linear"), counted(1))
-        assert_equal(load_of(paths, "moffat"), counted(2))
-        assert_equal(load_of(paths, "manual"), counted(4))  # a file of its own goes first
-        assert load_of(paths, "percentile") is None
-    assert_equal(load_of([linear], "manual"), counted(3))
-    assert load_of([manual], "moffat") is None
-    assert load_of([], "moffat") is None
+        assert_equal(load_method(paths, "linear"), counted(1))
+        assert_equal(load_method(paths, "moffat"), counted(2))
+        assert_equal(load_method(paths, "manual"), counted(4))  # a file of its own goes first
+        assert load_method(paths, "percentile") is None
+    assert_equal(load_method([linear], "manual"), counted(3))
+    assert load_method([manual], "moffat") is None
+    assert load_method([], "moffat") is None
 
 
 def test_a_file_holds_the_medians_of_several_methods(tmp_path):

@@ -14,8 +14,8 @@ from unglow.core.windows import Window, grid
 from unglow.photometry import gain_map
 from unglow.photometry.background_medians import BackgroundMedians
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.cells import Cells, well_aligned
-from unglow.photometry.difference import difference, evened_difference
+from unglow.photometry.cells import Cells, find_aligned_cells
+from unglow.photometry.difference import difference, subtract_evened
 from unglow.photometry.gain import linear, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -50,7 +50,7 @@ def test_the_polynomial_is_that_of_its_coefficients():
 @pytest.mark.parametrize("block", [(64, 64), (600, 5), (7, 760), (1, 1000)])
 def test_a_pixel_is_the_same_in_any_window(block):
     found = some_map()
-    whole = found.over(Window.of(SHAPE))
+    whole = found.over(Window.from_shape(SHAPE))
     y, x = np.indices(SHAPE)
     points = np.stack([x.ravel(), y.ravel()], axis=1)
     np.testing.assert_allclose(whole.ravel(), found.at(points), rtol=1e-6)
@@ -63,15 +63,15 @@ def test_the_difference_scales_light_and_not_the_offset_of_the_camera():
     rng = np.random.default_rng(0)
     pre = rng.uniform(20, 90, SHAPE).astype(np.float32)
     pre[5, 7] = np.nan
-    relative = found.over(Window.of(SHAPE)).astype(np.float64)
+    relative = found.over(Window.from_shape(SHAPE)).astype(np.float64)
     post = relative * (1.5 * pre - 3) + 5  # c1 is -3, c0 is 5
     post = np.nan_to_num(post).astype(np.float32)
-    whole = evened_difference(post, pre, 1.5, 2.0, found, Window.of(SHAPE))
+    whole = subtract_evened(post, pre, 1.5, 2.0, found, Window.from_shape(SHAPE))
     assert np.isnan(whole[5, 7])
     assert np.nanmax(np.abs(whole)) < 1e-4
     assert np.nanmax(np.abs(difference(post, pre, 1.5, 2.0))) > 5
     for window in grid(SHAPE, (128, 100)):
-        part = evened_difference(post[window.slices], pre[window.slices], 1.5, 2.0, found, window)
+        part = subtract_evened(post[window.slices], pre[window.slices], 1.5, 2.0, found, window)
         np.testing.assert_array_equal(part, whole[window.slices])
 
 
@@ -103,7 +103,9 @@ def test_a_window_is_float32_within_the_limits():
 def test_a_window_is_computed_in_what_its_pixels_are():
     found = GainMap((1, 760), np.array([[0.0, 0.1], [0.0, 0.0]]), (-1.0, 1.0), 5.0)
     x = (2 * np.arange(760.0) / 759 - 1).astype(np.float32)
-    np.testing.assert_array_equal(found.over(Window(0, 1, 0, 760))[0], np.float32(0.1) * x)
+    np.testing.assert_array_equal(
+        found.evaluate_window(Window(0, 1, 0, 760))[0], np.float32(0.1) * x
+    )
 
 
 def test_the_digest_is_of_every_number():
@@ -170,7 +172,7 @@ def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768))
     bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
     bins.add(post, pre)
     here = Transform("ok", shape, shape, matrix=np.eye(3))
-    cells = Cells.of(bins, well_aligned(bins, here), here)
+    cells = Cells.from_moments(bins, find_aligned_cells(bins, here), here)
     limits = Limits(0.0, *bins.tops, 1.0)
     plain = linear.fit(cells, limits)
     found = shading.find(cells, limits, plain, shape)
@@ -180,14 +182,14 @@ def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768))
 def test_uneven_light_is_found_with_both_offsets():
     found, true, (post, pre) = fitted(0.2)
     assert found.held_out < 0.5
-    window = Window.of(true.shape)
+    window = Window.from_shape(true.shape)
     inside = pre > 20
     ratio = found.map.over(window)[inside] * found.line.gain / (1.3 * true[inside])
     assert np.abs(ratio - 1).max() < 0.01
     assert np.quantile(np.abs(ratio - 1), 0.95) < 0.004
     assert found.map.dark == pytest.approx(8.0, abs=1.0)
     assert found.line.offset == pytest.approx(8 - 3 * found.line.gain, abs=0.5)
-    left = evened_difference(post, pre, found.line.gain, found.line.offset, found.map, window)
+    left = subtract_evened(post, pre, found.line.gain, found.line.offset, found.map, window)
     medians = BackgroundMedians.create(true.shape)
     medians.add(left, (0, 0))
     assert np.median(np.abs(medians.medians)) < 0.15

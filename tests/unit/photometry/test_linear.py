@@ -9,7 +9,7 @@ import pytest
 from scipy import ndimage
 
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.cells import Cells, well_aligned
+from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
@@ -132,8 +132,8 @@ def test_cells_where_the_map_is_off_are_left_out():
     field = Displacement(160, np.zeros((2, 7, 8)), np.full((7, 8), 0.1, np.float32))
     field.error_px[:, :5] = 1.5
     placed = Evidence(good.stats, good.bins, identity(displacement=field))
-    chosen = well_aligned(placed.bins, placed.transform)
-    cells = Cells.of(placed.bins, chosen, placed.transform)
+    chosen = find_aligned_cells(placed.bins, placed.transform)
+    cells = Cells.from_moments(placed.bins, chosen, placed.transform)
     assert 0.2 < len(cells) / (SHAPE[0] * SHAPE[1] / 16) < 0.7
     assert cells.xy[:, 0].min() > 160 * 3
     assert linear_of(placed).details["cells"] == len(cells)
@@ -190,7 +190,7 @@ def test_intervals_of_gain_and_offset_are_in_scale_json(tmp_path):
     scale.save(tmp_path / "scale.json")
     read = Scale.load(tmp_path / "scale.json")
     assert read.default == "linear"
-    assert read.chosen.gain_ci95 == scale.chosen.gain_ci95
-    assert read.chosen.offset_ci95 == scale.chosen.offset_ci95
+    assert read.default_result.gain_ci95 == scale.default_result.gain_ci95
+    assert read.default_result.offset_ci95 == scale.default_result.offset_ci95
     assert read.methods["moffat"].offset_ci95 is None
-    assert MethodResult.from_json(scale.chosen.to_json()) == scale.chosen
+    assert MethodResult.from_json(scale.default_result.to_json()) == scale.default_result

@@ -12,7 +12,15 @@ from scipy.special import ndtri
 from unglow.photometry.cells import Cells
 from unglow.photometry.gain import linear
 from unglow.photometry.gain.linear import HalfWidths
-from unglow.photometry.gain.robust import FEEDBACK, LEVELS, SHIFT, Limits, State, noise_of, steps_of
+from unglow.photometry.gain.robust import (
+    FEEDBACK,
+    LEVELS,
+    SHIFT,
+    Limits,
+    State,
+    compute_steps,
+    estimate_noise,
+)
 
 WHITE = 15 / 16
 LIMITS = Limits(0.0, 255.0, 255.0, 1.0)
@@ -88,7 +96,7 @@ def test_noise_at_each_level_is_that_of_medians_taken_group_by_group():
         pre_var=own[0] + texture, post_var=own[1] + 1.69 * texture, cov=1.3 * texture,
         gradient=gradient,
     )  # fmt: skip
-    steps = steps_of(light)
+    steps = compute_steps(light)
     rows = []
     for group in (steps == n for n in range(LEVELS)):
         if group.sum() < 60:
@@ -98,12 +106,12 @@ def test_noise_at_each_level_is_that_of_medians_taken_group_by_group():
         rows.append((*each, even.sum() / each[1] ** 2))
     level, variance, weight = np.array(rows).T
     slope, start = np.polyfit(level, variance, 1, w=np.sqrt(weight))
-    noise = noise_of(cells, np.ones(3000, bool), 1.3, LIMITS)
+    noise = estimate_noise(cells, np.ones(3000, bool), 1.3, LIMITS)
     assert 3 < len(rows) < LEVELS
     assert noise.pre_shot == pytest.approx(slope, rel=1e-9)
     assert noise.pre_read == pytest.approx(start, rel=1e-9)
     unknown = replace(cells, pre_var=np.where(np.arange(3000) == np.argmin(gradient), np.nan, 1.0))
-    assert np.isnan(noise_of(unknown, np.ones(3000, bool), 1.3, LIMITS).pre_read)
+    assert np.isnan(estimate_noise(unknown, np.ones(3000, bool), 1.3, LIMITS).pre_read)
 
 
 def test_the_numbers_of_a_fit_stay():
@@ -164,7 +172,7 @@ def test_means_have_to_vary_twice_as_much_as_by_noise(deviation, textured):
     cells = cells_of(pre, pre, pre_var=1.5, pre_within=0.75, pre_mean=0.5)
     few = np.array(cells.pre_var)
     few[:100] = 1000  # the median does not mind
-    assert linear._textured(replace(cells, pre_var=few)) is textured
+    assert linear._is_textured(replace(cells, pre_var=few)) is textured
 
 
 # ------------------------------------------------------------------------ where it starts

@@ -61,7 +61,9 @@ def samples(name, *, shape=(600, 500), stain=0.0, grain=0.0, seed=0, dtype=np.ui
         post, pre = np.rint(post), np.rint(pre)
     post, pre = post.astype(dtype), pre.astype(dtype)
     transform = Transform("ok", shape, pre.shape, matrix=matrix)
-    aligned = quantise(warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.of(shape)))
+    aligned = quantise(
+        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(shape))
+    )
     bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
     bins.add(post, aligned)
     return bins, transform
@@ -190,10 +192,10 @@ def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
     manual = ScaleSettings(methods=("manual",), manual=GAIN, default="manual")
     scale = estimate(Evidence(statistics, bins, transform), manual)
     scale.save(tmp_path / "scale.json")
-    entry = Scale.load(tmp_path / "scale.json").chosen.details["noise"]
+    entry = Scale.load(tmp_path / "scale.json").default_result.details["noise"]
     expected = fit_noise(bins, GAIN, 0.0, transform).model
     assert NoiseModel.from_json(entry).post_shot == pytest.approx(expected.post_shot, rel=1e-5)
     small, transform = samples("turned", shape=(40, 40))
     without = estimate(Evidence(statistics, small, transform), manual)
-    assert "noise" not in without.chosen.details
+    assert "noise" not in without.default_result.details
     assert any("The noise of the images is not known: only" in r for r in without.reasons)

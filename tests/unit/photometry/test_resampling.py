@@ -8,10 +8,10 @@ import pytest
 from unglow.core.windows import Window
 from unglow.photometry.noise.resampling import (
     FilteredVariance,
-    at_phase,
     catmull_rom,
     cell_noise,
-    filtered_noise,
+    compute_filtered_noise,
+    interpolate_phase,
     jacobian,
     phase_shares,
     positions,
@@ -52,7 +52,7 @@ def test_weights_are_those_of_keys():
 
 
 def test_a_single_px_keeps_its_noise_on_a_px_and_0_41_of_it_between_four():
-    k = filtered_noise(np.eye(2), [[1.0]])
+    k = compute_filtered_noise(np.eye(2), [[1.0]])
     assert k.shape == (16, 16)
     half = (2 * 0.5625**2 + 2 * 0.0625**2) ** 2
     assert half == pytest.approx(0.41, abs=0.001)
@@ -63,15 +63,15 @@ def test_a_single_px_keeps_its_noise_on_a_px_and_0_41_of_it_between_four():
 
 def test_a_filter_at_whole_px_keeps_the_sum_of_its_squares():
     h = gaussian()
-    k = filtered_noise(np.eye(2), h)
+    k = compute_filtered_noise(np.eye(2), h)
     assert k[0, 0] == pytest.approx((h**2).sum())
     assert k.min() == pytest.approx(k[8, 8])
     # turned by 90 degrees, the filter meets the same px
-    np.testing.assert_allclose(filtered_noise([[0, -1], [1, 0]], h)[0, 0], k[0, 0])
+    np.testing.assert_allclose(compute_filtered_noise([[0, -1], [1, 0]], h)[0, 0], k[0, 0])
 
 
 def test_the_first_axis_is_y():
-    k = filtered_noise(np.eye(2), [[0.5, 0.5]])  # its centre lies between two px
+    k = compute_filtered_noise(np.eye(2), [[0.5, 0.5]])  # its centre lies between two px
     # at (fx, fy) = (1/2, 0) both taps lie on px of pre; at (0, 0) on halves
     assert k[0, 8] == pytest.approx(0.5)
     w = catmull_rom(np.array([-1.5, -0.5, 0.5, 1.5]))
@@ -81,7 +81,10 @@ def test_the_first_axis_is_y():
 
 def test_twice_as_many_px_of_pre_average_more():
     h = gaussian(6.0)
-    ratio = filtered_noise(np.eye(2) * 1.2, h).mean() / filtered_noise(np.eye(2) / 1.2, h).mean()
+    ratio = (
+        compute_filtered_noise(np.eye(2) * 1.2, h).mean()
+        / compute_filtered_noise(np.eye(2) / 1.2, h).mean()
+    )
     assert 0.3 < ratio < 1 / 1.2**2
 
 
@@ -116,7 +119,7 @@ def test_noise_through_the_real_warp_has_the_predicted_variance(transform, h):
             for j in range(len(h))
         )  # fmt: skip
         total += filtered**2
-    predicted = FilteredVariance.of(transform, window, h).over(window)
+    predicted = FilteredVariance.from_transform(transform, window, h).select_window(window)
     ratio = total / runs / predicted
     # the nearest of 16 phases
     near = 0.02 if len(h) > 1 else 0.05
@@ -148,7 +151,7 @@ def test_variance_inside_cells_is_predicted(transform):
     at = 49.5 + 4 * np.arange(32)
     x, y = np.meshgrid(at, at)
     x, y = transform.map(np.stack([x.ravel(), y.ravel()], axis=1)).T.reshape(2, 32, 32)
-    expected, scatter = at_phase(mean, x, y), at_phase(spread, x, y)
+    expected, scatter = interpolate_phase(mean, x, y), interpolate_phase(spread, x, y)
     assert (found / runs / expected).mean() == pytest.approx(1, abs=0.02)
     variance = squares / runs - (found / runs) ** 2
     assert (variance / scatter).mean() == pytest.approx(1, abs=0.06)
@@ -184,31 +187,31 @@ def test_jacobian_is_the_derivative():
 
 
 def test_a_px_has_one_value_in_whatever_window():
-    whole = FilteredVariance.of(bent(), Window(0, 400, 0, 400), gaussian()).over(
-        Window(0, 400, 0, 400)
-    )
+    whole = FilteredVariance.from_transform(
+        bent(), Window(0, 400, 0, 400), gaussian()
+    ).select_window(Window(0, 400, 0, 400))
     assert whole.dtype == np.float32
     for window in (Window(3, 290, 100, 399), Window(250, 260, 255, 256), Window(-5, 9, 380, 405)):
-        part = FilteredVariance.of(bent(), window, gaussian()).over(window)
+        part = FilteredVariance.from_transform(bent(), window, gaussian()).select_window(window)
         inside = window.clip((400, 400))
         y, x = inside.y0 - window.y0, inside.x0 - window.x0
         np.testing.assert_array_equal(
             part[y : y + inside.shape[0], x : x + inside.shape[1]], whole[inside.slices]
         )
-    tables = FilteredVariance.of(bent(), Window(-60, 400, 7, 400), gaussian())
+    tables = FilteredVariance.from_transform(bent(), Window(-60, 400, 7, 400), gaussian())
     for y0, y1 in ((-60, 30), (250, 260), (300, 400)):
-        part = FilteredVariance.of(bent(), Window(y0, y1, 7, 400), gaussian()).over(
-            Window(y0, y1, 7, 400)
-        )
-        np.testing.assert_array_equal(tables.over(Window(y0, y1, 7, 400)), part)
+        part = FilteredVariance.from_transform(
+            bent(), Window(y0, y1, 7, 400), gaussian()
+        ).select_window(Window(y0, y1, 7, 400))
+        np.testing.assert_array_equal(tables.select_window(Window(y0, y1, 7, 400)), part)
 
 
 def test_phases_between_entries_are_interpolated_around_the_end():
     table = np.zeros((4, 4))
     table[0, 3], table[0, 0] = 2.0, 6.0
     x = np.array([0.75, 0.875, 1.0, -0.0625])
-    np.testing.assert_allclose(at_phase(table, x, np.zeros(4)), [2.0, 4.0, 6.0, 5.0])
-    np.testing.assert_allclose(at_phase(table, x, np.full(4, 7.125)), [1.0, 2.0, 3.0, 2.5])
+    np.testing.assert_allclose(interpolate_phase(table, x, np.zeros(4)), [2.0, 4.0, 6.0, 5.0])
+    np.testing.assert_allclose(interpolate_phase(table, x, np.full(4, 7.125)), [1.0, 2.0, 3.0, 2.5])
 
 
 def test_phases_count_in_a_mean_as_often_as_they_are_there():
@@ -218,4 +221,6 @@ def test_phases_count_in_a_mean_as_often_as_they_are_there():
     assert shares.sum() == pytest.approx(1, rel=1e-12)
     for _ in range(3):
         table = random.normal(size=(16, 16))
-        assert (table * shares).sum() == pytest.approx(at_phase(table, x, y).mean(), rel=1e-11)
+        assert (table * shares).sum() == pytest.approx(
+            interpolate_phase(table, x, y).mean(), rel=1e-11
+        )

@@ -11,7 +11,7 @@ from unglow.core.errors import StoreError
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom import PhantomSpec
-from unglow.phantom.pair import truth_of
+from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 from unglow.photometry.gain import moffat
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
@@ -42,9 +42,9 @@ def section(gain, *, offset=0.0, stain=0.0, shape=(600, 700), seed=0):
 def test_known_gains_are_found(gain, stain):
     scale = estimate(Evidence(section(gain, stain=stain)), RATIOS)
     assert scale.status == "ok"
-    assert scale.chosen.gain == pytest.approx(gain, rel=0.02)
-    assert scale.chosen.details["converged"]
-    assert scale.chosen.offset == 0
+    assert scale.default_result.gain == pytest.approx(gain, rel=0.02)
+    assert scale.default_result.details["converged"]
+    assert scale.default_result.offset == 0
 
 
 def test_stain_moves_the_median_more_than_moffat():
@@ -64,7 +64,7 @@ def test_the_percentile_is_that_of_the_pixels():
     settings = ScaleSettings(methods=["percentile"], percentile=30, default="percentile")
     expected = np.quantile(post / pre.astype(float), 0.3)
     # A bin of the fine histogram is 0.12 %.
-    assert estimate(Evidence(statistics), settings).chosen.gain == pytest.approx(
+    assert estimate(Evidence(statistics), settings).default_result.gain == pytest.approx(
         expected, rel=0.0012
     )
 
@@ -83,7 +83,7 @@ def test_the_interval_holds_the_gain_as_often_as_it_says():
 
 
 def test_a_small_image_has_no_interval():
-    result = estimate(Evidence(section(1.5, shape=(120, 120))), RATIOS).chosen
+    result = estimate(Evidence(section(1.5, shape=(120, 120))), RATIOS).default_result
     assert result.gain_ci95 is None
     assert result.gain == pytest.approx(1.5, rel=0.05)
 
@@ -100,7 +100,7 @@ def test_the_band_around_ratio_1_is_left_out_and_the_left_wing_mirrored():
     assert fit.gain == pytest.approx(10**0.2, rel=0.01)
     assert not fit.fitted[np.abs(fit.centres) <= 3 * fit.bin_width].any()
     assert fit.centres[fit.fitted].max() == fit.mu0
-    mirrored, _ = fit.mirrored()
+    mirrored, _ = fit.mirror_bins()
     assert mirrored.min() >= fit.mu0
 
 
@@ -148,7 +148,7 @@ def test_one_failed_method_hands_over_to_the_next():
     settings = ScaleSettings(methods=("manual", "percentile"), default="manual")
     scale = estimate(Evidence(section(1.5)), settings)
     assert (scale.status, scale.default) == ("ok", "percentile")
-    assert scale.chosen.gain == pytest.approx(1.5, rel=0.02)
+    assert scale.default_result.gain == pytest.approx(1.5, rel=0.02)
     assert scale.methods["manual"].gain is None
     assert scale.reasons[-1] == "manual gave no gain, percentile is the default instead."
 
@@ -194,11 +194,11 @@ def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
 
 
 def test_a_refused_pair_is_marked(tmp_path):
-    Scale.failed("the images do not match.").save(tmp_path / "scale.json")
+    Scale.make_failed("the images do not match.").save(tmp_path / "scale.json")
     entry = json.loads((tmp_path / "scale.json").read_text())["methods"]["moffat"]
     assert entry == {"status": "failed", "reason": "the images do not match."}
     scale = Scale.load(tmp_path / "scale.json")
-    assert (scale.status, scale.chosen.gain, scale.reasons) == (
+    assert (scale.status, scale.default_result.gain, scale.reasons) == (
         "failed",
         None,
         ("the images do not match.",),
@@ -221,14 +221,14 @@ def test_every_method_of_the_table_has_its_function():
 def drawn(image, **spec):
     """One image of the default phantom, and what has drawn it."""
     renderer = Renderer(PhantomSpec(**spec))
-    return renderer.pixels(image, Window.of(renderer.shape(image)))[..., 1], renderer
+    return renderer.pixels(image, Window.from_shape(renderer.shape(image)))[..., 1], renderer
 
 
 @pytest.fixture(scope="module")
 def aligned():
     """The pre image of the default phantom, which no gain changes, on the post frame."""
     pre, renderer = drawn("pre")
-    matrix, frame = truth_of(renderer, "s", "d").matrix, Window.of(renderer.shape("post"))
+    matrix, frame = make_truth(renderer, "s", "d").matrix, Window.from_shape(renderer.shape("post"))
     moved = quantise(warp_matrix(ArrayPixels(pre).read, pre.shape, matrix, frame))
     return moved, (int(pre.min()), int(pre.max()))
 
@@ -245,4 +245,6 @@ def test_the_default_phantom_is_within_two_percent(aligned, gain):
         integer=True,
     )
     statistics.add(post, pre)
-    assert estimate(Evidence(statistics), RATIOS).chosen.gain == pytest.approx(gain, rel=0.02)
+    assert estimate(Evidence(statistics), RATIOS).default_result.gain == pytest.approx(
+        gain, rel=0.02
+    )

@@ -16,11 +16,11 @@ from unglow.detection.snr import Images as Pixels
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.photometry.blur import Blur, Sharpness, blurred, gaussian_taps
+from unglow.photometry.blur import Blur, Sharpness, blur_image, gaussian_taps
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus.match import estimate_matched, matched_cells
+from unglow.photometry.focus.match import estimate_matched, take_matched_cells
 from unglow.photometry.focus.sharpness import compare
-from unglow.photometry.focus.spectra import measure, textured
+from unglow.photometry.focus.spectra import choose_textured, measure
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
@@ -66,7 +66,9 @@ def cells(post, pre):
 def sharpness_of(post, pre, post_noise=4.0, pre_noise=4.0):
     noise = NoiseModel(post_noise**2, 0.0, pre_noise**2, 0.0)
     read = (lambda w: post[w.slices]), (lambda w: pre[w.slices])
-    return compare(measure(read, textured(cells(post, pre)), TOPS, noise, same_place()), GAIN)
+    return compare(
+        measure(read, choose_textured(cells(post, pre)), TOPS, noise, same_place()), GAIN
+    )
 
 
 @pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
@@ -96,15 +98,15 @@ def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
     def read(window):
         return image[window.slices]
 
-    whole = blur.over(read, image.shape, Window.of(image.shape))
+    whole = blur.blur_window(read, image.shape, Window.from_shape(image.shape))
     np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
     for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
         for window in grid(image.shape, block):
             np.testing.assert_array_equal(
-                blur.over(read, image.shape, window), whole[window.slices]
+                blur.blur_window(read, image.shape, window), whole[window.slices]
             )
     flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
-    found = blurred(flat, blur.taps)
+    found = blur_image(flat, blur.taps)
     np.testing.assert_allclose(found[~np.isnan(flat)], 7, rtol=1e-5)
     inner = ndimage.gaussian_filter(np.nan_to_num(image), 0.9)[110:140, 20:80]
     np.testing.assert_allclose(whole[110:140, 20:80], inner, atol=0.5)
@@ -165,9 +167,9 @@ def test_cells_are_those_of_matching_images_whatever_the_blocks(image):
     pre[200:220, 300:320] = np.nan
     post[300, 300] = 4000  # saturated
     blur = Blur(image, 1.0)
-    made = matched_cells(cells(post, pre), (ArrayPixels(post), ArrayPixels(pre)), blur)
+    made = take_matched_cells(cells(post, pre), (ArrayPixels(post), ArrayPixels(pre)), blur)
     whole = {"post": np.where(post == 4000, np.nan, post).astype(np.float32), "pre": pre}
-    whole[image] = blurred(whole[image], blur.taps)
+    whole[image] = blur_image(whole[image], blur.taps)
     expected = cells(whole["post"], whole["pre"])
     full = made.count == 16
     assert 0.9 < full.mean() < 1
@@ -193,8 +195,8 @@ def test_gain_is_nearer_and_the_difference_understood_once_the_images_match():
     assert never.blur is None
     assert matched.blur.image == "pre"
     # the texture is as fine as the blur, which makes gain and first noise model far off
-    assert abs(matched.chosen.gain - GAIN) < 0.5 * abs(never.chosen.gain - GAIN)
-    spread, without = (s.chosen.details["noise"]["spread"] for s in (matched, never))
+    assert abs(matched.default_result.gain - GAIN) < 0.5 * abs(never.default_result.gain - GAIN)
+    spread, without = (s.default_result.details["noise"]["spread"] for s in (matched, never))
     assert spread < 1.3 < without
 
 
@@ -205,7 +207,7 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     blur = Blur(image, 1.0) if image else None
     seen = {"post": post, "pre": pre}
     if blur is not None:
-        seen[image] = blurred(seen[image], blur.taps)
+        seen[image] = blur_image(seen[image], blur.taps)
     shape = post.shape
     scene = Scene(
         *(ArrayPixels(a) for a in (post, pre, seen["post"] - seen["pre"])),
@@ -228,28 +230,28 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     added = pixels.pixels[2] - scene.difference.read(core)
     light = pixels.pixels[0] - scene.post.read(core)
     assert light.max() > 200
-    expected = blurred(light, blur.taps) if image == "post" else light
+    expected = blur_image(light, blur.taps) if image == "post" else light
     np.testing.assert_allclose(added, expected, atol=1e-3)
 
 
 def test_scale_json_keeps_what_was_found(tmp_path):
     told = Sharpness(-0.81, 0.02, "post", 0.7, 120)
-    scale = replace(Scale.failed("why"), sharpness=told)
+    scale = replace(Scale.make_failed("why"), sharpness=told)
     scale.save(tmp_path / "scale.json")
     assert Scale.load(tmp_path / "scale.json").sharpness == told
     assert scale.blur == Blur("post", 0.81)
-    assert Scale.failed("why").blur is None
+    assert Scale.make_failed("why").blur is None
     assert replace(scale, sharpness=replace(told, blurred=None)).blur is None
 
 
 def test_phantoms_out_of_focus_are_blurred_and_the_same_in_any_window():
     spec = PhantomSpec(shape=(200, 220), rgb=False, seed=2, microbes_per_mpx=500)
-    whole = Window.of(spec.shape)
+    whole = Window.from_shape(spec.shape)
     sharp = Renderer(spec).light("post", whole)
     soft = Renderer(replace(spec, blur_post_px=0.8))
     found = soft.light("post", whole)
     np.testing.assert_allclose(found, ndimage.gaussian_filter(sharp, 0.8, mode="nearest"))
     for window in grid(spec.shape, (70, 64)):
         np.testing.assert_array_equal(soft.light("post", window), found[window.slices])
-    frame = Window.of(spec.pre_frame)
+    frame = Window.from_shape(spec.pre_frame)
     np.testing.assert_array_equal(soft.light("pre", frame), Renderer(spec).light("pre", frame))

@@ -43,22 +43,25 @@ def under_light(contrast, seed=0, gain=1.3):
 
 def test_a_map_beyond_belief_is_not_used_and_told(tmp_path):
     scale = estimate(under_light(2.7), SETTINGS)
-    refused = scale.chosen.details["gain_map_refused"]
-    assert scale.chosen.gain_map is None
-    assert scale.chosen.details["gain_map"] is None
+    refused = scale.default_result.details["gain_map_refused"]
+    assert scale.default_result.gain_map is None
+    assert scale.default_result.details["gain_map"] is None
     assert refused["range"][1] > 2.5 * refused["range"][0]
     (note,) = scale.notes
     assert "was not used" in note
     without = estimate(under_light(2.7), ScaleSettings(("linear",), gain_map="never"))
-    assert (scale.chosen.gain, scale.chosen.offset) == (without.chosen.gain, without.chosen.offset)
+    assert (scale.default_result.gain, scale.default_result.offset) == (
+        without.chosen.gain,
+        without.chosen.offset,
+    )
     scale.save(tmp_path / "scale.json")
     assert Scale.load(tmp_path / "scale.json").notes == scale.notes
 
 
 def test_a_map_that_light_explains_is_used():
     scale = estimate(under_light(1.8), SETTINGS)
-    assert scale.chosen.gain_map is not None
-    assert scale.chosen.details["gain_map_refused"] is None
+    assert scale.default_result.gain_map is not None
+    assert scale.default_result.details["gain_map_refused"] is None
     assert (scale.notes, scale.reasons) == ((), ())
 
 
@@ -71,7 +74,7 @@ def test_a_brain_in_two_colours_is_ok(shared_data, planes):
     )
     scale = estimate(evidence(post, pre), SETTINGS)
     assert (scale.status, scale.reasons) == ("ok", ())
-    assert scale.chosen.gain_map is None
+    assert scale.default_result.gain_map is None
     assert "was not used" in scale.notes[0]
 
 

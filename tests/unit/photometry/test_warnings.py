@@ -33,7 +33,7 @@ def statistics(pedestal=0.0, *, top=255.0, dark=0.4):
 def test_noise_around_zero_raises_no_doubt(dark):
     scale = estimate(Evidence(statistics(dark=dark)), RATIOS)
     assert scale.reasons == ()
-    assert scale.chosen.gain == pytest.approx(GAIN, rel=0.02)
+    assert scale.default_result.gain == pytest.approx(GAIN, rel=0.02)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_one_image_twice_has_gain_one():
         post_range=(0, 399), pre_range=(0, 399), grey_level=1.0, integer=True
     )
     made.add(image, image)
-    result = estimate(Evidence(made), ScaleSettings(methods=("moffat",))).chosen
+    result = estimate(Evidence(made), ScaleSettings(methods=("moffat",))).default_result
     assert (result.gain, result.offset, result.gain_ci95) == (1.0, 0.0, None)
 
 

@@ -13,13 +13,13 @@ from unglow.core.windows import ArrayPixels
 from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches
 from unglow.registration.bspline import choose_stiffness, fit_field
 from unglow.registration.field.fit import Deformation, minus
-from unglow.registration.field.follow import inner_points, textured_points
+from unglow.registration.field.follow import find_textured_points, inner_points
 from unglow.registration.field.inverse_consistency import InverseConsistency
 from unglow.registration.field.uncertainty import (
-    at_points,
     error_map,
     length_quantile,
-    raised,
+    look_up_values,
+    raise_error_map,
     unseen,
 )
 from unglow.registration.images import thumbnail
@@ -99,7 +99,7 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
         y, x = np.mgrid[0 : SHAPE[0] : 20, 0 : SHAPE[1] : 20]
         points = np.column_stack([x.ravel(), y.ravel()]).astype(float)
         true.append(((field.at(points) - wave(points)) ** 2).sum(axis=1))
-        said.append(at_points(field, error_map(found), points) ** 2)
+        said.append(look_up_values(field, error_map(found), points) ** 2)
     rim = np.minimum(points, SHAPE[0] - 1 - points).min(axis=1)
     for low, high in ((0, 30), (30, 100), (100, 800)):
         zone = (rim >= low) & (rim < high)
@@ -118,16 +118,16 @@ def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
     use, post = np.where(first.held_out, 0.0, first.weights), first.post
     step = ramp((post[:, :1] - 800.0) / (TAPER_SIGMA * SIZE)) * np.ones((1, 2))
     followed = fit_field(post, step, use, Displacement.zeros(SHAPE, STEP), stiffness)
-    seen = step - followed.at(post)
+    seen = step - followed.evaluate(post)
     jumps = []
     for seed in range(40):
         off = blocks_of(0.05, seed).displacement
-        left = off - fit_field(post, off, use, field, stiffness).at(post)
+        left = off - fit_field(post, off, use, field, stiffness).evaluate(post)
         jumps.append((use[:, None] * seen * left).sum(axis=0) / (use @ seen[:, 0] ** 2))
     residuals = first.beside(field)
     split = replace(field, strips=strips)
     variance = jump_variance(first, split, residuals, use, stiffness).ravel()
-    moved = (field.knots[:, 0] >= 800.0) - followed.at(field.knots)[:, 0]
+    moved = (field.knots[:, 0] >= 800.0) - followed.evaluate(field.knots)[:, 0]
     expected = moved**2 * (np.array(jumps) ** 2).sum(axis=1).mean()
     beside = np.abs(field.knots[:, 0] - 800) < 70
     assert np.sqrt(variance[beside].mean()) == pytest.approx(
@@ -149,11 +149,13 @@ def test_a_way_back_raises_the_error_to_what_it_misses_by():
     post = rng.uniform(0, 1599, (500, 2))
     miss = 0.1 / np.sqrt(2) * np.hypot(*rng.normal(size=(2, 500)))  # as long as the error
     np.testing.assert_array_equal(
-        raised(field, InverseConsistency(post, 0.8 * miss)), field.error_px
+        raise_error_map(field, InverseConsistency(post, 0.8 * miss)), field.error_px
     )
-    np.testing.assert_allclose(raised(field, InverseConsistency(post, 3 * miss)), 0.3, rtol=0.1)
+    np.testing.assert_allclose(
+        raise_error_map(field, InverseConsistency(post, 3 * miss)), 0.3, rtol=0.1
+    )
     few = InverseConsistency(post[:29], 3 * miss[:29])
-    np.testing.assert_array_equal(raised(field, few), field.error_px)
+    np.testing.assert_array_equal(raise_error_map(field, few), field.error_px)
 
 
 # ----------------------------------------------------------------------------------------- domain
@@ -169,7 +171,7 @@ def test_an_error_is_told_of_the_section_and_not_of_what_lies_beside_it(dark):
     image += rng.normal(0, 1, image.shape)
     image = (255 - image if dark else image).astype(np.float32)
     pair = SimpleNamespace(post_thumb=thumbnail(ArrayPixels(image), 0))
-    off = [np.hypot(*(points(pair) - 200).T) for points in (textured_points, inner_points)]
+    off = [np.hypot(*(points(pair) - 200).T) for points in (find_textured_points, inner_points)]
     beside = [float((away > 125).mean()) for away in off]
     assert beside[0] > 0.04
     assert beside[1] < 0.4 * beside[0]

@@ -89,7 +89,7 @@ def test_stiffness_halves_a_wave_of_its_length():
     stiffness = stiffness_of(length, spacing, step)
     found = fit_field(points, targets, np.ones(len(points)), start, stiffness)
     middle = np.array([[100 * np.pi * (2 * n + 0.5), 1000.0] for n in (1, 2)])
-    assert found.at(middle)[:, 0] == pytest.approx(0.5, abs=0.05)
+    assert found.evaluate(middle)[:, 0] == pytest.approx(0.5, abs=0.05)
 
 
 def test_the_fit_goes_on_bending_beyond_its_points():
@@ -102,7 +102,7 @@ def test_the_fit_goes_on_bending_beyond_its_points():
     stiffness = stiffness_of(45.0, 64, 32)
     found = fit_field(points, parabola(points), np.ones(len(points)), start, stiffness)
     beyond = np.array([[776.0 + away, 500.0] for away in (0, 100, 150)])
-    error = np.hypot(*(found.at(beyond) - parabola(beyond)).T)
+    error = np.hypot(*(found.evaluate(beyond) - parabola(beyond)).T)
     in_a_line = 1e-4 * np.hypot(1, 0.5) * np.array([100, 150]) ** 2
     assert error[0] < 0.06
     assert (error[1:] < 0.7 * in_a_line).all()
@@ -113,7 +113,7 @@ def test_a_wave_is_followed_through_noise_and_wrong_matches(wrong):
     blocks = blocks_of(wave, wrong=wrong)
     start = Displacement.zeros(SHAPE, 32)
     fit = choose_stiffness(blocks, start, None)
-    error = np.hypot(*(fit.field.at(grid_points()) - wave(grid_points())).T)
+    error = np.hypot(*(fit.field.evaluate(grid_points()) - wave(grid_points())).T)
     assert np.median(error) < 0.06
     assert np.quantile(error, 0.99) < 0.5
     assert (fit.weights[blocks.held_out] == 0).all()
@@ -135,7 +135,7 @@ def test_dirt_that_moves_on_its_own_is_left_out():
         return found
 
     field = choose_stiffness(blocks_of(off), Displacement.zeros(SHAPE, 32), None).field
-    assert np.hypot(*field.at(grid_points()).T).max() < 3
+    assert np.hypot(*field.evaluate(grid_points()).T).max() < 3
 
 
 def test_without_blocks_the_field_fades():
@@ -144,7 +144,7 @@ def test_without_blocks_the_field_fades():
     names = ("post", "pre", "displacement", "peak_ratio", "cell", "corner")
     part = DenseMatches(*(getattr(blocks, name)[left] for name in names), 64, 32)
     field = choose_stiffness(part, Displacement.zeros(SHAPE, 32), None).field
-    away = field.at(grid_points()[grid_points()[:, 0] > 800])
+    away = field.evaluate(grid_points()[grid_points()[:, 0] > 800])
     assert np.abs(away).max() < 1.0
 
 
@@ -207,7 +207,7 @@ def deformed():
         shape=(1400, 1300), deform_px=4.0, deform_wavelength_px=1000.0, rgb=False, seed=5
     )
     renderer = Renderer(spec)
-    images = [renderer.pixels(n, Window.of(renderer.shape(n))) for n in ("post", "pre")]
+    images = [renderer.pixels(n, Window.from_shape(renderer.shape(n))) for n in ("post", "pre")]
     return [np.asarray(i).reshape(i.shape[:2]) for i in images], renderer.map
 
 
@@ -246,7 +246,7 @@ def test_never_means_never(deformed, followed):
 
 def test_a_field_has_the_same_bytes_for_any_number_of_threads(deformed, followed):
     again = register(*pixels(deformed[0]), workers=3)
-    assert again.transform.as_dict() == followed.transform.as_dict()
+    assert again.transform.to_dict() == followed.transform.as_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
     error = [r.transform.displacement.error_px for r in (again, followed)]
     np.testing.assert_array_equal(*error)

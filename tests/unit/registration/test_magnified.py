@@ -16,8 +16,8 @@ from unglow.phantom.render import Renderer
 from unglow.registration.magnification import can_match, searches
 from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
-from unglow.registration.verdict import MIN_SIGNIFICANCE, against_headers
-from unglow.transform import Transform, apply_matrix, between_levels, to_level0
+from unglow.registration.verdict import MIN_SIGNIFICANCE, check_headers
+from unglow.transform import Transform, apply_matrix, convert_levels, to_level0
 from unglow.transform.displacement import Displacement
 from unglow.transform.landmarks import Landmarks
 from unglow.transform.resample import warp_window
@@ -39,7 +39,7 @@ def made(scale, side=420, degrees=23.0, seed=1):
     )
     for _ in range(abs(octaves)):
         post, pre = (halve(post), pre) if octaves > 0 else (post, halve(pre))
-    truth = between_levels(matrix, max(0, octaves), max(0, -octaves))
+    truth = convert_levels(matrix, max(0, octaves), max(0, -octaves))
     return np.rint(post).astype(np.uint16), np.rint(pre).astype(np.uint16), truth
 
 
@@ -84,14 +84,14 @@ def test_an_undeformed_pair_of_double_magnification_gets_no_field(seed):
         shape=(700, 900), rotation_deg=1, scale=1.005, shift_px=(12, -9), rgb=False, seed=seed
     )
     renderer = Renderer(spec)
-    post, pre = (renderer.pixels(i, Window.of(renderer.shape(i))) for i in ("post", "pre"))
+    post, pre = (renderer.pixels(i, Window.from_shape(renderer.shape(i))) for i in ("post", "pre"))
     pre = cv2.resize(pre, None, fx=2, fy=2, interpolation=cv2.INTER_LINEAR)
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=2.0).transform
     assert (found.status, found.octaves, found.displacement) == ("ok", 1, None)
     rows, cols = np.mgrid[0 : post.shape[0] : 12, 0 : post.shape[1] : 12].astype(float)
     points = np.column_stack([cols.ravel(), rows.ravel()])
     points = points[renderer.scene.coverage(*points.T.copy()) > 0.95]
-    there = apply_matrix(between_levels(renderer.map.matrix, 0, -1), points)
+    there = apply_matrix(convert_levels(renderer.map.matrix, 0, -1), points)
     off = np.hypot(*(found.map(points) - there).T) / found.scale
     assert np.quantile(off, 0.95) < found.error_px.p95 < 0.03
 
@@ -112,7 +112,7 @@ def test_pixel_sizes_that_lie_do_not_keep_the_map_from_being_found():
     post, pre, truth = made(1.8)
     found = register(ArrayPixels(post), ArrayPixels(pre), SETTINGS, expected_scale=0.5).transform
     assert np.quantile(errors(found, truth, post.shape), 0.95) < 0.1
-    (reason,) = against_headers(((0.5, 0.5), (1.0, 1.0)), found, SETTINGS)
+    (reason,) = check_headers(((0.5, 0.5), (1.0, 1.0)), found, SETTINGS)
     assert "0.50 times as large in pre, but in the images it is 1.80" in reason
 
 
@@ -165,7 +165,7 @@ def test_images_that_could_not_share_enough_are_not_searched():
 )
 def test_pixel_sizes_that_differ_by_more_than_is_searched_are_said(post, pre, words):
     settings = replace(SETTINGS, max_scale=1.25)
-    (told,) = against_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
+    (told,) = check_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
     assert all(word in told for word in words)
     assert ("set max_scale" in told) == ("max_scale" in words[-1])
 
@@ -178,7 +178,7 @@ def test_pixel_sizes_that_are_alike_or_unknown_are_not_said(post, pre):
         Transform("failed", (9, 9), (9, 9)),
         Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.0),
     ):
-        assert against_headers((post, pre), found, SETTINGS) == []
+        assert check_headers((post, pre), found, SETTINGS) == []
 
 
 def test_a_coarser_view_is_the_pyramid_whether_it_is_stored_or_not():
@@ -201,14 +201,14 @@ def test_a_field_says_the_same_in_px_of_a_level(levels, image):
     smooth = 20 * gaussian_filter(rng.normal(size=(2, 10, 10)), (0, 2, 2))
     field = Displacement(128, smooth, np.ones((10, 10), np.float32), strips)
     whole = Transform("ok", (900, 900), (1000, 1000), matrix=matrix, displacement=field)
-    seen = whole.between_levels(*levels)
+    seen = whole.convert_levels(*levels)
     points = rng.uniform(150, 750, (500, 2))
     up_post, up_pre = (to_level0(k) for k in levels)
     there = apply_matrix(up_pre, seen.map(apply_matrix(np.linalg.inv(up_post), points)))
     off = np.hypot(*(there - whole.map(points)).T)
     assert np.quantile(off, 0.99) < (5e-3 if levels[0] else 1e-9)
     assert seen.displacement.error_px.max() == pytest.approx(2.0 ** -levels[0])
-    back = seen.displacement.between_levels(*(-k for k in levels))
+    back = seen.displacement.convert_levels(*(-k for k in levels))
     np.testing.assert_allclose(back.coefficients, field.coefficients, atol=1e-2)
 
 
@@ -217,12 +217,12 @@ def test_a_finer_pre_is_averaged_onto_post():
     rng = np.random.default_rng(3)
     pre = rng.normal(100, 16, (2048, 2048)).astype(np.float32)
     found = Transform("ok", (512, 512), pre.shape, matrix=to_level0(2), scale=4.0)
-    seen = found.resampled
+    seen = found.resampling_map
     image = Coarser(ArrayPixels(pre), max(0, found.octaves))
-    warped = warp_window(image.read, image.shape, seen, Window.of((512, 512)))
+    warped = warp_window(image.read, image.shape, seen, Window.from_shape((512, 512)))
     assert warped.std() == pytest.approx(16 / 4, rel=0.02)
     np.testing.assert_allclose(warped, halve(halve(pre)), atol=1e-3)
     assert warped.mean() == pytest.approx(pre.mean(), abs=1e-3)
-    assert found.resampled.between_levels(0, 0).octaves == 2
+    assert found.resampling_map.convert_levels(0, 0).octaves == 2
     same = Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.4)
-    assert same.resampled is same
+    assert same.resampling_map is same

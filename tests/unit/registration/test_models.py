@@ -10,11 +10,11 @@ from unglow.registration.blocks.phase_correlation import Matches
 from unglow.registration.models import choose_model, consensus, fit, fit_robust, residuals
 from unglow.registration.quality import (
     agreement,
-    confirmed_reach,
+    compute_confirmed_reach,
+    compute_uncovered_share,
     inside_frame,
     map_error,
     nearest,
-    uncovered_share,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
 from unglow.registration.verdict import Evidence, rejections, warnings
@@ -166,8 +166,8 @@ def test_an_estimated_error_beyond_the_limit_is_a_doubt_even_where_residuals_are
 
 def test_uncovered_share():
     points = np.array([[0.0, 0], [10, 0], [100, 0], [200, 0]])
-    assert uncovered_share(points, np.array([[0.0, 0]]), 50) == 0.5
-    assert uncovered_share(points, np.zeros((0, 2)), 50) == 1.0
+    assert compute_uncovered_share(points, np.array([[0.0, 0]]), 50) == 0.5
+    assert compute_uncovered_share(points, np.zeros((0, 2)), 50) == 1.0
 
 
 def test_a_frame_ends_half_a_pixel_beyond_its_outermost_centres():
@@ -177,9 +177,9 @@ def test_a_frame_ends_half_a_pixel_beyond_its_outermost_centres():
 
 def test_a_block_confirms_the_map_around_it_or_in_a_share_of_the_section():
     section = np.array([[0.0, 0], [3000, 4000]])
-    assert confirmed_reach(section, 256) == pytest.approx(0.12 * 5000)
-    assert confirmed_reach(section / 10, 256) == 1.5 * 256
-    assert confirmed_reach(np.zeros((0, 2)), 256) == 1.5 * 256
+    assert compute_confirmed_reach(section, 256) == pytest.approx(0.12 * 5000)
+    assert compute_confirmed_reach(section / 10, 256) == 1.5 * 256
+    assert compute_confirmed_reach(np.zeros((0, 2)), 256) == 1.5 * 256
 
 
 @pytest.mark.parametrize(

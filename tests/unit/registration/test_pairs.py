@@ -106,7 +106,9 @@ def test_unequal_focus_is_no_deformation(blur):
         **{blur: 1.0},
     )
     renderer = Renderer(spec)
-    images = [renderer.pixels(role, Window.of(renderer.shape(role))) for role in ("post", "pre")]
+    images = [
+        renderer.pixels(role, Window.from_shape(renderer.shape(role))) for role in ("post", "pre")
+    ]
     found = register(*map(ArrayPixels, images), RegisterSettings()).transform
     assert (found.status, found.displacement) == ("ok", None)
     rows, cols = np.mgrid[0:700:12, 0:700:12].astype(float)

@@ -16,13 +16,13 @@ from unglow.phantom.spec import PhantomSpec
 from unglow.registration.blocks.dense import DenseMatches, measure
 from unglow.registration.field.fit import Deformation, leaves_less
 from unglow.registration.register import RegisterSettings, register
-from unglow.registration.strips.detect import find_strips, profile, unexplained, with_more
+from unglow.registration.strips.detect import add_seams, compute_unexplained, find_strips, profile
 from unglow.registration.strips.offsets import (
-    at_seams,
     fit_offsets,
+    make_strips,
+    remove_strips,
     residual_ratio,
     smooth_field,
-    without_strips,
 )
 from unglow.transform.displacement import Displacement
 from unglow.transform.scanner_strips import Strips
@@ -74,7 +74,7 @@ def torn_blocks(image="post", along="rows", **kind):
 @pytest.mark.parametrize("image", ["post", "pre"])
 def test_jumps_are_found_beside_a_wave(image, along):
     blocks, strips = torn_blocks(image, along)
-    found = fit_offsets(FRAME, blocks, at_seams(strips, strips.seams))
+    found = fit_offsets(FRAME, blocks, make_strips(strips, strips.seams))
     np.testing.assert_array_equal(found.seams, SEAMS)
     np.testing.assert_allclose(found.jumps, JUMPS, atol=0.08)
     np.testing.assert_allclose(found.offsets.mean(axis=0), 0, atol=1e-12)
@@ -82,7 +82,7 @@ def test_jumps_are_found_beside_a_wave(image, along):
 
 def test_false_seams_are_dropped():
     blocks, strips = torn_blocks()
-    many = at_seams(strips, np.sort([150.0, *SEAMS, 500, 850]))
+    many = make_strips(strips, np.sort([150.0, *SEAMS, 500, 850]))
     found = fit_offsets(FRAME, blocks, many)
     np.testing.assert_array_equal(found.seams, SEAMS)
     np.testing.assert_allclose(found.jumps, JUMPS, atol=0.06)
@@ -136,22 +136,22 @@ def smooth_wave(strips):
 def test_seams_that_were_unseen_are_added():
     blocks, strips = torn_blocks()
     one = replace(strips, seams=strips.seams[:1], offsets=OFFSETS[[0, 1]])
-    found = with_more(FRAME, blocks, one, smooth_wave(None))
+    found = add_seams(FRAME, blocks, one, smooth_wave(None))
     assert len(found.seams) == 2
     np.testing.assert_allclose(found.seams, SEAMS, atol=32)
 
 
 def test_blocks_without_their_strips():
     blocks, strips = torn_blocks(noise=0.0)
-    rest = without_strips(blocks, strips, None)
+    rest = remove_strips(blocks, strips, None)
     np.testing.assert_allclose(rest.displacement, wave(blocks.post), atol=1e-12)
     across = np.abs(blocks.post[:, 1, None] - SEAMS).min(axis=1) < 0.35 * 64
     np.testing.assert_array_equal(rest.weights == 0, across)
-    assert (without_strips(blocks, strips, smooth_wave(None)).weights > 0).all()
+    assert (remove_strips(blocks, strips, smooth_wave(None)).weights > 0).all()
     assert residual_ratio(FRAME, blocks, strips) < 0.2
     elsewhere = replace(strips, seams=strips.seams + 150)
     assert residual_ratio(FRAME, blocks, elsewhere) > 0.9
-    assert residual_ratio(FRAME, blocks, at_seams(strips, strips.seams[:0])) == np.inf
+    assert residual_ratio(FRAME, blocks, make_strips(strips, strips.seams[:0])) == np.inf
 
 
 # ---------------------------------------------------------------------------------------- profile
@@ -159,7 +159,7 @@ def test_blocks_without_their_strips():
 
 def test_the_profile_has_its_peaks_at_the_seams():
     blocks, strips = torn_blocks()
-    shown = profile(blocks, at_seams(strips, strips.seams[:0]))
+    shown = profile(blocks, make_strips(strips, strips.seams[:0]))
     np.testing.assert_array_equal(np.diff(shown.at), np.full(len(shown.at) - 1, 16.0))
     found = shown.seams(0.5, 48.0)
     assert len(found) == 2
@@ -167,7 +167,7 @@ def test_the_profile_has_its_peaks_at_the_seams():
     peaks = shown.step[np.searchsorted(shown.at, found)]
     np.testing.assert_allclose(peaks, JUMPS, atol=0.3)
     assert shown.usual < 0.25
-    other = profile(blocks, at_seams(strips_of(along="columns"), np.zeros(0)))
+    other = profile(blocks, make_strips(strips_of(along="columns"), np.zeros(0)))
     assert len(other.seams(0.5, 48.0)) == 0
 
 
@@ -179,11 +179,11 @@ def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
         smooth = wave(points, 4.0)
         return smooth + strips.at(points, smooth)
 
-    blocks, none = blocks_of(off), at_seams(strips, strips.seams[:0])
+    blocks, none = blocks_of(off), make_strips(strips, strips.seams[:0])
     raw = profile(blocks, none)
     seen = raw.seams(max(0.3, 3 * raw.usual), 48.0)
     assert np.abs(np.subtract.outer(SEAMS, seen)).min(axis=1).max() > 24
-    shown = profile(unexplained(FRAME, blocks, none), none)
+    shown = profile(compute_unexplained(FRAME, blocks, none), none)
     found = shown.seams(max(0.3, 3 * shown.usual), 48.0)
     assert len(found) == 2
     np.testing.assert_allclose(found, SEAMS, atol=24)
@@ -226,7 +226,7 @@ def pair():
 
 
 def plain(renderer, name, window=None):
-    window = window or Window.of(renderer.shape(name))
+    window = window or Window.from_shape(renderer.shape(name))
     return np.asarray(renderer.pixels(name, window)).reshape(window.shape)
 
 
@@ -325,7 +325,7 @@ def test_never_means_a_field_without_strips(pair, followed):
 def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
     post, pre, _ = pair
     again = register(ArrayPixels(post, 3), ArrayPixels(pre, 3), SETTINGS, workers=3)
-    assert again.transform.as_dict() == followed.transform.as_dict()
+    assert again.transform.to_dict() == followed.transform.as_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
 
 
@@ -343,7 +343,7 @@ def jitter(points):
 def test_strips_have_to_leave_less_of_held_out_blocks_than_a_smooth_field(torn):
     blocks, strips = torn_blocks(along="columns") if torn else (blocks_of(jitter), None)
     guessed = fit_offsets(FRAME, blocks, strips_of(along="columns")) if strips is None else strips
-    field = smooth_field(FRAME, without_strips(blocks, guessed, None), 1.0)
+    field = smooth_field(FRAME, remove_strips(blocks, guessed, None), 1.0)
     plain = smooth_field(FRAME, blocks, 1.0)
     both = [
         Deformation(one, blocks, blocks.weights, 1.0, plain, 1)

@@ -29,7 +29,7 @@ class Image(ArrayPixels):
     def windows(self):
         from unglow.core.windows import Window
 
-        yield Window.of(self.shape)
+        yield Window.from_shape(self.shape)
 
 
 def holed(image):

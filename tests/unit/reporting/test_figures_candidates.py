@@ -11,7 +11,7 @@ from PIL import Image
 
 from unglow.core.windows import Window
 from unglow.io.candidates_csv import Candidates
-from unglow.io.search_counts import SearchCounts, per_square, square_px
+from unglow.io.search_counts import SearchCounts, count_per_square, square_px
 from unglow.reporting import figures
 from unglow.reporting.figures import Stamp, save_png
 from unglow.reporting.figures.candidates import CLASSES, density
@@ -98,7 +98,7 @@ def search_counts(shape=SHAPE, step=4):
     searched = np.ones(whole, bool)
     searched[:, : whole[1] // 5] = False
     none = np.zeros(0, np.int64)
-    squares = per_square(searched, Window.of(whole), whole)
+    squares = count_per_square(searched, Window.from_shape(whole), whole)
     return SearchCounts(3.5, none, none, squares, square_px(whole))
 
 

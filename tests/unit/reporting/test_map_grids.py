@@ -120,10 +120,10 @@ def test_the_error_of_a_matrix_is_estimated_as_the_transform_has_it():
     points = np.column_stack([table["x"], table["y"]])
     matches = Matches(points, np.column_stack([table["pre_x"], table["pre_y"]]), table["quality"])
     fitted = ~table["held_out"]
-    direct = Quantiles.of(
+    direct = Quantiles.from_lengths(
         map_error("affine", matches, fitted, table["used"], MATRIX, grid.places()).lengths
     )
-    assert Quantiles.of(grid.values) == direct
+    assert Quantiles.from_lengths(grid.values) == direct
     left, right = grid.values[:, :14], grid.values[:, 18:]
     assert np.median(left) < 0.1
     assert np.median(right) > 0.3

@@ -8,7 +8,7 @@ import cv2
 import pytest
 from made_slides import DOUBT, REFUSED, made_slide
 
-from unglow.core.printable import shortened
+from unglow.core.printable import shorten
 from unglow.multiplexed.results import MarkerSubtraction, load_residues, overview_of
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_slide
 from unglow.reporting.html.page_model import slides_of
@@ -140,7 +140,7 @@ def test_a_long_name_leaves_the_gain_to_be_seen(tmp_path):
     names = {"dye": "D" * 300, "background_channel": "B" * 300}
     told = words(draw_slide([MarkerPictures.of(row | names, *_overview(place))], title="t"))
     assert "× 1.400 (1.500)" in told
-    assert shortened("D" * 300, 20)[:5] in told
+    assert shorten("D" * 300, 20)[:5] in told
 
 
 def _overview(place):

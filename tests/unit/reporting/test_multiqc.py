@@ -136,7 +136,7 @@ def test_what_jobs_took_changes_one_file_and_its_own_list_of_digests_alone(tmp_p
     assert {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in results} == first
     assert (tmp_path / multiqc.JOBS).stat().st_mtime > 1
     own = digests.Listed.read(digests.list_of(tmp_path, "multiqc_jobs"))
-    assert own.digests == {tmp_path / multiqc.JOBS: digests.of_file(tmp_path / multiqc.JOBS)}
+    assert own.digests == {tmp_path / multiqc.JOBS: digests.hash_file(tmp_path / multiqc.JOBS)}
     assert tmp_path / multiqc.JOBS not in results
     assert multiqc.LIST_OF_JOBS in digests.OF_RUN
 

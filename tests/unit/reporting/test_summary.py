@@ -255,7 +255,7 @@ def test_other_methods_are_told_beside_the_default(tmp_path):
     scaled = scale(
         moffat=GOOD,
         percentile=MethodResult(1.3333333333, 0.0, None),
-        manual=MethodResult.failed("no manual gain is given for this pair."),
+        manual=MethodResult.make_failed("no manual gain is given for this pair."),
     )
     made = entry(methods=("moffat", "percentile", "manual"))
     row = only_row(tmp_path, finish(tmp_path, made, scaled=scaled))
@@ -402,7 +402,7 @@ STATUSES = [
     ),
     ({"found": transform("failed", "No match.", "Too small.")}, "failed", "No match. Too small."),
     (
-        {"scaled": Scale.failed("No pixel in common.")},
+        {"scaled": Scale.make_failed("No pixel in common.")},
         "failed",
         "No pixel in common.",
     ),
@@ -412,7 +412,7 @@ STATUSES = [
         "A. C. Candidates were not looked for: the noise is not known.",
     ),
     (
-        {"scaled": Scale.failed("No pixel in common."), "detection": NOISE},
+        {"scaled": Scale.make_failed("No pixel in common."), "detection": NOISE},
         "failed",
         "No pixel in common.",
     ),
@@ -421,13 +421,13 @@ STATUSES = [
         {
             "plan": {"status": "failed", "reason": "The file is damaged.", "choice": {}},
             "found": transform("failed", "No pixels."),
-            "scaled": Scale.failed("No gain."),
+            "scaled": Scale.make_failed("No gain."),
         },
         "failed",
         "The file is damaged.",
     ),
     (
-        {"found": transform("failed", "No match."), "scaled": Scale.failed("No gain.")},
+        {"found": transform("failed", "No match."), "scaled": Scale.make_failed("No gain.")},
         "failed",
         "No match.",
     ),
@@ -446,7 +446,7 @@ def test_status_and_reasons(tmp_path, files, status, reasons):
 
 
 def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
-    files = {"found": transform("failed", "No match."), "scaled": Scale.failed("No match.")}
+    files = {"found": transform("failed", "No match."), "scaled": Scale.make_failed("No match.")}
     (told,) = csv.DictReader(
         table(rows([finish(tmp_path, entry(), **files)], (), tmp_path)).splitlines(),
         delimiter="\t",

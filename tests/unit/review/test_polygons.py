@@ -53,7 +53,7 @@ def test_px_follow_the_crossing_rule_in_every_window(seed):
     shape = (33, 37)
     expected = [[crossing_rule(rings, c, r) for c in range(shape[1])] for r in range(shape[0])]
     shape_of = Polygon.of(rings)
-    assert np.array_equal(shape_of.over(Window.of(shape)), np.array(expected))
+    assert np.array_equal(shape_of.over(Window.from_shape(shape)), np.array(expected))
     for window in grid(shape, (7, 10)):
         assert np.array_equal(shape_of.over(window), np.array(expected)[window.slices])
     row, col = np.indices(shape).reshape(2, -1)

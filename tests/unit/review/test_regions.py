@@ -54,7 +54,7 @@ def test_a_region_of_qupath_holds_the_px_that_it_shows(tmp_path, wrap):
     assert regions.notes == ()
     expected = np.zeros((10, 10), bool)
     expected[1:4, 2:6] = True
-    assert np.array_equal(regions.exclude[0].over(Window.of((10, 10))), expected)
+    assert np.array_equal(regions.exclude[0].over(Window.from_shape((10, 10))), expected)
     points = np.array([[2.0, 1.0], [5.4, 3.4], [5.6, 3.0], [1.4, 2.0]])
     assert regions.exclude[0].holds_points(points).tolist() == [True, True, False, False]
 
@@ -98,7 +98,7 @@ def test_holes_and_several_polygons():
     expected[1:4, 2:6] = True
     expected[2, 3] = False
     expected[0:3, 5:8] = True
-    assert np.array_equal(regions.exclude[0].over(Window.of((10, 10))), expected)
+    assert np.array_equal(regions.exclude[0].over(Window.from_shape((10, 10))), expected)
     assert regions.exclude[0].box == Window(0, 4, 2, 8)
     expected[8, 0:2] = True
     assert np.array_equal(mask_over(regions.exclude, Window(0, 10, 0, 10)), expected)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from unglow.spoilt.block_scores import BlockScores, Expectation, judged
+from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
 
 SIDE = 1024
 READ, SHOT = 1.0, 0.25
@@ -29,7 +29,7 @@ class Scene:
     def scores(self) -> BlockScores:
         """Judge all blocks."""
         found = BlockScores.create(self.post.shape)
-        found.put([judged(self.post, self.left, EXPECTED)], (0, 0))
+        found.put([score_strip(self.post, self.left, EXPECTED)], (0, 0))
         return found
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
-from unglow.spoilt.block_scores import SCORES, SHARES, BlockScores, judged
+from unglow.spoilt.block_scores import SCORES, SHARES, BlockScores, score_strip
 
 from .scenes import EXPECTED, SIDE, scene
 
@@ -36,7 +36,7 @@ def test_a_block_is_the_same_in_any_strip(good):
             at = slice(top, top + rows)
             for left in (0, 512):
                 across = slice(left, left + 512)
-                part = judged(good.post[at, across], good.left[at, across], EXPECTED)
+                part = score_strip(good.post[at, across], good.left[at, across], EXPECTED)
                 parts.put([part], (top, left))
         np.testing.assert_array_equal(parts.scores, whole)
 
@@ -45,13 +45,13 @@ def test_a_block_with_too_little_data_has_no_scores(good):
     left = good.left.copy()
     left[:32, :20] = np.nan  # 37 % of the first block is left
     left[:32, 32:42] = np.nan  # 69 % of the second
-    found = judged(good.post, left, EXPECTED)
+    found = score_strip(good.post, left, EXPECTED)
     assert np.isnan(found[0, 0, :-SHARES]).all()
     assert np.isfinite(found[0, 1]).all()
 
 
 def test_blocks_at_the_end_are_cut_by_the_image(good):
-    found = judged(good.post[:90, :85], good.left[:90, :85], EXPECTED)
+    found = score_strip(good.post[:90, :85], good.left[:90, :85], EXPECTED)
     assert found.shape == (3, 3, len(SCORES))
     # 26 and 21 px of 32: 81 %, 66 % and 53 % of a block
     assert np.isfinite(found[:, :2]).all(axis=2).tolist() == [[True] * 2] * 3
@@ -65,9 +65,9 @@ def test_squares_of_blocks_are_put_together_in_units_of_their_scatter():
     fine[0, 0, -1] = 1.0
     found = BlockScores((128, 128), 64, np.full((2, 2, len(SCORES)), np.nan, np.float16))
     found.put([fine[:2], fine[2:]], (0, 0))
-    assert found.of("level")[0, 0] == 6.0  # 4 times 3 over the root of 4
-    assert np.isnan(found.of("level")[1, 1])
-    assert found.of("below")[0, 0] == 0.25  # a share stays one
+    assert found.select("level")[0, 0] == 6.0  # 4 times 3 over the root of 4
+    assert np.isnan(found.select("level")[1, 1])
+    assert found.select("below")[0, 0] == 0.25  # a share stays one
 
 
 def test_large_images_have_larger_blocks():
@@ -102,7 +102,7 @@ def test_scores_are_kept_in_a_file_and_damage_is_told(good, tmp_path):
 def test_what_is_as_dark_as_glass_shows_no_structures(good):
     random = np.random.default_rng(5)
     post = random.normal(5, 1.2, (64, 64)).astype(np.float32)
-    found = judged(post, (post - 5).astype(np.float32), EXPECTED)
+    found = score_strip(post, (post - 5).astype(np.float32), EXPECTED)
     structures = [SCORES.index(name) for name in ("slope", "shift_x", "shift_y", "focus")]
     assert np.isnan(found[..., structures]).all()
     assert np.isfinite(found[..., : structures[0]]).all()

@@ -4,7 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
-from unglow.spoilt.block_scores import SCORES, BlockScores, Expectation, judged
+from unglow.spoilt.block_scores import SCORES, BlockScores, Expectation, score_strip
 from unglow.spoilt.places import REASONS, Places, find_places
 
 from .scenes import EXPECTED, SIDE, disc, noise, scene
@@ -88,7 +88,7 @@ def test_a_place_that_somebody_keeps_is_none(good):
     found = find_places(good.with_post(post).scores(), ALL)
     kept = np.zeros_like(ALL)
     kept[:16, :16] = True
-    rest = found.without(kept)
+    rest = found.exclude(kept)
     assert not rest.mask[:16, :16].any()
     np.testing.assert_array_equal(rest.mask[16:, 16:], found.mask[16:, 16:])
     assert len(rest.reasons) == len(rest.strengths) == rest.labels.max()
@@ -102,7 +102,7 @@ def test_post_that_is_cut_off_at_its_dark_end_shows(good):
     numbers[7] = 70  # the lowest level of post
     scores = BlockScores.create(cut.shape)
     clipped = good.with_post(cut)
-    scores.put([judged(clipped.post, clipped.left, Expectation(numbers))], (0, 0))
+    scores.put([score_strip(clipped.post, clipped.left, Expectation(numbers))], (0, 0))
     assert find_places(scores, ALL).below > 0.005
     assert find_places(good.scores(), ALL).below == 0
 

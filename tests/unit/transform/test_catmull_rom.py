@@ -56,7 +56,9 @@ def keys_reference(image, u, v):
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64, ">u2"])
 def test_identity_returns_the_pixels_of_any_dtype_to_the_last_edge(dtype):
     image = (SOURCE // 300).astype(dtype)
-    out = warp_window(reader(image), image.shape, transform(np.eye(3)), Window.of(image.shape))
+    out = warp_window(
+        reader(image), image.shape, transform(np.eye(3)), Window.from_shape(image.shape)
+    )
     assert out.dtype == np.float32
     np.testing.assert_array_equal(out, image.astype(np.float32))
 
@@ -99,7 +101,9 @@ def test_small_shifts_are_not_rounded():
 def test_any_tiling_gives_the_same_bits(perspective, block):
     matrix = turned(27)
     matrix[2, 0] = perspective
-    whole = warp_window(reader(SOURCE), SOURCE.shape, transform(matrix), Window.of((140, 160)))
+    whole = warp_window(
+        reader(SOURCE), SOURCE.shape, transform(matrix), Window.from_shape((140, 160))
+    )
     assert 0.2 < np.isnan(whole).mean() < 0.8
     for window in grid((140, 160), block):
         part = warp_window(reader(SOURCE), SOURCE.shape, transform(matrix), window)
@@ -109,7 +113,9 @@ def test_any_tiling_gives_the_same_bits(perspective, block):
 def test_nan_in_the_support_gives_nan():
     image = np.ones((20, 20), np.float32)
     image[10, 10] = np.nan
-    out = warp_window(reader(image), image.shape, transform(shifted(0.5, 0.5)), Window.of((20, 20)))
+    out = warp_window(
+        reader(image), image.shape, transform(shifted(0.5, 0.5)), Window.from_shape((20, 20))
+    )
     rows, cols = np.nonzero(np.isnan(out[:19, :19]))
     assert (rows.min(), rows.max(), cols.min(), cols.max()) == (8, 11, 8, 11)
     assert len(rows) == 16

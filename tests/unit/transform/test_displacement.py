@@ -47,7 +47,7 @@ def test_constant_and_linear_control_points_give_constant_and_linear_fields():
     )
     at = points()
     expected = np.column_stack([np.full(len(at), 3.0), 0.02 * at[:, 0] - 0.01 * at[:, 1]])
-    np.testing.assert_allclose(ramp.at(at), expected, atol=1e-12)
+    np.testing.assert_allclose(ramp.evaluate(at), expected, atol=1e-12)
     np.testing.assert_allclose(ramp.jacobian(at)[:, 1], [[0.02, -0.01]] * len(at), atol=1e-12)
 
 
@@ -61,7 +61,7 @@ def test_knots_are_where_the_control_points_sit():
 @pytest.mark.parametrize("spacing", [32, 50])
 def test_points_and_tiles_and_derivatives_agree(spacing):
     found = wavy(spacing)
-    whole = found.dense(Window.of(SHAPE))
+    whole = found.dense(Window.from_shape(SHAPE))
     row, col = RNG.integers(0, SHAPE[0], 99), RNG.integers(0, SHAPE[1], 99)
     np.testing.assert_allclose(
         whole[:, row, col].T, found.at(np.column_stack([col, row])), atol=1e-12
@@ -88,7 +88,7 @@ def test_a_finer_grid_holds_the_same_field():
 
 def test_the_hull_of_the_control_points_bounds_every_window():
     found = wavy(32)
-    whole = found.dense(Window.of(SHAPE))
+    whole = found.dense(Window.from_shape(SHAPE))
     for window in (Window(0, 300, 0, 410), Window(31, 33, 63, 97), Window(290, 300, 400, 410)):
         low, high = found.bounds(window)
         part = whole[:, *window.slices]
@@ -121,7 +121,7 @@ def test_the_warp_samples_where_the_transform_maps():
     rows, cols = np.indices((320, 400))
     plane = (2.0 * cols + 3.0 * rows).astype(np.float32)  # Catmull-Rom keeps planes exactly
     found = bent(wavy(32, 2.0))
-    out = warp_window(lambda w: plane[w.slices], plane.shape, found, Window.of(SHAPE))
+    out = warp_window(lambda w: plane[w.slices], plane.shape, found, Window.from_shape(SHAPE))
     at = np.rint(points()).astype(int)
     mapped = found.map(at)
     inside = ((mapped > 2) & (mapped < np.array(plane.shape)[::-1] - 3)).all(axis=1)
@@ -138,7 +138,7 @@ def test_a_field_of_zeros_changes_no_bit():
     plain = Transform("ok", SHAPE, SOURCE.shape, matrix=MATRIX)
     flat = bent(Displacement.zeros(SHAPE, 64))
     images = [
-        warp_window(lambda w: SOURCE[w.slices], SOURCE.shape, t, Window.of(SHAPE))
+        warp_window(lambda w: SOURCE[w.slices], SOURCE.shape, t, Window.from_shape(SHAPE))
         for t in (plain, flat)
     ]
     np.testing.assert_array_equal(*(i.view(np.uint32) for i in images))
@@ -156,7 +156,7 @@ def test_any_tiling_of_a_bent_warp_gives_the_same_bits(perspective, block):
         seen.append(window)
         return SOURCE[window.slices]
 
-    whole = warp_window(read, SOURCE.shape, found, Window.of(SHAPE))
+    whole = warp_window(read, SOURCE.shape, found, Window.from_shape(SHAPE))
     assert 0.01 < np.isnan(whole).mean() < 0.8
     for window in grid(SHAPE, block):
         part = warp_window(read, SOURCE.shape, found, window)

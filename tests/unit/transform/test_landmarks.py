@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.transform.landmarks import Landmarks, read_landmarks, table_of_both
+from unglow.transform.landmarks import Landmarks, format_both, read_landmarks
 
 
 class Frame(NamedTuple):
@@ -177,6 +177,6 @@ def test_a_name_is_no_formula_in_the_table_and_is_read_back_unchanged(tmp_path):
     names = ("=1+1", "-a", "'=b", "c", "5")
     points = np.array([[100.0 * n, 20.0 * n * n] for n in range(1, 6)])
     path = tmp_path / "landmarks.csv"
-    path.write_text(table_of_both(Landmarks(points, points, names)))
+    path.write_text(format_both(Landmarks(points, points, names)))
     assert not any(line.startswith(("=", "-")) for line in path.read_text().splitlines())
     assert read_landmarks([path], POST, PRE).names == names

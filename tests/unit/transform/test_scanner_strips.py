@@ -115,7 +115,7 @@ def test_what_they_tell():
         "offsets_px": OFFSETS,
     }
     back = Strips.from_arrays(found.arrays())
-    assert back.as_dict() == found.as_dict()
+    assert back.to_dict() == found.as_dict()
     np.testing.assert_array_equal(back.frame, MATRIX)
     assert Strips.from_arrays({}) is None
 
@@ -192,7 +192,7 @@ def test_the_compiled_warp_follows_the_strips(image, along, perspective):
     matrix[2, 1] = perspective
     found = bent(wavy(strips(image, along, matrix=matrix)), matrix)
     values = plane()
-    out = warp_window(lambda w: values[w.slices], SHAPE, found, Window.of(SHAPE))
+    out = warp_window(lambda w: values[w.slices], SHAPE, found, Window.from_shape(SHAPE))
     y, x = np.indices(SHAPE)
     at = np.column_stack([x.ravel(), y.ravel()]).astype(float)
     mapped = found.map(at)
@@ -215,7 +215,7 @@ def test_any_tiling_of_a_warp_with_strips_gives_the_same_bits(image, along, bloc
     def read(window):
         return source[window.slices]
 
-    whole = warp_window(read, SHAPE, found, Window.of(SHAPE))
+    whole = warp_window(read, SHAPE, found, Window.from_shape(SHAPE))
     assert np.isfinite(whole).mean() > 0.9
     for window in grid(SHAPE, block):
         part = warp_window(read, SHAPE, found, window)

@@ -18,7 +18,7 @@ from unglow.transform import (
     LandmarkResiduals,
     Quantiles,
     Transform,
-    at_level,
+    convert_to_level,
     from_level,
     jacobians,
     load,
@@ -103,13 +103,13 @@ def test_the_inverse_of_a_steep_field_is_found_to_a_millionth_of_a_px_or_is_nan(
 
 def test_the_inverse_is_looked_for_no_longer_than_it_moves(monkeypatch):
     looked = []
-    real = Displacement.at
+    real = Displacement.evaluate
 
     def noting(field, points):
         looked.append(len(points))
         return real(field, points)
 
-    monkeypatch.setattr(Displacement, "at", noting)
+    monkeypatch.setattr(Displacement, "evaluate", noting)
     moved().inverse_map([[100.0, 50.0]])
     # the first look finds it, the second sees that it stays; the last one is the check
     assert looked == [1, 1, 1]
@@ -146,9 +146,9 @@ def test_the_matrix_is_a_copy_that_cannot_be_changed():
 
 def test_failed_transform_maps_to_nan_both_ways():
     failed = transform(status="failed", matrix=None)
-    assert failed.failed
-    assert not transform(status="ok").failed
-    assert not transform(status="suspect").failed
+    assert failed.has_failed
+    assert not transform(status="ok").has_failed
+    assert not transform(status="suspect").has_failed
     assert np.isnan(failed.map([[1.0, 2.0]])).all()
     assert np.isnan(failed.inverse_map([[1.0, 2.0]])).all()
     assert np.isnan(failed.inverse_map([[1, 2]])).all()
@@ -186,7 +186,7 @@ def test_save_and_load_keep_every_bit(tmp_path):
     path = tmp_path / "transform.json"
     transform().save(path)
     back = load(path)
-    assert back.as_dict() == transform().as_dict()
+    assert back.to_dict() == transform().as_dict()
     np.testing.assert_array_equal(back.matrix, MATRIX)
     first = path.read_bytes()
     back.save(path)
@@ -368,10 +368,10 @@ def test_level_matrices_use_pixel_centres():
     assert to_level0(0).tolist() == np.eye(3).tolist()
     shift = np.eye(3)
     shift[:2, 2] = 8, -4
-    np.testing.assert_allclose(at_level(shift, 2)[:2, 2], [2, -1])
+    np.testing.assert_allclose(convert_to_level(shift, 2)[:2, 2], [2, -1])
     turn = np.array([[0, -1.0, 99], [1, 0, 0], [0, 0, 1]])  # 100 px wide, about its corner
-    np.testing.assert_allclose(at_level(turn, 1) @ [0, 0, 1], [49, 0, 1], atol=1e-12)
-    np.testing.assert_allclose(from_level(at_level(turn, 1), 1), turn, atol=1e-12)
+    np.testing.assert_allclose(convert_to_level(turn, 1) @ [0, 0, 1], [49, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(from_level(convert_to_level(turn, 1), 1), turn, atol=1e-12)
     np.testing.assert_allclose(from_level(shift, 2)[:2, 2], 4 * shift[:2, 2])
 
 
@@ -405,11 +405,11 @@ def test_an_empty_table_of_blocks_and_a_foreign_one(tmp_path):
 
 
 def test_quantiles():
-    assert Quantiles.of([3.0, 1.0, 2.0]).median == 2.0
-    assert Quantiles.of(np.arange(101).reshape(1, 101)) == Quantiles(50.0, 95.0)
-    assert Quantiles.of(range(21)) == Quantiles(10.0, 19.0)
-    assert math.isnan(Quantiles.of([]).median)
+    assert Quantiles.from_lengths([3.0, 1.0, 2.0]).median == 2.0
+    assert Quantiles.from_lengths(np.arange(101).reshape(1, 101)) == Quantiles(50.0, 95.0)
+    assert Quantiles.from_lengths(range(21)) == Quantiles(10.0, 19.0)
+    assert math.isnan(Quantiles.from_lengths([]).median)
     short = np.array([0.1, 0.2, 0.4], np.float32)
     low, high = (float(v) for v in short[1:])
-    assert Quantiles.of(short).p95 == pytest.approx(low + 0.9 * (high - low), rel=1e-14)
-    assert math.isnan(Quantiles.of([]).p95)
+    assert Quantiles.from_lengths(short).p95 == pytest.approx(low + 0.9 * (high - low), rel=1e-14)
+    assert math.isnan(Quantiles.from_lengths([]).p95)

@@ -14,7 +14,7 @@ from made_results import made_pair
 from seeing import Seen
 
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import level_document
+from unglow.io.zarr.metadata import make_level_document
 
 PAIR = "pair/S1~DAPI/"
 PIXELS = PAIR + "layers/{}.zarr/0/c/0/0"
@@ -204,4 +204,4 @@ def test_a_damaged_result_takes_away_what_follows_from_it_alone(pair, shown, nam
 def test_a_document_of_a_level_is_that_of_its_layout(pair, shown):
     store = open_store(pair / "post.ome.zarr")
     found = shown.json(PAIR + "layers/post.zarr/1/zarr.json")
-    assert found == level_document(store.layout, 1)
+    assert found == make_level_document(store.layout, 1)

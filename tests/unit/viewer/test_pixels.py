@@ -12,7 +12,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from unglow.core.windows import Window
-from unglow.detection.map_error import error_of
+from unglow.detection.map_error import estimate_error
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference, open_image
 from unglow.photometry.gain.scale import Scale
@@ -49,7 +49,7 @@ def fetched(seen, url):
 
 
 def whole(image, level):
-    return image.read(Window.of(image.level_shape(level)), level)
+    return image.read(Window.from_shape(image.level_shape(level)), level)
 
 
 def layers(seen):
@@ -108,7 +108,7 @@ def test_the_ratio_is_the_one_that_is_searched_and_shows_sources_on_coarse_level
     stores = (open_store(place / f"{name}.ome.zarr") for name in ("post", "pre", "aligned_pre"))
     scale = Scale.load(place / "scale.json", place / "gain_map.npz")
     inputs = DetectInputs(*stores, open_difference(place), scale, load(place / "transform.json"))
-    expected = ratio_over(inputs.scene(DetectSettings()), Window.of(SHAPE))
+    expected = ratio_over(inputs.scene(DetectSettings()), Window.from_shape(SHAPE))
     found = fetched(seen, layers(seen)["snr"]["url"])
     np.testing.assert_array_equal(found["0"][:], expected)
     for level in (1, 2):
@@ -125,9 +125,12 @@ def test_the_ratio_is_the_one_that_is_searched_and_shows_sources_on_coarse_level
 
 
 def test_error_and_gain_are_those_at_the_centres_of_px(seen, place):
-    error = error_of(load(place / "transform.json")).over(Window.of(SHAPE))
+    error = estimate_error(load(place / "transform.json")).evaluate_window(Window.from_shape(SHAPE))
     light = Scale.load(place / "scale.json", place / "gain_map.npz").gain_map
-    for name, exact in (("map_error", error), ("gain_map", light.over(Window.of(SHAPE)))):
+    for name, exact in (
+        ("map_error", error),
+        ("gain_map", light.evaluate_window(Window.from_shape(SHAPE))),
+    ):
         found = fetched(seen, layers(seen)[name]["url"])
         np.testing.assert_array_equal(found["0"][:], exact)
         means = exact[: SHAPE[0] // 4 * 4, : SHAPE[1] // 4 * 4].reshape(175, 4, 275, 4)

@@ -87,7 +87,7 @@ def aligned(stores, transform, path, workers=1, shard=64):
 
 
 def whole(store):
-    return store.read(Window.of(store.shape))
+    return store.read(Window.from_shape(store.shape))
 
 
 def contents(path):
@@ -400,7 +400,7 @@ def test_a_difference_has_the_same_bytes_for_any_number_of_workers(ready, tmp_pa
 
 
 def test_a_method_without_a_gain_marks_its_store_with_its_reason(ready, tmp_path):
-    result = MethodResult.failed("the fit did not converge.")
+    result = MethodResult.make_failed("the fit did not converge.")
     store, histogram = subtracted(ready, result, tmp_path / "d.zarr")
     assert store.empty == "the fit did not converge."
     assert store.attributes["gain"] is None
@@ -413,7 +413,7 @@ def test_a_method_without_a_gain_marks_its_store_with_its_reason(ready, tmp_path
 def test_the_reason_of_a_refused_pair_goes_before_that_of_the_method(stores, tmp_path):
     store, statistics = aligned(stores, REFUSED, tmp_path / "aligned.zarr")
     ready = stores[0], store, statistics
-    found, _ = subtracted(ready, MethodResult.failed("something else."), tmp_path / "d.zarr")
+    found, _ = subtracted(ready, MethodResult.make_failed("something else."), tmp_path / "d.zarr")
     assert found.empty == "No match was found. Try another channel."
 
 
@@ -491,7 +491,7 @@ def test_a_difference_without_links_is_copied(ready, tmp_path, monkeypatch):
 @pytest.mark.parametrize("fault", ["gain", "shard", "empty"])
 def test_a_difference_that_turns_out_to_be_another_is_not_taken_over(ready, tmp_path, fault):
     result = MethodResult(1.25, 0.5, None)
-    given = {"gain": MethodResult(1.26, 0.5, None), "empty": MethodResult.failed("No gain.")}
+    given = {"gain": MethodResult(1.26, 0.5, None), "empty": MethodResult.make_failed("No gain.")}
     first = made_by(ready, tmp_path / "a.ome.zarr", given.get(fault, result))
     first.make(workers=1)
     if fault == "shard":

@@ -91,7 +91,7 @@ def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
     one = estimated(("pre",))
     assert [s[:43] for s in one.reasons] == ["The pre-stain image is bright-field (dark i"]
     assert one.notes == ()
-    refused = Scale.failed("No map.", ScaleSettings(bright_field=("post",)))
+    refused = Scale.make_failed("No map.", ScaleSettings(bright_field=("post",)))
     assert "the pre-stain image is not" in refused.reasons[1]
     for scale in (plain, both, one, refused):
         scale.save(tmp_path / "scale.json")
@@ -101,12 +101,12 @@ def test_no_advice_for_fluorescence_is_given_to_a_bright_field_pair(tmp_path):
 
 def test_the_configuration_goes_before_the_pixels(tmp_path):
     plan = tmp_path / "plan.json"
-    assert bright_field.roles_of(plan, "auto") == ()
+    assert bright_field.find_roles(plan, "auto") == ()
     plan.write_text(json.dumps({"images": {"post": {"bright_field": True}, "pre": {}}}))
-    assert bright_field.roles_of(plan, "auto") == ("post",)
-    assert bright_field.roles_of(plan, "fluorescence") == ()
-    assert bright_field.roles_of(plan, "bright-field") == ("post", "pre")
+    assert bright_field.find_roles(plan, "auto") == ("post",)
+    assert bright_field.find_roles(plan, "fluorescence") == ()
+    assert bright_field.find_roles(plan, "bright-field") == ("post", "pre")
     for content in ("{", '{"images": {"post": {"bright_field": "no"}}}'):
         plan.write_text(content)
         with pytest.raises(StoreError, match=r"plan\.json is damaged .* verify --repair"):
-            bright_field.roles_of(plan, "auto")
+            bright_field.find_roles(plan, "auto")

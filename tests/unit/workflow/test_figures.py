@@ -157,7 +157,7 @@ def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair)
     assert found.chosen == (pair["difference"], pair["histogram"])
     for method, image in found.images.items():
         assert isinstance(image, Difference) is (method != "moffat")
-        left = image.read(Window.of(SHAPE))
+        left = image.read(Window.from_shape(SHAPE))
         assert found.histograms[method].total == np.isfinite(left).sum()
         assert found.histograms[method].median() == np.nanmedian(left)
 
@@ -165,7 +165,7 @@ def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair)
 def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(gallery, "save_png", lambda figure, path: drawn.update({path: figure}))
-    failed = MethodResult.failed("too dark.")
+    failed = MethodResult.make_failed("too dark.")
     methods = pair["scale"].methods | {"percentile": failed}
     found = differences_of(
         (pair["post"], pair["aligned"]),
@@ -185,7 +185,7 @@ def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
     row = gallery._method_row(found, "linear")
     assert (row.gain, row.gain_ci95) == (methods["linear"].gain, methods["linear"].gain_ci95)
     assert row.median == found.histograms["linear"].median()
-    np.testing.assert_array_equal(row.thumb, found.images["linear"].read(Window.of(SHAPE)))
+    np.testing.assert_array_equal(row.thumb, found.images["linear"].read(Window.from_shape(SHAPE)))
 
 
 def test_a_file_without_the_histogram_of_a_method_is_not_that_of_the_pair(pair, tmp_path):
@@ -312,7 +312,7 @@ def test_a_refused_image_is_enough(pair, tmp_path):
 
 def test_a_refused_scale_says_why_in_each_place(pair, tmp_path):
     made = targets(tmp_path / "deep", HISTOGRAMS)
-    scale = Scale("moffat", {"moffat": MethodResult.failed("a.")}, "failed", ("One.", "Two."))
+    scale = Scale("moffat", {"moffat": MethodResult.make_failed("a.")}, "failed", ("One.", "Two."))
     gallery.draw_scale(pair["statistics"], scale, made, "S D")
     for name in HISTOGRAMS:
         assert made[name].read_bytes() == refusal(tmp_path, "One. Two."), name
@@ -340,7 +340,7 @@ def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):
     made = AlignedStore(post, pre, away, layout, tmp_path / "a.zarr")
     made.make(workers=1)
     aligned, statistics = open_store(made.path), made.statistics
-    assert np.isnan(aligned.read(Window.of(SHAPE))).all()
+    assert np.isnan(aligned.read(Window.from_shape(SHAPE))).all()
     scale = estimate(Evidence(statistics), ScaleSettings(("manual",), manual=2.0, default="manual"))
     assert scale.status == "ok"
     found = differences_of((post, aligned), scale, away, statistics, tmp_path)
@@ -383,7 +383,7 @@ def results(pair, tmp_path):
     (place / "S/D/plan.json").write_text(json.dumps(plan))
     pair["transform"].save(place / "S/D/transform.json")
     good = Scale("moffat", pair["scale"].methods)
-    for variant, scale in (("good", good), ("bad", Scale.failed("No gain."))):
+    for variant, scale in (("good", good), ("bad", Scale.make_failed("No gain."))):
         (place / "S/D" / variant).mkdir()
         scale.save(place / "S/D" / variant / "scale.json")
         found = {"method": "linear", "status": "ok", "reason": None}  # drawn is moffat

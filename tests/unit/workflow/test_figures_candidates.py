@@ -130,14 +130,14 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
 def gallery_window():
     from unglow.core.windows import Window
 
-    return Window.of(SHAPE)
+    return Window.from_shape(SHAPE)
 
 
 def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):
     reason = "moffat found no gain."
     failed = {"status": "failed", "reason": reason}
     gallery.draw_candidates(
-        pair, listed([]), failed, SearchCounts.refused(reason), targets(tmp_path), "S D"
+        pair, listed([]), failed, SearchCounts.make_refused(reason), targets(tmp_path), "S D"
     )
     save_png(figures.draw_refusal("S D", reason), tmp_path / "expected.png")
     for path in targets(tmp_path).values():

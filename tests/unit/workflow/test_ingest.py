@@ -63,7 +63,7 @@ def test_the_signal_channel_is_stored_pixel_by_pixel(tmp_path, layout, workers):
     figures = made.statistics.to_dict()
     store = open_store(tmp_path / "post.ome.zarr")
     assert store.dtype == np.uint16  # auto on several channels: the next wider integer
-    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image[..., 1])
+    np.testing.assert_array_equal(store.read(Window.from_shape(SHAPE)), image[..., 1])
     assert figures["max"] == image[..., 1].max()
     assert figures["mean"] == pytest.approx(image[..., 1].mean(), rel=1e-12)
     assert store.attributes["statistics"] == figures
@@ -96,7 +96,7 @@ def test_sixteen_bit_rgb_keeps_sixteen_bits(tmp_path):
     SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=1)
     store = open_store(tmp_path / "post.ome.zarr")
     assert store.dtype == np.uint16
-    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image[..., 1])
+    np.testing.assert_array_equal(store.read(Window.from_shape(SHAPE)), image[..., 1])
 
 
 def test_one_named_channel_keeps_the_dtype_of_the_file_and_a_sum_gets_room(tmp_path):
@@ -107,7 +107,7 @@ def test_one_named_channel_keeps_the_dtype_of_the_file_and_a_sum_gets_room(tmp_p
     store = open_store(tmp_path / "post.ome.zarr")
     assert store.dtype == np.uint16
     expected = image[..., 0].astype(np.uint16) + image[..., 1]
-    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), expected)
+    np.testing.assert_array_equal(store.read(Window.from_shape(SHAPE)), expected)
     assert planned(tmp_path, image, image, channel="G").layouts["post"].dtype == "uint8"
 
 
@@ -119,7 +119,7 @@ def test_values_that_are_not_finite_become_nan_and_are_counted(tmp_path):
     store = SignalStore(plan, "post", tmp_path / "post.ome.zarr")
     store.make(workers=1)
     assert store.statistics.to_dict()["missing"] == 201
-    read = open_store(tmp_path / "post.ome.zarr").read(Window.of(SHAPE))
+    read = open_store(tmp_path / "post.ome.zarr").read(Window.from_shape(SHAPE))
     np.testing.assert_array_equal(read, np.where(np.isfinite(image), image, np.nan))
 
 

@@ -68,4 +68,4 @@ def test_each_strip_is_decoded_once(tmp_path, monkeypatch, rows, workers):
     assert len(seen) == -(-SHAPE[0] // rows)
     assert set(seen.values()) == {1}
     store = open_store(tmp_path / "post.ome.zarr")
-    np.testing.assert_array_equal(store.read(Window.of(SHAPE)), image)
+    np.testing.assert_array_equal(store.read(Window.from_shape(SHAPE)), image)

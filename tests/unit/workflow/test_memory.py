@@ -111,9 +111,9 @@ def test_two_images_are_side_by_side_where_both_fit_and_in_turn_else():
     post, pre = Demand(100.0, 30.0, 20.0), Demand(100.0, 10.0, 5.0, most=2)
     both = PairDemand((post, pre), before=160.0)
     assert both.peak_mb(0, 1) == both.peak_mb(164, 2) == 160  # the plan; in turn it is 150
-    assert both.in_flight(164, 2) == both.in_flight(10_000, 1) == 1
-    assert (both.in_flight(165, 3), both.peak_mb(165, 3)) == (2, 165)
-    assert (both.in_flight(10_000, 8), both.peak_mb(10_000, 8)) == (8, 100 + 140 + 25)
+    assert both.count_in_flight(164, 2) == both.count_in_flight(10_000, 1) == 1
+    assert (both.count_in_flight(165, 3), both.peak_mb(165, 3)) == (2, 165)
+    assert (both.count_in_flight(10_000, 8), both.peak_mb(10_000, 8)) == (8, 100 + 140 + 25)
     assert replace(both, before=300.0).peak_mb(10_000, 2) == 300
     least = replace(pre, least=170.0)  # an image that is decoded before its blocks are there
     assert PairDemand((post, least)).peak_mb(10_000, 2) == 100 + 50 + 70
@@ -147,7 +147,7 @@ def test_what_is_predicted_is_what_was_measured_against(tmp_path, image):
 
 def test_the_peak_is_the_sum_that_the_formula_says():
     demand = Demand(base=100.0, each=25.0, fixed=50.0)
-    assert [demand.in_flight(b, 4) for b in (100, 174, 175, 199, 200, 224, 250, 9999)] == [
+    assert [demand.count_in_flight(b, 4) for b in (100, 174, 175, 199, 200, 224, 250, 9999)] == [
         1, 1, 1, 1, 2, 2, 4, 4,
     ]  # fmt: skip
     assert demand.peak_mb(100, 4) == 175
@@ -158,7 +158,7 @@ def test_the_peak_is_the_sum_that_the_formula_says():
 
 def test_what_does_not_grow_takes_every_thread():
     demand = Demand(base=80.0, each=0.0, fixed=12.5)
-    assert demand.in_flight(10, 8) == 8
+    assert demand.count_in_flight(10, 8) == 8
     assert demand.peak_mb(10, 8) == 93
 
 
@@ -206,7 +206,7 @@ def test_a_budget_that_holds_exactly_n_blocks_holds_n_blocks(base, each):
         demand = Demand(base, each)
         exact = base + n * each
         if exact == round(exact, 9) and float(exact).is_integer():
-            assert demand.in_flight(exact, 99) == n
+            assert demand.count_in_flight(exact, 99) == n
         for budget in (round(exact), math.ceil(exact)):
             if base + each <= budget:
                 assert demand.peak_mb(budget, 99) <= budget
@@ -219,7 +219,7 @@ def test_no_more_blocks_are_in_flight_than_there_are(tmp_path):
         memory_model.ingest(source, layout["post"]),
         memory_model.difference(layout["derived"]),
     ):
-        assert [demand.in_flight(9999, t) for t in (1, 2, 8)] == [1, 2, 2]
+        assert [demand.count_in_flight(9999, t) for t in (1, 2, 8)] == [1, 2, 2]
         assert demand.peak_mb(9999, 8) == demand.peak_mb(9999, 2)
 
 
@@ -227,7 +227,7 @@ def test_the_search_fits_the_least_budget_and_its_list_is_bounded():
     derived = [plan_layout((side, side), "float32") for side in (500, 5000, 30000, 100000)]
     demands = [memory_model.detect(layout) for layout in derived]
     disk = [memory_model.candidates_disk_mb(layout) for layout in derived]
-    assert demands[0].in_flight(9999, 8) == 1  # one tile
+    assert demands[0].count_in_flight(9999, 8) == 1  # one tile
     # of the largest, blocks are put together: they hold less than those of 30000 px
     assert demands[2].each == demands[3].each
     assert demands[3].fixed < demands[2].fixed < demands[3].fixed + 6
@@ -237,7 +237,7 @@ def test_the_search_fits_the_least_budget_and_its_list_is_bounded():
 
 
 def test_no_threads_still_means_one_block():
-    assert Demand(100.0, 25.0).in_flight(2000, 0) == 1
+    assert Demand(100.0, 25.0).count_in_flight(2000, 0) == 1
 
 
 # ----------------------------------------------------------------------------------- what it is of

@@ -12,7 +12,7 @@ import zarr
 
 from unglow.core.errors import ChangedError, InputError, StoreError
 from unglow.io import raw_images
-from unglow.io.image_paths import standing_for
+from unglow.io.image_paths import find_key_file
 from unglow.io.tiff import read_header
 from unglow.io.zarr import StoreLayout
 from unglow.workflow.stages.plan import (
@@ -52,7 +52,7 @@ def test_a_plan_of_ome_zarr_images_is_made_from_the_files_that_stand_for_them(tm
         group.attrs["ome"] = {"multiscales": [{"axes": ["y", "x"], "datasets": levels}]}
     paths = {role: tmp_path / f"{role}.zarr" for role in ("post", "pre")}
     headers = {role: raw_images.read_header(path).to_dict() for role, path in paths.items()}
-    standing = [standing_for(paths[role]) for role in ("post", "pre")]
+    standing = [find_key_file(paths[role]) for role in ("post", "pre")]
     assert [path.name for path in standing] == ["zarr.json", "zarr.json"]
     plan = plan_pair(*standing, headers, channel="auto", dye="D")
     assert plan.reason is None

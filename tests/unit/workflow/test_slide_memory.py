@@ -49,7 +49,7 @@ def test_more_memory_is_used_for_fewer_passes_and_more_windows(header):
     assert 1 <= few < many == 39
     assert slide_memory.channels_at_a_time(slide, 2000, "input") > 1
     apart = slide_memory.subtract(known(header, 30_000), 1, "input")
-    assert apart.in_flight(300, 8) < apart.in_flight(2000, 8) == 8
+    assert apart.count_in_flight(300, 8) < apart.count_in_flight(2000, 8) == 8
 
 
 def each_of_subtract(header, at_a_time=1, dtype="input", stores=False, **changes):

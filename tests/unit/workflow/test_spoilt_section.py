@@ -24,7 +24,7 @@ MAP = Transform(
 
 def glow(seed=0):
     rng = np.random.default_rng(seed)
-    texture = shapes.blurred(rng.normal(size=(SIDE, SIDE)).astype(np.float32), 2)
+    texture = shapes.blur(rng.normal(size=(SIDE, SIDE)).astype(np.float32), 2)
     return 120 + 300 * texture
 
 
@@ -46,7 +46,7 @@ class Image(ArrayPixels):
         for row, col in missing:
             grid[row, col] = True
             pixels[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE] = 0
-        told = NotStored.of(grid, (TILE, TILE), pixels.shape, file, "tiles")
+        told = NotStored.from_grid(grid, (TILE, TILE), pixels.shape, file, "tiles")
         self.attributes = {} if told is None else {"not_stored": told.to_json()}
         super().__init__(pixels, 3)
 
@@ -127,7 +127,7 @@ def test_the_verdict_of_the_pair_follows(missing, monkeypatch):
     found = register_stores(*pair(missing), RegisterSettings(), workers=1).transform
     assert found.status == ("suspect" if len(missing) == 1 else "failed")
     assert found.reasons[-1].startswith(f"{len(missing)} of 256 tiles of post.tif ")
-    if not found.failed:
+    if not found.has_failed:
         assert np.abs(found.matrix - MAP.matrix)[:2, 2].max() < 0.05
 
 

@@ -39,10 +39,10 @@ POSSIBLE_UM = (0.0001, 10000.0)
 
 def possible(x: float, y: float) -> tuple[float, float] | None:
     """Return sizes from metadata meant for them, um per px; None where these are slips."""
-    return _within(x, y, POSSIBLE_UM)
+    return _is_within(x, y, POSSIBLE_UM)
 
 
-def _within(
+def _is_within(
     x: float | None, y: float | None, limits: tuple[float, float]
 ) -> tuple[float, float] | None:
     if x is None or y is None:
@@ -81,7 +81,7 @@ def ome_pixel_size(image: ET.Element) -> tuple[float, float] | None:
         except ValueError:
             value = 0.0
         sizes.append(None if factor is None else value * factor)
-    return _within(sizes[0], sizes[1], POSSIBLE_UM)
+    return _is_within(sizes[0], sizes[1], POSSIBLE_UM)
 
 
 def ome_channel_names(image: ET.Element) -> list[str]:
@@ -119,7 +119,7 @@ def pixel_size(
     aperio = re.search(r"\bMPP\s*=\s*([0-9.]+)", page.description or "")
     if aperio and aperio[1].count(".") < 2:
         value = float(aperio[1])
-        return _within(value, value, POSSIBLE_UM)
+        return _is_within(value, value, POSSIBLE_UM)
     per_unit = _resolution(page)
     if per_unit is None:
         return None
@@ -127,12 +127,12 @@ def pixel_size(
     unit = str(imagej.get("unit", "")).strip()
     factor = UM_PER.get(unit.lower(), UM_PER.get(unit))
     if factor is not None:
-        return _within(factor / per_unit[0], factor / per_unit[1], POSSIBLE_UM)
+        return _is_within(factor / per_unit[0], factor / per_unit[1], POSSIBLE_UM)
     tag = page.tags.get(296)
     factor = UM_PER_RESOLUTION_UNIT.get(int(tag.value)) if tag is not None else None
     if factor is None or unit:
         return None
-    return _within(factor / per_unit[0], factor / per_unit[1], BELIEVABLE_UM)
+    return _is_within(factor / per_unit[0], factor / per_unit[1], BELIEVABLE_UM)
 
 
 def _resolution(page: tifffile.TiffPage) -> tuple[float, float] | None:

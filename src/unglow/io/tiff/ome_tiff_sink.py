@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core import transfers
-from unglow.core.files import replacing
+from unglow.core.files import replace_file
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff.ome_xml import ome_xml
 from unglow.io.tiff.tiles import TILE, BigTiffFile, TileTable, decode_tile, encode_tile
 from unglow.io.zarr.layout import halve_stored, plan_layout
@@ -100,7 +100,7 @@ class OmeTiffSink:
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        self._partial = self._open.enter_context(replacing(self._path))
+        self._partial = self._open.enter_context(replace_file(self._path))
         self._file = self._open.enter_context(self._partial.open("w+b"))
         self._tiff = BigTiffFile(self._file, self._dtype)
         return self
@@ -134,7 +134,7 @@ class OmeTiffSink:
         turn = self._turn(channel, window)
         if pixels.shape != window.shape or pixels.dtype != self._dtype:
             raise ValueError(f"{pixels.dtype} px of {pixels.shape} do not fit {window}")
-        tiles = self._encoded(window, pixels)
+        tiles = self._encode(window, pixels)
         with self._lock:
             if turn < self._next or turn in self._held:
                 raise ValueError(f"{window} of channel {channel} was written before")
@@ -152,7 +152,7 @@ class OmeTiffSink:
             raise ValueError(f"{window} is none of the windows of {self._path}")
         return (row * self._across + col) * len(self._order) + self._turns[channel]
 
-    def _encoded(self, window: Window, pixels: NDArray[Any]) -> _Tiles:
+    def _encode(self, window: Window, pixels: NDArray[Any]) -> _Tiles:
         """Return the tiles of the fine levels of a window."""
         tiles: _Tiles = []
         for level in range(min(_FINE_LEVELS + 1, len(self._tables[0]))):
@@ -189,15 +189,15 @@ class OmeTiffSink:
         parts = grid(tables[0][1].shape, (TILE, TILE))
         each = ((above, table, part) for part in parts for above, table in tables)
 
-        def made(one: tuple[TileTable, TileTable, Window]) -> tuple[TileTable, Window, bytes]:
+        def make(one: tuple[TileTable, TileTable, Window]) -> tuple[TileTable, Window, bytes]:
             above, table, part = one
-            return table, part, self._halved(above, part)
+            return table, part, self._halve(above, part)
 
-        for table, part, stored in bounded_map(made, each, self._workers):
+        for table, part, stored in map_bounded(make, each, self._workers):
             self._tiff.append(table, part.y0 // TILE, part.x0 // TILE, stored)
             transfers.count(self._path, written=len(stored))
 
-    def _halved(self, above: TileTable, part: Window) -> bytes:
+    def _halve(self, above: TileTable, part: Window) -> bytes:
         """Return a tile of a level, made of those of the one above it."""
         rows, cols = part.shape
         source = np.empty((2 * TILE, 2 * TILE), self._dtype)

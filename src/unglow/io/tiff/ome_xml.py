@@ -90,7 +90,7 @@ def _add_pixels(
     for n, channel in enumerate(channels):
         told = {"ID": f"Channel:0:{n}", "Name": channel.name, "SamplesPerPixel": "1"}
         if channel.colour is not None:
-            told["Color"] = str(_signed_rgba(channel.colour))
+            told["Color"] = str(_encode_rgba(channel.colour))
         ET.SubElement(pixels, "Channel", told)
     for n in range(len(channels)):
         first = {"FirstC": str(n)} if n else {}
@@ -109,6 +109,6 @@ def _add_annotations(root: ET.Element, annotations: Mapping[str, str]) -> None:
         ET.SubElement(value, "M", {"K": key}).text = text
 
 
-def _signed_rgba(colour: tuple[int, int, int]) -> int:
+def _encode_rgba(colour: tuple[int, int, int]) -> int:
     """Return an opaque colour as OME has it: 32 bits of red, green, blue, alpha with a sign."""
     return int.from_bytes(bytes((*colour, 255)), "big", signed=True)

@@ -190,7 +190,7 @@ def _looks_like(head: bytes) -> str:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[tifffile.TiffFile]:
+def open_checked(path: str) -> Iterator[tifffile.TiffFile]:
     """Open a file that passed the first checks.
 
     Raises
@@ -209,10 +209,10 @@ def opened(path: str) -> Iterator[tifffile.TiffFile]:
     # A damaged header makes tifffile and NumPy raise nearly anything.
     except Exception as exc:
         raise InputError(
-            f"'{path}' has a broken header ({_short(exc)}): {AGAIN} or write it again."
+            f"'{path}' has a broken header ({_shorten_reason(exc)}): {AGAIN} or write it again."
         ) from exc
 
 
-def _short(exc: BaseException) -> str:
+def _shorten_reason(exc: BaseException) -> str:
     text = " ".join(str(exc).split()) or type(exc).__name__
     return text if len(text) <= 100 else text[:97] + "..."

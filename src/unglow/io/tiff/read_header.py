@@ -14,15 +14,15 @@ from unglow.core.errors import InputError
 from unglow.io.tiff.decode_memory import decode_bytes, kept_bytes
 from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
 from unglow.io.tiff.metadata import ome_channel_names, ome_exposures_ms, ome_images, pixel_size
-from unglow.io.tiff.opening import opened
+from unglow.io.tiff.opening import open_checked
 from unglow.io.tiff.samples import SampleRule, sample_channels, sample_rule
 from unglow.io.tiff.segments import (
     Geometry,
     StoredPage,
-    as_table,
     check_segments,
-    geometry_of,
+    convert_table,
     is_raw,
+    make_geometry,
 )
 from unglow.io.tiff.series import Choice, choose
 from unglow.io.tiff.stream_decoders import stream_window
@@ -90,7 +90,7 @@ def read_exposures(header: TiffHeader) -> list[float | None]:
     InputError
         The file cannot be read any more.
     """
-    with opened(header.path) as tif:
+    with open_checked(header.path) as tif:
         image = _ome_image(tif, choose(tif, header.path, header.plane))
         times = [] if image is None else ome_exposures_ms(image)
     count = len(header.channels)
@@ -99,11 +99,11 @@ def read_exposures(header: TiffHeader) -> list[float | None]:
 
 def resolve(path: str, plane: Plane) -> StoredImage:
     """Return the header together with the segment tables; see `read_header`."""
-    with opened(path) as tif:
+    with open_checked(path) as tif:
         choice = choose(tif, path, plane)
         page = choice.series.keyframe
         rule, notes = sample_rule(path, page)
-        geometry, planes = _stored(path, choice)
+        geometry, planes = _find_stored(path, choice)
         raw = is_raw(page, geometry)
         problems = _check_all(planes, geometry)
         image = _ome_image(tif, choice)
@@ -114,7 +114,7 @@ def resolve(path: str, plane: Plane) -> StoredImage:
         window = None if raw else stream_window(pages, geometry)
         parts = geometry.apart * choice.page_channels * (1 if window is None else len(planes))
         encoded = max(int(one.counts.max()) for one in pages)
-        dtype = projected_dtype(rule.dtype, choice.projection)
+        dtype = choose_projected_dtype(rule.dtype, choice.projection)
         header = TiffHeader(
             path=path,
             shape=geometry.shape,
@@ -146,11 +146,11 @@ def resolve(path: str, plane: Plane) -> StoredImage:
     return StoredImage(header, geometry, rule, planes, per_page, window or 0, choice.projection)
 
 
-def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage, ...], ...]]:
+def _find_stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage, ...], ...]]:
     """Return the grid and the pages of all planes and page channels."""
     series = choice.series
     keyframe = series.keyframe
-    geometry = geometry_of(keyframe)
+    geometry = make_geometry(keyframe)
     start = series.dataoffset if len(series) > 1 or series.is_truncated else None
     if start is not None:
         # Planes lie back to back and may have no directories of their own (ImageJ, tifffile).
@@ -175,7 +175,7 @@ def _stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[StoredPage
                     "in another file): put the whole set in place or write it again."
                 )
             page.keyframe.decode  # noqa: B018 - built once here, not by several threads at once
-            tables = as_table(page.dataoffsets), as_table(page.databytecounts)
+            tables = convert_table(page.dataoffsets), convert_table(page.databytecounts)
             _forget_tables(page)
             return StoredPage(
                 os.path.join(page.parent.filehandle.dirname, page.parent.filehandle.name)  # noqa: PTH118
@@ -258,7 +258,7 @@ def _file_notes(tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelIn
     return notes
 
 
-def projected_dtype(dtype: np.dtype[Any], projection: str | None) -> np.dtype[Any]:
+def choose_projected_dtype(dtype: np.dtype[Any], projection: str | None) -> np.dtype[Any]:
     """Give a mean its fractions: float32 where that holds the samples exactly, else float64."""
     if projection != "mean":
         return dtype

@@ -133,7 +133,7 @@ class TiffReader:
             out /= out.dtype.type(len(image.planes))
         return out
 
-    def missing_units(self, channels: Sequence[int]) -> NDArray[np.bool_]:
+    def find_missing(self, channels: Sequence[int]) -> NDArray[np.bool_]:
         """Return which tiles or strips are not stored, (channels, down, across) bool.
 
         That is so if any plane that is read lacks one for the channel.

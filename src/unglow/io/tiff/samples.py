@@ -218,7 +218,7 @@ def decode_segment(stored: StoredPage, geometry: Geometry, index: int, data: byt
     """
     page, rows = stored.page, geometry.rows_of(index)
     if _is_packed(page):
-        return _unpacked(page, geometry, data, rows)
+        return _unpack(page, geometry, data, rows)
     options: dict[str, Any] = {}
     if page.compression in JPEG:
         options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
@@ -265,7 +265,7 @@ def _is_packed(page: tifffile.TiffPage) -> bool:
     )
 
 
-def _unpacked(
+def _unpack(
     page: tifffile.TiffPage, geometry: Geometry, data: bytes, rows: int
 ) -> NDArray[np.integer[Any] | np.bool_]:
     """Decode a tile or strip of ``rows`` rows of integers that share bytes.

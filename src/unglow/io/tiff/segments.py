@@ -90,7 +90,7 @@ class Geometry:
         return text + ")"
 
 
-def geometry_of(page: tifffile.TiffPage) -> Geometry:
+def make_geometry(page: tifffile.TiffPage) -> Geometry:
     """Return the grid of a page.
 
     Raises
@@ -164,7 +164,7 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> i
             f"'{path}' holds no pixel data (every offset or byte count is 0): writing it was "
             "probably interrupted; write it again."
         )
-    expected = _expected(page, geometry)
+    expected = _compute_sizes(page, geometry)
     needed = np.minimum(counts, expected) if page.compression == NONE else counts
     missing = int((offsets + needed)[~sparse].max()) - file_bytes
     if missing > 0:
@@ -184,7 +184,7 @@ def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> i
     return int(sparse.sum())
 
 
-def _expected(page: tifffile.TiffPage, geometry: Geometry) -> NDArray[np.int64]:
+def _compute_sizes(page: tifffile.TiffPage, geometry: Geometry) -> NDArray[np.int64]:
     """Return the decoded bytes of every segment."""
     per_row = row_bytes(page, geometry)
     rows = np.full((geometry.apart, geometry.down, geometry.across), geometry.unit[0], np.int64)
@@ -193,7 +193,7 @@ def _expected(page: tifffile.TiffPage, geometry: Geometry) -> NDArray[np.int64]:
     return np.asarray(rows.reshape(-1) * per_row, dtype=np.int64)
 
 
-def as_table(values: Any) -> NDArray[np.int64]:
+def convert_table(values: Any) -> NDArray[np.int64]:
     """Offsets or byte counts of a tag as int64.
 
     Raises

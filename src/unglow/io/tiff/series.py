@@ -111,7 +111,7 @@ def choose_series(
         wanted = int(wanted)
         if not 0 <= wanted < len(every):
             raise InputError(
-                f"'{path}' has no series {wanted}: its {len(every)} are {_listed(every)}; set "
+                f"'{path}' has no series {wanted}: its {len(every)} are {_list_series(every)}; set "
                 f"`series` to one of 0 to {len(every) - 1}."
             )
         return wanted, []
@@ -126,12 +126,13 @@ def choose_series(
             real = [largest]
     if len(real) > 1:
         raise InputError(
-            f"'{path}' holds {len(real)} images: {_listed(every)}; choose one with `series: N`."
+            f"'{path}' holds {len(real)} images: {_list_series(every)}; "
+            "choose one with `series: N`."
         )
     index = real[0]
     notes = []
     if len(every) > 1:
-        notes.append(f"series {index} of {len(every)} is read: {_listed(every)}")
+        notes.append(f"series {index} of {len(every)} is read: {_list_series(every)}")
     return index, notes
 
 
@@ -145,7 +146,7 @@ def _pixels(series: tifffile.TiffPageSeries) -> int:
     return int(series.keyframe.imagelength) * int(series.keyframe.imagewidth)
 
 
-def _listed(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
+def _list_series(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
     parts = []
     for i, one in enumerate(every[:most]):
         name = f"{one.name!r} " if one.name else ""

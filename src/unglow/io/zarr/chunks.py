@@ -101,7 +101,7 @@ def _read_shard(
             raise _ShardError("lacks a chunk")
         if offset + length > end:
             raise _ShardError("is cut short")
-        chunk = np.frombuffer(_decoded(file, offset, length, rows * cols * dtype.itemsize), dtype)
+        chunk = np.frombuffer(_decode(file, offset, length, rows * cols * dtype.itemsize), dtype)
         stored, decoded = stored + length, decoded + chunk.nbytes
         within = section.shift(-row * rows, -col * cols)
         out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
@@ -115,16 +115,16 @@ def _index(file: BinaryIO, chunks: tuple[int, int]) -> Index:
     if end < size:
         raise _ShardError(f"has only {end} bytes" if end else "is empty")
     file.seek(end - size)
-    return np.frombuffer(_checked(file.read(size)), "<u8").reshape(*chunks, 2)
+    return np.frombuffer(_check(file.read(size)), "<u8").reshape(*chunks, 2)
 
 
-def _decoded(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
+def _decode(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
     """Read and decompress a chunk, which has to have ``size`` bytes then."""
     file.seek(offset)
     stored = file.read(length)
     if len(stored) != length:
         raise _ShardError("is cut short")
-    checked = _checked(stored)
+    checked = _check(stored)
     told = int.from_bytes(checked[_BLOSC_SIZE], "little")
     if told != size:  # before room is made for it
         raise _ShardError(f"is damaged (a chunk of {told} bytes where there should be {size})")
@@ -136,7 +136,7 @@ def _decoded(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
         raise MemoryError(f"a chunk with the right checksum: {error}") from error
 
 
-def _checked(stored: bytes) -> memoryview:
+def _check(stored: bytes) -> memoryview:
     """Return what comes before a CRC-32C, if that is right."""
     import google_crc32c  # noqa: PLC0415 (not needed where nothing is read)
 
@@ -160,13 +160,13 @@ def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int) -> bytear
     height, width = layout.level_shards(level)
     index = np.full((height // rows, width // cols, 2), _NOT_WRITTEN, "<u8")
     out = bytearray()
-    window = Window.of((block.shape[0], block.shape[1]))
+    window = Window.from_shape((block.shape[0], block.shape[1]))
     inside = {at: block[section.slices] for at, section in cells(window, (rows, cols))}
     for at in sorted(inside, key=_morton):
         chunk = encode_chunk(inside[at], (rows, cols), layout.fill)
         index[at] = len(out), len(chunk)
         out += chunk
-    out += _with_checksum(index.tobytes())
+    out += _append_checksum(index.tobytes())
     return out
 
 
@@ -176,10 +176,10 @@ def encode_chunk(part: NDArray[Any], shape: tuple[int, int], fill: float) -> byt
         whole = np.full(shape, fill, part.dtype)
         whole[: part.shape[0], : part.shape[1]] = part
         part = whole
-    return _with_checksum(_compressed(part))
+    return _append_checksum(_compress(part))
 
 
-def _compressed(chunk: NDArray[Any]) -> bytes:
+def _compress(chunk: NDArray[Any]) -> bytes:
     blosc = _blosc()
     ordered = np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<"))
     name, level, size = (COMPRESSOR[key] for key in ("cname", "clevel", "blocksize"))
@@ -192,7 +192,7 @@ def _compressed(chunk: NDArray[Any]) -> bytes:
     return packed
 
 
-def _with_checksum(content: bytes) -> bytes:
+def _append_checksum(content: bytes) -> bytes:
     import google_crc32c  # noqa: PLC0415 (not needed where nothing is written)
 
     checksum: int = google_crc32c.value(content)

@@ -66,7 +66,7 @@ def store_digest(shards: Mapping[str, str]) -> str:
     return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
 
 
-def root_document(
+def make_root_document(
     layout: StoreLayout,
     *,
     name: str,
@@ -153,7 +153,7 @@ def display_window(overview: NDArray[Any] | None, dtype: str) -> dict[str, float
     return {"min": low, "max": high, "start": start, "end": end}
 
 
-def level_document(layout: StoreLayout, level: int) -> dict[str, Any]:
+def make_level_document(layout: StoreLayout, level: int) -> dict[str, Any]:
     """Return the document of a level."""
     inside = {
         "chunk_shape": list(layout.level_chunks(level)),
@@ -165,7 +165,7 @@ def level_document(layout: StoreLayout, level: int) -> dict[str, Any]:
     return _array(layout, level, layout.level_shards(level), [sharding])
 
 
-def unsharded_document(layout: StoreLayout, level: int) -> dict[str, Any]:
+def make_unsharded_document(layout: StoreLayout, level: int) -> dict[str, Any]:
     """Return the document of a level whose chunks are files of their own, all of one size."""
     return _array(layout, level, layout.chunks, _codecs(layout))
 
@@ -215,7 +215,7 @@ def check_level(root: Path, layout: StoreLayout, level: int) -> None:
         document = read_json(root / name)
     except (OSError, ValueError) as error:
         raise StoreError(broken(root, name, "cannot be read", "file")) from error
-    expected = level_document(layout, level)
+    expected = make_level_document(layout, level)
     # attributes are for whoever looks at a store
     if not isinstance(document, dict) or any(
         document.get(key) != expected[key] for key in expected if key != "attributes"

@@ -15,8 +15,8 @@ import numpy as np
 
 from unglow.core.files import read_json
 from unglow.io.zarr.layout import SHARD, plan_layout
-from unglow.io.zarr.metadata import DOCUMENT, level_document, store_digest, write_document
-from unglow.io.zarr.shard_writer import not_written
+from unglow.io.zarr.metadata import DOCUMENT, make_level_document, store_digest, write_document
+from unglow.io.zarr.shard_writer import make_write_error
 from unglow.io.zarr.writer import StoreWriter, replace_directory
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class _ChannelWriter(StoreWriter):
     whole: Path
 
     def _failure(self, error: OSError) -> StoreError:
-        return not_written(self.whole, error)
+        return make_write_error(self.whole, error)
 
 
 class OmeZarrSink:
@@ -121,14 +121,14 @@ class OmeZarrSink:
             for level in range(self._layout.levels):
                 shards = whole / str(level) / "c"
                 shards.mkdir(parents=True)
-                document = level_document(self._layout, level)
-                write_document(shards.parent, _with_channels(document, len(self._channels)))
+                document = make_level_document(self._layout, level)
+                write_document(shards.parent, _add_channels(document, len(self._channels)))
                 for n, writer in enumerate(self._writers):
                     (writer.path / str(level) / "c").rename(shards / str(n))
             write_document(whole, self._root_document(roots))
             replace_directory(whole, self._path, old)
         except OSError as error:
-            raise not_written(self._path, error) from error
+            raise make_write_error(self._path, error) from error
 
     def _root_document(self, roots: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the document of the root, made of those of the channels."""
@@ -152,7 +152,7 @@ class OmeZarrSink:
         return {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
 
 
-def _with_channels(document: dict[str, Any], channels: int) -> dict[str, Any]:
+def _add_channels(document: dict[str, Any], channels: int) -> dict[str, Any]:
     """Return the document of a level with an axis of channels, one in each shard and chunk."""
     grid = document["chunk_grid"]["configuration"]
     (sharding,) = document["codecs"]

@@ -40,7 +40,7 @@ class Overview:
         return np.asarray(self.step * index + (self.step - 1) / 2)
 
 
-def fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
+def find_fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
     """Return the finest level whose longest side is at most ``longest_px`` (or the coarsest)."""
     for level in range(pixels.levels):
         if max(pixels.level_shape(level)) <= longest_px:
@@ -51,12 +51,12 @@ def fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
 @step("read")
 def overview(pixels: Pixels, level: int | None = None) -> Overview:
     """Read a whole image at a level (by default one that fits a figure) as float32."""
-    chosen = fitting_level(pixels) if level is None else min(level, pixels.levels - 1)
-    window = Window.of(pixels.level_shape(chosen))
+    chosen = find_fitting_level(pixels) if level is None else min(level, pixels.levels - 1)
+    window = Window.from_shape(pixels.level_shape(chosen))
     return Overview(pixels.read(window, chosen).astype(np.float32, copy=False), chosen)
 
 
-def at_same_pixels(pixels: Pixels, shape: tuple[int, int], level: int) -> NDArray[np.float32]:
+def read_same_pixels(pixels: Pixels, shape: tuple[int, int], level: int) -> NDArray[np.float32]:
     """Read an image on the grid of another one as if nothing had moved.
 
     Parameters
@@ -71,7 +71,7 @@ def at_same_pixels(pixels: Pixels, shape: tuple[int, int], level: int) -> NDArra
     out = np.full(shape, np.nan, np.float32)
     own = min(level, pixels.levels - 1)
     stride = 2 ** (level - own)
-    source = pixels.read(Window.of(pixels.level_shape(own)), own)[::stride, ::stride]
+    source = pixels.read(Window.from_shape(pixels.level_shape(own)), own)[::stride, ::stride]
     rows, cols = (min(a, b) for a, b in zip(shape, source.shape, strict=True))
     out[:rows, :cols] = source[:rows, :cols]
     return out

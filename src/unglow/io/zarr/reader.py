@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.digests import of_file
+from unglow.core.digests import hash_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
 from unglow.core.windows import SamePixels, Window, cells
@@ -37,7 +37,7 @@ class Store:
         self.attributes: dict[str, Any] = document["attributes"]["unglow"]
         """What was written along: parameters, fingerprints, ``layout``, ``digest``."""
         self.layout = StoreLayout.from_dict(self.attributes["layout"])
-        NotStored.in_attributes(self.attributes)  # refused here if it is damaged
+        NotStored.from_attributes(self.attributes)  # refused here if it is damaged
         self.digest: str = self.attributes["digest"]
         """SHA-256 over all shards."""
         self.empty: str | None = self.attributes.get("empty")
@@ -212,7 +212,7 @@ def _digest(path: Path, keys: list[str]) -> str | None:
     digests: dict[str, str] = {}
     try:
         for key in keys:
-            digests[key] = of_file(path / key)
+            digests[key] = hash_file(path / key)
     except OSError:
         return None
     return store_digest(digests)

@@ -20,7 +20,7 @@ from unglow.core.files import remedy
 from unglow.core.progress import progress, step
 from unglow.io.zarr.chunks import encode_shard
 from unglow.io.zarr.layout import halve_stored
-from unglow.io.zarr.metadata import level_document, shard_key, write_document
+from unglow.io.zarr.metadata import make_level_document, shard_key, write_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ class ShardWriter:
         self.path = Path(path)
         self.layout = layout
         self._dtype = np.dtype(layout.dtype)
-        self._partial = self._sibling("partial")
+        self._partial = self._name_sibling("partial")
         self._pending: set[Window] = set()
         self.shards: Shards = {}
         """What was written."""
@@ -62,7 +62,7 @@ class ShardWriter:
         try:
             self._partial.mkdir(parents=True)
             for level in range(self.layout.levels):
-                document = level_document(self.layout, level)
+                document = make_level_document(self.layout, level)
                 write_document(self._partial / str(level), document)
         except OSError as error:
             self._remove(self._partial)
@@ -129,12 +129,12 @@ class ShardWriter:
         transfers.count(self.path, written=len(content), encoded=block.nbytes)
         self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
-    def _sibling(self, kind: str) -> Path:
+    def _name_sibling(self, kind: str) -> Path:
         """Return a hidden name beside the store that no other process uses."""
         return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
 
     def _failure(self, error: OSError) -> StoreError:
-        return not_written(self.path, error)
+        return make_write_error(self.path, error)
 
     @staticmethod
     def _remove(path: Path) -> None:
@@ -147,7 +147,7 @@ class ShardWriter:
             log.warning("%s could not be removed; `unglow clean` removes it later", path)
 
 
-def not_written(path: Path, error: OSError) -> StoreError:
+def make_write_error(path: Path, error: OSError) -> StoreError:
     """Return the error of a store that the file system refuses."""
     return StoreError(
         f"{path} could not be written ({error.strerror or error}); {remedy(error, path)}, then "

@@ -15,13 +15,13 @@ import numpy as np
 
 from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, map_bounded
 from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.layout import STRIP, halve_stored
 from unglow.io.zarr.metadata import (
     DOCUMENT,
     display_window,
-    root_document,
+    make_root_document,
     store_digest,
     write_document,
 )
@@ -180,12 +180,12 @@ class StoreWriter(ShardWriter):
                 block[top - window.y0 : end - window.y0] = halve_stored(strip)
             self._write_shard(level, window.y0, window.x0, block)
 
-        for _ in bounded_map(build, self.layout.windows(level), self._workers):
+        for _ in map_bounded(build, self.layout.windows(level), self._workers):
             pass
 
     @step("publish")
     def _put_in_place(self, attributes: Mapping[str, Any], overview: NDArray[Any] | None) -> None:
-        document = root_document(
+        document = make_root_document(
             self.layout,
             name=self._name,
             pixel_size_um=self._pixel_size_um,
@@ -200,7 +200,7 @@ class StoreWriter(ShardWriter):
 
     def _rename(self) -> None:
         """Give the store its final name, whatever has that now."""
-        old = self._sibling("old")
+        old = self._name_sibling("old")
         try:
             replace_directory(self._partial, self.path, old)
         except OSError as error:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.phantom.damage.image import faults_of
-from unglow.phantom.damage.shapes import area_of
+from unglow.phantom.damage.image import find_faults
+from unglow.phantom.damage.shapes import compute_area
 
 if TYPE_CHECKING:
     from unglow.phantom.damage.kinds import Damage
@@ -28,9 +28,9 @@ def describe_damage(
     for place in places:
         if place.kind == "dust":
             polygon = np.round(geometry.to_post(place.shape.polygon()), 2)
-            seen = {"polygon_xy": polygon.tolist(), "area_px": round(area_of(polygon), 1)}
+            seen = {"polygon_xy": polygon.tolist(), "area_px": round(compute_area(polygon), 1)}
             found.append(place.to_json() | seen | {"image": "pre"})
-    for fault in faults_of(spec.damages):
+    for fault in find_faults(spec.damages):
         image = "both" if fault.kind == "swap" else "post"
         found.append(describe_fault(fault, spec.shape) | {"image": image})
     return found

@@ -166,11 +166,11 @@ def spoil_focus(
         variances = stops**2
         for n, stop in enumerate(stops):
             share = np.interp(wanted, variances, np.eye(len(stops))[n])
-            result += share * _blurred(source, stop * place.strength)[inner]
+            result += share * _blur(source, stop * place.strength)[inner]
         here[touched] = result[touched]
 
 
-def _blurred(source: Array, sigma: float) -> Array:
+def _blur(source: Array, sigma: float) -> Array:
     if sigma == 0:
         return source
     side = 2 * int(_BLUR_SIGMAS * sigma + 0.5) + 1

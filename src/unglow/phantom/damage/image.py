@@ -48,15 +48,15 @@ class ImageDamage:
         """Change the light of a window as `effects.spoil_tissue` does, and move the lower half."""
         move, half = self.half_moved, self.frame[0] // 2
 
-        def lying(part: Window, x: Array, y: Array) -> Array:
+        def is_inside(part: Window, x: Array, y: Array) -> Array:
             lower = np.arange(part.y0, part.y1)[:, None] >= half
             return tissue(part, x - move * lower, y)
 
         if move and window.y1 > half:
             x, y = effects.coordinates(window)
             rows = slice(max(half - window.y0, 0), None)
-            out[rows] = lying(window, x, y)[rows]
-        effects.spoil_tissue(self.places, window, out, lying if move else tissue, gain)
+            out[rows] = is_inside(window, x, y)[rows]
+        effects.spoil_tissue(self.places, window, out, is_inside if move else tissue, gain)
 
     def spoil_light(self, window: Window, out: Array, light: Light) -> None:
         """Blur and darken light that was imaged; ``light`` gives any window of what ``out`` was."""
@@ -72,6 +72,6 @@ class ImageDamage:
         return counts
 
 
-def faults_of(damages: Sequence[Damage]) -> tuple[Damage, ...]:
+def find_faults(damages: Sequence[Damage]) -> tuple[Damage, ...]:
     """Return what spoils the whole image."""
     return tuple(one for one in damages if KINDS[one.kind].size is None)

@@ -11,7 +11,7 @@ import numpy as np
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
 from unglow.phantom.damage.kinds import KINDS
-from unglow.phantom.damage.shapes import Square, area_of, disc, irregular, strip
+from unglow.phantom.damage.shapes import Square, compute_area, disc, irregular, strip
 from unglow.phantom.texture import derive_key, generator
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Place:
             "strength": self.strength,
             "rim_px": self.rim,
             "polygon_xy": polygon.tolist(),
-            "area_px": round(area_of(polygon), 1),
+            "area_px": round(compute_area(polygon), 1),
         }
 
 
@@ -208,7 +208,9 @@ def _lay(
     u = rng.random((3, _TRIES))
     x, y = np.round(u[0] * (frame[1] - 1), 2), np.round(u[1] * (frame[0] - 1), 2)
     for n in np.flatnonzero(inside(x, y) >= 1.0):
-        shape = form.shape.at(float(x[n]), float(y[n]), float(np.round(2.0 * np.pi * u[2][n], 4)))
+        shape = form.shape.move_to(
+            float(x[n]), float(y[n]), float(np.round(2.0 * np.pi * u[2][n], 4))
+        )
         place = replace(form, shape=shape)
         if _is_within(place, frame, inside) and not any(place.touches(one) for one in others):
             return place

@@ -35,7 +35,7 @@ class Shape(Protocol):
         """Return the outline, or about that of ``margin`` px further out, (N, 2) points (x, y)."""
         ...
 
-    def at(self, x: float, y: float, angle: float) -> Shape:
+    def move_to(self, x: float, y: float, angle: float) -> Shape:
         """Return the shape with its middle elsewhere, turned by an angle (rad)."""
         ...
 
@@ -69,7 +69,7 @@ class Blob:
             [self.x + radius * np.cos(towards), self.y + radius * np.sin(towards)]
         )
 
-    def at(self, x: float, y: float, angle: float) -> Blob:
+    def move_to(self, x: float, y: float, angle: float) -> Blob:
         """See `Shape`."""
         return Blob(self.radii, x, y, angle)
 
@@ -136,7 +136,7 @@ class Strip:
         u = u * (self.length + 2.0 * margin)
         return np.column_stack([self.x + c * u - s * v, self.y + s * u + c * v])
 
-    def at(self, x: float, y: float, angle: float) -> Strip:
+    def move_to(self, x: float, y: float, angle: float) -> Strip:
         """See `Shape`."""
         return Strip(self.length, self.bend, self.upper, self.lower, x, y, angle)
 
@@ -167,7 +167,7 @@ class Square:
         left, right, top, bottom = w.x0 - out, w.x1 - 1 + out, w.y0 - out, w.y1 - 1 + out
         return np.array([[left, top], [right, top], [right, bottom], [left, bottom]])
 
-    def at(self, x: float, y: float, angle: float) -> Square:  # noqa: ARG002 (never turned)
+    def move_to(self, x: float, y: float, angle: float) -> Square:  # noqa: ARG002 (never turned)
         """See `Shape`."""
         return Square(self.side, x, y)
 
@@ -229,7 +229,7 @@ def _waves(
     return np.asarray(np.cos(phase[:, None] * order + start) @ height)
 
 
-def area_of(polygon: NDArray[np.float64]) -> float:
+def compute_area(polygon: NDArray[np.float64]) -> float:
     """Return the area of a polygon, (N, 2), px."""
     x, y = (polygon - polygon[0]).T
     return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2.0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import ConfigError
 from unglow.phantom.damage.description import describe_fault
-from unglow.phantom.damage.image import ImageDamage, faults_of
+from unglow.phantom.damage.image import ImageDamage, find_faults
 from unglow.phantom.damage.places import find_places
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def check_damage(damages: Iterable[Damage], cycles: int) -> None:
             )
 
 
-def damage_of_cycles(
+def draw_cycle_damage(
     damages: tuple[Damage, ...],
     cycles: int,
     frame: tuple[int, int],
@@ -61,7 +61,7 @@ def damage_of_cycles(
 
         places = find_places(own, frame, frame, (*seeds, cycle), here, bright, common)
         if common or own:
-            found[cycle] = ImageDamage(frame, (*common, *places), faults_of(own))
+            found[cycle] = ImageDamage(frame, (*common, *places), find_faults(own))
     return found
 
 

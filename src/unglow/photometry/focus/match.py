@@ -14,7 +14,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import grid
 from unglow.io.zarr.reader import ChunkCache
-from unglow.photometry.blur import blurred
+from unglow.photometry.blur import blur_image
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.focus import sharpness, spectra
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -54,9 +54,9 @@ def estimate_matched(
     blur = None if compared is None else compared.blur
     if compared is None or blur is None or evidence.bins is None:
         return replace(plain, sharpness=compared)
-    bins = matched_cells(evidence.bins, images, blur)
+    bins = take_matched_cells(evidence.bins, images, blur)
     matched = estimate(replace(evidence, bins=bins, blur=blur), settings)
-    if matched.default != plain.default or "noise" not in matched.chosen.details:
+    if matched.default != plain.default or "noise" not in matched.default_result.details:
         # too little is left of a small overlap
         return replace(plain, sharpness=replace(compared, blurred=None))
     return replace(matched, sharpness=compared)
@@ -64,14 +64,14 @@ def estimate_matched(
 
 def _sharpness(evidence: Evidence, images: tuple[Pixels, Pixels], scale: Scale) -> Sharpness | None:
     """Compare the images in blocks all over the section; None where that cannot be done."""
-    noise, gain = scale.chosen.details.get("noise"), scale.chosen.gain
+    noise, gain = scale.default_result.details.get("noise"), scale.default_result.gain
     bins, transform = evidence.bins, evidence.transform
     if noise is None or gain is None or bins is None or transform is None:
         return None
     post, pre = (ChunkCache(image, kept=1) for image in images)
     measured = spectra.measure(
         (post.read, pre.read),
-        spectra.textured(bins),
+        spectra.choose_textured(bins),
         bins.tops,
         NoiseModel.from_json(noise),
         transform,
@@ -80,7 +80,7 @@ def _sharpness(evidence: Evidence, images: tuple[Pixels, Pixels], scale: Scale) 
 
 
 @step("match focus")
-def matched_cells(bins: CellMoments, images: tuple[Pixels, Pixels], blur: Blur) -> CellMoments:
+def take_matched_cells(bins: CellMoments, images: tuple[Pixels, Pixels], blur: Blur) -> CellMoments:
     """Take the cells once more, of images of which one is blurred.
 
     Saturated px have no weight in the blur, nor are they used. Cells at the edges of blocks, which
@@ -94,7 +94,7 @@ def matched_cells(bins: CellMoments, images: tuple[Pixels, Pixels], blur: Blur) 
         for block, top in zip(blocks, bins.tops, strict=True):
             block[block >= top] = np.nan
         number = ("post", "pre").index(blur.image)
-        blocks[number] = blurred(blocks[number], blur.taps)
+        blocks[number] = blur_image(blocks[number], blur.taps)
         _cut(blocks[number], window, bins.shape, blur.reach)
         made.add(blocks[0], blocks[1], (window.y0, window.x0))
     return made

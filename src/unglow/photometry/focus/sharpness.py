@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 from unglow.photometry.blur import WIDEST, Sharpness
 from unglow.photometry.focus.spectra import COUNTS, RADII, SQUARES
 
@@ -61,12 +61,12 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
     weights = _weights(spectra, gain)
     both = _fit(spectra.sums(weights))
     group = np.arange(len(spectra)) % _GROUPS
-    fits = [_fit(spectra.at(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
+    fits = [_fit(spectra.select(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
     scatter = np.std([[fit.low, fit.high] for fit in fits], axis=0) * math.sqrt(_GROUPS - 1)
     s, error = both.s, float(scatter.max())
-    ratio, sigmas = _held_out(spectra, weights)
+    ratio, sigmas = _score_held_out(spectra, weights)
     worth = (
-        both.agreed
+        both.has_agreement
         and LEAST_PX**2 <= abs(s) < _MOST
         and abs(s) > _SIGMAS * error
         and ratio <= 1 - LEAST_GAIN
@@ -74,10 +74,10 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
     )
     sharper = "pre" if s > 0 else "post"
     return Sharpness(
-        width_px=rounded(math.copysign(math.sqrt(abs(s)), s), 5),
-        error_px=rounded(math.sqrt(abs(s) + error) - math.sqrt(abs(s)), 5),
+        width_px=round_digits(math.copysign(math.sqrt(abs(s)), s), 5),
+        error_px=round_digits(math.sqrt(abs(s) + error) - math.sqrt(abs(s)), 5),
         blurred=sharper if worth else None,
-        held_out=rounded(ratio, 5),
+        held_out=round_digits(ratio, 5),
         blocks=len(spectra),
     )
 
@@ -96,7 +96,7 @@ class _Fit:
         return (self.low + self.high) / 2
 
     @property
-    def agreed(self) -> bool:
+    def has_agreement(self) -> bool:
         return self.low * self.high > 0
 
 
@@ -158,7 +158,7 @@ def _noise(sums: Spectra, gain: float, s: float) -> tuple[float, float]:
     return float(np.clip(post, *_NOISE_RANGE)), float(np.clip(pre, *_NOISE_RANGE))
 
 
-def _held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
+def _score_held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
     """Residual power of blocks kept out of the fit, with the blur over without.
 
     Blurring lowers noise as well, which proves nothing: power is counted above the noise of each
@@ -172,11 +172,11 @@ def _held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
     plain, matched, noise = (np.zeros(len(spectra)) for _ in range(3))
     for k in range(_FOLDS):
         out = fold == k
-        sums = spectra.at(~out).sums(weights[~out])
+        sums = spectra.select(~out).sums(weights[~out])
         fit = _fit(sums)
         pre = sums.pre - fit.noise[1] * sums.pre_noise
         gain = float((sums.raw * COUNTS)[: 2 * _FEWEST].sum() / (pre * COUNTS)[: 2 * _FEWEST].sum())
-        tested = spectra.at(out)
+        tested = spectra.select(out)
         plain[out] = _excess(tested, gain, 0.0, fit.noise)
         matched[out] = _excess(tested, fit.gain, fit.s, fit.noise)
         of_post, of_pre = tested.post_noise * fit.noise[0], tested.pre_noise * fit.noise[1]

@@ -15,10 +15,10 @@ from unglow.core.progress import step
 from unglow.core.windows import Window
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.noise.resampling import (
-    filtered_noise,
+    compute_filtered_noise,
     phase_shares,
     positions,
-    rounded_jacobian,
+    round_jacobian,
 )
 from unglow.photometry.sizes import CELL
 
@@ -80,7 +80,7 @@ class Spectra:
     def __len__(self) -> int:
         return len(self.post)
 
-    def at(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Spectra:
+    def select(self, chosen: NDArray[np.bool_] | NDArray[np.intp]) -> Spectra:
         """Return those of some blocks."""
         return Spectra(*(getattr(self, f.name)[chosen] for f in fields(Spectra)))
 
@@ -89,7 +89,7 @@ class Spectra:
         return Spectra(*(weights @ getattr(self, f.name) for f in fields(Spectra)))
 
 
-def textured(bins: CellMoments) -> list[Window]:
+def choose_textured(bins: CellMoments) -> list[Window]:
     """Choose blocks all over the section: in each of many regions the one with the most texture.
 
     They are at most `BLOCKS` windows of `SIDE` x `SIDE` px, in row order, on a grid from the first
@@ -140,7 +140,7 @@ def measure(
     noise, transform
         Of the pair.
     """
-    resampled = _Resampled.of(transform)
+    resampled = _Resampled.from_transform(transform)
     measured = {}
     for window in sorted(windows, key=lambda w: (w.y0 // CHUNK, w.x0 // CHUNK)):
         post, pre = (np.asarray(one(window), np.float64) for one in read)
@@ -150,7 +150,7 @@ def measure(
         of_post = float(noise.variance_post(levels)[0])
         of_pre = float(noise.variance_pre(levels)[1])
         spectra = _spectra(post, pre)
-        whites = np.full(len(RADII), of_post), of_pre * resampled.over(window)
+        whites = np.full(len(RADII), of_post), of_pre * resampled.average_power(window)
         measured[window] = (*spectra, *whites)
     blocks = [measured[window] for window in windows if window in measured]
     values = np.array(blocks).reshape(len(blocks), len(fields(Spectra)), len(RADII))
@@ -228,23 +228,27 @@ class _Resampled:
     waves: Floats
 
     @classmethod
-    def of(cls, transform: Transform) -> _Resampled:
+    def from_transform(cls, transform: Transform) -> _Resampled:
         rows, cols = transform.post_shape
-        local = rounded_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
+        local = round_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
         lags = [(i, j) for i in range(_LAG + 1) for j in range(-_LAG, _LAG + 1) if (i, j) > (0, 0)]
         one = np.zeros((2 * _LAG + 1,) * 2)
         one[_LAG, _LAG] = 1
-        tables, waves = [filtered_noise(local, one)], [np.ones(len(RADII))]
+        tables, waves = [compute_filtered_noise(local, one)], [np.ones(len(RADII))]
         for i, j in lags:
             pair = np.zeros_like(one)
             pair[_LAG + i, _LAG + j] = 1
             tables.append(
-                (filtered_noise(local, one + pair) - filtered_noise(local, one - pair)) / 4
+                (
+                    compute_filtered_noise(local, one + pair)
+                    - compute_filtered_noise(local, one - pair)
+                )
+                / 4
             )
             waves.append(2 * _profile(np.cos(_WY * i + _WX * j)))
         return cls(transform, np.array(tables), np.array(waves))
 
-    def over(self, window: Window) -> Floats:
+    def average_power(self, window: Window) -> Floats:
         """Return the power in the bins, averaged over the phases of a block."""
         x, y = (v[::_THIN, ::_THIN] for v in positions(self.transform, window))
         share = phase_shares(self.tables.shape[1], x, y)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.files import read_json
 from unglow.core.json_shape import check_shape
 
@@ -33,7 +33,7 @@ _BOTH = (
 _WHITE = 0.05
 
 
-def roles_of(plan: Path, light: str) -> tuple[str, ...]:
+def find_roles(plan: Path, light: str) -> tuple[str, ...]:
     """Return which images of a pair are bright-field.
 
     Parameters
@@ -56,11 +56,11 @@ def roles_of(plan: Path, light: str) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     except (KeyError, TypeError, ValueError) as error:
-        raise damaged(plan) from error
+        raise make_damage_error(plan) from error
     return tuple(role for role in ROLES if images.get(role, {}).get("bright_field"))
 
 
-def doubts(roles: Sequence[str]) -> list[str]:
+def check_roles(roles: Sequence[str]) -> list[str]:
     """Return a sentence if one image of a pair is bright-field and the other is not."""
     if len(roles) != 1:
         return []
@@ -73,7 +73,7 @@ def doubts(roles: Sequence[str]) -> list[str]:
     return [sentence]
 
 
-def notes(roles: Sequence[str], stats: JointStatistics | None = None) -> list[str]:
+def describe_roles(roles: Sequence[str], stats: JointStatistics | None = None) -> list[str]:
     """Return what the reader of a bright-field pair has to know; nothing of it is a fault."""
     if len(roles) < len(ROLES):
         return []

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.rounding import rounded
-from unglow.photometry.cells import Cells, well_aligned
+from unglow.core.rounding import round_digits
+from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain import bright_field, linear, moffat, shading
 from unglow.photometry.gain.outlying import find_outlying_cells
 from unglow.photometry.gain.robust import Limits
@@ -85,7 +85,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     methods = {name: ESTIMATORS[name](evidence, settings) for name in settings.names}
     if evidence.bins is not None and (line := methods.get("linear")) is not None and line.ok:
         outlying = find_outlying_cells(evidence.bins, *_line_at_cells(evidence.bins, line))
-        rest = replace(evidence, bins=evidence.bins.without(outlying))
+        rest = replace(evidence, bins=evidence.bins.exclude(outlying))
         if outlying.any() and (again := _linear(rest, settings, int(outlying.sum()))).ok:
             evidence, methods["linear"] = rest, again
     failed = {name: r.reason for name, r in methods.items() if r.reason is not None}
@@ -107,7 +107,10 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     about_light += _add_noise(evidence, methods[default])
     notes = _notes(methods[default])
     if roles:
-        about_light, notes = bright_field.doubts(roles), bright_field.notes(roles, evidence.stats)
+        about_light, notes = (
+            bright_field.check_roles(roles),
+            bright_field.describe_roles(roles, evidence.stats),
+        )
     notes += unused
     return Scale(
         default,
@@ -152,7 +155,7 @@ def _line_at_cells(bins: CellMoments, result: MethodResult) -> tuple[ArrayLike, 
     """Return gain and offset of a method at the cells, with all that is smooth in them."""
     gain, offset = result.gain or 0.0, result.offset or 0.0
     if result.gain_map is not None:
-        light = result.gain_map.at(bins.centres_xy).reshape(bins.post.shape)
+        light = result.gain_map.evaluate(bins.centres_xy).reshape(bins.post.shape)
         return result.gain_map.line(light, gain, offset)
     if result.details.get("gain_map_refused") is not None:
         # what is smooth is known to be left, and candidates are looked for above it
@@ -164,10 +167,10 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
     """Fit the line; ``outlying`` cells were left out before."""
     stats, bins, transform = evidence.stats, evidence.bins, evidence.transform
     if stats.n["overlap"] == 0:
-        return MethodResult.failed(_sentence(stats, ""))
+        return MethodResult.make_failed(_sentence(stats, ""))
     if bins is None or transform is None:
-        return MethodResult.failed("no cells of pixels and no map of this pair are given.")
-    cells = Cells.of(bins, well_aligned(bins, transform), transform, evidence.blur)
+        return MethodResult.make_failed("no cells of pixels and no map of this pair are given.")
+    cells = Cells.from_moments(bins, find_aligned_cells(bins, transform), transform, evidence.blur)
     details: dict[str, Any] = {
         "pixels_overlap": stats.n["overlap"],
         "cells": len(cells),
@@ -177,7 +180,7 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
     try:
         fit = linear.fit(cells, limits)
     except ValueError as error:
-        return MethodResult.failed(f"{error}.", details)
+        return MethodResult.make_failed(f"{error}.", details)
     used = rejected = None
     if settings.gain_map == "auto":
         used = shading.find(cells, limits, fit, bins.shape)
@@ -188,30 +191,30 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
     half = fit.half
     details |= {
         "cells_used": int(fit.used.sum()),
-        "pre_range": [rounded(low, 9), rounded(high, 9)],
-        "spread": rounded(fit.spread, 9),
-        "unexplained_px": rounded(math.sqrt(fit.registration), 9),
+        "pre_range": [round_digits(low, 9), round_digits(high, 9)],
+        "spread": round_digits(fit.spread, 9),
+        "unexplained_px": round_digits(math.sqrt(fit.registration), 9),
         "gain_map": _about_map(used),
         "gain_map_refused": _about_map(rejected),
         "gain_ci95_covers": _LINEAR_CI_COVERS,
-        "gain_ci95_statistical": list(_around(fit.gain, half.gain)),
-        "offset_ci95_statistical": list(_around(fit.offset, half.offset)),
-        "gain_systematic95": rounded(half.gain_systematic, 9),
-        "offset_systematic95": rounded(half.offset_systematic, 9),
+        "gain_ci95_statistical": list(_make_interval(fit.gain, half.gain)),
+        "offset_ci95_statistical": list(_make_interval(fit.offset, half.offset)),
+        "gain_systematic95": round_digits(half.gain_systematic, 9),
+        "offset_systematic95": round_digits(half.offset_systematic, 9),
     }
     return MethodResult(
-        rounded(fit.gain, 9),
-        rounded(fit.offset, 9),
-        _around(fit.gain, half.whole_gain),
+        round_digits(fit.gain, 9),
+        round_digits(fit.offset, 9),
+        _make_interval(fit.gain, half.whole_gain),
         details,
-        offset_ci95=_around(fit.offset, half.whole_offset),
+        offset_ci95=_make_interval(fit.offset, half.whole_offset),
         gain_map=None if used is None else used.map,
     )
 
 
-def _around(value: float, half: float) -> tuple[float, float]:
+def _make_interval(value: float, half: float) -> tuple[float, float]:
     """Return the ends of an interval, rounded."""
-    return rounded(value - half, 9), rounded(value + half, 9)
+    return round_digits(value - half, 9), round_digits(value + half, 9)
 
 
 def _about_map(shaded: Shaded | None) -> dict[str, Any] | None:
@@ -220,9 +223,9 @@ def _about_map(shaded: Shaded | None) -> dict[str, Any] | None:
         return None
     return {
         "degree": len(shaded.map.coefficients) - 1,
-        "range": [rounded(value, 9) for value in shaded.map.limits],
-        "dark": rounded(shaded.map.dark, 9),
-        "held_out": rounded(shaded.held_out, 9),
+        "range": [round_digits(value, 9) for value in shaded.map.limits],
+        "dark": round_digits(shaded.map.dark, 9),
+        "held_out": round_digits(shaded.held_out, 9),
         "sha256": shaded.map.digest,
     }
 
@@ -232,26 +235,26 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     edges, span = ratio_edges(), stats.ratio_range
     if stats.n["ratio"] >= moffat.LEAST and span[0] == span[1]:
         # one image twice, for example: the histogram is a single line, which needs no fit
-        return MethodResult(rounded(10 ** span[0], 9), 0.0, None, _population(stats))
+        return MethodResult(round_digits(10 ** span[0], 9), 0.0, None, _population(stats))
     try:
         fit = moffat.fit(stats.ratio_counts, edges, span)
     except ValueError as error:
-        return MethodResult.failed(_sentence(stats, str(error)), _population(stats))
+        return MethodResult.make_failed(_sentence(stats, str(error)), _population(stats))
     details = {
         **_population(stats),
         "converged": fit.converged,
-        "mu0": rounded(fit.mu0, 9),
-        "mu": rounded(fit.mu, 9),
-        "alpha": rounded(fit.alpha, 9) if fit.converged else None,
-        "beta": rounded(fit.beta, 9) if fit.converged else None,
+        "mu0": round_digits(fit.mu0, 9),
+        "mu": round_digits(fit.mu, 9),
+        "alpha": round_digits(fit.alpha, 9) if fit.converged else None,
+        "beta": round_digits(fit.beta, 9) if fit.converged else None,
         "bins": len(fit.centres),
         "bins_fitted": int(fit.fitted.sum()),
-        "bin_width_dex": rounded(fit.bin_width, 9),
-        "range_dex": [rounded(fit.centres[0], 9), rounded(fit.centres[-1], 9)],
+        "bin_width_dex": round_digits(fit.bin_width, 9),
+        "range_dex": [round_digits(fit.centres[0], 9), round_digits(fit.centres[-1], 9)],
         "gain_ci95_covers": _RATIO_CI_COVERS,
     }
     interval = _interval(stats, fit.mu, lambda draws: moffat.peaks(draws, edges, span))
-    return MethodResult(rounded(fit.gain, 9), 0.0, interval, details)
+    return MethodResult(round_digits(fit.gain, 9), 0.0, interval, details)
 
 
 def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
@@ -267,23 +270,23 @@ def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     try:
         x = quantile(stats.ratio_counts)
     except ValueError as error:
-        return MethodResult.failed(_sentence(stats, str(error)), details)
+        return MethodResult.make_failed(_sentence(stats, str(error)), details)
     details["gain_ci95_covers"] = _RATIO_CI_COVERS
     interval = _interval(stats, x, lambda draws: np.array([quantile(d) for d, _ in draws]))
-    return MethodResult(rounded(10**x, 9), 0.0, interval, details)
+    return MethodResult(round_digits(10**x, 9), 0.0, interval, details)
 
 
 def _manual(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
     details = _population(evidence.stats)
     if settings.manual is None:
-        return MethodResult.failed("no manual gain is given for this pair.", details)
+        return MethodResult.make_failed("no manual gain is given for this pair.", details)
     return MethodResult(settings.manual, 0.0, None, details)
 
 
 def _exposure(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     details = _population(evidence.stats)
     if evidence.expected_gain is None:
-        return MethodResult.failed("the exposure times of both images are not known.", details)
+        return MethodResult.make_failed("the exposure times of both images are not known.", details)
     return MethodResult(evidence.expected_gain, 0.0, None, details)
 
 
@@ -321,7 +324,7 @@ def _interval(
         return None
     # The spread of the draws has n - 1 of n degrees of freedom.
     half = linear.STUDENT[n - 2] * float(np.std(drawn, ddof=1)) * math.sqrt(n / (n - 1))
-    return rounded(10 ** (x - half), 9), rounded(10 ** (x + half), 9)
+    return round_digits(10 ** (x - half), 9), round_digits(10 ** (x + half), 9)
 
 
 def _population(stats: JointStatistics) -> dict[str, Any]:

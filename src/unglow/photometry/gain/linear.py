@@ -21,11 +21,11 @@ from unglow.photometry.gain.robust import (
     LEAST,
     LEVELS,
     SHIFT,
-    noise_of,
-    registration_variance_of,
-    state_of,
-    steps_of,
-    weights_of,
+    compute_registration_variance,
+    compute_steps,
+    compute_weights,
+    estimate_noise,
+    make_state,
 )
 from unglow.photometry.sizes import CELL
 
@@ -131,16 +131,16 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
             f"only {len(cells)} cells of {CELL} x {CELL} px are well aligned and have data in both "
             f"images without saturated pixels, {LEAST} are needed"
         )
-    if not _textured(cells):
+    if not _is_textured(cells):
         raise ValueError(_NO_TEXTURE)
     gain, offset = _start(cells)
     registration, good = 0.0, np.ones(len(cells), bool)
     for _ in range(_ROUNDS):
-        noise = noise_of(cells, good, gain, limits)
+        noise = estimate_noise(cells, good, gain, limits)
         for _ in range(_STEPS):
             last = gain, offset
-            state = state_of(cells, gain, offset, noise, registration)
-            weights, spread = weights_of(state, noise, limits)
+            state = make_state(cells, gain, offset, noise, registration)
+            weights, spread = compute_weights(state, noise, limits)
             gain, offset = _solve(cells, state, weights, spread)
             if (
                 abs(gain - last[0]) < _STILL_GAIN * abs(gain)
@@ -148,8 +148,11 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
             ):
                 break
         good = weights > 0
-        assumed, registration = registration, registration_variance_of(state, good, registration)
-    state = state_of(cells, gain, offset, noise, assumed)
+        assumed, registration = (
+            registration,
+            compute_registration_variance(state, good, registration),
+        )
+    state = make_state(cells, gain, offset, noise, assumed)
     half = half_widths(cells, state, weights, spread, assumed)
     if half.whole_gain > _VAGUE * gain:
         raise ValueError(_NO_TEXTURE)
@@ -162,7 +165,7 @@ _NO_TEXTURE = (
 )
 
 
-def _textured(cells: Cells) -> bool:
+def _is_textured(cells: Cells) -> bool:
     """Say whether means of pre differ more than the noise within cells would make them."""
     noise = float(np.median(cells.pre_var / cells.pre_within * cells.pre_mean))
     return float(np.var(cells.pre)) > _TEXTURE * noise
@@ -173,7 +176,7 @@ def _start(cells: Cells) -> tuple[float, float]:
 
     With a third of the cells stained, this quantile is near the middle of those that are not.
     """
-    steps = steps_of(cells.pre)
+    steps = compute_steps(cells.pre)
     groups = [steps == n for n in range(LEVELS)]
     points = np.array(
         [

@@ -77,10 +77,10 @@ class MoffatFit:
         """Return the positions of all bins and of their mirror images, (400,); NaN where unused."""
         x = np.where(self.fitted, self.centres, np.nan)
         mirrored = 2 * self.mu0 - x
-        mirrored[_near_zero(mirrored, self.bin_width)] = np.nan
+        mirrored[_is_near_zero(mirrored, self.bin_width)] = np.nan
         return np.concatenate([x, mirrored])
 
-    def mirrored(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mirror_bins(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Positions and smoothed counts of the mirrored bins."""
         x = self.points()[BINS:]
         keep = ~np.isnan(x)
@@ -120,7 +120,7 @@ def fit(
     ValueError
         If there are too few ratios, or all are alike.
     """
-    return _fitted([_wing(ratios, edges, span, phase)])[0]
+    return _fit_wings([_find_wing(ratios, edges, span, phase)])[0]
 
 
 def peaks(
@@ -129,11 +129,11 @@ def peaks(
     span: tuple[float, float],
 ) -> NDArray[np.float64]:
     """Return mu of many histograms, each with its phase; else as `fit`."""
-    wings = [_wing(ratios, edges, span, phase) for ratios, phase in draws]
-    return np.array([found.mu for found in _fitted(wings)])
+    wings = [_find_wing(ratios, edges, span, phase) for ratios, phase in draws]
+    return np.array([found.mu for found in _fit_wings(wings)])
 
 
-def _wing(
+def _find_wing(
     ratios: NDArray[Any], edges: NDArray[np.float64], span: tuple[float, float], phase: float
 ) -> MoffatFit:
     """Return the bins of the left wing, to be fitted."""
@@ -147,7 +147,7 @@ def _wing(
     counts = np.diff(np.interp(coarse, edges, below))
     centres = (coarse[1:] + coarse[:-1]) / 2
     smooth = _uniform(counts, SMOOTH)
-    allowed = ~_near_zero(centres, centres[1] - centres[0])
+    allowed = ~_is_near_zero(centres, centres[1] - centres[0])
     top = int(np.argmax(np.where(allowed, smooth, -1.0)))
     fitted = allowed & (centres <= centres[top])
     mu0 = float(centres[top])
@@ -155,7 +155,7 @@ def _wing(
     return MoffatFit(centres, counts, smooth, fitted, mu0, mu0, *nan, converged=False)
 
 
-def _fitted(wings: list[MoffatFit]) -> list[MoffatFit]:
+def _fit_wings(wings: list[MoffatFit]) -> list[MoffatFit]:
     """Fit a profile to each wing; those with too little to fit, or that do not end, stay bare."""
     x = np.stack([wing.points() for wing in wings])
     used = ~np.isnan(x).all(axis=0)
@@ -186,7 +186,7 @@ def _uniform(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     return np.asarray(np.convolve(padded, np.full(size, 1 / size), mode="valid"))
 
 
-def _near_zero(x: NDArray[np.float64], bin_width: float) -> NDArray[np.bool_]:
+def _is_near_zero(x: NDArray[np.float64], bin_width: float) -> NDArray[np.bool_]:
     """Where integer grey values pile up: within three bin widths of ratio 1."""
     return np.abs(x) <= EXCLUDED * bin_width
 

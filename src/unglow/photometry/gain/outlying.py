@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.gain.robust import LEVELS, steps_of
+from unglow.photometry.gain.robust import LEVELS, compute_steps
 from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _scale_by_level(values: Floats, level: Floats) -> Floats:
 
     Above it stain adds to them.
     """
-    steps = steps_of(level)
+    steps = compute_steps(level)
     scaled = np.zeros(len(values))
     for step in range(LEVELS):
         at = np.flatnonzero(steps == step)

@@ -70,7 +70,7 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
     last = _LAST * np.stack([upper[:, 0] - lower[:, 0], *np.ones((2, len(x)))], axis=1)
     with np.errstate(all="ignore"):  # what is not finite is not converged
         rounding = _ROUNDING * (y * y).sum(axis=1)
-        now = _Iterate.of(x, y, here, np.clip(_logs(start), low, high))
+        now = _Iterate.from_parameters(x, y, here, np.clip(_logs(start), low, high))
         damping, converged = np.full(len(x), _DAMPING), np.zeros(len(x), np.bool_)
         left = np.flatnonzero(np.isfinite(now.cost))
         for _ in range(_STEPS):
@@ -78,7 +78,7 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
                 break
             at = now.at[left]
             to = np.clip(at + now.step(left, damping, low, high), low[left], high[left])
-            tried = _Iterate.of(x[left], y[left], here[left], to)
+            tried = _Iterate.from_parameters(x[left], y[left], here[left], to)
             better = tried.cost <= now.cost[left] + rounding[left]
             now.replace(left[better], tried, better)
             damping[left] = np.clip(damping[left] * np.where(better, 0.1, 10.0), *_DAMPINGS)
@@ -115,7 +115,7 @@ class _Iterate:
     normal: Floats
 
     @classmethod
-    def of(cls, x: Floats, y: Floats, here: Bools, at: Floats) -> _Iterate:
+    def from_parameters(cls, x: Floats, y: Floats, here: Bools, at: Floats) -> _Iterate:
         mu, alpha, beta = at[:, :1], np.exp(at[:, 1:2]), np.exp(at[:, 2:])
         z = (x - mu) / alpha
         q = 1.0 + z * z

@@ -83,7 +83,7 @@ def _tukey(scaled: Floats) -> Floats:
     return np.asarray(np.clip(1 - (scaled / limit) ** 2, 0, None) ** 2, dtype=np.float64)
 
 
-def _of_noise() -> tuple[float, float]:
+def _weigh_noise() -> tuple[float, float]:
     """Return what weights narrower above than below make of unit noise without stain.
 
     Its weighted mean; and the mean weight over the mean slope of weight times departure from there,
@@ -97,10 +97,10 @@ def _of_noise() -> tuple[float, float]:
     return mean, float(np.sum(weights) / np.sum(weights * z * (z - mean)))
 
 
-SHIFT, FEEDBACK = _of_noise()
+SHIFT, FEEDBACK = _weigh_noise()
 
 
-def noise_of(
+def estimate_noise(
     cells: Cells, good: NDArray[np.bool_], gain: float | Floats, limits: Limits
 ) -> NoiseModel:
     """Estimate the noise of single px from the variances within good cells.
@@ -112,16 +112,16 @@ def noise_of(
     of_post = (cells.post_var - gain * cells.cov) / cells.post_within
     of_pre = (cells.pre_var - cells.cov / gain) / cells.pre_within
     texture = cells.gradient[good]
-    post = _against_level(cells.post[good], of_post[good], texture, least)
-    pre = _against_level(cells.pre[good], of_pre[good], texture, least)
+    post = _fit_against_level(cells.post[good], of_post[good], texture, least)
+    pre = _fit_against_level(cells.pre[good], of_pre[good], texture, least)
     return NoiseModel(*post, *pre, least)
 
 
-def _against_level(
+def _fit_against_level(
     level: Floats, variance: Floats, texture: Floats, least: float
 ) -> tuple[float, float]:
     """Fit medians of variances at each level: what is there without light, and how it rises."""
-    steps = steps_of(level)
+    steps = compute_steps(level)
     groups = np.split(
         np.argsort(steps, kind="stable"), np.bincount(steps, minlength=LEVELS).cumsum()
     )
@@ -145,14 +145,14 @@ def _median(values: Floats) -> float:
     return float(ordered[-1] if np.isnan(ordered[-1]) else (ordered[half] + ordered[~half]) / 2)
 
 
-def steps_of(level: Floats) -> NDArray[np.intp]:
+def compute_steps(level: Floats) -> NDArray[np.intp]:
     """Sort cells into steps of brightness, 0 to 31; rare extremes join the outermost."""
     low, high = np.quantile(level, (0.005, 0.995))
     width = max(float(high - low), 1e-300) / LEVELS
     return np.asarray(np.clip((level - low) / width, 0, LEVELS - 1), dtype=np.intp)
 
 
-def state_of(
+def make_state(
     cells: Cells,
     gain: float | Floats,
     offset: float | Floats,
@@ -181,11 +181,11 @@ def state_of(
     return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual)
 
 
-def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
+def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
     """Weights of the residuals, and their spread in expected standard deviations."""
     deviation = state.deviation
     scaled = state.residual / deviation
-    usable = unclipped(state, noise, limits)
+    usable = find_unclipped(state, noise, limits)
     below = -scaled[usable & (scaled <= 0)]
     if len(below) < LEAST // 4:
         raise ValueError(
@@ -193,7 +193,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
         )
     spread = max(float(np.median(below)) / _NORMAL_MEDIAN, _LEAST_SPREAD)
     weights = np.where(usable, _tukey(scaled / spread) / deviation**2, 0.0)
-    steps = steps_of(np.where(usable, state.level, np.median(state.level[usable])))
+    steps = compute_steps(np.where(usable, state.level, np.median(state.level[usable])))
     for _ in range(3):
         totals = np.bincount(steps, weights, LEVELS)
         limit = _SHARE * totals.sum()
@@ -201,7 +201,7 @@ def weights_of(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats,
     return weights, spread
 
 
-def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
+def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
     """Cells whose pixels noise does not carry below the floor, nor with texture above the maximum.
 
     Near the maximum, pixels that are too bright were left out of the cells, and the rest is biased.
@@ -219,7 +219,9 @@ def unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.boo
     return usable
 
 
-def registration_variance_of(state: State, good: NDArray[np.bool_], registration: float) -> float:
+def compute_registration_variance(
+    state: State, good: NDArray[np.bool_], registration: float
+) -> float:
     """Return the variance per squared gradient that noise leaves unexplained, px^2.
 
     From cells of much texture below the line, where no stain is.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.photometry import gain_map
@@ -166,15 +166,15 @@ class MethodResult:
         return self.gain is not None
 
     @classmethod
-    def failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
+    def make_failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
         """Return the result of a method that gives no gain."""
         return cls(None, None, None, details or {}, reason)
 
-    def with_light(self, light: GainMap | None, path: Path) -> MethodResult:
+    def add_light(self, light: GainMap | None, path: Path) -> MethodResult:
         """Return the result with its gain map, read from ``path``; StoreError if it is another."""
         digest = self.details["gain_map"].get("sha256")
         if digest is not None and (light is None or light.digest != digest):
-            raise damaged(path)
+            raise make_damage_error(path)
         return replace(self, gain_map=light)
 
     def to_json(self) -> dict[str, Any]:
@@ -196,7 +196,7 @@ class MethodResult:
         check_shape(entry, _FOUND if entry["status"] == "ok" else _FAILED)
         rest = dict(entry)
         if rest.pop("status") != "ok":
-            return cls.failed(str(rest.pop("reason")), rest)
+            return cls.make_failed(str(rest.pop("reason")), rest)
         gain, offset = rest.pop("gain"), rest.pop("offset")
         gain_ci95, offset_ci95 = (
             None if ends is None else (ends[0], ends[1])
@@ -238,7 +238,7 @@ class Scale:
         return None if self.sharpness is None else self.sharpness.blur
 
     @property
-    def chosen(self) -> MethodResult:
+    def default_result(self) -> MethodResult:
         """Result of the default method."""
         return self.methods[self.default]
 
@@ -249,12 +249,12 @@ class Scale:
         return next((one for one in maps if one is not None), None)
 
     @classmethod
-    def failed(cls, reason: str, settings: ScaleSettings | None = None) -> Scale:
+    def make_failed(cls, reason: str, settings: ScaleSettings | None = None) -> Scale:
         """Return the scale of a pair that was refused: every method failed for ``reason``."""
         settings = settings or ScaleSettings()
-        methods = {name: MethodResult.failed(reason) for name in settings.names}
+        methods = {name: MethodResult.make_failed(reason) for name in settings.names}
         roles = settings.bright_field
-        reasons = (reason, *bright_field.doubts(roles))
+        reasons = (reason, *bright_field.check_roles(roles))
         return cls(settings.first, methods, "failed", reasons, bright_field=roles)
 
     def save(self, path: Path | str) -> None:
@@ -294,11 +294,11 @@ class Scale:
         try:
             content = read_json(path)
             if content["version"] != _VERSION:
-                raise damaged(path)
+                raise make_damage_error(path)
             scale = cls.from_json(content)
             for name, found in scale.methods.items():
                 if light is not None and found.details.get("gain_map"):
-                    scale.methods[name] = found.with_light(gain_map.load(light), light)
+                    scale.methods[name] = found.add_light(gain_map.load(light), light)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise damaged(path) from error
+            raise make_damage_error(path) from error
         return scale

@@ -16,11 +16,11 @@ from unglow.photometry.gain.linear import REGIONS, LinearFit, half_widths
 from unglow.photometry.gain.robust import (
     LEAST,
     SHIFT,
-    noise_of,
-    registration_variance_of,
-    state_of,
-    unclipped,
-    weights_of,
+    compute_registration_variance,
+    compute_weights,
+    estimate_noise,
+    find_unclipped,
+    make_state,
 )
 from unglow.photometry.gain_map import GainMap, legendre
 from unglow.photometry.sizes import CELL
@@ -87,21 +87,21 @@ def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) 
 
     ``line`` is that without a map, ``shape`` (rows, columns) of post, px.
     """
-    trial = cells.at(slice(None, None, max(1, -(-len(cells) // _TRIAL))))
+    trial = cells.select(slice(None, None, max(1, -(-len(cells) // _TRIAL))))
     # glass that is clipped at 0 is bent in its own way, which a map must not be judged by
-    plainly = state_of(trial, line.gain, line.offset, line.noise, line.registration)
-    trial = trial.at(unclipped(plainly, line.noise, limits))
+    plainly = make_state(trial, line.gain, line.offset, line.noise, line.registration)
+    trial = trial.select(find_unclipped(plainly, line.noise, limits))
     if len(trial) < _FOLDS * LEAST:
         return None
-    plain = _held_out(trial, limits, line, shape, 0)
-    found = {d: _held_out(trial, limits, line, shape, d) / plain for d in DEGREES}
+    plain = _score_held_out(trial, limits, line, shape, 0)
+    found = {d: _score_held_out(trial, limits, line, shape, d) / plain for d in DEGREES}
     degree = min(found, key=lambda d: found[d])
     if not found[degree] < WORTH:
         return None
     return Shaded(*_fit(cells, limits, line, shape, degree, _FULL), found[degree])
 
 
-def _held_out(
+def _score_held_out(
     cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int], degree: int
 ) -> float:
     """Median absolute residual of cells in tiles that were kept out, in standard deviations.
@@ -112,14 +112,14 @@ def _held_out(
     low, high = cells.xy.min(axis=0), cells.xy.max(axis=0)
     tiles = ((cells.xy - low) / np.maximum(high - low, 1) * _TILES).astype(np.intp)
     folds = (tiles[:, 0] + 2 * tiles[:, 1]) % _FOLDS
-    found, lit = [], _lit(cells)
+    found, lit = [], _is_lit(cells)
     for fold in range(_FOLDS):
         out = folds == fold
-        fit, made = _fit(cells.at(~out), limits, line, shape, degree, _TRIAL_ROUNDS)
-        tested = cells.at(out)
-        relative = made.at(tested.xy)
+        fit, made = _fit(cells.select(~out), limits, line, shape, degree, _TRIAL_ROUNDS)
+        tested = cells.select(out)
+        relative = made.evaluate(tested.xy)
         gain, offset = fit.gain * relative, made.dark + (fit.offset - made.dark) * relative
-        state = state_of(tested, gain, offset, line.noise, 0.0)
+        state = make_state(tested, gain, offset, line.noise, 0.0)
         found.append(np.abs(state.residual / state.deviation)[lit[out]])
     return float(np.median(np.concatenate(found)))
 
@@ -145,16 +145,19 @@ def _fit(
     registration, good = line.registration, np.ones(len(cells), bool)
     for _ in range(effort[0]):
         gain = np.maximum(slopes @ basis, line.gain / 4)
-        noise = noise_of(cells, good, gain, limits)
+        noise = estimate_noise(cells, good, gain, limits)
         for _ in range(effort[1]):
-            state = state_of(cells, gain, dark + gain * shift, noise, registration)
-            weights, spread = weights_of(state, noise, limits)
+            state = make_state(cells, gain, dark + gain * shift, noise, registration)
+            weights, spread = compute_weights(state, noise, limits)
             slopes, dark, step = _solve(cells, state, weights, spread, basis, shift)
             shift += step
             gain = np.maximum(slopes @ basis, line.gain / 4)
         good = weights > 0
-        assumed, registration = registration, registration_variance_of(state, good, registration)
-    lit = good & _lit(cells)
+        assumed, registration = (
+            registration,
+            compute_registration_variance(state, good, registration),
+        )
+    lit = good & _is_lit(cells)
     mean = float(np.mean(gain[lit]))
     coefficients = np.zeros((degree + 1, degree + 1))
     for (i, j), slope in zip(terms, slopes, strict=True):
@@ -168,7 +171,7 @@ def _fit(
     return fit, made
 
 
-def _lit(cells: Cells) -> NDArray[np.bool_]:
+def _is_lit(cells: Cells) -> NDArray[np.bool_]:
     """Say which cells are clearly brighter than the darkest, and so show what light there is."""
     low, high = np.quantile(cells.pre, (0.01, 0.95))
     return np.asarray(cells.pre > low + _LIT * (high - low))

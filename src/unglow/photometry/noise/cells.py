@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.cells import Cells, retained_in_post, with_neighbours
+from unglow.photometry.cells import Cells, choose_surrounded, tabulate_post_retention
 from unglow.photometry.sizes import CELL
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class NoiseCells:
     post_mean: Floats
 
     @classmethod
-    def of(
+    def from_moments(
         cls,
         moments: CellMoments,
         gain: ArrayLike,
@@ -79,7 +79,7 @@ class NoiseCells:
             If there are too few of them.
         """
         around = _neighbours(moments.gradient)
-        chosen = with_neighbours(moments, around)
+        chosen = choose_surrounded(moments, around)
         if chosen.sum() < LEAST_CELLS:
             raise ValueError(
                 f"only {chosen.sum()} cells of {CELL} x {CELL} px have unsaturated data in both "
@@ -88,8 +88,8 @@ class NoiseCells:
         g, o = (
             np.broadcast_to(np.asarray(v, np.float64), chosen.shape)[chosen] for v in (gain, offset)
         )
-        cells = Cells.of(moments, chosen, transform, blur)
-        square, in_post = g * g, retained_in_post(blur)
+        cells = Cells.from_moments(moments, chosen, transform, blur)
+        square, in_post = g * g, tabulate_post_retention(blur)
         return cls(
             post=cells.post,
             pre=cells.pre,
@@ -110,7 +110,7 @@ class NoiseCells:
     def __len__(self) -> int:
         return len(self.post)
 
-    def at(self, chosen: Flags) -> NoiseCells:
+    def select(self, chosen: Flags) -> NoiseCells:
         """Return some of the cells."""
         return NoiseCells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 

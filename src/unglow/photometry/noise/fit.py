@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 from unglow.photometry.noise.cells import GROUPS, LEAST_CELLS, NoiseCells
 from unglow.photometry.noise.model import ROUNDING, NoiseModel
 from unglow.photometry.sizes import CELL
@@ -87,9 +87,9 @@ class NoiseFit:
     def to_json(self) -> dict[str, Any]:
         """Return the entry "noise" of ``scale.json``."""
         return {
-            **{name: rounded(value) for name, value in self.model.to_json().items()},
+            **{name: round_digits(value) for name, value in self.model.to_json().items()},
             "cells": self.cells,
-            "misfit_px2": rounded(self.registration),
+            "misfit_px2": round_digits(self.registration),
         }
 
 
@@ -182,49 +182,49 @@ def fit_noise(
     ValueError
         If fewer than 200 cells can be used.
     """
-    cells = NoiseCells.of(bins, gain, offset, transform, blur)
+    cells = NoiseCells.from_moments(bins, gain, offset, transform, blur)
     least = ROUNDING if integer else 0.0
-    variances, used = _fitted(cells, least, integer=integer)
+    variances, used = _refine_fit(cells, least, integer=integer)
     model = replace(
         variances.model(),
-        spread=_spread_of_means(cells, variances, transform.error_px.p95, integer=integer),
+        spread=_measure_scatter(cells, variances, transform.error_px.p95, integer=integer),
     )
     return NoiseFit(model, int(used.sum()), variances.registration)
 
 
-def _spread_of_means(
+def _measure_scatter(
     cells: NoiseCells, variances: _Variances, error_px: float, *, integer: bool
 ) -> float:
     """Return how the means of cells scatter, over what noise and the map's error give.
 
     From those below the background: above it is stain.
     """
-    expected = _expected(cells, variances)
+    expected = _predict(cells, variances)
     variance = expected.mean_var - expected.texture
     if np.isfinite(error_px):
         variance = variance + error_px**2 / 2 * expected.slope
     away = cells.residual / np.sqrt(variance)
-    unclipped = _unclipped(cells, variances, away < 0, integer=integer)
+    unclipped = _drop_clipped(cells, variances, away < 0, integer=integer)
     spread = _NORMAL * float(np.median(-away[unclipped])) if unclipped.any() else 1.0
     return spread if spread > _SPREAD else 1.0
 
 
-def _fitted(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_Variances, Flags]:
+def _refine_fit(cells: NoiseCells, least: float, *, integer: bool) -> tuple[_Variances, Flags]:
     """Refine a first guess until nothing moves; also which cells the last round used."""
     variances = _guess(cells, least)
     used = np.ones(len(cells.post), bool)
     last = 0.0
     for _ in range(_ROUNDS):
-        expected = _expected(cells, variances)
+        expected = _predict(cells, variances)
         total = float(expected.v.mean())
         if abs(total - last) < _STILL * total:
             break
         last = total
-        used = _unstained(cells, expected)
-        used = _unclipped(cells, variances, used, integer=integer)
+        used = _find_unstained(cells, expected)
+        used = _drop_clipped(cells, variances, used, integer=integer)
         if used.sum() < LEAST_CELLS:
             raise ValueError(f"only {used.sum()} cells of {CELL} x {CELL} px look free of stain")
-        variances = _solved(cells.at(used), variances)
+        variances = _solve(cells.select(used), variances)
     return variances, used
 
 
@@ -252,7 +252,7 @@ def _guess(cells: NoiseCells, least: float) -> _Variances:
     )
 
 
-def _expected(cells: NoiseCells, variances: _Variances) -> _Expected:
+def _predict(cells: NoiseCells, variances: _Variances) -> _Expected:
     """Return what variances make one expect of cells, with normal noise."""
     post, pre = variances.post(cells), variances.pre(cells)
     inside, resampled = post * cells.post_within, pre * cells.pre_within
@@ -273,11 +273,11 @@ def _expected(cells: NoiseCells, variances: _Variances) -> _Expected:
     return _Expected(inside, resampled, texture, slope, shape, v_var, u_var, mean_var)
 
 
-def _unstained(cells: NoiseCells, expected: _Expected) -> Flags:
+def _find_unstained(cells: NoiseCells, expected: _Expected) -> Flags:
     """Find cells that look like background and noise."""
     quiet = _quiet(cells, expected)
     away = _departure(cells, expected)
-    return quiet & (np.abs(away) <= _DEPART * max(1.0, _spread(away[quiet])))
+    return quiet & (np.abs(away) <= _DEPART * max(1.0, _estimate_sigma(away[quiet])))
 
 
 def _quiet(cells: NoiseCells, expected: _Expected) -> Flags:
@@ -293,7 +293,7 @@ def _departure(cells: NoiseCells, expected: _Expected) -> Floats:
     return np.asarray((cells.residual - np.median(cells.residual)) / np.sqrt(expected.mean_var))
 
 
-def _spread(values: Floats) -> float:
+def _estimate_sigma(values: Floats) -> float:
     """Return a robust standard deviation, from the median of absolute values about the median."""
     return _NORMAL * float(np.median(np.abs(values - np.median(values))))
 
@@ -304,7 +304,7 @@ def _tail(shape: Floats) -> Floats:
     return np.asarray((1 - third + _TAIL * np.sqrt(third)) ** 3)
 
 
-def _without_tail(shape: Floats) -> Floats:
+def _cut_tail(shape: Floats) -> Floats:
     """Return the mean of gamma variates of mean 1 without what lies beyond `_tail`.
 
     It is 1 - x^k exp(-x) / (Gamma(k + 1) F) at x = k * tail, F being the part that is left.
@@ -314,7 +314,7 @@ def _without_tail(shape: Floats) -> Floats:
     return np.asarray(1 - np.exp(shape * np.log(x) - x - log_gamma) / _BELOW_TAIL)
 
 
-def _unclipped(cells: NoiseCells, variances: _Variances, used: Flags, *, integer: bool) -> Flags:
+def _drop_clipped(cells: NoiseCells, variances: _Variances, used: Flags, *, integer: bool) -> Flags:
     """Leave out cells whose levels are close to zero, where cameras cut their noise off.
 
     Where hardly a cell is left then, all stay: of such images nothing better can be said.
@@ -326,15 +326,15 @@ def _unclipped(cells: NoiseCells, variances: _Variances, used: Flags, *, integer
     return np.asarray(bright if bright.sum() >= LEAST_CELLS else used)
 
 
-def _solved(cells: NoiseCells, variances: _Variances) -> _Variances:
+def _solve(cells: NoiseCells, variances: _Variances) -> _Variances:
     """Fit variances to cells, with weights and shares from the last variances."""
-    expected = _expected(cells, variances)
+    expected = _predict(cells, variances)
     share = expected.share
     zero = np.zeros(len(share))
     post_level, pre_level = cells.post - variances.levels[0], cells.pre - variances.levels[1]
     white = cells.post_within
     in_post, in_pre = (white, white * post_level), (cells.pre_within, cells.pre_within * pre_level)
-    v = cells.v / _without_tail(expected.shape)
+    v = cells.v / _cut_tail(expected.shape)
     v -= variances.least * (white + cells.pre_within)
     weights = 1 / expected.v_var
     matrix, vector = _normal_equations([*in_post, *in_pre, expected.slope, zero], v, weights)

@@ -43,7 +43,7 @@ def catmull_rom(distance: ArrayLike) -> Floats:
     return np.where(d <= 1.0, near, np.where(d < 2.0, far, 0.0))
 
 
-def filtered_noise(jacobian: ArrayLike, weights: ArrayLike, phases: int = 16) -> Floats:
+def compute_filtered_noise(jacobian: ArrayLike, weights: ArrayLike, phases: int = 16) -> Floats:
     """Variance that a filter leaves of resampled white noise of variance 1.
 
     Parameters
@@ -74,7 +74,7 @@ def cell_noise(
     Parameters
     ----------
     jacobian
-        As for `filtered_noise`.
+        As for `compute_filtered_noise`.
     side
         Px of post along a side of the cell.
     phases
@@ -112,12 +112,12 @@ def departures(blur: ArrayLike, side: int) -> Floats:
     -------
     (side^2, (side + 2 r)^2) float64.
     """
-    along = shifted(blur, side)
+    along = shift_weights(blur, side)
     mixing = np.kron(along, along)
     return np.asarray(mixing - mixing.mean(axis=0))
 
 
-def shifted(blur: ArrayLike, side: int) -> Floats:
+def shift_weights(blur: ArrayLike, side: int) -> Floats:
     """Return the weights of a filter for each of ``side`` px in a row, (side, side + 2 r)."""
     weights = np.asarray(blur, dtype=np.float64)
     out = np.zeros((side, side + len(weights) - 1))
@@ -147,9 +147,9 @@ def jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
     return np.asarray(_jacobians(transform, [point_xy])[0], dtype=np.float64)
 
 
-def rounded_jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
+def round_jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
     """Return `jacobian` in steps of 1/256, so that few tables serve a whole image."""
-    return _rounded(jacobian(transform, point_xy))
+    return _round(jacobian(transform, point_xy))
 
 
 def _jacobians(transform: Transform, points_xy: list[tuple[float, float]]) -> Floats:
@@ -164,13 +164,13 @@ def _jacobians(transform: Transform, points_xy: list[tuple[float, float]]) -> Fl
     return found
 
 
-def _rounded(local: Floats) -> Floats:
+def _round(local: Floats) -> Floats:
     return np.asarray(np.rint(local * _STEPS) / _STEPS, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class FilteredVariance:
-    """`filtered_noise` of every px of a window of post, for which tables are made once.
+    """`compute_filtered_noise` of every px of a window of post, for which tables are made once.
 
     Of the nearest of 16 x 16 phases; the value of a px does not depend on the window: what varies
     slowly is evaluated over blocks at fixed positions. For a filter at least 2 px wide an entry is
@@ -183,8 +183,8 @@ class FilteredVariance:
     first_row
         Which row of blocks holds the window's first px, counted from the one at 0.
     tables
-        (blocks down, blocks across, phases, phases) float32: `filtered_noise` of blocks of `_BLOCK`
-        px that the window touches.
+        (blocks down, blocks across, phases, phases) float32: `compute_filtered_noise` of the blocks
+        of `_BLOCK` px that the window touches.
     """
 
     transform: Transform
@@ -192,7 +192,9 @@ class FilteredVariance:
     tables: NDArray[np.float32]
 
     @classmethod
-    def of(cls, transform: Transform, window: Window, weights: NDArray[np.float64]) -> Self:
+    def from_transform(
+        cls, transform: Transform, window: Window, weights: NDArray[np.float64]
+    ) -> Self:
         """Make the tables of a window of post, which may leave the image.
 
         Parameters
@@ -209,13 +211,13 @@ class FilteredVariance:
         cols = range(window.x0 // _BLOCK, (window.x1 - 1) // _BLOCK + 1)
         middle = (_BLOCK - 1) / 2
         centres = [(_BLOCK * col + middle, _BLOCK * row + middle) for row in rows for col in cols]
-        steps = _rounded(_jacobians(transform, centres))
+        steps = _round(_jacobians(transform, centres))
         found = [_table(local.tobytes(), h.tobytes(), h.shape) for local in steps]
         tables = np.array(found, dtype=np.float32)
         shape = len(rows), len(cols), *tables.shape[1:]
         return cls(transform, rows[0], tables.reshape(shape))
 
-    def over(self, window: Window) -> NDArray[np.float32]:
+    def select_window(self, window: Window) -> NDArray[np.float32]:
         """Return the values of a part of the window that has as many columns, float32."""
         tables = self.tables[window.y0 // _BLOCK - self.first_row :]
         transform = self.transform
@@ -236,7 +238,7 @@ class FilteredVariance:
         return out
 
 
-def at_phase(table: Floats, x: Floats, y: Floats) -> Floats:
+def interpolate_phase(table: Floats, x: Floats, y: Floats) -> Floats:
     """Interpolate a (phases, phases) table, [fy, fx], at positions in pre (any shape)."""
     out = np.zeros(np.shape(x))
     for row, col, weight in _corners(len(table), x, y):
@@ -245,7 +247,7 @@ def at_phase(table: Floats, x: Floats, y: Floats) -> Floats:
 
 
 def phase_shares(phases: int, x: Floats, y: Floats) -> Floats:
-    """Return how much each entry of a table counts in the mean of `at_phase` at positions in pre.
+    """Return the weight of each table entry in the mean of `interpolate_phase` at positions in pre.
 
     (phases, phases) float64, with a sum of 1.
     """
@@ -287,7 +289,7 @@ def positions(transform: Transform, window: Window) -> tuple[Floats, Floats]:
         moved = found.dense(window)
         if found.strips is not None:
             points = np.stack(np.broadcast_arrays(cols, rows), axis=-1).reshape(-1, 2)
-            steps = found.strips.at(points, moved.reshape(2, -1).T)
+            steps = found.strips.evaluate(points, moved.reshape(2, -1).T)
             moved = moved + steps.T.reshape(moved.shape)
         x, y = x + moved[0], y + moved[1]
     return x, y
@@ -295,5 +297,7 @@ def positions(transform: Transform, window: Window) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=512)
 def _table(local: bytes, weights: bytes, shape: tuple[int, int]) -> Floats:
-    """Return `filtered_noise` of arrays given by their bytes, which can be keys."""
-    return filtered_noise(np.frombuffer(local).reshape(2, 2), np.frombuffer(weights).reshape(shape))
+    """Return `compute_filtered_noise` of arrays given by their bytes, which can be keys."""
+    return compute_filtered_noise(
+        np.frombuffer(local).reshape(2, 2), np.frombuffer(weights).reshape(shape)
+    )

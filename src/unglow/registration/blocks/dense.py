@@ -86,7 +86,7 @@ class DenseMatches:
         return len(self.peak_ratio)
 
     @property
-    def held_out(self) -> Mask:
+    def is_held_out(self) -> Mask:
         """(N,) every fifth block, spatially interleaved, which no fit may use."""
         mask: Mask = fifths(self.cell) == HELD_OUT
         return mask
@@ -96,11 +96,11 @@ class DenseMatches:
         """(N,) inverse variances up to a factor: `blocks.phase_correlation.block_weights`."""
         return block_weights(self.peak_ratio)
 
-    def beside(self, field: Displacement | None) -> Floats:
+    def subtract_field(self, field: Displacement | None) -> Floats:
         """(N, 2) displacements beside a field, px; all of them if it is None."""
-        return self.displacement if field is None else self.displacement - field.at(self.post)
+        return self.displacement if field is None else self.displacement - field.evaluate(self.post)
 
-    def on_grid(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    def spread_on_grid(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """Spread (N,) or (N, K) values over the grid and a rim of one cell, NaN for no block.
 
         Returns
@@ -114,13 +114,13 @@ class DenseMatches:
         out[index] = values
         return out.reshape(rows, cols, *values.shape[1:]), index
 
-    def agreeing(self, field: Displacement | None = None) -> Mask:
+    def find_agreeing(self, field: Displacement | None = None) -> Mask:
         """(N,) blocks that lie near the median of the blocks around them, beside a field."""
         clear = self.peak_ratio >= MIN_PEAK_RATIO
         if not clear.any():
             return clear
-        beside = self.beside(field)
-        middle, number = self.around(np.where(clear[:, None], beside, np.nan))
+        beside = self.subtract_field(field)
+        middle, number = self.compute_neighbour_medians(np.where(clear[:, None], beside, np.nan))
         enough = clear & (number >= _LEAST_NEIGHBOURS)
         with np.errstate(invalid="ignore"):
             near = np.hypot(*(beside - middle).T) <= self._reach(field)
@@ -136,7 +136,9 @@ class DenseMatches:
         Dirt on the glass moves on its own: a few blocks of it, at the edge of the section, agree
         with each other and with nothing else.
         """
-        grid, index = self.on_grid(np.where(agreeing[:, None], self.beside(field), np.nan))
+        grid, index = self.spread_on_grid(
+            np.where(agreeing[:, None], self.subtract_field(field), np.nan)
+        )
         (rows, cols), reach = grid.shape[:2], self._reach(field)
         # blocks are at even places of a finer grid, and between two of them is what links them
         mask = np.zeros((2 * rows - 1, 2 * cols - 1), np.uint8)
@@ -150,7 +152,7 @@ class DenseMatches:
         least = max(_ISLAND_BLOCKS, _ISLAND_SHARE * np.count_nonzero(agreeing))
         return np.asarray(agreeing & (sizes >= least)[label], dtype=np.bool_)
 
-    def replaced(self, again: DenseMatches) -> DenseMatches:
+    def replace(self, again: DenseMatches) -> DenseMatches:
         """Return these blocks with those that were measured again in their cells."""
         cells = np.concatenate([self.cell, again.cell])
         # of blocks in the same cell the last one counts
@@ -162,7 +164,7 @@ class DenseMatches:
         }
         return replace(self, **joined)
 
-    def around(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
+    def compute_neighbour_medians(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
         """Median (N, K) of the up to 8 blocks around each block, NaN for none; and their number."""
         middle = np.full_like(values, np.nan)
         number = np.zeros(len(values), np.int64)
@@ -180,7 +182,7 @@ class DenseMatches:
 
     def neighbours(self, values: Floats, part: slice = slice(None)) -> Floats:
         """(8, n, K) values (N, K) of the blocks around each block of a part, NaN for none."""
-        grid, index = self.on_grid(values)
+        grid, index = self.spread_on_grid(values)
         cols = grid.shape[1]
         flat = grid.reshape(-1, values.shape[1])
         steps = [dy * cols + dx for dy in (-1, 0, 1) for dx in (-1, 0, 1) if dy or dx]
@@ -214,14 +216,14 @@ def measure(
     parts = []
     for corners, cells, side in groups:
         chosen = slice(None) if only is None else only(cells)
-        parts.append(_matched(pair, field, corners[chosen], cells[chosen], side, level))
+        parts.append(_match_side(pair, field, corners[chosen], cells[chosen], side, level))
     joined: dict[str, Any] = {
         name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
     return DenseMatches(**joined, size=size, step=step, level=level)
 
 
-def _matched(
+def _match_side(
     pair: Pair,
     field: Displacement | None,
     corners: NDArray[np.int64],
@@ -231,12 +233,12 @@ def _matched(
 ) -> dict[str, NDArray[Any]]:
     """Match blocks of one side: the columns of `DenseMatches`."""
     unit = 2**level
-    shifts = block_shifts(pair.at(level, field), corners // unit, size // unit)
+    shifts = block_shifts(pair.select_level(level, field), corners // unit, size // unit)
     measured = np.isfinite(shifts[:, 2])
     corners, cells, shifts = corners[measured], cells[measured], shifts[measured]
     centres = centroids(pair.post_thumb, corners, size)
-    pre = pair.at(0, field).map(centres - shifts[:, :2] * unit)
-    displacement = pre - pair.at(0).map(centres)
+    pre = pair.select_level(0, field).map(centres - shifts[:, :2] * unit)
+    displacement = pre - pair.select_level(0).map(centres)
     columns = centres, pre, displacement, shifts[:, 2], cells, corners
     return dict(zip(_COLUMNS, columns, strict=True))
 
@@ -245,7 +247,7 @@ def one_of(wanted: Cells) -> Callable[[Cells], Mask]:
     """Return a function that marks the cells (N, 2) that are among the wanted ones."""
     listed = {(c, r) for c, r in wanted.tolist()}
 
-    def marked(cells: Cells) -> Mask:
+    def mark(cells: Cells) -> Mask:
         return np.array([(c, r) in listed for c, r in cells.tolist()], dtype=bool)
 
-    return marked
+    return mark

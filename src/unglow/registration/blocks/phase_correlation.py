@@ -18,7 +18,7 @@ import numpy as np
 
 from unglow.core.kernels import kernel
 from unglow.core.progress import progress
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, map_bounded
 from unglow.registration.fft import backward, cross_spectrum, forward
 from unglow.transform.resample import warp_matrix
 
@@ -141,7 +141,7 @@ def block_shift(
     cross *= np.sqrt(magnitude)  # strong waves are known better than weak ones
     up_y = f.up_y * np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)
     up_x = f.up_x * np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[:, None]
-    fine = _upsampled(up_y, cross, up_x)
+    fine = _upsample(up_y, cross, up_x)
     i, j = divmod(int(fine.argmax()), fine.shape[1])
     return (
         float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
@@ -150,7 +150,7 @@ def block_shift(
     )
 
 
-def _upsampled(
+def _upsample(
     up_y: NDArray[np.complex64], cross: NDArray[np.complex64], up_x: NDArray[np.complex64]
 ) -> NDArray[np.float32]:
     """Real part of ``up_y @ cross @ up_x``, summed in a fixed order.
@@ -232,15 +232,15 @@ def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> ND
     -------
     (N, 3) float64 of `block_shift`; NaN for blocks without content or outside pre.
     """
-    steps, back = _to_whole_px(planes, np.asarray(corners + size // 2, dtype=np.float64))
+    steps, back = _find_whole_steps(planes, np.asarray(corners + size // 2, dtype=np.float64))
 
     def measure(k: int) -> tuple[float, float, float] | None:
-        moved = replace(planes, matrix=_translated(planes.matrix, steps[k]))
-        blocks = mapped_blocks(moved, size, corners[k])
+        moved = replace(planes, matrix=_translate(planes.matrix, steps[k]))
+        blocks = read_mapped_blocks(moved, size, corners[k])
         return None if blocks is None else block_shift(*blocks, planes.sign)
 
     shifts = np.full((len(corners), 3), np.nan)
-    for i, shift in enumerate(bounded_map(measure, range(len(corners)), planes.workers)):
+    for i, shift in enumerate(map_bounded(measure, range(len(corners)), planes.workers)):
         if shift is not None:
             shifts[i] = shift
         progress(i + 1, len(corners), "block")
@@ -248,7 +248,7 @@ def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> ND
     return shifts
 
 
-def _to_whole_px(
+def _find_whole_steps(
     planes: PlanePair, pixels: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Find steps in pre that put pixels (N, 2) on whole px, and the same in post, (N, 2) each.
@@ -270,12 +270,12 @@ def _to_whole_px(
     return steps, back
 
 
-def _translated(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
+def _translate(matrix: NDArray[np.float64], step: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the matrix followed by a translation (x, y), px."""
     return np.array([[1, 0, step[0]], [0, 1, step[1]], [0, 0, 1]]) @ matrix
 
 
-def mapped_blocks(
+def read_mapped_blocks(
     planes: PlanePair, size: int, corner: NDArray[np.int64]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]] | None:
     """Return a block of post and what the map brings there from pre, both compressed, or None."""
@@ -304,7 +304,7 @@ def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign
     return sign * both / max(float(np.sqrt(own * other)), 1e-30)
 
 
-def band_passed(block: NDArray[np.float32]) -> NDArray[np.float32]:
+def filter_band(block: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a compressed block in the pass band of `block_shift`, untapered."""
     f = _fourier(block.shape[0])
     return backward(forward(block - block.mean(), block.shape) * f.band, block.shape)

@@ -108,7 +108,7 @@ def dense_corners(
     (N, 2) int corners (x, y) in level-0 px, and their (N, 2) cells (column, row) of the grid.
     """
     xs, ys = (_starts(n, size, step, unit) for n in pair.post.shape[::-1])
-    return _textured(pair, xs, ys, size)
+    return _find_textured(pair, xs, ys, size)
 
 
 def rim_corners(
@@ -125,14 +125,14 @@ def rim_corners(
     for length in pair.post.shape[::-1]:
         inner = _starts(length, size, step, 1) + size // 4
         starts.append(np.concatenate([[0], inner, [length - half]]).astype(np.int64))
-    corners, cells = _textured(pair, starts[0], starts[1], half)
+    corners, cells = _find_textured(pair, starts[0], starts[1], half)
     cells -= 1
     width = len(starts[0]) + 1  # so that each cell has a number of its own
     free = ~np.isin(cells @ [1, width], taken @ [1, width])
     return corners[free], cells[free]
 
 
-def _textured(
+def _find_textured(
     pair: Pair, xs: NDArray[np.int64], ys: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Corners and cells of a grid of starts, for blocks in whose middle there is texture."""
@@ -204,7 +204,7 @@ def _merit(pair: Pair, size: int, pre_shape: tuple[int, ...]) -> NDArray[np.floa
     step = max(1, _BAND_PX // max(1, cols))
     for y0 in range(0, rows, step):  # positions take 20 times the memory of the thumbnail
         band = slice(y0, min(y0 + step, rows))
-        mapped = _mapped(pair, band, cols)
+        mapped = _map_band(pair, band, cols)
         inside = _holds_blocks(mapped, pre_shape, size / 2)
         last = np.array(share_pre.shape[::-1]) - 1
         at = np.nan_to_num(mapped / 2**post.level).clip(0, last).astype(np.int64)
@@ -214,7 +214,7 @@ def _merit(pair: Pair, size: int, pre_shape: tuple[int, ...]) -> NDArray[np.floa
     return merit
 
 
-def _mapped(pair: Pair, band: slice, cols: int) -> NDArray[np.float64]:
+def _map_band(pair: Pair, band: slice, cols: int) -> NDArray[np.float64]:
     """Where the map puts the thumbnail px of a band of post's rows, (N, 2), level-0 px of pre."""
     scale = 2**pair.post_thumb.level
     y, x = np.mgrid[band, 0:cols].astype(np.float64)

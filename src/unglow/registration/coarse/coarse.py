@@ -120,7 +120,7 @@ def judge_guesses(pair: Pair, guesses: list[Guess]) -> Candidate | None:
 def score_guess(pair: Pair, guess: Guess) -> Candidate:
     """Score a guess as it is."""
     with opencv_threads(pair.workers):
-        return _scored(pair, Candidate(*guess))
+        return _score(pair, Candidate(*guess))
 
 
 @contextmanager
@@ -207,14 +207,14 @@ def _exhaustive_guesses(
     return [*(("features", m) for m in features), *(("rotations", m) for m in turned)]
 
 
-def _reversed_guesses(
+def _guess_reversed(
     post: Thumbnail, pre: Thumbnail, _max_scale: float
 ) -> list[tuple[str, Matrix | None]]:
     return [("features", feature_guess(post, pre, -1))]
 
 
 _ORDINARY = _quick_guesses, _finer_guesses, _exhaustive_guesses
-_MAGNIFIED = _quick_guesses, _reversed_guesses
+_MAGNIFIED = _quick_guesses, _guess_reversed
 """One after the other until one is sure; of magnified pairs, many are searched in vain."""
 
 
@@ -231,7 +231,7 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
             continue
         if any(_apart(matrix, c.matrix, points) < _SAME_PX for c in (*earlier, *new)):
             continue
-        candidate = _refined(pair, _scored(pair, Candidate(method, matrix)))
+        candidate = _refine(pair, _score(pair, Candidate(method, matrix)))
         if pair.reach > ORDINARY_SCALE and _overlap(pair, candidate.matrix, points) < least:
             continue  # what little is seen of the section looks more significant than it is
         if plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
@@ -245,7 +245,7 @@ def _overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
     return float(inside.mean())
 
 
-def _refined(pair: Pair, candidate: Candidate) -> Candidate:
+def _refine(pair: Pair, candidate: Candidate) -> Candidate:
     """Improve a candidate by two rounds of block matching; keep what scores better."""
     post, pre = pair.post_thumb, pair.pre_thumb
     size = _block_size(post.image.shape)
@@ -260,7 +260,7 @@ def _refined(pair: Pair, candidate: Candidate) -> Candidate:
             matrix, _ = fit_robust("affine", matches.post, matches.pre, agree)
         except np.linalg.LinAlgError:
             return candidate
-        better = _scored(pair, replace(candidate, matrix=matrix))
+        better = _score(pair, replace(candidate, matrix=matrix))
         if better.score <= candidate.score:
             return candidate
         candidate = better
@@ -285,12 +285,12 @@ def _corners(post: Thumbnail, size: int) -> NDArray[np.int64]:
     return np.array(corners, dtype=np.int64).reshape(-1, 2)
 
 
-def _scored(pair: Pair, candidate: Candidate) -> Candidate:
+def _score(pair: Pair, candidate: Candidate) -> Candidate:
     """Correlate the detail images under a candidate, at the right and at all wrong shifts."""
     post, pre = pair.post_thumb, pair.pre_thumb
     rows, cols = post.image.shape
     b, inside = (
-        _resampled(source, candidate.matrix, post.image.shape)
+        _resample(source, candidate.matrix, post.image.shape)
         for source in (pre.detail, pre.section.view(np.uint8) * np.uint8(255))
     )
     common = post.section & (inside > 127)
@@ -327,7 +327,7 @@ def _scored(pair: Pair, candidate: Candidate) -> Candidate:
     )
 
 
-def _resampled(source: NDArray[Any], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[Any]:
+def _resample(source: NDArray[Any], matrix: Matrix, shape: tuple[int, ...]) -> NDArray[Any]:
     """Pre at the positions of post, by bilinear interpolation; 0 outside."""
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     return np.asarray(cv2.warpPerspective(source, matrix, shape[::-1], flags=flags))

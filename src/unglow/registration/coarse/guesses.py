@@ -139,7 +139,7 @@ def _tiles(shape: tuple[int, ...]) -> Iterator[tuple[Window, Window]]:
     """Windows that tile an image, each with the larger one to search; one for a small image."""
     rows, cols = shape
     if rows * cols <= FEATURE_PX:
-        yield Window.of((rows, cols)), Window.of((rows, cols))
+        yield Window.from_shape((rows, cols)), Window.from_shape((rows, cols))
         return
     inner = _TILE - 2 * _TILE_MARGIN
     for core in grid((rows, cols), (inner, inner)):
@@ -164,7 +164,7 @@ def spectrum_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
         row, col = divmod(int(values.argmax()), _RADII)
         scale = float(np.exp(shifts[col] * log_step))
         angle = -180.0 * row / _ANGLES
-        guesses += [_shifted(a, b, angle + turn, scale) for turn in (0.0, 180.0)]
+        guesses += [_find_shift(a, b, angle + turn, scale) for turn in (0.0, 180.0)]
         around = np.arange(-_PEAK_RADIUS, _PEAK_RADIUS + 1)
         values[np.ix_((row + around) % _ANGLES, (col + around) % _RADII)] = -np.inf
     guesses.sort(key=lambda g: -g[0])
@@ -196,7 +196,7 @@ def rotation_guesses(post: Thumbnail, pre: Thumbnail, max_scale: float) -> list[
     count = int(np.ceil(np.log(max_scale) / np.log(_ROTATION_STEP_SCALE)))
     scales = [max_scale ** (k / count) for k in range(-count, count + 1)]
     guesses = [
-        _shifted(a, b, angle, scale, whiten=False)
+        _find_shift(a, b, angle, scale, whiten=False)
         for scale in scales
         for angle in np.arange(0.0, 360.0, _ROTATION_STEP_DEG)
     ]
@@ -214,7 +214,7 @@ def _broad_detail(thumb: Thumbnail, half: int) -> Image:
     return np.where(section, even, np.float32(0))
 
 
-def _shifted(
+def _find_shift(
     a: Image, b: Image, angle_deg: float, scale: float, *, whiten: bool = True
 ) -> tuple[float, Matrix]:
     """Find the shift for a given rotation and scale; (strength, post-to-pre matrix).
@@ -222,7 +222,7 @@ def _shifted(
     The rotation turns the post x axis from x towards y; strength is the height of the peak (of
     either sign) in standard deviations.
     """
-    turned = _about_centres(a.shape, b.shape, angle_deg, scale)
+    turned = _rotate_about_centres(a.shape, b.shape, angle_deg, scale)
     warped = cv2.warpAffine(
         b, turned[:2], a.shape[::-1], flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     )
@@ -241,7 +241,7 @@ def _shifted(
     return strength, turned @ back
 
 
-def _about_centres(
+def _rotate_about_centres(
     post_shape: tuple[int, ...], pre_shape: tuple[int, ...], angle_deg: float, scale: float
 ) -> Matrix:
     """Similarity that takes the centre of post to the centre of pre."""

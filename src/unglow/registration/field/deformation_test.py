@@ -45,19 +45,19 @@ def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool
     left = residuals(pair.matrix, used.post, used.pre)
     bound = _BOUND * float(np.median(np.hypot(*left.T))) + 1e-9
     around = nearest(used.post, used.post, NEIGHBOURS + 1)[:, 1:]
-    own = _shortened(left, bound)
+    own = _limit_lengths(left, bound)
     if _are_shared(own, own[around].mean(axis=1)):
         return True
     apart = np.hypot(*(used.post[around[:, 0]] - used.post).T)
     if np.median(apart) < 2 * size:
         return False
     some = np.arange(0, len(used), max(1, len(used) // _TOUCHING))
-    beside = _residuals_beside(pair, used.post[some], size)
+    beside = _compute_residuals(pair, used.post[some], size)
     clear = np.isfinite(beside).all(axis=1)
-    return _are_shared(own[some[clear]], _shortened(beside[clear], bound))
+    return _are_shared(own[some[clear]], _limit_lengths(beside[clear], bound))
 
 
-def _shortened(left: Floats, bound: float) -> Floats:
+def _limit_lengths(left: Floats, bound: float) -> Floats:
     """Residuals (N, 2), none longer than a bound."""
     factor: Floats = np.minimum(1, bound / np.maximum(np.hypot(*left.T), 1e-12))
     return left * factor[:, None]
@@ -73,13 +73,13 @@ def _are_shared(left: Floats, others: Floats) -> bool:
     return bool(shared > SHARED_PX**2 and shared > _SURE * error)
 
 
-def _residuals_beside(pair: Pair, centres: Floats, size: int) -> Floats:
+def _compute_residuals(pair: Pair, centres: Floats, size: int) -> Floats:
     """Residuals (N, 2) of blocks that touch those around centres (N, 2); NaN if not clear."""
     width = pair.post.shape[1]
     corners = np.rint(centres - (size - 1) / 2).astype(np.int64)
     corners[:, 0] += np.where(centres[:, 0] < width / 2, size, -size)
     corners[:, 0] = np.clip(corners[:, 0], 0, width - size)
-    planes = pair.at(0)
+    planes = pair.select_level(0)
     shifts = block_shifts(planes, corners, size)
     at = np.asarray(corners + (size - 1) / 2, dtype=np.float64)
     left: Floats = planes.map(at - shifts[:, :2]) - planes.map(at)

@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches, measure, one_of
-from unglow.registration.blocks.phase_correlation import detail_correlation, mapped_blocks
+from unglow.registration.blocks.phase_correlation import detail_correlation, read_mapped_blocks
 from unglow.registration.blocks.placement import SMALLEST_PX
 from unglow.registration.bspline import choose_stiffness
 from unglow.registration.field.folding import pinch
 from unglow.registration.models import choose_model, residuals
 from unglow.registration.settings import MODELS
 from unglow.registration.sizes import FIELD_POINTS
-from unglow.registration.strips.detect import find_strips, with_more
-from unglow.registration.strips.locate_seams import located
-from unglow.registration.strips.offsets import without_strips
+from unglow.registration.strips.detect import add_seams, find_strips
+from unglow.registration.strips.locate_seams import locate
+from unglow.registration.strips.offsets import remove_strips
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
@@ -97,18 +97,20 @@ class Deformation:
         strips, blocks = self.field.strips, self.blocks
         if strips is None:
             return blocks.displacement
-        return without_strips(blocks, strips, self.field.smooth).displacement
+        return remove_strips(blocks, strips, self.field.smooth).displacement
 
     @property
     def residuals(self) -> Floats:
         """(N, 2) measured positions minus those of the map, px."""
-        return self.blocks.beside(self.field)
+        return self.blocks.subtract_field(self.field)
 
     @property
-    def agreeing(self) -> Mask:
+    def is_agreeing(self) -> Mask:
         """(N,) blocks that lie near the blocks around them or near the map."""
         near = np.hypot(*self.residuals.T) <= _NEAR_PX
-        return np.asarray(self.blocks.agreeing(self.field) | (near & (self.blocks.weights > 0)))
+        return np.asarray(
+            self.blocks.find_agreeing(self.field) | (near & (self.blocks.weights > 0))
+        )
 
 
 def find_deformation(pair: Pair, size: int) -> Deformation | None:
@@ -117,14 +119,14 @@ def find_deformation(pair: Pair, size: int) -> Deformation | None:
     Strips are part of it only if they leave less of held-out blocks than a field without them.
     ``size`` is the side of the sample blocks, level-0 px; `dense_side` says that of the dense ones.
     """
-    found = _in_passes(pair, size, strips=pair.settings.strips == "auto")
+    found = _fit_in_passes(pair, size, strips=pair.settings.strips == "auto")
     if found is None or found.field.strips is None or _strips_are_clear(pair, found):
         return found
-    plain = _in_passes(pair, size, strips=False)
+    plain = _fit_in_passes(pair, size, strips=False)
     return found if plain is None or leaves_less(found, plain) else plain
 
 
-def _in_passes(pair: Pair, size: int, *, strips: bool) -> Deformation | None:
+def _fit_in_passes(pair: Pair, size: int, *, strips: bool) -> Deformation | None:
     """Fit a field, after a first pass over fewer and larger blocks, or ones of a coarser level."""
     side = dense_side(pair.post.shape, size)
     step = field_step(pair.post.shape, side)
@@ -163,8 +165,8 @@ def _first_pass(
     found = find_strips(pair, blocks, level) if strips else None
     start = Displacement.zeros(pair.post.shape, step)
     if found is None:
-        return _fitted(blocks, None, start, None, 1)
-    return _fitted(found[1], found[0], start, None, 1)
+        return _fit_blocks(blocks, None, start, None, 1)
+    return _fit_blocks(found[1], found[0], start, None, 1)
 
 
 def _next_pass(pair: Pair, last: Deformation, side: int, step: int) -> Deformation | None:
@@ -172,7 +174,7 @@ def _next_pass(pair: Pair, last: Deformation, side: int, step: int) -> Deformati
     field = last.field
     same = last.blocks.step == step and last.blocks.size == side
     if same and last.blocks.level == 0:  # strips are looked for on a coarser one
-        again = _measured_again(pair, last)
+        again = _measure_again(pair, last)
         if again is None:
             return last
         blocks = again
@@ -180,11 +182,13 @@ def _next_pass(pair: Pair, last: Deformation, side: int, step: int) -> Deformati
         blocks = measure(pair, side, step, field=field)
     while field.spacing_px > step:
         field = field.finer(pair.post.shape)
-    strips = None if field.strips is None else _improved(pair, blocks, field.strips, field.smooth)
-    return _fitted(blocks, strips, field.smooth, field.smooth, last.passes + 1)
+    strips = (
+        None if field.strips is None else _improve_strips(pair, blocks, field.strips, field.smooth)
+    )
+    return _fit_blocks(blocks, strips, field.smooth, field.smooth, last.passes + 1)
 
 
-def _fitted(
+def _fit_blocks(
     blocks: DenseMatches,
     strips: Strips | None,
     start: Displacement,
@@ -192,7 +196,7 @@ def _fitted(
     passes: int,
 ) -> Deformation | None:
     """Fit a field, from ``start`` on, to blocks that were measured against the ``last`` one."""
-    rest = blocks if strips is None else without_strips(blocks, strips, last)
+    rest = blocks if strips is None else remove_strips(blocks, strips, last)
     fit = choose_stiffness(rest, start, last)
     if fit is None:
         return None
@@ -203,15 +207,15 @@ def _fitted(
     return Deformation(field, blocks, fit.weights, fit.stiffness, change, passes)
 
 
-def _improved(
+def _improve_strips(
     pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displacement
 ) -> Strips | None:
     """Improve strips by blocks that were measured against them."""
-    better = with_more(pair, blocks, strips, smooth)
+    better = add_seams(pair, blocks, strips, smooth)
     if not len(better.seams):
         return None
-    if _changed(better, strips) > _SEAM_CHANGE_PX:
-        better, _ = located(pair, better, smooth, blocks, _SEAM_PX)
+    if _measure_change(better, strips) > _SEAM_CHANGE_PX:
+        better, _ = locate(pair, better, smooth, blocks, _SEAM_PX)
     return better if len(better.seams) else None
 
 
@@ -223,10 +227,10 @@ def _strips_are_clear(pair: Pair, found: Deformation) -> bool:
     blocks = found.blocks
     start = Displacement.zeros(pair.post.shape, found.field.spacing_px)
     smooth = choose_stiffness(blocks, start, None)
-    test = blocks.held_out & found.agreeing
+    test = blocks.is_held_out & found.is_agreeing
     if smooth is None or not test.any():
         return True
-    own, others = _bounded(found.residuals[test], blocks.beside(smooth.field)[test])
+    own, others = _bound_squares(found.residuals[test], blocks.subtract_field(smooth.field)[test])
     return float(own.mean()) < _CLEARLY**2 * float(others.mean())
 
 
@@ -234,7 +238,7 @@ def leaves_less(found: Deformation, other: Deformation) -> bool:
     """Whether a map leaves less of the held-out blocks that both have."""
     left = []
     for one in (found, other):
-        test = one.blocks.held_out & (one.blocks.weights > 0)
+        test = one.blocks.is_held_out & (one.blocks.weights > 0)
         cells = map(tuple, one.blocks.cell[test].tolist())
         left.append(dict(zip(cells, one.residuals[test], strict=True)))
     both = sorted(left[0].keys() & left[1].keys())
@@ -242,20 +246,20 @@ def leaves_less(found: Deformation, other: Deformation) -> bool:
         return True
     own, others = (
         float(squares.mean())
-        for squares in _bounded(*(np.array([one[cell] for cell in both]) for one in left))
+        for squares in _bound_squares(*(np.array([one[cell] for cell in both]) for one in left))
     )
     log.info("held-out blocks: %.3f px with strips, %.3f px without", own**0.5, others**0.5)
     return own < others
 
 
-def _bounded(*residuals_of: Floats) -> list[Floats]:
+def _bound_squares(*residuals_of: Floats) -> list[Floats]:
     """Squares (N,) of residuals (N, 2), up to one bound for all."""
     squares = [(left**2).sum(axis=1) for left in residuals_of]
     bound = _BOUND * max(min(float(np.median(s)) for s in squares), 1e-6)
     return [np.minimum(s, bound) for s in squares]
 
 
-def _changed(strips: Strips, other: Strips) -> float:
+def _measure_change(strips: Strips, other: Strips) -> float:
     """Greatest change of a jump, px; infinite if there are other seams."""
     if len(strips.seams) != len(other.seams):
         return np.inf
@@ -275,27 +279,27 @@ def curvature_bias(change: Displacement, points: Floats, size: float) -> Floats:
     """
     reach = TAPER_SIGMA * size
     total = np.zeros_like(points)
-    here = change.at(points)
+    here = change.evaluate(points)
     for axis in range(2):
         step = np.zeros(2)
         step[axis] = reach
-        total += (change.at(points + step) + change.at(points - step) - 2 * here) / 2
+        total += (change.evaluate(points + step) + change.evaluate(points - step) - 2 * here) / 2
     return total
 
 
-def _measured_again(pair: Pair, last: Deformation) -> DenseMatches | None:
+def _measure_again(pair: Pair, last: Deformation) -> DenseMatches | None:
     """Measure those blocks again that the change of the field has biased; None for hardly any."""
     blocks = last.blocks
     bias = np.hypot(*curvature_bias(last.change, blocks.post, blocks.size).T)
     biased = (bias > _BIAS_PX) & (blocks.peak_ratio > 1)
     strips = last.field.strips
     if strips is not None:  # blocks across a seam gain from every better one
-        smooth = last.field.smooth.at(blocks.post)
-        biased |= strips.gap(strips.across(blocks.post, smooth)) < blocks.size / 2
+        smooth = last.field.smooth.evaluate(blocks.post)
+        biased |= strips.gap(strips.project(blocks.post, smooth)) < blocks.size / 2
     if np.count_nonzero(biased) < _BIAS_SHARE * len(blocks):
         return None
     only = one_of(blocks.cell[biased])
-    return blocks.replaced(measure(pair, blocks.size, blocks.step, field=last.field, only=only))
+    return blocks.replace(measure(pair, blocks.size, blocks.step, field=last.field, only=only))
 
 
 def usable(pair: Pair, found: Deformation) -> bool:
@@ -316,16 +320,16 @@ def beats_global(found: Deformation, matrix: Floats) -> bool:
     been fitted to fewer. The gain in bounded squared residuals has to be more than three standard
     errors of the paired difference, and more than 10 %.
     """
-    blocks, agreeing = found.blocks, found.agreeing
-    test = blocks.held_out & agreeing
+    blocks, agreeing = found.blocks, found.is_agreeing
+    test = blocks.is_held_out & agreeing
     if np.count_nonzero(test) < _LEAST_TESTED:
         return False
     rivals = [matrix]
     with contextlib.suppress(np.linalg.LinAlgError):
-        data = (blocks.post, blocks.pre, agreeing, blocks.held_out, MODELS, blocks.weights)
+        data = (blocks.post, blocks.pre, agreeing, blocks.is_held_out, MODELS, blocks.weights)
         rivals.append(choose_model(*data)[1])
     left = (residuals(m, blocks.post[test], blocks.pre[test]) for m in rivals)
-    own, *others = _bounded(found.residuals[test], *left)
+    own, *others = _bound_squares(found.residuals[test], *left)
     best = min(others, key=lambda squares: float(squares.mean()))
     gain = best - own
     error = float(gain.std()) / np.sqrt(len(gain))
@@ -337,12 +341,12 @@ def makes_alike(pair: Pair, found: Deformation) -> bool:
     blocks = found.blocks
     last = np.array(pair.post.shape[::-1]) - blocks.size
     fits = (blocks.corner <= last).all(axis=1)
-    test = np.flatnonzero(blocks.held_out & (blocks.weights > 0) & fits)
+    test = np.flatnonzero(blocks.is_held_out & (blocks.weights > 0) & fits)
     test = test[:: max(1, len(test) // _COMPARED)]
-    maps = pair.at(0), pair.at(0, found.field)
+    maps = pair.select_level(0), pair.select_level(0, found.field)
     gains = []
     for corner in np.rint(blocks.corner[test]).astype(np.int64):
-        both = [mapped_blocks(planes, blocks.size, corner) for planes in maps]
+        both = [read_mapped_blocks(planes, blocks.size, corner) for planes in maps]
         scores = [detail_correlation(*one, pair.sign) for one in both if one is not None]
         if len(scores) == len(maps):
             gains.append(scores[1] - scores[0])
@@ -350,6 +354,6 @@ def makes_alike(pair: Pair, found: Deformation) -> bool:
     return enough and float(np.mean(gains)) > 0 and float(np.median(gains)) > 0
 
 
-def with_error(found: Deformation, error_px: NDArray[np.float32]) -> Deformation:
+def add_error_map(found: Deformation, error_px: NDArray[np.float32]) -> Deformation:
     """Return the deformation with an error map in its field."""
     return replace(found, field=replace(found.field, error_px=error_px))

@@ -9,24 +9,24 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.registration.block_table import block_table
-from unglow.registration.field.fit import find_deformation, usable, with_error
+from unglow.registration.field.fit import add_error_map, find_deformation, usable
 from unglow.registration.field.folding import pinch
 from unglow.registration.field.inverse_consistency import field_consistency
 from unglow.registration.field.uncertainty import (
-    at_points,
+    count_torn,
     distances,
     error_map,
     length_quantile,
-    raised,
-    torn,
+    look_up_values,
+    raise_error_map,
 )
 from unglow.registration.models import residuals
-from unglow.registration.quality import AGREE_PX, confirmed_reach, inside_frame
+from unglow.registration.quality import AGREE_PX, compute_confirmed_reach, inside_frame
 from unglow.registration.verdict import (
     Registration,
     area_warnings,
-    judged,
-    torn_warnings,
+    judge,
+    warn_of_tears,
     warnings,
     way_back_warnings,
 )
@@ -76,31 +76,31 @@ def follow_deformation(
     deformation = find_deformation(pair, size)
     if deformation is None or not usable(pair, deformation):
         return None
-    deformation = with_error(deformation, error_map(deformation))
+    deformation = add_error_map(deformation, error_map(deformation))
     way_back = field_consistency(pair, found, deformation)
-    errors_px = np.hypot(raised(deformation.field, way_back), np.float32(pair.unseen_px))
-    deformation = with_error(deformation, errors_px)
+    errors_px = np.hypot(raise_error_map(deformation.field, way_back), np.float32(pair.unseen_px))
+    deformation = add_error_map(deformation, errors_px)
     field, blocks, settings = deformation.field, deformation.blocks, pair.settings
     inner = inner_points(pair)
-    inner = inner[inside_frame(pair.at(0, field).map(inner), pair.pre.shape)]
-    errors = at_points(field, field.error_px, inner)
-    points = textured_points(pair)
-    seen = inside_frame(pair.at(0, field).map(points), pair.pre.shape)
+    inner = inner[inside_frame(pair.select_level(0, field).map(inner), pair.pre.shape)]
+    errors = look_up_values(field, field.error_px, inner)
+    points = find_textured_points(pair)
+    seen = inside_frame(pair.select_level(0, field).map(points), pair.pre.shape)
     error = Quantiles(*(length_quantile(errors, share) for share in (0.5, 0.95)))
     lengths = np.hypot(*deformation.residuals.T)
-    residual = Quantiles.of(lengths[blocks.held_out & deformation.agreeing])
-    sampled = residuals(pair.matrix, matches.post, matches.pre) - field.at(matches.post)
-    away = at_points(field, distances(deformation).astype(np.float32), points[seen])
+    residual = Quantiles.from_lengths(lengths[blocks.is_held_out & deformation.is_agreeing])
+    sampled = residuals(pair.matrix, matches.post, matches.pre) - field.evaluate(matches.post)
+    away = look_up_values(field, distances(deformation).astype(np.float32), points[seen])
     evidence = replace(
         evidence,
         agreeing=int((np.hypot(*sampled.T) <= AGREE_PX).sum()),
         residual_p95=residual.p95,
-        uncovered=float((away > confirmed_reach(points, size)).mean()),
+        uncovered=float((away > compute_confirmed_reach(points, size)).mean()),
     )
     reasons = [
         *warnings(evidence, error.p95, settings),
         *way_back_warnings(way_back.quantiles.p95, settings),
-        *torn_warnings(*torn(deformation, settings.suspect_px), settings),
+        *warn_of_tears(*count_torn(deformation, settings.suspect_px), settings),
         *area_warnings(*pinch(field, pair.matrix)),
     ]
     transform = replace(
@@ -112,10 +112,10 @@ def follow_deformation(
         inliers=int((lengths <= AGREE_PX).sum()),
         blocks=len(blocks),
     )
-    return Registration(judged(transform, reasons), _table(deformation, coarse))
+    return Registration(judge(transform, reasons), _table(deformation, coarse))
 
 
-def textured_points(pair: Pair) -> Floats:
+def find_textured_points(pair: Pair) -> Floats:
     """Points (x, y) of post, level-0 px, evenly spread over where the texture itself is.
 
     The section of a thumbnail reaches beyond its outermost texture, by as much as texture is
@@ -125,11 +125,11 @@ def textured_points(pair: Pair) -> Floats:
 
 
 def inner_points(pair: Pair) -> Floats:
-    """Points (x, y) of post, level-0 px, on structures of the section: where the error is told.
+    """Points (x, y) of post, level-0 px, on structures of the section: where the error is reported.
 
-    Of `textured_points` one in twenty or so lies beside the section: along its edge the band pass
-    that texture is seen in leaves a rim of the other sign, dark around what is bright. So only
-    structures count that are to their surroundings as the section is to what is beside it.
+    About one in twenty of `find_textured_points` is next to the section: along its edge the band
+    pass leaves a rim of opposite sign. So only structures with the same contrast to their
+    surroundings as the section has to the background count.
     """
     thumb = pair.post_thumb
     beside = thumb.image[~thumb.section]
@@ -151,7 +151,7 @@ def _table(deformation: Deformation, coarse: Floats) -> NDArray[np.void]:
         blocks,
         residuals(coarse, blocks.post, blocks.pre),
         deformation.residuals,
-        used=deformation.agreeing,
-        held_out=blocks.held_out,
+        used=deformation.is_agreeing,
+        held_out=blocks.is_held_out,
     )
     return table[:: max(1, -(-len(table) // MOST_ROWS))].copy()

@@ -19,7 +19,7 @@ from unglow.registration.blocks.phase_correlation import match_blocks
 from unglow.registration.blocks.placement import sample_corners
 from unglow.registration.bspline import fit_robust_field
 from unglow.registration.models import consensus, fit_robust
-from unglow.registration.strips.offsets import without_strips
+from unglow.registration.strips.offsets import remove_strips
 from unglow.transform import Quantiles, apply_matrix
 from unglow.transform.displacement import Displacement
 
@@ -67,7 +67,7 @@ class InverseConsistency:
     def quantiles(self) -> Quantiles:
         """Median and 95th percentile of the miss, px; NaN for too few points."""
         finite = self.miss[np.isfinite(self.miss)]
-        return Quantiles.of(finite) if len(finite) >= _LEAST_POINTS else Quantiles()
+        return Quantiles.from_lengths(finite) if len(finite) >= _LEAST_POINTS else Quantiles()
 
 
 _UNKNOWN = InverseConsistency(np.zeros((0, 2)), np.zeros(0))
@@ -81,15 +81,15 @@ def field_consistency(pair: Pair, found: Transform, deformation: Deformation) ->
     are as large and as far apart as those of the deformation, and their field is as stiff.
     """
     blocks = deformation.blocks
-    back = pair.swapped()
+    back = pair.swap()
     inverse = inverse_field(found, deformation.field, pair.pre.shape)
     seen = measure(back, blocks.size, blocks.step, field=inverse, only=_patches)
     if np.count_nonzero(seen.weights) < _LEAST_POINTS:
         return _UNKNOWN
     strips, smooth = inverse.strips, inverse.smooth
-    rest = seen if strips is None else without_strips(seen, strips, smooth)
-    rest = replace(rest, displacement=rest.beside(smooth))
-    inside = rest.agreeing()
+    rest = seen if strips is None else remove_strips(seen, strips, smooth)
+    rest = replace(rest, displacement=rest.subtract_field(smooth))
+    inside = rest.find_agreeing()
     prior = np.where(inside, rest.weights, 0.0)
     start = Displacement.zeros(back.post.shape, inverse.spacing_px)
     biweights = inside.astype(np.float64)
@@ -97,7 +97,7 @@ def field_consistency(pair: Pair, found: Transform, deformation: Deformation) ->
     around = rest.neighbours((biweights > 0)[:, None].astype(np.float64))
     whole = (np.nan_to_num(around[..., 0]) > 0).sum(axis=0) >= _LEAST_AROUND
     points = rest.post[whole]
-    returned = back.at(0, inverse).map(points) + change.at(points)
+    returned = back.select_level(0, inverse).map(points) + change.evaluate(points)
     there = replace(found, displacement=deformation.field).map(returned)
     return InverseConsistency(returned, np.hypot(*(there - points).T))
 
@@ -111,9 +111,9 @@ def global_consistency(
     ``pair`` is mapped by ``found``, a map without a field; the blocks have a side of ``size`` px,
     and ``points`` (N, 2) of post are judged.
     """
-    back = pair.swapped()
+    back = pair.swap()
     corners, _ = sample_corners(back, size, min(pair.settings.blocks, _SAMPLES))
-    seen = match_blocks(back.at(0), corners, size)
+    seen = match_blocks(back.select_level(0), corners, size)
     start = consensus(seen.post, seen.pre, _CONSENSUS_PX)
     try:
         matrix, _ = fit_robust(found.model, seen.post, seen.pre, start)
@@ -139,7 +139,7 @@ def inverse_field(
     wanted = np.asarray(np.nan_to_num(wanted).T.reshape(start.coefficients.shape))
     values = wanted.copy()
     for _ in range(_INTERPOLATION_STEPS):  # control points whose spline takes the values at knots
-        values += wanted - _at_knots(values)
+        values += wanted - _evaluate_at_knots(values)
     strips = None if field.strips is None else _inverse_strips(field.strips, inverse)
     return Displacement(field.spacing_px, values, strips=strips)
 
@@ -154,7 +154,7 @@ def _inverse_strips(strips: Strips, inverse: Floats) -> Strips:
     return replace(strips, image="pre", frame=inverse, offsets=offsets)
 
 
-def _at_knots(values: Floats) -> Floats:
+def _evaluate_at_knots(values: Floats) -> Floats:
     """Values of a spline at its own knots; control points beyond the rim repeat it."""
     padded = np.pad(values, ((0, 0), (1, 1), (1, 1)), mode="edge")
     rows = (padded[:, :-2] + 4 * padded[:, 1:-1] + padded[:, 2:]) / 6

@@ -64,14 +64,22 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     -------
     (ny, nx) float32, root mean square of the error's length, px.
     """
-    squares = _noise(found) + _jumps(found) + _shared_residuals(found) + _continued(found)
+    squares = (
+        _noise(found)
+        + _jumps(found)
+        + _average_shared_residuals(found)
+        + _estimate_extrapolation(found)
+    )
     points = found.field.knots
-    for bias in (curvature_bias(found.change, points, found.blocks.size), _smoothed(found, points)):
+    for bias in (
+        curvature_bias(found.change, points, found.blocks.size),
+        _measure_smoothing(found, points),
+    ):
         squares += (bias**2).sum(axis=1).reshape(squares.shape)
     return np.sqrt(squares).astype(np.float32)
 
 
-def raised(field: Displacement, way_back: InverseConsistency) -> NDArray[np.float32]:
+def raise_error_map(field: Displacement, way_back: InverseConsistency) -> NDArray[np.float32]:
     """Return the error map, raised where going to post and back misses by more than it says.
 
     Both ways rest on the same pixels, so that they share noise. If the errors there and back are f
@@ -80,7 +88,7 @@ def raised(field: Displacement, way_back: InverseConsistency) -> NDArray[np.floa
     not, such as what all of them share, and is the least that the error can be. Only medians are
     compared: the way back rests on patches, at whose rims it is worse.
     """
-    errors = at_points(field, field.error_px, way_back.post)
+    errors = look_up_values(field, field.error_px, way_back.post)
     valid = np.isfinite(errors) & np.isfinite(way_back.miss)
     if np.count_nonzero(valid) < _LEAST_POINTS:
         return field.error_px
@@ -107,7 +115,7 @@ def length_quantile(errors: Floats, share: float) -> float:
     return (low + high) / 2
 
 
-def at_points(field: Displacement, values: NDArray[np.float32], points: Floats) -> Floats:
+def look_up_values(field: Displacement, values: NDArray[np.float32], points: Floats) -> Floats:
     """Values (ny, nx) of the control points next to points (N, 2), (N,) float64."""
     cells = _cell_of(field, points)
     return np.asarray(values[cells[:, 1], cells[:, 0]], dtype=np.float64)
@@ -118,7 +126,7 @@ def distances(found: Deformation) -> Floats:
     field = found.field
     _, ny, nx = field.coefficients.shape
     empty = np.ones((ny, nx), np.uint8)
-    cells = _cell_of(field, found.blocks.post[found.agreeing])
+    cells = _cell_of(field, found.blocks.post[found.is_agreeing])
     empty[cells[:, 1], cells[:, 0]] = 0
     steps = cv2.distanceTransform(empty, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
     # its last bits vary from call to call; squares of distances on a grid are whole numbers
@@ -126,7 +134,7 @@ def distances(found: Deformation) -> Floats:
     return np.asarray(np.sqrt(squares) * field.spacing_px, dtype=np.float64)
 
 
-def torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
+def count_torn(found: Deformation, limit_px: float) -> tuple[int, Floats]:
     """Count the blocks whose surroundings the field misses by more than ``limit_px``.
 
     Only blocks with a clear peak count, and only if most of the clear blocks around them, and they
@@ -163,7 +171,7 @@ def _noise(found: Deformation) -> Floats:
     for left_out in sorted(set(range(5)) - {HELD_OUT}):
         weights = np.where(group == left_out, 0.0, found.weights)
         other = fit_field(blocks.post, displacement, weights, field, found.stiffness)
-        moved.append(minus(other, field).at(points))
+        moved.append(minus(other, field).evaluate(points))
     spread = np.array(moved)
     spread -= spread.mean(axis=0)
     count = len(moved)
@@ -171,7 +179,7 @@ def _noise(found: Deformation) -> Floats:
     use = found.weights > 0
     more = unseen(blocks, use)[use]
     variance = variance.reshape(field.coefficients.shape[1:])
-    variance *= _spread(field, blocks, use, more, float(np.median(more)))
+    variance *= _average_around(field, blocks, use, more, float(np.median(more)))
     # a handful of groups say little about one place: average over the nearest ones
     return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
 
@@ -182,7 +190,7 @@ def _jumps(found: Deformation) -> Floats:
     if field.strips is None:
         return np.zeros(field.coefficients.shape[1:])
     variance = jump_variance(found.blocks, field, found.residuals, found.weights, found.stiffness)
-    return variance * float(np.median(shared_noise(found.blocks, use)[use]))
+    return variance * float(np.median(estimate_shared_noise(found.blocks, use)[use]))
 
 
 def unseen(blocks: DenseMatches, use: Mask) -> Floats:
@@ -198,11 +206,11 @@ def unseen(blocks: DenseMatches, use: Mask) -> Floats:
     -------
     (N,) at least 1.
     """
-    total = shared_noise(blocks, use)
+    total = estimate_shared_noise(blocks, use)
     return np.asarray(_STIFF * 3 * total / (4 - np.minimum(total, _MOST_SHARED)))
 
 
-def shared_noise(blocks: DenseMatches, use: Mask) -> Floats:
+def estimate_shared_noise(blocks: DenseMatches, use: Mask) -> Floats:
     """Variance of a mean of blocks over that of independent ones, around each block, (N,).
 
     ``use`` (N,) marks the blocks that count.
@@ -215,18 +223,20 @@ def shared_noise(blocks: DenseMatches, use: Mask) -> Floats:
     return total
 
 
-def _smoothed(found: Deformation, points: Floats) -> Floats:
+def _measure_smoothing(found: Deformation, points: Floats) -> Floats:
     """Return what smoothing takes off the field at points (N, 2), px."""
     field, blocks = found.field.smooth, found.blocks
-    again = fit_field(blocks.post, field.at(blocks.post), found.weights, field, found.stiffness)
-    return minus(again, field).at(points)
+    again = fit_field(
+        blocks.post, field.evaluate(blocks.post), found.weights, field, found.stiffness
+    )
+    return minus(again, field).evaluate(points)
 
 
-def _shared_residuals(found: Deformation) -> Floats:
+def _average_shared_residuals(found: Deformation) -> Floats:
     """Squared residuals that neighbours share, averaged around each control point."""
     blocks, field = found.blocks, found.field
     shape = field.coefficients.shape[1:]
-    use = found.agreeing & (blocks.weights > 0)
+    use = found.is_agreeing & (blocks.weights > 0)
     if not use.any():
         return np.zeros(shape)
     left = np.where(use[:, None], found.residuals, np.nan)
@@ -234,10 +244,10 @@ def _shared_residuals(found: Deformation) -> Floats:
     around = np.moveaxis(blocks.neighbours(left), 0, 1)
     others = np.nan_to_num(blocks.neighbours(weights[:, None])[..., 0]).T
     squares = residual_variance(found.residuals, weights, around, others)
-    return _spread(field, blocks, use, squares[use], float(np.median(squares[use])))
+    return _average_around(field, blocks, use, squares[use], float(np.median(squares[use])))
 
 
-def _spread(
+def _average_around(
     field: Displacement, blocks: DenseMatches, use: Mask, values: Floats, otherwise: float
 ) -> Floats:
     """Mean of the values of blocks around each control point; ``otherwise`` where there is none."""
@@ -251,7 +261,7 @@ def _spread(
     return mean.reshape(shape)
 
 
-def _continued(found: Deformation) -> Floats:
+def _estimate_extrapolation(found: Deformation) -> Floats:
     """Squared error of going on in a line beyond the blocks."""
     field = found.field
     away = distances(found)

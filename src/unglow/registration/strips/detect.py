@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.registration.blocks.dense import measure
-from unglow.registration.strips.locate_seams import located
+from unglow.registration.strips.locate_seams import locate
 from unglow.registration.strips.offsets import (
     LEAST_PX,
     STIFF,
     SURE,
-    at_seams,
     fit_offsets,
+    make_strips,
+    remove_strips,
     residual_ratio,
     smooth_field,
-    without_strips,
 )
 from unglow.transform.scanner_strips import ALONG, IMAGES, Strips
 
@@ -133,7 +133,7 @@ def find_strips(pair: Pair, blocks: DenseMatches, level: int) -> tuple[Strips, D
     found: list[tuple[float, Strips]] = []
     for empty in _kinds(pair):
         if _axis(empty) in axes:
-            strips = _grown(pair, blocks, empty)
+            strips = _grow(pair, blocks, empty)
             ratio = residual_ratio(pair, blocks, strips)
             log.info("strips along %s: %.3f of the residuals", strips.name, ratio)
             if ratio < _WORTH:
@@ -142,7 +142,7 @@ def find_strips(pair: Pair, blocks: DenseMatches, level: int) -> tuple[Strips, D
         return None
     least, best = min(found, key=lambda item: item[0])
     rivals = [s for ratio, s in found if _axis(s) == _axis(best) and ratio < _ALIKE * least]
-    strips = min((_at_lines(pair, blocks, s) for s in rivals), key=lambda item: item[1])[0]
+    strips = min((_move_to_lines(pair, blocks, s) for s in rivals), key=lambda item: item[1])[0]
     return (strips, blocks) if len(strips.seams) else None
 
 
@@ -165,13 +165,13 @@ def _axis(strips: Strips) -> int:
 def _lines(axis: int) -> Callable[[NDArray[np.int64]], Mask]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
 
-    def marked(cells: NDArray[np.int64]) -> Mask:
+    def mark(cells: NDArray[np.int64]) -> Mask:
         beside = cells[:, 1 - axis]
         lines = int(np.ptp(beside)) + 1 if len(cells) else 0
         every = min(_LINES, max(1, lines // _LEAST_LINES))
         return np.asarray(beside % every == 0)
 
-    return marked
+    return mark
 
 
 def _suspects(pair: Pair, blocks: DenseMatches) -> list[Strips]:
@@ -181,7 +181,7 @@ def _suspects(pair: Pair, blocks: DenseMatches) -> list[Strips]:
     images are turned against each other, seams of one are smeared along the other.
     """
     kinds = _kinds(pair)
-    rest = unexplained(pair, blocks, kinds[0])
+    rest = compute_unexplained(pair, blocks, kinds[0])
     return [strips for strips in kinds if _stands_out(profile(rest, strips))]
 
 
@@ -189,34 +189,34 @@ def _stands_out(steps: Profile) -> bool:
     return len(steps.seams(max(_SUSPECT_PX, _SUSPECT_TIMES * steps.usual), 0.0)) > 0
 
 
-def _at_lines(pair: Pair, blocks: DenseMatches, strips: Strips) -> tuple[Strips, float]:
+def _move_to_lines(pair: Pair, blocks: DenseMatches, strips: Strips) -> tuple[Strips, float]:
     """Move seams to where the images have them, and fit their jumps again; and what is lost."""
-    smooth = smooth_field(pair, without_strips(blocks, strips, None), STIFF)
-    strips, lost = located(pair, strips, smooth, blocks, _APART * blocks.step)
+    smooth = smooth_field(pair, remove_strips(blocks, strips, None), STIFF)
+    strips, lost = locate(pair, strips, smooth, blocks, _APART * blocks.step)
     log.info("seams along %s: %.3f lost", strips.name, lost)
     return fit_offsets(pair, blocks, strips), lost
 
 
-def _grown(pair: Pair, blocks: DenseMatches, strips: Strips) -> Strips:
+def _grow(pair: Pair, blocks: DenseMatches, strips: Strips) -> Strips:
     """Find the clearest seams first, and others in what they and a smooth field leave."""
     for _ in range(_ROUNDS):
-        steps = profile(unexplained(pair, blocks, strips), strips)
+        steps = profile(compute_unexplained(pair, blocks, strips), strips)
         longest = float(steps.length.max(initial=0.0))
         new = _unseen(steps, strips, blocks, max(LEAST_PX, _CLEAREST * longest))
         if not len(new):
             break
         seams = np.sort(np.concatenate([strips.seams, new]))
-        strips = fit_offsets(pair, blocks, at_seams(strips, seams))
+        strips = fit_offsets(pair, blocks, make_strips(strips, seams))
         if not len(strips.seams):
             break
     return strips
 
 
-def unexplained(pair: Pair, blocks: DenseMatches, strips: Strips) -> DenseMatches:
+def compute_unexplained(pair: Pair, blocks: DenseMatches, strips: Strips) -> DenseMatches:
     """Return what strips and a smooth field leave of the blocks: half a jump beside its seam."""
-    rest = without_strips(blocks, strips, None)
+    rest = remove_strips(blocks, strips, None)
     field = smooth_field(pair, rest, _SMOOTH * blocks.size / blocks.step)
-    return replace(blocks, displacement=rest.beside(field))
+    return replace(blocks, displacement=rest.subtract_field(field))
 
 
 def profile(blocks: DenseMatches, strips: Strips) -> Profile:
@@ -225,7 +225,7 @@ def profile(blocks: DenseMatches, strips: Strips) -> Profile:
     A step counts at all positions between its two blocks. From the median there, the median of the
     surroundings is taken off: what the section's own slope is.
     """
-    across = strips.across(blocks.post, blocks.displacement)
+    across = strips.project(blocks.post, blocks.displacement)
     first, second = _neighbours(blocks, strips)
     swap = across[first] > across[second]
     first, second = np.where(swap, second, first), np.where(swap, first, second)
@@ -262,7 +262,7 @@ def _surroundings(step: Floats) -> Floats:
 
 def _neighbours(blocks: DenseMatches, strips: Strips) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Pair clear blocks that lie next to each other across strips: indices of both."""
-    grid, index = blocks.on_grid(np.arange(len(blocks), dtype=np.float64))
+    grid, index = blocks.spread_on_grid(np.arange(len(blocks), dtype=np.float64))
     ids = np.full(grid.shape, -1, np.int64)
     clear = blocks.weights > 0
     ids.ravel()[index[clear]] = np.flatnonzero(clear)
@@ -271,13 +271,13 @@ def _neighbours(blocks: DenseMatches, strips: Strips) -> tuple[NDArray[np.intp],
     return first[both], second[both]
 
 
-def with_more(pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displacement) -> Strips:
+def add_seams(pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displacement) -> Strips:
     """Fit the jumps of known strips to blocks measured against them, and of seams still unseen.
 
     ``blocks`` were measured against ``smooth``, a field without strips, together with ``strips``.
     """
     field = replace(smooth, strips=strips)
-    rest = replace(blocks, displacement=blocks.beside(field))
+    rest = replace(blocks, displacement=blocks.subtract_field(field))
     new = _unseen(profile(rest, strips), strips, blocks, LEAST_PX)
     at = np.searchsorted(strips.seams, new)
     if len(new):  # a new strip begins with the offset of the one it was part of

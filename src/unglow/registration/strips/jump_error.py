@@ -48,8 +48,8 @@ def jump_variance(
     if strips is None or not len(strips.seams):
         return np.zeros(shape)
     knots, width = field.knots, TAPER_SIGMA * blocks.size
-    at_blocks = strips.across(blocks.post, smooth.at(blocks.post))
-    at_knots = strips.across(knots, smooth.at(knots))
+    at_blocks = strips.project(blocks.post, smooth.evaluate(blocks.post))
+    at_knots = strips.project(knots, smooth.evaluate(knots))
     flat = Displacement(field.spacing_px, np.zeros_like(field.coefficients))
     count = len(strips.seams)
     seen = np.empty((len(blocks), count), np.float32)
@@ -59,8 +59,8 @@ def jump_variance(
         steps = ramp((at_blocks[:, None] - two) / width)
         followed = fit_field(blocks.post, steps, weights, flat, stiffness)
         sharp = (at_knots[:, None] >= two).astype(np.float64)
-        seen[:, k : k + 2] = (steps - followed.at(blocks.post))[:, : count - k]
-        moved[:, k : k + 2] = (sharp - followed.at(knots))[:, : count - k]
+        seen[:, k : k + 2] = (steps - followed.evaluate(blocks.post))[:, : count - k]
+        moved[:, k : k + 2] = (sharp - followed.evaluate(knots))[:, : count - k]
     normal, _ = normal_equations(seen, residuals, weights)
     squares = ((residuals**2).sum(axis=1) * blocks.weights)[weights > 0]
     scale = float(np.median(squares)) / MEDIAN_OF_SQUARES if len(squares) else 0.0

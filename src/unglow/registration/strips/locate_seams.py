@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.registration.blocks.phase_correlation import band_passed, mapped_blocks
+from unglow.registration.blocks.phase_correlation import filter_band, read_mapped_blocks
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _RIM_PX = 16
 """They go on this far beyond where the seam is sought, at least."""
 
 
-def located(
+def locate(
     pair: Pair, strips: Strips, smooth: Displacement, blocks: DenseMatches, reach: float
 ) -> tuple[Strips, float]:
     """Move seams to where the images say, by at most ``reach`` px.
@@ -51,7 +51,7 @@ def located(
     seams, since one that is none would decide.
     """
     seams, lost = strips.seams.copy(), []
-    across = strips.across(blocks.post, smooth.at(blocks.post))
+    across = strips.project(blocks.post, smooth.evaluate(blocks.post))
     for k, seam in enumerate(strips.seams):
         middle = (strips.seams[:-1] + strips.seams[1:]) / 2
         low = max([seam - reach, *middle[k - 1 : k]])
@@ -105,10 +105,10 @@ def _gain(
     products = []
     for offset in strips.offsets[k : k + 2]:
         moved = Displacement(smooth.spacing_px, smooth.coefficients + offset[:, None, None])
-        both = mapped_blocks(pair.at(0, moved), side, corner)
+        both = read_mapped_blocks(pair.select_level(0, moved), side, corner)
         if both is None:
             return None
-        post, pre = (band_passed(v) for v in both)
+        post, pre = (filter_band(v) for v in both)
         power = float(np.sqrt(np.mean(post * post) * np.mean(pre * pre)))
         products.append(post * pre / max(power, 1e-12))
     better = pair.sign * (products[0] - products[1]).ravel()
@@ -123,7 +123,7 @@ def _positions(strips: Strips, smooth: Displacement, window: Window) -> NDArray[
     rows, cols = (n - 1 for n in window.shape)  # seams hardly bend in a window
     corners = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)
     corners += np.array([window.x0, window.y0])
-    at = strips.across(corners, smooth.at(corners)).reshape(2, 2)
+    at = strips.project(corners, smooth.evaluate(corners)).reshape(2, 2)
     down, right = (np.linspace(0, 1, n) for n in window.shape)
     left = at[0, 0] + (at[1, 0] - at[0, 0]) * down
     slope = (at[0, 1] - at[0, 0]) + (at[1, 1] - at[1, 0] - at[0, 1] + at[0, 0]) * down

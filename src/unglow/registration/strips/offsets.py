@@ -55,8 +55,8 @@ def fit_offsets(
     are.
     """
     if np.count_nonzero(blocks.weights) < _LEAST_BLOCKS:
-        return at_seams(strips, strips.seams[:0])
-    strips = _seen_alone(blocks, strips, field)
+        return make_strips(strips, strips.seams[:0])
+    strips = _drop_hidden_seams(blocks, strips, field)
     while len(strips.seams):
         jumps, errors = _jumps(pair, blocks, strips, field)
         lengths = np.hypot(*jumps.T)
@@ -65,53 +65,53 @@ def fit_offsets(
         if lengths[weakest] >= least[weakest]:
             offsets = np.concatenate([np.zeros((1, 2)), np.cumsum(jumps, axis=0)])
             return replace(strips, offsets=offsets - offsets.mean(axis=0))
-        strips = at_seams(strips, np.delete(strips.seams, weakest))
+        strips = make_strips(strips, np.delete(strips.seams, weakest))
     return strips
 
 
-def at_seams(strips: Strips, seams: Floats) -> Strips:
+def make_strips(strips: Strips, seams: Floats) -> Strips:
     """Return strips with other seams and no jumps yet."""
     return replace(strips, seams=seams, offsets=np.zeros((len(seams) + 1, 2)))
 
 
-def without_strips(
+def remove_strips(
     blocks: DenseMatches, strips: Strips, smooth: Displacement | None
 ) -> DenseMatches:
     """Return the blocks as if there were no strips.
 
     Blocks across a seam get no weight, unless they were measured against ``smooth`` with strips.
     """
-    displaced, across = _across(blocks, strips, smooth)
-    displacement = blocks.displacement - strips.at(blocks.post, displaced)
+    displaced, across = _measure_across(blocks, strips, smooth)
+    displacement = blocks.displacement - strips.evaluate(blocks.post, displaced)
     peak_ratio = blocks.peak_ratio
     if smooth is None:
         peak_ratio = np.where(strips.gap(across) < _ACROSS * blocks.size, 0.0, peak_ratio)
     return replace(blocks, displacement=displacement, peak_ratio=peak_ratio)
 
 
-def _across(
+def _measure_across(
     blocks: DenseMatches, strips: Strips, smooth: Displacement | None
 ) -> tuple[Floats, Floats]:
     """Smooth displacements (N, 2) of the blocks, and their positions (N,) across the strips."""
-    displaced = blocks.displacement if smooth is None else smooth.at(blocks.post)
-    return displaced, strips.across(blocks.post, displaced)
+    displaced = blocks.displacement if smooth is None else smooth.evaluate(blocks.post)
+    return displaced, strips.project(blocks.post, displaced)
 
 
-def _seen_alone(blocks: DenseMatches, strips: Strips, field: Displacement | None) -> Strips:
+def _drop_hidden_seams(blocks: DenseMatches, strips: Strips, field: Displacement | None) -> Strips:
     """Drop seams of strips that hardly a block sees alone, as at the end of a section."""
-    _, across = _across(blocks, strips, None if field is None else field.smooth)
-    across = across[blocks.agreeing(field)]
+    _, across = _measure_across(blocks, strips, None if field is None else field.smooth)
+    across = across[blocks.find_agreeing(field)]
     while len(strips.seams):
         alone = strips.gap(across) >= _ACROSS * blocks.size
         counts = np.bincount(strips.index(across[alone]), minlength=len(strips.offsets))
         bare = np.flatnonzero(counts < _LEAST_ALONE)
         if not len(bare):
             break
-        strips = _merged(strips, max(int(bare[0]) - 1, 0))
+        strips = _merge(strips, max(int(bare[0]) - 1, 0))
     return strips
 
 
-def _merged(strips: Strips, seam: int) -> Strips:
+def _merge(strips: Strips, seam: int) -> Strips:
     """Return strips without one seam; the strip after it goes on with the one before."""
     seams = np.delete(strips.seams, seam)
     offsets = np.delete(strips.offsets, seam + 1, axis=0)
@@ -123,27 +123,29 @@ def _jumps(
 ) -> tuple[Floats, Floats]:
     """Jumps (K, 2) at the seams, px, and their standard errors (K,)."""
     smooth = None if field is None else field.smooth
-    displaced, across = _across(blocks, strips, smooth)
-    prior = np.where(blocks.held_out, 0.0, blocks.weights)
+    displaced, across = _measure_across(blocks, strips, smooth)
+    prior = np.where(blocks.is_held_out, 0.0, blocks.weights)
     if field is None:
         prior = np.where(strips.gap(across) < _ACROSS * blocks.size, 0.0, prior)
     width = TAPER_SIGMA * blocks.size if field is not None else 1e-3
     start, stiffness = _grid(pair, blocks, prior, STIFF if field is None else SOFT)
-    weights = prior * blocks.agreeing(field)
+    weights = prior * blocks.find_agreeing(field)
 
-    def beside_smooth(values: Floats) -> Floats:
-        return values - fit_field(blocks.post, values, weights, start, stiffness).at(blocks.post)
+    def subtract_smooth(values: Floats) -> Floats:
+        return values - fit_field(blocks.post, values, weights, start, stiffness).evaluate(
+            blocks.post
+        )
 
     count = len(strips.seams)
     steps = np.empty((len(blocks), count), np.float32)
     for k in range(0, count, 2):  # a field has two components: two steps are fitted at a time
         two = strips.seams[[k, min(k + 1, count - 1)]]
-        ramps = beside_smooth(ramp((across[:, None] - two) / width))
+        ramps = subtract_smooth(ramp((across[:, None] - two) / width))
         steps[:, k : k + 2] = ramps[:, : count - k]
     displacement = blocks.displacement
     if field is not None:
-        displacement = displacement - strips.at(blocks.post, displaced)
-    displacement = beside_smooth(displacement)
+        displacement = displacement - strips.evaluate(blocks.post, displaced)
+    displacement = subtract_smooth(displacement)
     for _ in range(_ROUNDS):
         normal, right = normal_equations(steps, displacement, weights)
         jumps = np.asarray(np.linalg.solve(normal, right))
@@ -186,22 +188,22 @@ def residual_ratio(pair: Pair, blocks: DenseMatches, strips: Strips) -> float:
     The ratio of medians, below 1 if strips help; infinite if there is no such block. Strips do not
     answer for blocks across a seam, which no smooth field can follow.
     """
-    gap = strips.gap(strips.across(blocks.post, blocks.displacement))
-    beside = blocks.held_out & (gap <= _BESIDE * blocks.size)
+    gap = strips.gap(strips.project(blocks.post, blocks.displacement))
+    beside = blocks.is_held_out & (gap <= _BESIDE * blocks.size)
     medians = []
-    for some in (without_strips(blocks, strips, None), blocks):
+    for some in (remove_strips(blocks, strips, None), blocks):
         test = beside & (some.weights > 0)
         if not test.any():
             return np.inf
-        left = np.hypot(*some.beside(smooth_field(pair, some, STIFF))[test].T)
+        left = np.hypot(*some.subtract_field(smooth_field(pair, some, STIFF))[test].T)
         medians.append(float(np.median(left)))  # a few wild blocks decide nothing
     return medians[0] / max(medians[1], 1e-12)
 
 
 def smooth_field(pair: Pair, blocks: DenseMatches, steps: float) -> Displacement:
     """Field through blocks that are not held out, smoothed over so many steps of the blocks."""
-    prior = np.where(blocks.held_out, 0.0, blocks.weights)
-    weights = prior * blocks.agreeing()
+    prior = np.where(blocks.is_held_out, 0.0, blocks.weights)
+    weights = prior * blocks.find_agreeing()
     start, stiffness = _grid(pair, blocks, weights, steps)
     return fit_field(blocks.post, blocks.displacement, weights, start, stiffness)
 

@@ -88,7 +88,7 @@ def draw_candidates(
     spoilt
         Places of post that were left out.
     """
-    counted = candidates.counted
+    counted = candidates.is_counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
     what = "false candidate" if report["is_control"] else "candidate"

@@ -114,7 +114,7 @@ def draw_deformed_grid(
     frame = transform.post_shape
     square = nice(max(frame) / SQUARES)
     lines = _grid_lines(frame, square)
-    moved = [turned_to_post(transform, field.at(line)) for line in lines]
+    moved = [turned_to_post(transform, field.evaluate(line)) for line in lines]
     shown = [near.at(line) for line in lines]
     magnified = _magnification(moved, shown, square)
     paths = [

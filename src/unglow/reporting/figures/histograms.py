@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.rounding import estimate, measured, number, percent
+from unglow.core.rounding import estimate, format_measured, number, percent
 from unglow.photometry.gain import moffat
 from unglow.photometry.joint_histogram import ratio_edges
 from unglow.reporting.figures.canvas import Picture
@@ -170,7 +170,7 @@ def _named_gain(name: str, scale: Scale) -> str:
     text = f"{name}: gain {estimate(result.gain, result.gain_ci95)}"
     if result.offset:
         low, high = result.offset_ci95 or (0.0, 0.0)
-        text += f", offset {measured(result.offset, (high - low) / 2)}"
+        text += f", offset {format_measured(result.offset, (high - low) / 2)}"
     return text + (", default" if name == scale.default else "")
 
 
@@ -267,7 +267,9 @@ def _fitted_bins(axes: Axes, fit: MoffatFit) -> None:
     axes.plot(fit.centres, fit.smooth, color=SOFT, linewidth=1, label="smoothed")
     x, y = fit.centres[fit.fitted], fit.smooth[fit.fitted]
     axes.plot(x, y, "o", color="#0072B2", markersize=3.2, label="fitted bins")
-    axes.plot(*fit.mirrored(), "o", color="#56B4E9", markersize=3.2, mfc="none", label="mirrored")
+    axes.plot(
+        *fit.mirror_bins(), "o", color="#56B4E9", markersize=3.2, mfc="none", label="mirrored"
+    )
     axes.set_xlim(edges[0], edges[-1])
     if fit.converged:
         dense = np.linspace(edges[0], edges[-1], 600)

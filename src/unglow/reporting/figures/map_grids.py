@@ -125,7 +125,7 @@ def covered(blocks: NDArray[np.void], frame: tuple[int, int]) -> Grid:
 def displacement_length(field: Displacement, frame: tuple[int, int]) -> Grid:
     """Return the length of the displacement over a frame (rows, columns), px of pre."""
     grid = lattice(frame, _FINE)
-    return grid.filled(np.hypot(*field.at(grid.places()).T))
+    return grid.filled(np.hypot(*field.evaluate(grid.places()).T))
 
 
 def area_ratio(transform: Transform) -> Grid:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.printable import shortened
+from unglow.core.printable import shorten
 from unglow.core.rounding import percent
 from unglow.reporting.figures.canvas import DPI, resized
 from unglow.reporting.figures.histograms import logarithmic, rebinned
@@ -227,7 +227,7 @@ def _cell(
     (left, top), (wide, high), row = place, size, marker.row
     status = row["status"]
     characters = int(cell * _CHARACTERS)
-    label(figure, left, top, shortened(row["dye"], characters // 2), weight="bold")
+    label(figure, left, top, shorten(row["dye"], characters // 2), weight="bold")
     end = left + cell
     if status != "ok":
         label(figure, end, top, status, color=STATUS[status], weight="bold", ha="right", size=9)
@@ -237,7 +237,7 @@ def _cell(
         return
     expected = f" ({row['expected_gain']})" if row.get("expected_gain") else ""
     gain = f" × {row['gain']}{expected}"
-    text = shortened(row["background_channel"], characters + 4 - len(gain)) + gain
+    text = shorten(row["background_channel"], characters + 4 - len(gain)) + gain
     label(figure, left, top + 0.22, text, color=SOFT, size=8.5)
     shape = round(high * DPI), round(wide * DPI)
     for n, picture in enumerate((marker.before, marker.after)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.patches import Patch
 
-from unglow.core.rounding import DASH, measured, uncertainty
+from unglow.core.rounding import DASH, format_measured, uncertainty
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.style import (
     STATUS,
@@ -131,10 +131,13 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("map error, p95", uncertainty(transform.error_px.p95, "px")),
         ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
         ("model", transform.model_name or DASH),
-        ("rotation", measured(transform.rotation_deg, np.degrees(turn), "°").replace(" °", "°")),
-        ("scale", measured(transform.scale, turn)),
-        ("shift x", measured(shift[0], transform.error_px.median, "px")),
-        ("shift y", measured(shift[1], transform.error_px.median, "px")),
+        (
+            "rotation",
+            format_measured(transform.rotation_deg, np.degrees(turn), "°").replace(" °", "°"),
+        ),
+        ("scale", format_measured(transform.scale, turn)),
+        ("shift x", format_measured(shift[0], transform.error_px.median, "px")),
+        ("shift y", format_measured(shift[1], transform.error_px.median, "px")),
     ]
     facts(figure, rows, left=left, top=1.95, line=0.27, values=13.7, align="right", bold=2)
 

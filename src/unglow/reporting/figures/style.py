@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle, StepPatch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from unglow.core.files import replacing
+from unglow.core.files import replace_file
 from unglow.core.progress import step
 from unglow.reporting.figures.canvas import DPI, Canvas, Picture, Pixels, png
 
@@ -364,5 +364,5 @@ def save_png(figure: Figure, path: Path | str) -> None:
     """Write a PNG, whole or not at all."""
     with matplotlib.style.context(["default", _RC]):
         drawn = png(figure)
-    with replacing(Path(path)) as temporary:
+    with replace_file(Path(path)) as temporary:
         temporary.write_bytes(drawn)

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any, Self
 import cv2
 import numpy as np
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import describe
 from unglow.core.files import read_file
 from unglow.core.levels import LEVELS, name_of, place_of
 from unglow.core.printable import harmless
 from unglow.io.candidates_csv import SHOWN, read_candidates
 from unglow.io.zarr import open_store
-from unglow.io.zarr.overviews import at_same_pixels, fitting_level, overview
+from unglow.io.zarr.overviews import find_fitting_level, overview, read_same_pixels
 from unglow.multiplexed.results import (
     SLIDE_FIGURE,
     SlideRecord,
@@ -232,7 +232,7 @@ def _figure(name: str, path: Path, longest: int, start: Path) -> Iterator[Pictur
     content = np.frombuffer(read_file(path), np.uint8)
     figure = cv2.imdecode(content, cv2.IMREAD_COLOR) if content.size else None
     if figure is None:
-        raise damaged(path)
+        raise make_damage_error(path)
     yield _picture(name, np.asarray(figure, np.uint8), longest, file)
 
 
@@ -264,12 +264,12 @@ class _Overviews:
         image = open_image(self._stores[name])
         if image.empty is None:
             post = open_store(self._stores[POST])
-            level = fitting_level(post, 3 * longest // 2)
+            level = find_fitting_level(post, 3 * longest // 2)
             aligned = name != PRE
             pixels = (
                 overview(image, level).image
                 if aligned
-                else at_same_pixels(image, post.level_shape(level), level)
+                else read_same_pixels(image, post.level_shape(level), level)
             )
             yield _picture(name, _grey(pixels), longest)
 
@@ -279,7 +279,7 @@ class _Overviews:
         if image.empty is not None:
             return
         post = open_store(self._stores[POST])
-        view = overview(image, fitting_level(post, 3 * longest // 2))
+        view = overview(image, find_fitting_level(post, 3 * longest // 2))
         background = overview(post, view.level).image - view.image
         spoilt = spoilt_px(read_places(self._detected / ARTEFACTS), view.image.shape, view.step)
         clean = np.where(spoilt, np.float32(np.nan), view.image)
@@ -302,7 +302,7 @@ class _Overviews:
         if not table.is_file():
             return np.empty((0, 2)), np.empty(0)
         listed = read_candidates(table, SHOWN)
-        points, snr = listed.xy[listed.counted], listed.snr[listed.counted]
+        points, snr = listed.xy[listed.is_counted], listed.snr[listed.is_counted]
         order = np.argsort(-snr, kind="stable")
         return points[order], snr[order]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.printable import clean, wrapped
+from unglow.core.printable import clean, wrap_text
 from unglow.reporting.terminal.formatting import count
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class DryRun:
             last = "A real run would be refused: it does not fit this machine."
         else:
             last = f"Run it: {shlex.join(self._command)}"
-        above, below = [head, *skipped], [*wrapped(jobs, _WIDTH), last]
+        above, below = [head, *skipped], [*wrap_text(jobs, _WIDTH), last]
         preflight = self.preflight[1:]
         if len(preflight) > (room := _MOST_LINES - len(above) - len(below)):
             preflight[room - 1 :] = ["  ... (`unglow preflight` shows all)"]
@@ -86,7 +86,7 @@ class DryRun:
             return []
         lines = [f"{count(len(self.skipped), 'input')} skipped:"]
         for message in self.skipped[:_NAMED]:
-            lines += wrapped(clean(message), _WIDTH, "  - ", "    ")[:2]
+            lines += wrap_text(clean(message), _WIDTH, "  - ", "    ")[:2]
         more = len(self.skipped) - _NAMED
         return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
 

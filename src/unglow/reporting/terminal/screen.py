@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from unglow.core.printable import clean, wrapped
+from unglow.core.printable import clean, wrap_text
 from unglow.core.rounding import duration, memory
 from unglow.reporting.terminal.formatting import OUTCOMES, clock, count, megabytes, stopwatch
 from unglow.telemetry.reading.history import UNRECORDED
@@ -262,5 +262,5 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
 
 def _paragraphs(text: str, width: int) -> Text:
     """Return lines of text, indented, each of them broken between words where it is too long."""
-    lines = (wrapped(clean(line), max(20, width), "  ", "  ") for line in text.splitlines())
+    lines = (wrap_text(clean(line), max(20, width), "  ", "  ") for line in text.splitlines())
     return Text("\n".join(part for parts in lines for part in parts))

@@ -20,7 +20,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.machine import busy_processors, cache_directory, processors
 from unglow.core.process import host
-from unglow.core.rounding import number, rounded
+from unglow.core.rounding import number, round_digits
 from unglow.core.version import __version__
 from unglow.workflow.stage_table import STAGES, Time
 
@@ -243,10 +243,10 @@ class Forecast:
             "cpu_s": self.cpu_s,
         }
         rules = {
-            rule: {"jobs": jobs, "seconds": rounded(seconds, 4)}
+            rule: {"jobs": jobs, "seconds": round_digits(seconds, 4)}
             for rule, (jobs, seconds) in self.rules.items()
         }
-        return {**{name: rounded(time, 4) for name, time in times.items()}, "rules": rules}
+        return {**{name: round_digits(time, 4) for name, time in times.items()}, "rules": rules}
 
     def words(self) -> str:
         """Return it as a line: ``about 4 min (3 to 6 min) on 2 cores, 6.2 CPU-min; ...``."""

@@ -10,7 +10,7 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
-from unglow.core.rounding import rounded
+from unglow.core.rounding import round_digits
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 from unglow.telemetry.reading.rule_totals import split
@@ -49,6 +49,6 @@ def _of_jobs(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
         groups[job.rule, job.threads, f"{mpx:.1e}"].append(took)
     found = []
     for (rule, threads, _), jobs in groups.items():
-        mpx, seconds, cpu_s = (rounded(median(n), 4) for n in zip(*jobs, strict=True))
+        mpx, seconds, cpu_s = (round_digits(median(n), 4) for n in zip(*jobs, strict=True))
         found.append(Times(rule, mpx, threads, len(jobs), seconds, cpu_s))
     return found

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from unglow.core.printable import wrapped
+from unglow.core.printable import wrap_text
 from unglow.core.rounding import gigabytes
 from unglow.jobs.snakemake_command import changed
 from unglow.workflow.preflight.pending_jobs import heaviest_at_once
@@ -334,10 +334,10 @@ def messages(
     for finding in result.findings:
         if finding.level >= least:
             start = f"  {finding.about:<7} {_MARKS[finding.level]:<9} "
-            lines += wrapped(finding.text, _WIDTH, start, " " * len(start))
+            lines += wrap_text(finding.text, _WIDTH, start, " " * len(start))
     if takes and lines:
         start = f"  {'time':<17} "
-        lines += wrapped(takes, _WIDTH, start, " " * len(start))
+        lines += wrap_text(takes, _WIDTH, start, " " * len(start))
     if result.suggestions:
         lines.append("What would help:")
     for suggestion in result.suggestions:
@@ -347,7 +347,7 @@ def messages(
 
 def _suggestion(suggestion: Suggestion, command: Sequence[str], *, in_module: bool) -> list[str]:
     options = dict(suggestion.options)
-    lines = wrapped(suggestion.text + (":" if options else ""), _WIDTH, "  - ", "    ")
+    lines = wrap_text(suggestion.text + (":" if options else ""), _WIDTH, "  - ", "    ")
     setting = options.get("--config")
     if in_module and isinstance(setting, tuple) and setting[0] != FORCE:
         lines.append(f"      in the configuration of the module: {': '.join(setting)}")

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.delimited import numbered_lines, read_text, split
+from unglow.core.delimited import number_lines, read_text, split
 from unglow.core.errors import InputError
 from unglow.io.image_paths import is_ome_zarr
 from unglow.reporting.groups import is_told
@@ -141,7 +141,7 @@ def _relative(image: Path, base: Path) -> str:
 def _rows(path: Path) -> list[_Row]:
     """Return the data rows of a sheet; every error names line and column."""
     text = read_text(path, what="the sample sheet", remedy=_REMEDY)
-    lines = list(numbered_lines(text))
+    lines = list(number_lines(text))
     if not lines:
         raise InputError(
             f"{path} is empty; its first line has to name the columns: sample, dye, pre, post."

@@ -8,8 +8,8 @@ import numpy as np
 
 from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
-from unglow.core.windows import Coarser, Window, bounded_map, strips
-from unglow.io.not_stored import NotStored, stored_pixels
+from unglow.core.windows import Coarser, Window, map_bounded, strips
+from unglow.io.not_stored import NotStored, mask_not_stored
 from unglow.io.zarr.writer import StageStore
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import TILE, JointStatistics
@@ -60,16 +60,16 @@ class AlignedStore(StageStore):
             attributes={
                 "role": "aligned_pre",
                 "inputs": {"post": post.digest, "pre": pre.digest},
-                "matrix": None if transform.failed else transform.matrix.tolist(),
+                "matrix": None if transform.has_failed else transform.matrix.tolist(),
                 **({} if field is None else {"displacement": {"sha256": field.digest}}),
             },
         )
-        self._post, self._transform = post, transform.resampled
-        self._not_stored = NotStored.in_attributes(post.attributes)
-        stored = stored_pixels(pre, pre.attributes)
+        self._post, self._transform = post, transform.resampling_map
+        self._not_stored = NotStored.from_attributes(post.attributes)
+        stored = mask_not_stored(pre, pre.attributes)
         self._pre = Coarser(stored, transform.octaves) if transform.octaves > 0 else stored
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
-        if transform.failed:
+        if transform.has_failed:
             self.statistics = JointStatistics.empty()
             self.bins = CellMoments.create(post.shape, (0.0, 0.0))
             return
@@ -84,10 +84,10 @@ class AlignedStore(StageStore):
 
     def write(self, writer: ShardWriter, workers: int) -> str | None:
         """Warp the shards of a writer; see `StageStore.write`."""
-        if self._transform.failed:
+        if self._transform.has_failed:
             return " ".join(self._transform.reasons)
         with step("warp"):
-            for statistics in bounded_map(
+            for statistics in map_bounded(
                 lambda window: self._warp(window, writer), writer.windows(), workers
             ):
                 self.statistics.merge(statistics)
@@ -99,7 +99,7 @@ class AlignedStore(StageStore):
         if self._integer:
             block = quantise(block)
         if self._not_stored is not None:
-            for part in self._not_stored.within(window, grown=BLUR_REACH):
+            for part in self._not_stored.clip_to(window, grown=BLUR_REACH):
                 block[part.slices] = np.nan
         writer.write(window, block)
         statistics, signal = self.statistics.fresh(), self._post.read(window)
@@ -116,7 +116,7 @@ class AlignedStore(StageStore):
     ) -> None:
         """Count the px of a window of post and aligned pre; what post does not store is no post."""
         lacking = self._not_stored
-        if lacking is None or not any(lacking.within(window)):
+        if lacking is None or not any(lacking.clip_to(window)):
             statistics.add(signal, block, origin=(window.y0, window.x0))
             return
         for strip in strips(window, TILE):  # little is held as floats

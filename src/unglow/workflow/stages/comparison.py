@@ -50,7 +50,7 @@ class Listed:
     def read(cls, path: Path) -> Listed:
         """Read candidates.csv; InputError if that cannot be."""
         found = read_candidates(path, ("x", "y", "x_err", "y_err"))
-        counted = found.counted
+        counted = found.is_counted
         errors = np.hypot(found.numbers["x_err"], found.numbers["y_err"])[counted]
         errors = errors[np.isfinite(errors)]
         error = float(np.quantile(errors, 0.95)) if errors.size else 0.0

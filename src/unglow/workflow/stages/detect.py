@@ -84,13 +84,13 @@ def detect(
         report |= {"status": "failed", "reason": reason}
         properties = {"candidates": None, "reason": reason}
         write_places(targets["artefacts"], Places.none(), inputs.post.shape)
-        _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.refused(reason))
+        _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
     section = _outline(inputs.aligned, scene.excluded)
     places = inputs.places(section, settings)
     scene = inputs.without(scene, places)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
-    listed = result.listed()
+    listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
@@ -112,7 +112,7 @@ def detect(
 @step("section")
 def _outline(aligned: Image, excluded: tuple[Region, ...]) -> Section:
     """Find the section; what that took is free for the tiles then."""
-    section = Section.of(aligned)
+    section = Section.from_pixels(aligned)
     release_freed()
     return replace(section, excluded=excluded)
 

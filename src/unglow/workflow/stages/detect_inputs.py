@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.windows import Window
-from unglow.detection.background import background_of
-from unglow.detection.map_error import error_of
+from unglow.detection.background import estimate_background
+from unglow.detection.map_error import estimate_error
 from unglow.detection.snr import Scene
 from unglow.io.zarr import open_store
-from unglow.photometry.difference import difference_of
+from unglow.photometry.difference import open_method
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.noise.model import NoiseModel
@@ -76,7 +76,7 @@ class DetectInputs:
         post, pre, aligned = (
             open_store(Path(files[name]).parent) for name in ("post", "pre", "aligned")
         )
-        difference = difference_of(post, aligned, scale, Path(files["difference"]).parent)
+        difference = open_method(post, aligned, scale, Path(files["difference"]).parent)
         transform = load(Path(files["transform"]))
         regions = _read_regions([Path(path) for path in files.get("regions", ())])
         blocks = files.get("blocks")
@@ -95,7 +95,7 @@ class DetectInputs:
         """
         if self.scale.bright_field:
             raise InputError(NOT_SEARCHED)
-        chosen, empty = self.scale.chosen, self.difference.empty
+        chosen, empty = self.scale.default_result, self.difference.empty
         if empty is not None or chosen.gain is None:
             raise InputError(empty or chosen.reason or f"{self.scale.default} found no gain.")
         noise = chosen.details.get("noise")
@@ -103,7 +103,7 @@ class DetectInputs:
             raise InputError(
                 "the noise of the images is not known, so chance cannot be told from stain."
             )
-        error = error_of(self.transform)
+        error = estimate_error(self.transform)
         if not error.has_values:
             raise InputError(
                 "the error of the map is not known, so edges cannot be told from stain."
@@ -115,11 +115,11 @@ class DetectInputs:
             self.difference,
             chosen.gain,
             NoiseModel.from_json(noise),
-            self.transform.resampled,
+            self.transform.resampling_map,
             error,
             (post_max, pre_max),
             settings,
-            background_of(self.difference),
+            estimate_background(self.difference),
             chosen.gain_map,
             self.scale.blur,
             () if self.regions is None else self.regions.exclude,
@@ -131,9 +131,9 @@ class DetectInputs:
             return Places.none()
         scores = BlockScores.load(self.blocks)
         if scores.shape != self.post.shape:
-            raise damaged(self.blocks)
+            raise make_damage_error(self.blocks)
         side = scores.side
-        places = find_places(scores, section.over_blocks(scores.shape, side) >= ON_SECTION)
+        places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
         if self.regions is None or not places.mask.any():
             return places
         rows, cols = np.nonzero(places.mask)
@@ -141,7 +141,7 @@ class DetectInputs:
         for region in self.regions.analyse:
             held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
-        return places.without(kept)
+        return places.exclude(kept)
 
     def grey_levels(self, section: Section) -> dict[str, float]:
         """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
@@ -149,7 +149,7 @@ class DetectInputs:
         The latter is the median of post on the section.
         """
         level = section.level
-        image = self.post.read(Window.of(self.post.level_shape(level)), level)
+        image = self.post.read(Window.from_shape(self.post.level_shape(level)), level)
         on = section.mask[: image.shape[0], : image.shape[1]]
         middle = float(np.median(image[on])) if on.any() else 0.0
         return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
@@ -159,7 +159,7 @@ class DetectInputs:
         if not places.mask.any():
             return scene
         mask = SpoiltMask(places.mask, places.side)
-        background = background_of(self.difference, mask)
+        background = estimate_background(self.difference, mask)
         return replace(scene, spoilt=mask, background=background)
 
 

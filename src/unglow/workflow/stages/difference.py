@@ -9,13 +9,13 @@ import numpy as np
 
 from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map, strips
+from unglow.core.windows import Window, map_bounded, strips
 from unglow.io.zarr.writer import StageStore
 from unglow.photometry.background_medians import SIDE, BackgroundMedians
-from unglow.photometry.difference import Matched, attributes_of, reason_of, subtracted
+from unglow.photometry.difference import Matched, make_attributes, read_reason, subtract_window
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.noise.model import NoiseModel
-from unglow.spoilt.block_scores import BlockScores, Expectation, judged
+from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +76,7 @@ class DifferenceStore(StageStore):
             layout,
             name=f"difference {methods[0]}",
             pixel_size_um=images.post.pixel_size_um,
-            attributes=attributes_of(images, methods[0], scale.methods[methods[0]]),
+            attributes=make_attributes(images, methods[0], scale.methods[methods[0]]),
         )
         self._images, self._scale = images, scale
         self._written = methods[0]
@@ -95,7 +95,7 @@ class DifferenceStore(StageStore):
         """Subtract by each method in the shards of a writer; see `StageStore.write`."""
         self._subtract_all(writer.windows(), writer, workers)
         written = self._scale.methods[self._written]
-        return None if written.ok else reason_of(self._images.aligned, self._written, written)
+        return None if written.ok else read_reason(self._images.aligned, self._written, written)
 
     def make_same(self, other: Path, *, workers: int) -> bool:
         """Take over the pixels of another variant's store, and count what is left here.
@@ -117,7 +117,7 @@ class DifferenceStore(StageStore):
         """Subtract by each method and count; write the first if there is a writer."""
         results = {name: self._scale.methods[name] for name in self.residues}
         results = {name: result for name, result in results.items() if result.ok}
-        for counted in bounded_map(
+        for counted in map_bounded(
             lambda window: self._subtract(window, results, writer),
             windows if results else (),
             workers,
@@ -142,11 +142,11 @@ class DifferenceStore(StageStore):
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
             part = post[rows].astype(np.float32, copy=False), pre[rows]
             for name in order:
-                left = subtracted(results[name], part, strip, integer=integer)
+                left = subtract_window(results[name], part, strip, integer=integer)
                 counted[name].add(left)
                 self.residues[name].background.add(left, (strip.y0, strip.x0))
                 if name == self._judged and self._expected is not None:
-                    fine.append(judged(part[0], left, self._expected))
+                    fine.append(score_strip(part[0], left, self._expected))
             if self._written in results:
                 pre[rows] = left
         if fine:
@@ -165,11 +165,13 @@ class DifferenceStore(StageStore):
 
 def _expectation(images: Matched, scale: Scale, statistics: JointStatistics) -> Expectation | None:
     """Return what noise makes of the default difference; None if that is not known."""
-    noise = scale.chosen.details.get("noise")
-    if noise is None or not scale.chosen.ok or scale.bright_field:
+    noise = scale.default_result.details.get("noise")
+    if noise is None or not scale.default_result.ok or scale.bright_field:
         return None
     lowest = value_range(images.post.attributes)[0]
-    return Expectation.of(scale.chosen, NoiseModel.from_json(noise), statistics, lowest)
+    return Expectation.from_result(
+        scale.default_result, NoiseModel.from_json(noise), statistics, lowest
+    )
 
 
 def _empty_histogram(result: MethodResult, statistics: JointStatistics) -> DifferenceHistogram:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.archive import damaged
+from unglow.core.archive import make_damage_error
 from unglow.core.rounding import uncertainty
-from unglow.io.zarr.overviews import at_same_pixels, brightest, crop, overview, texture_near
-from unglow.photometry.difference import difference_of
+from unglow.io.zarr.overviews import brightest, crop, overview, read_same_pixels, texture_near
+from unglow.photometry.difference import open_method
 from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.reporting import figures
@@ -71,7 +71,7 @@ def draw_registration(
     ]
     figure = figures.draw_registration(
         view.image,
-        at_same_pixels(pre, view.image.shape, view.level),
+        read_same_pixels(pre, view.image.shape, view.level),
         after,
         transform,
         step=view.step,
@@ -163,10 +163,10 @@ class Differences:
             The file has no histogram of a method.
         """
         written, path = files
-        found = {m: difference_of(*images, scale, written, m) for m in scale.methods}
+        found = {m: open_method(*images, scale, written, m) for m in scale.methods}
         histograms = load_methods(path)
         if not histograms.keys() >= found.keys():
-            raise damaged(path)
+            raise make_damage_error(path)
         return cls(*images, found, {m: histograms[m] for m in found}, scale, transform)
 
     @property
@@ -289,7 +289,7 @@ def draw_candidates(
     figure = figures.draw_gallery(
         best,
         borderline,
-        total=int(np.count_nonzero(candidates.counted)),
+        total=int(np.count_nonzero(candidates.is_counted)),
         title=f"{title}: gallery of candidates",
     )
     save_png(figure, targets["gallery"])
@@ -300,7 +300,7 @@ def chosen_stamps(candidates: Candidates) -> tuple[NDArray[np.intp], NDArray[np.
 
     Up to `STAMPS` each: the highest signal-to-noise ratio first, and the lowest first.
     """
-    counted = np.flatnonzero(candidates.counted)
+    counted = np.flatnonzero(candidates.is_counted)
     order = counted[np.argsort(-candidates.snr[counted], kind="stable")]
     return order[:STAMPS], order[STAMPS:][::-1][:STAMPS]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map
+from unglow.core.windows import Window, map_bounded
 from unglow.io.not_stored import ATTRIBUTE
 from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_order
 from unglow.io.zarr.writer import StageStore
@@ -54,7 +54,7 @@ class PixelStatistics:
         """Count the pixels of one block (rows, cols); NaN counts as missing."""
         known = np.isfinite(block) if block.dtype.kind == "f" else None
         stored = block.size
-        if self.not_stored is not None and any(self.not_stored.within(window)):
+        if self.not_stored is not None and any(self.not_stored.clip_to(window)):
             kept = ~self.not_stored.mask(window)
             stored = int(np.count_nonzero(kept))
             known = kept if known is None else known & kept
@@ -156,7 +156,7 @@ class SignalStore(StageStore):
             if self._header.preferred == "rows":
                 done = self._copy_strips(writer, workers, fetch, store)
             else:
-                done = bounded_map(lambda w: store(w, fetch(w)), writer.windows(), workers)
+                done = map_bounded(lambda w: store(w, fetch(w)), writer.windows(), workers)
             for _ in done:
                 pass
 
@@ -190,8 +190,8 @@ class SignalStore(StageStore):
             def write(window: Window, y0: int = y0, rows: NDArray[Any] = rows) -> None:
                 store(window, rows[window.shift(-y0, 0).slices])
 
-            yield from bounded_map(read, others, 1 if in_order else workers)
-            yield from bounded_map(write, windows, workers)
+            yield from map_bounded(read, others, 1 if in_order else workers)
+            yield from map_bounded(write, windows, workers)
 
     def final_attributes(self) -> dict[str, Any]:
         """Return the statistics, and what the image does not store if there is such."""
@@ -219,7 +219,7 @@ def ingest_both(plan: Plan, paths: Mapping[str, Path], *, workers: int) -> int:
             reason = store.make(workers=max(1, workers // 2))
             return int(store.statistics.to_dict()["pixels"]) if reason is None else 0
 
-    return sum(bounded_map(one, ROLES, min(workers, 2)))
+    return sum(map_bounded(one, ROLES, min(workers, 2)))
 
 
 def signal(planes: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:

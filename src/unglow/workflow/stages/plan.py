@@ -16,8 +16,8 @@ from unglow.core.errors import ChangedError, InputError, StoreError
 from unglow.core.files import open_file, read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.core.progress import step
-from unglow.io.image_paths import image_of, is_ome_zarr, standing_for
-from unglow.io.not_stored import stored_pixels
+from unglow.io.image_paths import find_image, find_key_file, is_ome_zarr
+from unglow.io.not_stored import mask_not_stored
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import StoreLayout, open_store
@@ -85,7 +85,7 @@ def _stamp_of(path: Path) -> tuple[object, ...] | None:
     A chunk of an OME-Zarr image that is put in its place changes the time of its folder.
     """
     try:
-        status = standing_for(path).stat()
+        status = find_key_file(path).stat()
         folders = os.walk(path) if is_ome_zarr(path) else ()
         times = sorted((folder, Path(folder).stat().st_mtime_ns) for folder, _, _ in folders)
     except OSError:
@@ -213,7 +213,7 @@ def plan_pair(
 ) -> Plan:
     """Return the plan of a pair whose headers were read while the workflow was parsed."""
     read = {
-        role: TiffHeader.from_dict({**headers[role], "path": str(image_of(path))})
+        role: TiffHeader.from_dict({**headers[role], "path": str(find_image(path))})
         for role, path in zip(ROLES, (post, pre), strict=True)
     }
     return make_plan(read["post"], read["pre"], channel=channel, dye=dye)
@@ -249,7 +249,8 @@ def with_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
     bright = (
         role
         for role, store in opened.items()
-        if store.empty is None and is_bright_field(sampled(stored_pixels(store, store.attributes)))
+        if store.empty is None
+        and is_bright_field(sampled(mask_not_stored(store, store.attributes)))
     )
     return replace(plan, bright_field=tuple(bright))
 

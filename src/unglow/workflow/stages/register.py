@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.io.not_stored import NotStored, stored_pixels
+from unglow.io.not_stored import NotStored, mask_not_stored
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import ChunkCache
 from unglow.registration.register import UserHints, register
-from unglow.registration.shared_map import SharedMap, of_cycles, take_over
+from unglow.registration.shared_map import SharedMap, make_cycle_map, take_over
 from unglow.registration.user_hints import check_hints
-from unglow.registration.verdict import against_headers, judged, rejected, scale_of_sizes
+from unglow.registration.verdict import check_headers, judge, reject, scale_of_sizes
 from unglow.transform import load
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
@@ -80,7 +80,7 @@ def read_shared_map(
     if "cycles" not in settings:
         return None
     cycles = settings["cycles"]
-    return of_cycles(cycles, load(files["source"][0]) if cycles else None, shape)
+    return make_cycle_map(cycles, load(files["source"][0]) if cycles else None, shape)
 
 
 def register_stores(
@@ -100,10 +100,10 @@ def register_stores(
     stores = {"post": post, "pre": pre}
     reasons = reasons or [text for name, store in stores.items() for text in _unusable(name, store)]
     if reasons:
-        return rejected(post.shape, pre.shape, reasons)
+        return reject(post.shape, pre.shape, reasons)
     images = (
-        stored_pixels(_cached(post), post.attributes),
-        stored_pixels(_cached(pre), pre.attributes),
+        mask_not_stored(_cached(post), post.attributes),
+        mask_not_stored(_cached(pre), pre.attributes),
     )
     sizes = post.pixel_size_um, pre.pixel_size_um
     if shared is None:
@@ -111,26 +111,26 @@ def register_stores(
         found = register(*images, settings, workers=workers, hints=hints, expected_scale=expected)
     else:
         found = take_over(*images, shared, settings, workers=workers)
-        if hints is not None and not found.transform.failed:
+        if hints is not None and not found.transform.has_failed:
             found = replace(found, transform=check_hints(found.transform, hints, settings))
-    if found.transform.failed:
+    if found.transform.has_failed:
         more = [text for name, store in stores.items() for text in _missing(name, store)]
         transform = replace(found.transform, reasons=(*found.transform.reasons, *more))
         return replace(found, transform=transform)
-    told = against_headers(sizes, found.transform, settings)
-    if any(NotStored.in_attributes(store.attributes) for store in stores.values()):
+    told = check_headers(sizes, found.transform, settings)
+    if any(NotStored.from_attributes(store.attributes) for store in stores.values()):
         from unglow.workflow.stages import spoilt_section  # noqa: PLC0415 - most pairs have all
 
         lacking, too_much = spoilt_section.judge(post, pre, found.transform)
         if too_much:
-            return rejected(post.shape, pre.shape, lacking, found.blocks)
+            return reject(post.shape, pre.shape, lacking, found.blocks)
         told += lacking
-    return replace(found, transform=judged(found.transform, told))
+    return replace(found, transform=judge(found.transform, told))
 
 
 def _unusable(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if nothing is stored, or the values do not fit 32-bit floating point."""
-    lacking = NotStored.in_attributes(store.attributes)
+    lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.count == lacking.units:
         yield (
             f"{lacking.file} holds no pixels: none of its {lacking.units} {lacking.unit} is "
@@ -166,9 +166,9 @@ def _unusable(name: str, store: Store) -> Iterator[str]:
 
 def _missing(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if many px of an image have no value, and one if many are not stored."""
-    lacking = NotStored.in_attributes(store.attributes)
+    lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.share > _MISSING:
-        yield (f"{lacking.in_words}: copy the file again from its source if it was cut off.")
+        yield (f"{lacking.description}: copy the file again from its source if it was cut off.")
     figures = store.attributes.get("statistics", {"missing": 0})
     share = figures["missing"] / math.prod(store.shape)
     if share > _MISSING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.core.printable import shortened
+from unglow.core.printable import shorten
 from unglow.multiplexed.results import (
     SLIDE_FIGURE,
     SlideRecord,
@@ -49,7 +49,7 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
     size = record.pixel_size_um and sum(record.pixel_size_um) / 2
     files = {name: target / file for name, file in figure_names(rows).items()}
     target.mkdir(parents=True, exist_ok=True)
-    titles = {name: f"{title} {shortened(name, _LONGEST_NAME)}" for name in rows}
+    titles = {name: f"{title} {shorten(name, _LONGEST_NAME)}" for name in rows}
     shown = {name: MarkerPictures(row) for name, row in rows.items()}
     for n, (name, one) in enumerate(told.markers.items()):
         if rows[name]["status"] == "failed":

@@ -10,7 +10,7 @@ from unglow.core.windows import coarse_level
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.multiplexed.images import InPlaceImage, SlideReader
 from unglow.registration.register import register
-from unglow.registration.verdict import rejected
+from unglow.registration.verdict import reject
 from unglow.workflow.stages.plan import without_directories
 
 if TYPE_CHECKING:
@@ -67,4 +67,4 @@ def register_move(
             raise
         log.warning("%s", error)
         reason = without_directories(str(error), *known.headers)
-        return rejected(known.shape, known.shape, [reason])
+        return reject(known.shape, known.shape, [reason])

@@ -177,8 +177,8 @@ def _write(
         images = {}
     about = {
         name: {
-            "gain": scales[name].chosen.gain,
-            "offset": scales[name].chosen.offset,
+            "gain": scales[name].default_result.gain,
+            "offset": scales[name].default_result.offset,
             "method": scales[name].default,
             "clipped": markers[name].clipped,
         }

@@ -10,7 +10,7 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.grey_levels import quantise
 from unglow.core.progress import step
-from unglow.core.windows import Window, bounded_map, grid
+from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.sizes import SNR_TILE
 from unglow.detection.snr import significance
 from unglow.io.zarr import StoreWriter
@@ -92,7 +92,7 @@ def fill(scene: Scene, writer: StoreWriter, *, workers: int, tile: int = SNR_TIL
     def work(shard: Window) -> None:
         writer.write(shard, ratio_over(scene, shard, tile))
 
-    for _ in bounded_map(work, writer.windows(), workers):
+    for _ in map_bounded(work, writer.windows(), workers):
         pass
 
 

@@ -15,7 +15,7 @@ from unglow.core import shapes
 from unglow.core.rounding import percent
 from unglow.core.windows import Window, coarse_level
 from unglow.detection.section_mask import section_mask
-from unglow.io.not_stored import LEAST_SHARE, MOST_SHARE, NotStored, stored_pixels
+from unglow.io.not_stored import LEAST_SHARE, MOST_SHARE, NotStored, mask_not_stored
 from unglow.transform import apply_matrix, to_level0
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ class _Seen:
     @classmethod
     def of(cls, store: Store) -> _Seen:
         level = min(coarse_level((store.shape,), _SIDE), store.levels - 1)
-        window = Window.of(store.level_shape(level))
-        image = stored_pixels(store, store.attributes).read(window, level).astype(np.float32)
+        window = Window.from_shape(store.level_shape(level))
+        image = mask_not_stored(store, store.attributes).read(window, level).astype(np.float32)
         missing = _centres(store, level) | np.isnan(image)
-        around = image[shapes.grown(missing, _AROUND) & ~missing]
+        around = image[shapes.grow(missing, _AROUND) & ~missing]
         # glass, where writers leave out what is around the section; else as even as glass
         image[missing] = np.median(around) if around.size else 0
-        section = shapes.shrunk(section_mask(image), _RIM)
+        section = shapes.shrink(section_mask(image), _RIM)
         return cls(store.shape, level, section, _centres(store, level))
 
     def at(self, mask: Bools, points: Floats) -> Bools:
@@ -80,7 +80,7 @@ class _Seen:
 def _centres(store: Store, level: int) -> Bools:
     """Return which px of a level have centres where nothing is stored."""
     out = np.zeros(store.level_shape(level), np.bool_)
-    lacking = NotStored.in_attributes(store.attributes)
+    lacking = NotStored.from_attributes(store.attributes)
     half = 2**level // 2
     for w in () if lacking is None else lacking.rectangles:
         y0, y1, x0, x1 = ((n + half) >> level for n in (w.y0, w.y1, w.x0, w.x1))
@@ -119,13 +119,14 @@ def judge(post: Store, pre: Store, found: Transform) -> tuple[list[str], bool]:
 
 def _sentence(store: Store, share: float, *, too_much: bool) -> str:
     """Say how much of the section an image does not store."""
-    lacking = NotStored.in_attributes(store.attributes)
+    lacking = NotStored.from_attributes(store.attributes)
     if lacking is None:  # its share is 0
         return ""
     on_section = f"{percent(share)} of the section lies there"
     if too_much:
         remedy = "copy the file again from its source, or write it again"
-        return f"{lacking.in_words}, and {on_section}: {remedy}."
+        return f"{lacking.description}, and {on_section}: {remedy}."
     return (
-        f"{lacking.in_words}. {on_section} and is left out: copy the file again if it was cut off."
+        f"{lacking.description}. {on_section} and is left out: "
+        "copy the file again if it was cut off."
     )
