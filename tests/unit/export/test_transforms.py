@@ -188,7 +188,7 @@ KINDS = [(image, along) for image in ("post", "pre") for along in ("rows", "colu
 def clear_of_seams(found, at, reach):
     """Whether points are ``reach`` px of post or more from where the strips change."""
     strips = found.displacement.strips
-    across = strips.across(at, found.displacement.smooth.at(at))
+    across = strips.project(at, found.displacement.smooth.evaluate(at))
     slope = np.abs(strips.frame[strips.axis, :2]).sum()
     return strips.gap(across) > 1.05 * slope * reach
 

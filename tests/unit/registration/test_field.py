@@ -67,7 +67,7 @@ def test_the_fit_solves_its_normal_equations():
                 for k in range(order + 1)
             )
 
-        off = targets - field.at(points)
+        off = targets - field.evaluate(points)
         stiff = rough(3) + rough(2) / 4.5**2 + (c**2).sum() / 4.5**6
         return float((weights * (off**2).sum(1)).sum() + 0.7 * stiff)
 
@@ -116,8 +116,8 @@ def test_a_wave_is_followed_through_noise_and_wrong_matches(wrong):
     error = np.hypot(*(fit.field.evaluate(grid_points()) - wave(grid_points())).T)
     assert np.median(error) < 0.06
     assert np.quantile(error, 0.99) < 0.5
-    assert (fit.weights[blocks.held_out] == 0).all()
-    assert 0.15 < blocks.held_out.mean() < 0.25
+    assert (fit.weights[blocks.is_held_out] == 0).all()
+    assert 0.15 < blocks.is_held_out.mean() < 0.25
 
 
 def test_noisier_blocks_make_a_stiffer_field():
@@ -246,7 +246,7 @@ def test_never_means_never(deformed, followed):
 
 def test_a_field_has_the_same_bytes_for_any_number_of_threads(deformed, followed):
     again = register(*pixels(deformed[0]), workers=3)
-    assert again.transform.to_dict() == followed.transform.as_dict()
+    assert again.transform.to_dict() == followed.transform.to_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
     error = [r.transform.displacement.error_px for r in (again, followed)]
     np.testing.assert_array_equal(*error)

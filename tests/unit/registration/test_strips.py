@@ -62,7 +62,7 @@ def torn_blocks(image="post", along="rows", **kind):
 
     def off(points):
         smooth = wave(points)
-        return smooth + strips.at(points, smooth)
+        return smooth + strips.evaluate(points, smooth)
 
     return blocks_of(off, **kind), strips
 
@@ -93,7 +93,7 @@ def test_false_seams_are_dropped():
 def test_jumps_below_a_quarter_px_are_left_to_the_field():
     for height, count in ((0.2, 0), (0.4, 1)):
         strips = strips_of([500.0], [[0, 0], [height, 0]])
-        blocks = blocks_of(lambda p, s=strips: wave(p) + s.at(p, p), noise=0.02)
+        blocks = blocks_of(lambda p, s=strips: wave(p) + s.evaluate(p, p), noise=0.02)
         assert len(fit_offsets(FRAME, blocks, strips).seams) == count
 
 
@@ -177,7 +177,7 @@ def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
 
     def off(points):
         smooth = wave(points, 4.0)
-        return smooth + strips.at(points, smooth)
+        return smooth + strips.evaluate(points, smooth)
 
     blocks, none = blocks_of(off), make_strips(strips, strips.seams[:0])
     raw = profile(blocks, none)
@@ -325,7 +325,7 @@ def test_never_means_a_field_without_strips(pair, followed):
 def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
     post, pre, _ = pair
     again = register(ArrayPixels(post, 3), ArrayPixels(pre, 3), SETTINGS, workers=3)
-    assert again.transform.to_dict() == followed.transform.as_dict()
+    assert again.transform.to_dict() == followed.transform.to_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
 
 

@@ -186,7 +186,7 @@ def test_save_and_load_keep_every_bit(tmp_path):
     path = tmp_path / "transform.json"
     transform().save(path)
     back = load(path)
-    assert back.to_dict() == transform().as_dict()
+    assert back.to_dict() == transform().to_dict()
     np.testing.assert_array_equal(back.matrix, MATRIX)
     first = path.read_bytes()
     back.save(path)
@@ -343,7 +343,7 @@ def test_failed_transform_survives_its_file(tmp_path):
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, message):
-    data = transform().as_dict()
+    data = transform().to_dict()
     damage(data)
     path = tmp_path / "transform.json"
     path.write_text(json.dumps(data))
