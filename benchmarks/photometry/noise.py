@@ -13,7 +13,7 @@ from tables import table
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window, grid
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec

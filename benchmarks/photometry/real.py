@@ -19,12 +19,12 @@ from photometry.brain import CASES, DYE, PLANES, Case, cell_width, expected_cell
 from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.windows import Window
-from unglow.detection.background import estimate_background
-from unglow.detection.candidate_table import UNCOUNTED
+from unglow.detection.coarse_grid import estimate_background
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import significance
+from unglow.detection.source_photometry import UNCOUNTED
 from unglow.io.zarr import open_store
 from unglow.photometry.gain.scale import Scale
 from unglow.workflow.stages.detect_inputs import DetectInputs

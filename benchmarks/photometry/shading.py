@@ -15,8 +15,8 @@ from tables import table
 
 from photometry.pairs import Pair, aligned, base_of, images, transform_of
 from unglow.core.windows import Window
-from unglow.photometry.background_medians import BackgroundMedians
 from unglow.photometry.difference import difference, subtract_evened
+from unglow.photometry.difference_histogram import BackgroundMedians
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 

@@ -15,8 +15,7 @@ from tables import table
 from photometry.pairs import Pair, aligned, images, transform_of
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import estimate_background
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings

@@ -9,13 +9,12 @@ import numpy as np
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import estimate_background
-from unglow.detection.candidate_table import UNCOUNTED
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
+from unglow.detection.source_photometry import UNCOUNTED
 from unglow.phantom.render import Renderer
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference import difference

@@ -10,8 +10,7 @@ from scipy import ndimage
 
 from unglow.core.windows import Window, grid
 from unglow.phantom.camera import Shading
-from unglow.phantom.catalogue import draw_microbes
-from unglow.phantom.spots import add_spots, boxes
+from unglow.phantom.catalogue import add_spots, boxes, draw_microbes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -87,7 +87,7 @@ class LogHandler(LogHandlerBase):
 
     def _print(self, record: logging.LogRecord) -> None:
         """Print a record as Snakemake does."""
-        from unglow.core.terminal import warn  # noqa: PLC0415
+        from unglow.core.printable import warn  # noqa: PLC0415
 
         self._uses_own_text = True
         try:
@@ -98,7 +98,7 @@ class LogHandler(LogHandlerBase):
             warn(text)
 
     def _fail(self, error: Exception) -> None:
-        from unglow.core.terminal import warn  # noqa: PLC0415
+        from unglow.core.printable import warn  # noqa: PLC0415
 
         if not self._uses_own_text:
             warn(f"unglow: the display failed ({error!r}); Snakemake's own text follows.")
@@ -106,7 +106,7 @@ class LogHandler(LogHandlerBase):
 
     @staticmethod
     def _fail_to_record(error: Exception) -> None:
-        from unglow.core.terminal import warn  # noqa: PLC0415
+        from unglow.core.printable import warn  # noqa: PLC0415
 
         warn(f"unglow: the record of this run is not complete ({error!r}).")
 

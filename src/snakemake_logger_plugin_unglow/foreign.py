@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.terminal import warn
+from unglow.core.printable import warn
 from unglow.core.workflow_files import FOREIGN
 from unglow.jobs.snakemake_command import only_looks
 from unglow.workflow.snakemake_internals import command_line, hides_finished_jobs, quiet_kinds

@@ -101,9 +101,9 @@ def writes_to_the_terminal(path: Path) -> list[int]:
 
 
 def test_only_one_module_prints():
-    """`unglow.core.terminal` cleans what it prints: names of files may hold escape sequences."""
+    """`unglow.core.printable` cleans what it prints: names of files may hold escape sequences."""
     lines = {name: writes_to_the_terminal(path) for name, path in MODULES.items()}
-    assert {name for name, found in lines.items() if found} == {"unglow.core.terminal"}
+    assert {name for name, found in lines.items() if found} == {"unglow.core.printable"}
 
 
 #: Calls that open a file by its name, and wait for a pipe in its place; `open` also as a method.

@@ -15,8 +15,8 @@ from unglow.core.windows import Window
 from unglow.io.zarr import open_store
 from unglow.phantom import Truth
 from unglow.photometry import gain_map
-from unglow.photometry.background_medians import BackgroundMedians
 from unglow.photometry.difference import open_difference
+from unglow.photometry.difference_histogram import BackgroundMedians
 
 pytestmark = pytest.mark.workflow
 

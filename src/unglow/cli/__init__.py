@@ -12,8 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import UnglowError
-from unglow.core.printable import printable
-from unglow.core.terminal import warn
+from unglow.core.printable import printable, warn
 from unglow.core.version import __version__
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_directory, add_lost, results_of
-from unglow.core.terminal import say, warn
+from unglow.core.printable import say, warn
 
 if TYPE_CHECKING:
     import argparse

@@ -12,9 +12,8 @@ from unglow.cli.directories import results_of
 from unglow.comparison.finding import WORDS
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
-from unglow.core.printable import cell, table
+from unglow.core.printable import cell, say, table
 from unglow.core.rounding import amount
-from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from unglow.cli import run as workflow
 from unglow.core.errors import InputError
-from unglow.core.terminal import warn
+from unglow.core.printable import warn
 from unglow.jobs.debugging import VARIABLE
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch

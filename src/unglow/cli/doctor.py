@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_working_directory, configured_results
 from unglow.core.errors import InputError
-from unglow.core.terminal import say
+from unglow.core.printable import say
 from unglow.doctor import installation, storage
 from unglow.doctor.installation import Finding, Level
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError, StoreError
 from unglow.core.own_memory import pin_threads
-from unglow.core.terminal import say, warn
+from unglow.core.printable import say, warn
 
 if TYPE_CHECKING:
     import argparse

@@ -14,7 +14,7 @@ from unglow.cli.inventory import inventory
 from unglow.cli.survey import SHEET, text
 from unglow.core.errors import ConfigError
 from unglow.core.files import write_text
-from unglow.core.terminal import say
+from unglow.core.printable import say
 from unglow.workflow import config as configuration
 from unglow.workflow.config import CONFIG
 from unglow.workflow.samples import discover, sheet_text

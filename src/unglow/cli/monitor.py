@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from unglow.cli.directories import all_results_of
-from unglow.core.terminal import say
+from unglow.core.printable import say
 
 # Between two looks; a shorter time would only be spent on looking.
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0

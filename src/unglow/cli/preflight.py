@@ -12,9 +12,8 @@ import yaml
 from unglow.cli.directories import add_working_directory
 from unglow.core.errors import ConfigError
 from unglow.core.machine import memory_available_mb, memory_limit_mb, processors
-from unglow.core.printable import table
+from unglow.core.printable import say, table
 from unglow.core.rounding import gigabytes
-from unglow.core.terminal import say
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_config

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_results, recorded
-from unglow.core.terminal import say
+from unglow.core.printable import say
 
 if TYPE_CHECKING:
     import argparse

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.directories import add_directory, named, results_of
-from unglow.core.printable import clean, shorten, table
-from unglow.core.terminal import say
+from unglow.core.printable import clean, say, shorten, table
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.pair_rows import rows_of

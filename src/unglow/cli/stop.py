@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unglow.cli.directories import add_directory, named, results_of
 from unglow.core.errors import UnglowError
-from unglow.core.terminal import say
+from unglow.core.printable import say
 from unglow.jobs import stop
 from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.telemetry.reading import plan

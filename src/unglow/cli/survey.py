@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.cli.inventory import inventory
-from unglow.core.printable import table
+from unglow.core.printable import say, table
 from unglow.core.rounding import number, percent
-from unglow.core.terminal import say
 from unglow.workflow.config import CONFIG, read_config
 from unglow.workflow.samples import discover, read_sheet
 

@@ -20,7 +20,7 @@ from unglow.cli.survey import SHEET
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import open_file, write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
-from unglow.core.terminal import say
+from unglow.core.printable import say
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History, declared_of_all, memory_of_all

@@ -12,7 +12,7 @@ from unglow.cli.directories import TELEMETRY, results_of
 from unglow.cli.monitor import port
 from unglow.core.errors import InputError
 from unglow.core.levels import LEVELS, PAIR, nearest
-from unglow.core.terminal import say
+from unglow.core.printable import say
 
 if TYPE_CHECKING:
     import argparse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.core.terminal import say
+from unglow.core.printable import say
 from unglow.core.workflow_files import snakefile
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import textwrap
 from typing import TYPE_CHECKING
 from unicodedata import category as _category
@@ -119,3 +120,23 @@ def table(rows: Sequence[Sequence[str]], sides: str) -> str:
                  for cell, w, side in zip(row, widths, sides, strict=True)]  # fmt: skip
         lines.append("  " + "  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+SHOWN = "UNGLOW_SHOWN"
+"""Variable that is set for jobs whose failures are shown by the run that has started them."""
+
+
+def say(text: object) -> None:
+    """Print a line, or several, to standard output."""
+    print(printable(str(text)), flush=True)
+
+
+def warn(text: object) -> None:
+    """Print a line, or several, to standard error."""
+    print(printable(str(text)), file=sys.stderr, flush=True)
+
+
+def show_progress(text: str) -> None:
+    """Write text over the last line of a terminal on standard error; elsewhere do nothing."""
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{clean(text)}", end="", file=sys.stderr, flush=True)

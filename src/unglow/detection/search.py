@@ -11,15 +11,18 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded
-from unglow.detection.candidate_table import LISTED, UNCOUNTED
-from unglow.detection.density import density
 from unglow.detection.false_discovery import Sides
-from unglow.detection.region_counts import RegionCounts, mask_outside
-from unglow.detection.sizes import CANDIDATES, DETECT_TILE
+from unglow.detection.settings import CANDIDATES, DETECT_TILE
 from unglow.detection.snr import EXCLUDED, UNUSABLE, compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
-from unglow.detection.source_photometry import MEASURED, compute_aperture_margin, measure
-from unglow.detection.tiles import tiles
+from unglow.detection.source_photometry import (
+    LISTED,
+    MEASURED,
+    UNCOUNTED,
+    compute_aperture_margin,
+    measure,
+)
+from unglow.detection.tiles import RegionCounts, density, mask_outside, tiles
 from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
 
 if TYPE_CHECKING:

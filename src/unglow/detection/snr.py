@@ -4,7 +4,7 @@ The difference is filtered with a Gaussian h of a microbe's width. The variance 
 three parts: noise of post; noise of pre as resampling and filter leave it
 (`unglow.photometry.noise.resampling`), both times what the pair scatters more than such noise
 (`NoiseModel.spread`); and what an error of the map makes of the structures of pre
-(`unglow.detection.map_error`), all over the filter alike.
+(`unglow.detection.coarse_grid`), all over the filter alike.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import numpy as np
 
 from unglow.core.kernels import kernel
 from unglow.core.windows import Window, cells, strips
-from unglow.detection.coarse_grid import CoarseGrid
-from unglow.detection.map_error import SPAN, predict_squared_shift
+from unglow.detection.coarse_grid import SPAN, CoarseGrid, predict_squared_shift
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.noise.resampling import FilteredVariance
 from unglow.review.polygons import mask_over
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from unglow.photometry.gain_map import GainMap
     from unglow.photometry.noise.model import NoiseModel
     from unglow.review.polygons import Region
-    from unglow.spoilt.mask import SpoiltMask
+    from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
 
     Floats = NDArray[np.float32]

@@ -8,13 +8,17 @@ images are read panel by panel, for what is kept of the rows above is as wide as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.poisson import poisson_density
+from unglow.core.rounding import round_digits
 from unglow.core.windows import Window
-from unglow.detection.sizes import DETECT_PANEL
+from unglow.detection.settings import DETECT_PANEL
 from unglow.detection.snr import Images
+from unglow.review.polygons import held_px, px_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Scene
 
     Floats = NDArray[np.float32]
+    from unglow.review.polygons import Regions
 
 
 def tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
@@ -94,3 +99,74 @@ def _core(
         for (begin, end), n in zip((rows, cols), shape, strict=True)
     )
     return Window(y0, y1, x0, x1)
+
+
+def density(
+    count: int, searched_px: int, pixel_size_um: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Return area and density with its 95 % Poisson interval; None for what is not known."""
+    if pixel_size_um is None or not searched_px:
+        return {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
+    area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
+    density_per_mm2, ends = poisson_density(count, area)
+    return {
+        "area_mm2": round_digits(area),
+        "density_per_mm2": density_per_mm2,
+        "density_ci95_per_mm2": ends,
+    }
+
+
+@dataclass(eq=False)
+class RegionCounts:
+    """Counts of px in regions.
+
+    Attributes
+    ----------
+    regions
+        Those that are left out, and those that are counted in.
+    px
+        (1 + N,) int64: px that are left out, then the searched px of each of the others.
+    """
+
+    regions: Regions
+    px: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing counted."""
+        self.px = np.zeros(1 + len(self.regions.analyse), np.int64)
+
+    def from_tile(
+        self, window: Window, excluded: NDArray[np.bool_], searched: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the counts of a tile, of masks (``window.shape``) of the px of either kind."""
+        counts = [int(np.count_nonzero(excluded))]
+        for region in self.regions.analyse:
+            part = window.common(region.box)
+            within = searched[part.shift(-window.y0, -window.x0).slices]
+            counts.append(int(np.count_nonzero(within & region.over(part))) if part.size else 0)
+        return np.array(counts, np.int64)
+
+    def to_json(
+        self,
+        points_xy: NDArray[np.float64],
+        pixel_size_um: tuple[float, float] | None,
+    ) -> list[dict[str, Any]]:
+        """Return counts and densities of each region that is counted in.
+
+        ``points_xy`` are positions (N, 2) of the candidates that count, which belong to a region
+        if the px does that they lie on.
+        """
+        entries = []
+        for region, searched_px in zip(self.regions.analyse, self.px[1:].tolist(), strict=True):
+            count = int(np.count_nonzero(region.holds_points(points_xy)))
+            found = density(count, searched_px, pixel_size_um)
+            entries.append(
+                {"name": region.name, "candidates": count, "searched_px": searched_px, **found}
+            )
+        return entries
+
+
+def mask_outside(regions: Regions, sources: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the sources that do not lie in a region that is left out: by where they are listed."""
+    at = np.stack([sources["x"], sources["y"]], axis=1)
+    return sources[~held_px(regions.exclude, *px_of(at))]

@@ -17,8 +17,8 @@ from unglow.core.files import replace_file
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.export.targets import EXPORT_BAND, about, provenance
-from unglow.io.tiff.ome_xml import OmeChannel
-from unglow.io.tiff.ome_xml import ome_xml as image_xml
+from unglow.io.tiff.metadata import OmeChannel
+from unglow.io.tiff.metadata import ome_xml as image_xml
 from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from unglow.core import digests, files, process, transfers
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
-from unglow.core.printable import printable
+from unglow.core.printable import SHOWN, printable, warn
 from unglow.core.progress import step
-from unglow.core.terminal import SHOWN, warn
 from unglow.jobs import debugging, job_log, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory

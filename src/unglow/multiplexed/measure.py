@@ -31,7 +31,7 @@ from unglow.registration.blocks.phase_correlation import (
     block_shifts,
     matches_of,
 )
-from unglow.registration.planes import Plane, PlanePair
+from unglow.registration.images import Plane, PlanePair
 from unglow.registration.quality import agreement
 from unglow.transform import ResidualShift, Transform, apply_matrix
 

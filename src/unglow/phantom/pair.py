@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.phantom.damage.description import describe_damage
+from unglow.phantom.damage.image import describe_damage
 from unglow.phantom.render import Image, Renderer
 from unglow.phantom.spec import check_names
 from unglow.phantom.tiff import Raster, check_layout, write_tiff

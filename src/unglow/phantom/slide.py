@@ -19,13 +19,12 @@ import numpy as np
 from unglow.core.files import write_text
 from unglow.core.kernels import kernel
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
-from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.metadata import OmeChannel
+from unglow.io.tiff.tiles import OmeTiffSink
 from unglow.phantom.camera import Camera
-from unglow.phantom.catalogue import Spots
-from unglow.phantom.damage.slides import describe_cycles, draw_cycle_damage
+from unglow.phantom.catalogue import Spots, add_spots, add_spots_at, boxes
+from unglow.phantom.damage.image import describe_cycles, draw_cycle_damage
 from unglow.phantom.slide_spec import SlideChannel, SlideSpec, list_channels, make_map
-from unglow.phantom.spots import add_spots, add_spots_at, boxes
 from unglow.phantom.texture import add_noise, derive_key, generator
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.errors import ConfigError
+from unglow.phantom.damage.image import check_damage
 from unglow.phantom.damage.kinds import Damaged
-from unglow.phantom.damage.slides import check_damage
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,18 +3,79 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 
 from unglow.core.windows import Window, halve
-from unglow.registration.planes import Plane
+from unglow.transform import apply_matrix
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
+    from unglow.transform.displacement import Displacement
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Plane:
+    """One image at one resolution, to be read window by window.
+
+    Attributes
+    ----------
+    read
+        Returns the pixels of a window inside the plane.
+    shape
+        (rows, columns).
+    floor
+        Grey level just below the background, or deeper; square roots are taken above it.
+    """
+
+    read: Callable[[Window], NDArray[Any]]
+    shape: tuple[int, int]
+    floor: float
+
+    @classmethod
+    def from_level(cls, pixels: Pixels, level: int, floor: float) -> Plane:
+        """Return a stored pyramid level."""
+        return cls(lambda window: pixels.read(window, level), pixels.level_shape(level), floor)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanePair:
+    """Post and pre at one resolution, and the map between them in px of that resolution.
+
+    Attributes
+    ----------
+    post, pre
+        The images.
+    matrix
+        (3, 3) float64, post (x, y, 1) to pre.
+    sign
+        -1 if the contrast is reversed.
+    workers
+        Threads for matching, on which no result depends.
+    displacement
+        Field that is added to the matrix's positions; None for none.
+    """
+
+    post: Plane
+    pre: Plane
+    matrix: Floats
+    sign: int = 1
+    workers: int = 1
+    displacement: Displacement | None = None
+
+    def map(self, points: Floats) -> Floats:
+        """Map points (N, 2) of post to pre."""
+        mapped = apply_matrix(self.matrix, points)
+        return mapped if self.displacement is None else mapped + self.displacement.evaluate(points)
+
 
 MIN_SIDE = 128
 """Least side of an image, px of level 0: two of the smallest blocks."""
@@ -160,3 +221,35 @@ def blur(image: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     """Gaussian blur, sigma in px, edges reflected."""
     blurred = cv2.GaussianBlur(image, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
     return np.asarray(blurred, dtype=np.float32)
+
+
+def forward(image: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.complex64]:
+    """Half spectrum of an image padded with zeros to ``shape``, divided by the number of px.
+
+    Returns
+    -------
+    (rows, columns // 2 + 1) complex64; zero frequency is the mean.
+    """
+    rows = image.shape[0]
+    spectrum: Any = np.zeros((shape[0], shape[1] // 2 + 1), np.complex64)  # typed as complex128
+    np.fft.rfft(image, shape[1], axis=1, norm="forward", out=spectrum[:rows])
+    np.fft.fft(spectrum, axis=0, norm="forward", out=spectrum)
+    return np.asarray(spectrum, dtype=np.complex64)
+
+
+def backward(spectrum: NDArray[np.complex64], shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Image of ``shape`` with a half spectrum from `forward`; overwrites the spectrum."""
+    columns: Any = spectrum
+    np.fft.ifft(columns, axis=0, out=columns)
+    image = np.asarray(np.fft.irfft(columns, shape[1], axis=1), dtype=np.float32)
+    image *= np.float32(shape[0] * shape[1])
+    return image
+
+
+def cross_spectrum(
+    one: NDArray[np.float32], other: NDArray[np.float32], shape: tuple[int, int]
+) -> NDArray[np.complex64]:
+    """Half spectrum of the correlation of two images padded to ``shape``, see `forward`."""
+    product, factor = forward(one, shape), forward(other, shape)
+    product *= np.conj(factor, out=factor)
+    return product

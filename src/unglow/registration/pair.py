@@ -9,8 +9,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, coarse_level
-from unglow.registration.images import thumbnail
-from unglow.registration.planes import Plane, PlanePair
+from unglow.registration.images import Plane, PlanePair, thumbnail
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
 from unglow.transform import apply_matrix, convert_levels, convert_to_level, to_level0
 

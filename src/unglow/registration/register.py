@@ -29,8 +29,7 @@ from unglow.registration.coarse.coarse import (
     find_coarse,
     singular_values,
 )
-from unglow.registration.field.deformation_test import is_deformed
-from unglow.registration.field.follow import follow_deformation
+from unglow.registration.field.follow import follow_deformation, is_deformed
 from unglow.registration.field.inverse_consistency import global_consistency
 from unglow.registration.images import explain_unusable
 from unglow.registration.magnification import can_match, most_significant, searches, whole

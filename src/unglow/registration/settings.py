@@ -98,3 +98,9 @@ class RegisterSettings:
                 raise ConfigError(
                     f"register: {name} is {getattr(self, name)!r}, but it must be {wanted}."
                 )
+
+
+FEATURE_PX = 1 << 18
+"""Features are searched on at most so many px at a time."""
+FIELD_POINTS = 50_000
+"""About as many control points and blocks a displacement field may have."""

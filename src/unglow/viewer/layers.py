@@ -11,7 +11,7 @@ import numpy as np
 
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.io.candidates_csv import read_candidates, read_report
 from unglow.io.zarr.metadata import DOCUMENT

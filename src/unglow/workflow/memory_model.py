@@ -14,7 +14,7 @@ import numpy as np
 
 from unglow.core.demand import Demand, PairDemand
 from unglow.core.windows import coarse_level
-from unglow.detection.sizes import (
+from unglow.detection.settings import (
     CANDIDATES,
     DETECT_AROUND,
     DETECT_PANEL,
@@ -27,7 +27,7 @@ from unglow.io.image_paths import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
 from unglow.jobs.memory_limit import BASE, SLACK
 from unglow.photometry.sizes import CELL, CELLS
-from unglow.registration.sizes import FEATURE_PX, FIELD_POINTS
+from unglow.registration.settings import FEATURE_PX, FIELD_POINTS
 from unglow.spoilt.sizes import block_side, count_blocks
 
 if TYPE_CHECKING:

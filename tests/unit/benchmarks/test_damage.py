@@ -15,7 +15,7 @@ import pytest
 from scipy import stats
 
 from unglow.core.windows import Window
-from unglow.detection.candidate_table import NAMES
+from unglow.detection.source_photometry import NAMES
 from unglow.phantom.catalogue import Spots
 from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.pair import make_truth

@@ -15,7 +15,7 @@ from unglow.comparison.pixels import compare_slides
 from unglow.comparison.results import compare_places
 from unglow.core import digests
 from unglow.core.windows import grid
-from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 
 NAMES = ("DNA", "CD3", "CD8")

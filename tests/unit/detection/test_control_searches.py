@@ -9,11 +9,10 @@ import math
 import numpy as np
 import pytest
 
-from unglow.detection.candidate_table import write_csv, write_geojson
 from unglow.detection.false_discovery import Controls, Sides
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
-from unglow.detection.source_photometry import MEASURED
+from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson
 from unglow.io.search_counts import SearchCounts
 from unglow.workflow.stages.detect import geojson_properties
 

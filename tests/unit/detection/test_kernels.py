@@ -10,9 +10,9 @@ from scipy import ndimage
 
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection import tiles
-from unglow.detection.connected_components import Components
-from unglow.detection.map_error import SPAN, predict_squared_shift
+from unglow.detection.coarse_grid import SPAN, predict_squared_shift
 from unglow.detection.snr import Images, _smooth
+from unglow.detection.source_extraction import Components
 from unglow.photometry.noise.resampling import (
     FilteredVariance,
     compute_filtered_noise,

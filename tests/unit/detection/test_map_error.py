@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.detection.map_error import SPAN, predict_squared_shift
+from unglow.detection.coarse_grid import SPAN, predict_squared_shift
 
 SHAPE = (20, 24)
 WIDE = tuple(n + 2 * SPAN for n in SHAPE)

@@ -13,14 +13,12 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.background import estimate_background
-from unglow.detection.candidate_table import NAMES, words, write_csv, write_geojson
-from unglow.detection.coarse_grid import CoarseGrid
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import CoarseGrid, estimate_background, estimate_error
 from unglow.detection.search import NEGATIVES, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
+from unglow.detection.source_photometry import NAMES, words, write_csv, write_geojson
 from unglow.photometry.gain_map import GainMap
 from unglow.photometry.noise.model import NoiseModel
 from unglow.transform import Quantiles, Transform

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.candidate_table import words
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import completeness
-from unglow.detection.density import density
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import EXCLUDED, Scene, significance
+from unglow.detection.source_photometry import words
+from unglow.detection.tiles import density
 from unglow.photometry.noise.model import NoiseModel
 from unglow.review.polygons import Polygon, Region, Regions, mask_over
 from unglow.transform import Transform

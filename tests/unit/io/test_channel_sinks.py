@@ -14,8 +14,8 @@ import zarr
 
 from unglow.core.windows import Window, grid
 from unglow.io.tiff import read_header
-from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
-from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.metadata import OmeChannel
+from unglow.io.tiff.tiles import OmeTiffSink
 from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 
@@ -159,8 +159,8 @@ import os, resource, signal, sys
 from pathlib import Path
 import numpy as np
 from unglow.core.windows import Window
-from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
-from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.tiles import OmeTiffSink
+from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 if sys.argv[3] == "full":
     resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import Window, grid
-from unglow.phantom.render import Renderer
-from unglow.phantom.scene import COVERAGE, Scene
+from unglow.phantom.render import COVERAGE, Renderer, Scene
 from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.texture import add_noise, derive_key, domains
 

@@ -15,7 +15,6 @@ from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
 from unglow.io.zarr import Store, StoreLayout, StoreWriter, open_store
 from unglow.photometry import gain_map
-from unglow.photometry.background_medians import BackgroundMedians
 from unglow.photometry.blur import Sharpness
 from unglow.photometry.difference import (
     Difference,
@@ -25,7 +24,7 @@ from unglow.photometry.difference import (
     open_image,
     open_method,
 )
-from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.difference_histogram import BackgroundMedians, DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain_map import GainMap
 from unglow.photometry.joint_histogram import JointStatistics

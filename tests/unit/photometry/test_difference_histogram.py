@@ -9,8 +9,11 @@ import pytest
 
 from unglow.core.archive import save_arrays
 from unglow.core.errors import StoreError
-from unglow.photometry.background_medians import BackgroundMedians
-from unglow.photometry.difference_histogram import DifferenceHistogram, load_method
+from unglow.photometry.difference_histogram import (
+    BackgroundMedians,
+    DifferenceHistogram,
+    load_method,
+)
 from unglow.photometry.joint_histogram import JointStatistics
 
 

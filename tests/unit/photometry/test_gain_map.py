@@ -12,10 +12,10 @@ import pytest
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
 from unglow.photometry import gain_map
-from unglow.photometry.background_medians import BackgroundMedians
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.difference import difference, subtract_evened
+from unglow.photometry.difference_histogram import BackgroundMedians
 from unglow.photometry.gain import linear, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale

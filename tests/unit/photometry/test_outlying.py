@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.gain.outlying import find_outlying_cells
+from unglow.photometry.gain.robust import find_outlying_cells
 
 GAIN, OFFSET, SIDE = 1.3, 4.0, 256
 

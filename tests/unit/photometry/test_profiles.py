@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import curve_fit
 
 from unglow.photometry.gain import moffat
-from unglow.photometry.gain.profiles import fit_profiles, profile
+from unglow.photometry.gain.moffat import fit_profiles, profile
 from unglow.photometry.joint_histogram import ratio_edges
 
 EDGES = ratio_edges()

@@ -18,8 +18,7 @@ from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.blur import Blur, Sharpness, blur_image, gaussian_taps
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus.match import estimate_matched, take_matched_cells
-from unglow.photometry.focus.sharpness import compare
+from unglow.photometry.focus.match import compare, estimate_matched, take_matched_cells
 from unglow.photometry.focus.spectra import choose_textured, measure
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import Scale, ScaleSettings

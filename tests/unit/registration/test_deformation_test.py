@@ -10,7 +10,7 @@ import pytest
 from made_images import pair_of
 
 from unglow.registration.blocks.phase_correlation import Matches, match_blocks
-from unglow.registration.field.deformation_test import is_deformed
+from unglow.registration.field.follow import is_deformed
 
 SIDE, SIZE, APART = 2000, 64, 300
 IDENTITY = np.eye(3)

@@ -23,8 +23,7 @@ from unglow.registration.field.uncertainty import (
     unseen,
 )
 from unglow.registration.images import thumbnail
-from unglow.registration.strips.jump_error import jump_variance
-from unglow.registration.strips.offsets import ramp
+from unglow.registration.strips.offsets import jump_variance, ramp
 from unglow.transform.displacement import Displacement
 from unglow.transform.scanner_strips import Strips
 

@@ -13,9 +13,8 @@ from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
 from unglow.registration.blocks.dense import DenseMatches
 from unglow.registration.blocks.phase_correlation import detail_correlation
-from unglow.registration.bspline import choose_stiffness, fit_field, stiffness_of
+from unglow.registration.bspline import choose_stiffness, fit_field, pinch, stiffness_of
 from unglow.registration.field.fit import curvature_bias, field_step
-from unglow.registration.field.folding import pinch
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform.displacement import Displacement
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.registration.blocks.phase_correlation import Matches
-from unglow.registration.blocks.taper import overlap_correlation
-from unglow.registration.fit_error import fit_spread, typical_quantiles
+from unglow.registration.blocks.phase_correlation import Matches, overlap_correlation
 from unglow.registration.models import fit_robust, residuals
-from unglow.registration.quality import map_error
+from unglow.registration.quality import fit_spread, map_error, typical_quantiles
 
 SIZE = 256
 MATRICES = {

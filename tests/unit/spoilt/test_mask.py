@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import Window
-from unglow.spoilt.mask import NEAR_PX, SpoiltMask
+from unglow.spoilt.places import NEAR_PX, SpoiltMask
 
 
 @pytest.fixture

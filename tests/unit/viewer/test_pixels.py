@@ -12,7 +12,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from unglow.core.windows import Window
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import estimate_error
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference, open_image
 from unglow.photometry.gain.scale import Scale

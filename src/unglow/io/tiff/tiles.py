@@ -8,18 +8,32 @@ Source: https://www.awaresystems.be/imaging/tiff/bigtiff.html
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import imagecodecs
 import numpy as np
 
+from unglow.core import transfers
+from unglow.core.files import replace_file
+from unglow.core.progress import step
+from unglow.core.windows import Window, grid, map_bounded
+from unglow.io.tiff.metadata import ome_xml
+from unglow.io.zarr.layout import halve_stored, plan_layout
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
+
+    from unglow.io.tiff.metadata import OmeChannel
+
 
 TILE = 512
 """Side of the tiles of all levels, px."""
@@ -191,3 +205,186 @@ def _resolution(pixel_size_um: tuple[float, float] | None) -> list[tuple[int, in
     ratios = [Fraction(1e4 / size).limit_denominator(1000) for size in pixel_size_um]
     parts = [[ratio.numerator, ratio.denominator] for ratio in ratios]
     return [(282, _RATIONAL, parts[0]), (283, _RATIONAL, parts[1]), (296, _SHORT, [_CENTIMETRE])]
+
+
+WINDOW = 2048
+"""Side of the windows that are written, px."""
+_FINE_LEVELS = 2
+"""Levels made of each window alone: there it is a whole tile still."""
+
+_Tiles = list[tuple[int, int, int, bytes]]
+"""Level, row and column of tiles, and what is stored of them."""
+
+
+class OmeTiffSink:
+    """Writer of an OME-TIFF (BigTIFF, Deflate) that appears only when it is whole.
+
+    Use as a context manager and `write` each window of each channel once, in any order and from
+    any thread. What is out of turn is held, compressed: callers go window by window in row order,
+    through all channels of one, in ``order``, before the next. If the block ends early, nothing is
+    left behind.
+
+    Parameters
+    ----------
+    path
+        File to write or replace.
+    shape, dtype
+        Rows and columns, and the type of the pixels.
+    channels
+        In their order.
+    name
+        Of the image, shown by viewers.
+    pixel_size_um
+        (x, y), or None if unknown.
+    workers
+        Tiles of coarse levels that are made at a time.
+    planes
+        For each channel the number of the plane that it shows, for files in which channels share
+        pixels; None for one each. Planes are what is written then.
+    order
+        Numbers of all that are written, in the order in which those of a window come; None for
+        0, 1, 2, ...
+    """
+
+    window = WINDOW
+
+    def __init__(
+        self,
+        path: Path,
+        shape: tuple[int, int],
+        dtype: np.dtype[Any] | str,
+        channels: Sequence[OmeChannel],
+        *,
+        name: str,
+        pixel_size_um: tuple[float, float] | None = None,
+        workers: int = 1,
+        planes: Sequence[int] | None = None,
+        order: Sequence[int] | None = None,
+    ) -> None:
+        self._path, self._shape, self._dtype = path, shape, np.dtype(dtype)
+        self._channels, self._pixel_size_um, self._name = channels, pixel_size_um, name
+        self._planes = range(len(channels)) if planes is None else planes
+        self._workers = workers
+        levels = plan_layout(shape, self._dtype.name).levels
+        shapes = [(shape[0] >> level, shape[1] >> level) for level in range(levels)]
+        self._tables = [[TileTable(one) for one in shapes] for _ in range(max(self._planes) + 1)]
+        self._order = range(len(self._tables)) if order is None else order
+        self._turns = {channel: turn for turn, channel in enumerate(self._order)}
+        self._across = -(-shape[1] // WINDOW)
+        self._count = -(-shape[0] // WINDOW) * self._across * len(self._tables)
+        self._held: dict[int, _Tiles] = {}
+        self._next = 0
+        self._lock = threading.Lock()
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._partial = self._open.enter_context(replace_file(self._path))
+        self._file = self._open.enter_context(self._partial.open("w+b"))
+        self._tiff = BigTiffFile(self._file, self._dtype)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> bool | None:
+        if kind is not None:
+            return self._open.__exit__(kind, *rest)  # type: ignore[arg-type]
+        with self._open:
+            self._finish()
+        return None
+
+    def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:
+        """Write level 0 of a window of a channel, and what follows from it alone; thread-safe.
+
+        Parameters
+        ----------
+        channel
+            From 0.
+        window
+            One of the grid of `window` px, cut at the edges of the image.
+        pixels
+            (rows, cols) of the file's dtype; not changed.
+
+        Raises
+        ------
+        ValueError
+            The window is none of the grid, or was written before, or the pixels do not fit it.
+        OSError
+            The file system refuses; leaving the block makes a sentence of it.
+        """
+        turn = self._turn(channel, window)
+        if pixels.shape != window.shape or pixels.dtype != self._dtype:
+            raise ValueError(f"{pixels.dtype} px of {pixels.shape} do not fit {window}")
+        tiles = self._encode(window, pixels)
+        with self._lock:
+            if turn < self._next or turn in self._held:
+                raise ValueError(f"{window} of channel {channel} was written before")
+            self._held[turn] = tiles
+            while (ready := self._held.pop(self._next, None)) is not None:
+                levels = self._tables[self._order[self._next % len(self._order)]]
+                for level, row, col, stored in ready:
+                    self._tiff.append(levels[level], row, col, stored)
+                self._next += 1
+
+    def _turn(self, channel: int, window: Window) -> int:
+        row, col = window.y0 // WINDOW, window.x0 // WINDOW
+        corner = Window(row * WINDOW, (row + 1) * WINDOW, col * WINDOW, (col + 1) * WINDOW)
+        if not window.size or window != corner.clip(self._shape):
+            raise ValueError(f"{window} is none of the windows of {self._path}")
+        return (row * self._across + col) * len(self._order) + self._turns[channel]
+
+    def _encode(self, window: Window, pixels: NDArray[Any]) -> _Tiles:
+        """Return the tiles of the fine levels of a window."""
+        tiles: _Tiles = []
+        for level in range(min(_FINE_LEVELS + 1, len(self._tables[0]))):
+            if level:
+                pixels = halve_stored(pixels)
+            row, col = (start // (TILE << level) for start in (window.y0, window.x0))
+            for part in grid((pixels.shape[0], pixels.shape[1]), (TILE, TILE)):
+                at = level, row + part.y0 // TILE, col + part.x0 // TILE
+                stored = encode_tile(pixels[part.slices])
+                encoded = pixels[part.slices].nbytes
+                transfers.count(self._path, written=len(stored), encoded=encoded)
+                tiles.append((*at, stored))
+        return tiles
+
+    @step("pyramid")
+    def _finish(self) -> None:
+        """Make the coarse levels, each of the one before as it is in the file, and end the file."""
+        if self._next != self._count:
+            raise ValueError(f"{self._path}: {self._count - self._next} windows were not written")
+        for level in range(_FINE_LEVELS + 1, len(self._tables[0])):
+            self._file.flush()
+            self._build_level(level)
+        xml = ome_xml(
+            self._name,
+            self._shape,
+            self._dtype,
+            self._channels,
+            pixel_size_um=self._pixel_size_um,
+        )
+        self._tiff.finish([self._tables[n] for n in self._planes], xml, self._pixel_size_um)
+
+    def _build_level(self, level: int) -> None:
+        tables = [(levels[level - 1], levels[level]) for levels in self._tables]
+        parts = grid(tables[0][1].shape, (TILE, TILE))
+        each = ((above, table, part) for part in parts for above, table in tables)
+
+        def make(one: tuple[TileTable, TileTable, Window]) -> tuple[TileTable, Window, bytes]:
+            above, table, part = one
+            return table, part, self._halve(above, part)
+
+        for table, part, stored in map_bounded(make, each, self._workers):
+            self._tiff.append(table, part.y0 // TILE, part.x0 // TILE, stored)
+            transfers.count(self._path, written=len(stored))
+
+    def _halve(self, above: TileTable, part: Window) -> bytes:
+        """Return a tile of a level, made of those of the one above it."""
+        rows, cols = part.shape
+        source = np.empty((2 * TILE, 2 * TILE), self._dtype)
+        for row in range(2):
+            for col in range(2):
+                at = 2 * part.y0 // TILE + row, 2 * part.x0 // TILE + col
+                if at[0] < above.offsets.shape[0] and at[1] < above.offsets.shape[1]:
+                    size, offset = int(above.sizes[at]), int(above.offsets[at])
+                    stored = os.pread(self._file.fileno(), size, offset)
+                    target = source[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE]
+                    target[:] = decode_tile(stored, self._dtype)
+        return encode_tile(halve_stored(source[: 2 * rows, : 2 * cols]))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from unglow.core.errors import StoreError
     from unglow.core.windows import Window
-    from unglow.io.tiff.ome_xml import OmeChannel
+    from unglow.io.tiff.metadata import OmeChannel
 
 
 class _ChannelWriter(StoreWriter):
@@ -45,7 +45,7 @@ class OmeZarrSink:
 
     Use as a context manager and `write` each window of each channel once, in any order and from
     any thread. If the block ends early, nothing is left behind. Arguments are those of
-    `unglow.io.tiff.ome_tiff_sink.OmeTiffSink`.
+    `unglow.io.tiff.tiles.OmeTiffSink`.
 
     Raises
     ------

@@ -15,8 +15,7 @@ from unglow.core.progress import step
 from unglow.core.rounding import round_digits
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain import bright_field, linear, moffat, shading
-from unglow.photometry.gain.outlying import find_outlying_cells
-from unglow.photometry.gain.robust import Limits
+from unglow.photometry.gain.robust import Limits, find_outlying_cells
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.gain.warnings import (
     background_warnings,

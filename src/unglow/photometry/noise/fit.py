@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.rounding import round_digits
-from unglow.photometry.noise.cells import GROUPS, LEAST_CELLS, NoiseCells
+from unglow.photometry.cells import GROUPS, LEAST_CELLS, NoiseCells
 from unglow.photometry.noise.model import ROUNDING, NoiseModel
 from unglow.photometry.sizes import CELL
 

@@ -19,13 +19,16 @@ import numpy as np
 from unglow.core.kernels import kernel
 from unglow.core.progress import progress
 from unglow.core.windows import Window, map_bounded
-from unglow.registration.fft import backward, cross_spectrum, forward
+from unglow.registration.images import backward, cross_spectrum, forward
 from unglow.transform.resample import warp_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.planes import PlanePair
+    from unglow.registration.images import PlanePair
+
+    Floats = NDArray[np.float64]
+
 
 MIN_PEAK_RATIO = 1.4
 """Correlation peaks lower than this over the next one are chance."""
@@ -308,3 +311,21 @@ def filter_band(block: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return a compressed block in the pass band of `block_shift`, untapered."""
     f = _fourier(block.shape[0])
     return backward(forward(block - block.mean(), block.shape) * f.band, block.shape)
+
+
+_SAMPLES = 128
+
+
+def overlap_correlation(apart: Floats) -> Floats:
+    """Correlation (...) of the noise of two blocks that lie ``apart`` (..., 2) sides from another.
+
+    Both see the noise of the same pixels, weighted by the squared taper of
+    `unglow.registration.blocks.phase_correlation`: 1 for the same block, 3/70 for blocks half a
+    side apart, 0 for blocks that only touch. NaN counts as far away.
+    """
+    at = np.arange(_SAMPLES) / _SAMPLES
+    taper = np.sin(np.pi * (at + 0.5 / _SAMPLES)) ** 4
+    shared = np.array([(taper[k:] * taper[: _SAMPLES - k]).sum() for k in range(_SAMPLES)])
+    away = np.abs(np.nan_to_num(apart, nan=1.0))
+    both = np.interp(away, at, shared / shared[0], right=0.0)
+    return np.asarray(both.prod(axis=-1))

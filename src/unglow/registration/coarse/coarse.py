@@ -23,9 +23,8 @@ from unglow.registration.coarse.guesses import (
     rotation_guesses,
     spectrum_guesses,
 )
-from unglow.registration.fft import backward, cross_spectrum
+from unglow.registration.images import PlanePair, backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
-from unglow.registration.planes import PlanePair
 from unglow.registration.quality import inside_frame
 from unglow.registration.settings import ORDINARY_SCALE
 from unglow.transform import apply_matrix, jacobians

@@ -11,9 +11,8 @@ import cv2
 import numpy as np
 
 from unglow.core.windows import Window, grid, halve
-from unglow.registration.fft import backward, cross_spectrum
-from unglow.registration.images import blur
-from unglow.registration.sizes import FEATURE_PX
+from unglow.registration.images import backward, blur, cross_spectrum
+from unglow.registration.settings import FEATURE_PX
 from unglow.transform import from_level
 
 if TYPE_CHECKING:

@@ -19,11 +19,9 @@ import numpy as np
 from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches, measure, one_of
 from unglow.registration.blocks.phase_correlation import detail_correlation, read_mapped_blocks
 from unglow.registration.blocks.placement import SMALLEST_PX
-from unglow.registration.bspline import choose_stiffness
-from unglow.registration.field.folding import pinch
+from unglow.registration.bspline import choose_stiffness, pinch
 from unglow.registration.models import choose_model, residuals
-from unglow.registration.settings import MODELS
-from unglow.registration.sizes import FIELD_POINTS
+from unglow.registration.settings import FIELD_POINTS, MODELS
 from unglow.registration.strips.detect import add_seams, find_strips
 from unglow.registration.strips.locate_seams import locate
 from unglow.registration.strips.offsets import remove_strips

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
+from unglow.registration.blocks.phase_correlation import overlap_correlation
 from unglow.registration.blocks.placement import HELD_OUT, fifths
-from unglow.registration.blocks.taper import overlap_correlation
 from unglow.registration.bspline import fit_field
 from unglow.registration.field.fit import curvature_bias, minus
 from unglow.registration.quality import residual_variance
-from unglow.registration.strips.jump_error import jump_variance
+from unglow.registration.strips.offsets import jump_variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
     chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
     `unseen`. *Jumps* of strips, which the jackknife leaves alone: see
-    `unglow.registration.strips.jump_error`. *Smoothing*: what a second fit, to the field itself,
+    `unglow.registration.strips.offsets`. *Smoothing*: what a second fit, to the field itself,
     takes off it. *Residuals*: what neighbouring ones share, see
     `unglow.registration.quality.residual_variance`. *Curvature inside blocks*: how the field has
     changed since the blocks were measured, see `unglow.registration.field.fit.curvature_bias`.

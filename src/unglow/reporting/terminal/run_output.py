@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from unglow.core.printable import clean, printable
-from unglow.core.terminal import SHOWN
+from unglow.core.printable import SHOWN, clean, printable
 from unglow.reporting.run_ending import closing_sentence
 from unglow.reporting.terminal.dry_run import DryRun, named
 from unglow.reporting.terminal.ending import ending

@@ -11,10 +11,10 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
-from unglow.detection.candidate_table import LISTED, write_csv, write_geojson
 from unglow.detection.completeness import completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
+from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
 from unglow.detection.warnings import search_warnings
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr.reader import ChunkCache

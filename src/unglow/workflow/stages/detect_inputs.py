@@ -12,8 +12,7 @@ from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.windows import Window
-from unglow.detection.background import estimate_background
-from unglow.detection.map_error import estimate_error
+from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_method
@@ -21,8 +20,7 @@ from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.noise.model import NoiseModel
 from unglow.spoilt.block_scores import BlockScores
-from unglow.spoilt.mask import SpoiltMask
-from unglow.spoilt.places import ON_SECTION, Places, find_places
+from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
 from unglow.transform import load
 
 if TYPE_CHECKING:

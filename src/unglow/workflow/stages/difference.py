@@ -11,9 +11,8 @@ from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded, strips
 from unglow.io.zarr.writer import StageStore
-from unglow.photometry.background_medians import SIDE, BackgroundMedians
 from unglow.photometry.difference import Matched, make_attributes, read_reason, subtract_window
-from unglow.photometry.difference_histogram import DifferenceHistogram
+from unglow.photometry.difference_histogram import SIDE, BackgroundMedians, DifferenceHistogram
 from unglow.photometry.noise.model import NoiseModel
 from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
 from unglow.core.files import ask_to_publish, write_text
-from unglow.io.tiff.ome_tiff_sink import OmeTiffSink
-from unglow.io.tiff.ome_xml import OmeChannel
+from unglow.io.tiff.metadata import OmeChannel
+from unglow.io.tiff.tiles import OmeTiffSink
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.multiplexed.results import (

@@ -11,7 +11,7 @@ from unglow.core.errors import InputError
 from unglow.core.grey_levels import quantise
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.detection.sizes import SNR_TILE
+from unglow.detection.settings import SNR_TILE
 from unglow.detection.snr import significance
 from unglow.io.zarr import StoreWriter
 
