@@ -43,12 +43,12 @@ class Demand:
     def count_in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
         free = budget_mb - self.base - self.fixed - self.ahead
-        room = free / self.each if self.each > 0 else threads
+        fitting = free / self.each if self.each > 0 else threads
         most = threads if self.most is None else min(threads, self.most)
-        return max(1, min(most, math.floor(room + _ROUNDING)))
+        return max(1, min(most, math.floor(fitting + _ROUNDING)))
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
-        """Return the predicted peak, rounded up to whole MB."""
+        """Return the predicted peak, rounded up to integer MB."""
         blocks = self.count_in_flight(budget_mb, threads)
         return math.ceil(self.base + _compute_work_mb(self, blocks) - _ROUNDING)
 
@@ -62,7 +62,7 @@ class PairDemand:
     Attributes
     ----------
     images
-        What each image needs by itself.
+        What each image needs on its own.
     before
         What the job takes before that, and has given back by then.
     """
@@ -83,7 +83,7 @@ class PairDemand:
         return 1
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
-        """Return the predicted peak, rounded up to whole MB."""
+        """Return the predicted peak, rounded up to integer MB."""
         each = self.count_in_flight(budget_mb, threads) // 2
         by_itself = max(_compute_work_mb(image, 1) for image in self.images)
         peak = self.base + by_itself if each == 0 else self._together_mb(each)
@@ -98,7 +98,7 @@ AnyDemand: TypeAlias = Demand | PairDemand
 
 
 def _compute_work_mb(demand: Demand, blocks: int) -> float:
-    """Return what a job takes beside its libraries with so many blocks in flight, MB."""
+    """Return the MB that a job takes on top of its libraries for ``blocks`` in flight."""
     blocks = blocks if demand.most is None else min(blocks, demand.most)
     at_work = demand.fixed + blocks * demand.each + (demand.ahead if blocks > 1 else 0.0)
     return max(at_work, demand.least - demand.base)

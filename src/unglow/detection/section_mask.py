@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 _COARSE_PX = math.isqrt(SECTION_PX)
 _FINE, _BROAD, _ENERGY = 1.0, 6.0, 3.0
-"""Standard deviations of Gaussians, px of the small image: texture is what lies between the first
+"""Standard deviations of Gaussians, px of the small image: texture is what is between the first
 two, and its energy is averaged over the third."""
 _TEXTURE = 0.12
 """Texture below this share of the image's strongest counts as glass."""
 _RISE = 0.15
-"""The section begins where this share of its brightness above the glass is reached,"""
+"""The section starts where this share of its brightness above the glass is reached,"""
 _CLEAR = 6.0
-"""but no nearer to glass than so many of its standard deviations."""
+"""but no nearer to glass than this many of its standard deviations."""
 _EVEN, _NO_LIGHT = 20.0, 0.1
-"""Where brightness alone tells glass, the section is brighter by so many standard deviations of
+"""Where brightness alone says glass, the section is brighter by this many standard deviations of
 glass, and glass is brighter than the darkest px by no more than this part of that."""
 _MOST = 0.7
-"""The section is brighter than glass in this share of what is textured, or texture alone tells."""
+"""The section is brighter than glass in this share of what is textured, or texture alone says."""
 _LEAST_GLASS = 0.002
 """With less than this share of the image there is no glass."""
 _LEAST_PIECE = 0.002
 """Pieces below this share of the image are no section."""
 _POINTS = 4
-"""Points along the side of a block that tell how much of it lies on the section."""
+"""Points along the side of a block that tell how much of it is on the section."""
 _SIGMA_OF_MAD = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""
 
@@ -70,7 +70,7 @@ class Section:
 
     @classmethod
     def from_pixels(cls, pixels: Pixels) -> Section:
-        """Find the section in an image (aligned pre: stain on glass is no section)."""
+        """Find the section in an image (aligned pre: stain on glass is not a section)."""
         level = min(coarse_level((pixels.shape,), _COARSE_PX), pixels.levels - 1)
         image = pixels.read(Window.from_shape(pixels.level_shape(level)), level).astype(np.float32)
         return cls.from_mask(section_mask(image), level)
@@ -87,7 +87,7 @@ class Section:
         return cls(mask, inside * np.float32(2**level), level)
 
     def mask_window(self, window: Window) -> NDArray[np.bool_]:
-        """Return which px of a window of post lie on the section, ``window.shape`` bool."""
+        """Return which px of a window of post are on the section, ``window.shape`` bool."""
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
         lines = self.mask[rows[0] : rows[-1] + 1, cols]
@@ -95,12 +95,12 @@ class Section:
         return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which px (N,) lie on the section, as `over` does."""
+        """Return which px (N,) are on the section, as `over` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~held_px(self.excluded, col, row) if self.excluded else inside
 
     def compute_block_shares(self, shape: tuple[int, int], side: int) -> Floats:
-        """Return the share of each block of ``side`` px of post that lies on the section, (ny, nx).
+        """Return the share of each block of ``side`` px of post that is on the section, (ny, nx).
 
         From 4 x 4 points of each block; those beyond the image of ``shape`` are of its last px.
         """
@@ -161,7 +161,7 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
 
 
 def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return which px have texture; what is not known is as bright as the median."""
+    """Return which px have texture; unknown px get the median brightness."""
     filled = np.where(has_data, image, np.median(image[has_data]))
     rooted = np.sqrt(np.maximum(filled - filled.min(), 0))
     band = shapes.blur(rooted, _FINE) - shapes.blur(rooted, _BROAD)
@@ -170,7 +170,7 @@ def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool
 
 
 def _smooth(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
-    """Return an image under a narrow blur of what is known: glass beside no data stays dark."""
+    """Blur an image by a narrow Gaussian of its known px: glass next to no data stays dark."""
     known = shapes.blur(has_data.astype(np.float32), _FINE)
     light = shapes.blur(np.where(has_data, image, np.float32(0)), _FINE)
     return np.asarray(light / np.maximum(known, np.float32(1e-6)), np.float32)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 THRESHOLD_FROM = ("strictest", "negative", "control")
 SPOILT = ("auto", "never")
 _SIGMAS = 3.0
-"""The filter is cut at so many standard deviations: 0.3 % of a Gaussian lie beyond."""
+"""The filter is cut at this many standard deviations: 0.3 % of a Gaussian lie beyond."""
 _FWHM = math.sqrt(8 * math.log(2))
 """Full width at half maximum of a Gaussian, in standard deviations."""
 _RANGES = {
@@ -105,10 +105,10 @@ class DetectSettings:
 DETECT_TILE, DETECT_AROUND = 1024, 90
 """Side of the blocks in which it reads, px, and how far it looks around each px."""
 DETECT_PANEL = 8192
-"""Rows above a tile are kept of a panel of the image, which is at most so many px wide."""
+"""Rows above a tile are kept of a panel of the image, which is at most this many px wide."""
 CANDIDATES = 1 << 18
-"""At most so many sources are listed."""
+"""At most this many sources are listed."""
 SECTION_PX = 1 << 20
-"""The section is found on a coarse image of at most so many px."""
+"""The section is found on a coarse image of at most this many px."""
 SNR_TILE = 512
 """The image of the signal-to-noise ratio is put together from tiles of this side, px."""

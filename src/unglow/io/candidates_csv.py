@@ -1,4 +1,4 @@
-"""Reading the candidates of a pair: candidates.csv, and detection.json beside it.
+"""Reading the candidates of a pair: candidates.csv, and detection.json next to it.
 
 Without the libraries of the search itself, for figures and exports.
 """
@@ -81,7 +81,7 @@ class Candidates:
 
     @property
     def xy(self) -> NDArray[np.float64]:
-        """(N, 2) positions (x, y), px of post, pixel centres at whole numbers."""
+        """(N, 2) positions (x, y), px of post, pixel centres at integers."""
         return np.column_stack([self.numbers["x"], self.numbers["y"]])
 
     @property
@@ -165,5 +165,5 @@ def _check_columns(path: Path, names: list[str]) -> None:
     missing = [name for name in _NEEDED if name not in names]
     if missing:
         raise InputError(
-            f"{path} is no candidates.csv of unglow: it has no column {', '.join(missing)}."
+            f"{path} is not a candidates.csv of unglow: it has no column {', '.join(missing)}."
         )

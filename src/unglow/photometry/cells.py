@@ -40,7 +40,7 @@ WHITE = (CELL * CELL - 1) / (CELL * CELL)
 MOST_GAIN, MOST_NOISE = 1 << 15, 1 << 16
 """Most cells of either fit; more are thinned out, as 32768 tell a variance to 0.2 %."""
 FAR_PX = 1.0
-"""Cells where the map may be off by more than this are left out of the fit of the gain, px."""
+"""Cells where the map may be off by more than this are excluded from the fit of the gain, px."""
 # Phases per axis of the tables of retained noise. A blur leaves little of how it depends on the
 # phase, and its tables are large.
 _PHASES, _BLURRED_PHASES = 16, 4
@@ -84,7 +84,7 @@ def tabulate_pre_retention(jacobian: Floats, blur: Blur | None) -> Retained[Floa
 
 
 def tabulate_post_retention(blur: Blur | None) -> Retained[float]:
-    """Return what is retained in post, which is not resampled."""
+    """Return the tables of retained signal in post, which is not resampled."""
     taps = np.ones(1) if blur is None else blur.select_taps("post")
     mixing = departures(taps, CELL)
     products = mixing @ mixing.T
@@ -186,7 +186,7 @@ def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Flo
 
 
 def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
-    """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
+    """Choose complete cells where the map is off by 1 px at most, for the fit of the gain."""
     far = (_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
     chosen = np.flatnonzero(_hold_image(moments) & ~far)
     thinned = np.zeros(moments.count.size, bool)
@@ -195,7 +195,7 @@ def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
 
 
 def _hold_image(moments: CellMoments) -> Flags:
-    """Return the whole cells but for those all of whose px have the lowest value of an image.
+    """Return the entire cells but for those all of whose px have the lowest value of an image.
 
     These were not imaged, or not stored, or are cut off at 0.
     """
@@ -220,7 +220,7 @@ def _error_px(transform: Transform, xy: Floats) -> Floats:
 
 
 def choose_surrounded(moments: CellMoments, around: Floats) -> Flags:
-    """Choose whole cells that have a gradient, as have others ``around``, for the noise.
+    """Choose complete cells that have a gradient, as have others ``around``, for the noise.
 
     They are thinned out on the lattice.
     """
@@ -329,7 +329,7 @@ class NoiseCells:
 
 
 def _neighbours(values: NDArray[np.float32]) -> Floats:
-    """Return the mean of the neighbours of each cell, itself left out; NaN where there is none."""
+    """Return the mean of the neighbours of each cell, itself excluded; NaN where there is none."""
     padded = np.pad(values.astype(np.float64), 1, constant_values=np.nan)
     rows, cols = values.shape
     total, count = np.zeros(values.shape), np.zeros(values.shape)

@@ -41,7 +41,7 @@ class RegisterSettings:
         Side (px, full resolution) of the sample blocks, a power of two of at least 64; smaller
         images take smaller blocks.
     blocks
-        At most so many full-resolution sample blocks are measured.
+        Most full-resolution sample blocks to measure.
     max_scale
         Accept a pre/post scale between ``1 / max_scale`` and ``max_scale``. Beyond
         `ORDINARY_SCALE` it is searched only if pixel sizes ask for it or nothing else is found.
@@ -101,6 +101,6 @@ class RegisterSettings:
 
 
 FEATURE_PX = 1 << 18
-"""Features are searched on at most so many px at a time."""
+"""Features are searched on at most this many px at a time."""
 FIELD_POINTS = 50_000
 """About as many control points and blocks a displacement field may have."""

@@ -5,7 +5,7 @@ import math
 BLOCK = 32
 """Side of the blocks that the loops judge, px."""
 MOST_BLOCKS = 1 << 20
-"""At most so many blocks are kept; those of larger images are put together by 2 x 2."""
+"""At most this many blocks are kept; those of larger images are put together by 2 x 2."""
 
 
 def count_blocks(shape: tuple[int, int], side: int) -> tuple[int, int]:

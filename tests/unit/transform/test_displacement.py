@@ -227,8 +227,8 @@ def foreign(path):
     ("harm", "message"),
     [
         (lambda path: path.unlink(), "displacement.npz does not exist: run the registration"),
-        (damaged, "not a whole displacement field"),
-        (foreign, "not a whole displacement field"),
+        (damaged, "not a complete displacement field"),
+        (foreign, "not a complete displacement field"),
         (of_another, "the field in displacement.npz is another one"),
         (without_points, "the field in displacement.npz is another one"),
     ],

@@ -1,4 +1,4 @@
-"""Memory that decoding takes beside its result, from the header alone."""
+"""Memory that decoding takes next to its result, from the header alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SCRATCH = {
     LERC: (0.15, 0.0),
     JPEG_XR: (0.1, 0.0),
 }
-"""Working memory of decoders where it counts: bytes per sample, and per encoded byte beside those
+"""Working memory of decoders where it counts: bytes per sample, and per encoded byte next to those
 that they are given (measured with segments of 12 to 48 million samples)."""
 LZW_STRETCH = 8_400_000
 """Bytes that a stretch of LZW codes decodes to at most: 4096 * 4096 / 2."""
@@ -43,7 +43,7 @@ PACKBITS_CHUNK = CHUNK_BYTES // 16 * 65
 TABLES = 500_000
 """Bytes of the tables of a decoder that streams, at most."""
 REMEDY_MB = 50.0
-"""Reading that takes less is no reason to write a file again, MB."""
+"""Reading that takes less is not a reason to write a file again, MB."""
 REWRITE = (
     "write it again in tiles, for example with "
     "'bfconvert -noflat -bigtiff -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
@@ -64,7 +64,7 @@ def decode_bytes(
     raw: bool,
     window: int | None,
 ) -> int:
-    """Bytes that a read of one stored part needs beside its result.
+    """Bytes that a read of one stored part needs next to its result.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def decode_bytes(
     samples, stored = geometry.row_samples, _row_bytes(page, geometry)
     piece_rows = rows_at_once(page, geometry)
     converted = piece_rows * samples * rule.extra_bytes
-    # Bytes are swapped into a copy; the floating-point predictor does that by itself.
+    # Bytes are swapped into a copy; the floating-point predictor does that on its own.
     swapped = page.parent.byteorder == ">" and stored > samples and page.predictor != 3
     if raw or window is not None:
         piece, stream = piece_rows * stored, 0

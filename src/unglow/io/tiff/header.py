@@ -94,7 +94,7 @@ class TiffHeader:
     segments
         Number of tiles or strips of one stored page.
     decode_bytes
-        Bytes that one `TiffReader.read` needs beside its result, per thread: the largest tile or
+        Bytes that one `TiffReader.read` needs next to its result, per thread: the largest tile or
         strip, decoded and encoded, or one band where rows can be had singly.
     kept_bytes, parts
         What of that an open `TiffReader` keeps between calls, and how often: for every channel that
@@ -102,10 +102,10 @@ class TiffHeader:
     raw
         Plain rows of samples without a codec: rows are read singly, in any order.
     streams
-        The strips are too large to decode whole and their codec need not: rows are decoded once
+        The strips are too large to decode complete and their codec need not: rows are decoded once
         if they are asked for from top to bottom by one thread; going back starts again.
     axes
-        Lengths of the axes beside rows, columns and channels that are longer than 1.
+        Lengths of the axes next to rows, columns and channels that are longer than 1.
     plane
         What was chosen; ``series`` is a number.
     problems, notes

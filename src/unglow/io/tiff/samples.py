@@ -126,7 +126,7 @@ def _check_readable(path: str, page: tifffile.TiffPage) -> None:
 
 
 def _no_intensities(page: tifffile.TiffPage) -> str | None:
-    """Return what a page holds that is no intensities, or how; None if all is well."""
+    """Return what a page holds that is not intensities, or how; None if all is well."""
     bits: Any = page.bitspersample  # a tuple if the samples differ
     problem: str | None = None
     if page.compression == OLD_JPEG:
@@ -189,7 +189,7 @@ def sample_channels(page: tifffile.TiffPage, rule: SampleRule) -> list[ChannelIn
 
 # SOF0 to SOF15 without DHT (C4), JPG (C8) and DAC (CC): frame headers with the image size.
 FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# A strip's last rows or a tile's edge may be padded to whole blocks.
+# A strip's last rows or a tile's edge may be padded to complete blocks.
 SLACK_PX = 64
 # Start of a codestream, and of the segment that holds its size.
 START_2000 = b"\xff\x4f\xff\x51"
@@ -291,13 +291,13 @@ def _unpack(
 
 
 def _check_jpeg(data: bytes, unit: tuple[int, int]) -> None:
-    """Check that a JPEG stream begins, ends and has the size that its segment may have.
+    """Check that a JPEG stream starts, ends and has the size that its segment may have.
 
     libjpeg fills the rest of a stream that ends early with grey, and allocates what a frame header
     asks for; neither is an error to it. ``unit`` is (rows, cols) of a tile or strip.
     """
     if not data.startswith(b"\xff\xd8"):
-        raise ValueError("no JPEG stream begins there")
+        raise ValueError("no JPEG stream starts there")
     if data.rfind(b"\xff\xd9", -256) < 0 and data.rstrip(b"\0")[-2:] != b"\xff\xd9":
         raise ValueError("its JPEG stream ends early")
     at = 2
@@ -330,7 +330,7 @@ def _check_jpeg2000(data: bytes, unit: tuple[int, int]) -> None:
     """
     at = data.find(START_2000)
     if at < 0 or at + 24 > len(data):
-        raise ValueError("no JPEG 2000 stream begins there")
+        raise ValueError("no JPEG 2000 stream starts there")
     right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
     rows, cols = bottom - top, right - left
     if rows > unit[0] + SLACK_PX or cols > unit[1] + SLACK_PX:

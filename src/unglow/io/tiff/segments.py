@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from unglow.io.tiff.header import Layout
 
 MAX_RATIO = {LZW: 3000, PACKBITS: 65, **dict.fromkeys(DEFLATE, 1100)}
-"""A segment decodes to at most so many times its bytes (the codec's best case); a header that says
-more is broken."""
+"""A segment decodes to at most this many times its bytes (the codec's best case); a header that
+says more is broken."""
 ANY_RATIO = 10**7
 """The same of codecs that have no useful bound."""
 
@@ -75,7 +75,7 @@ class Geometry:
         return rest // self.across * self.unit[0], rest % self.across * self.unit[1]
 
     def rows_of(self, index: int) -> int:
-        """Rows that a segment stores: a tile is whole, the last strip may be lower."""
+        """Rows that a segment stores: a tile is complete, the last strip may be lower."""
         return (
             self.unit[0] if self.tiled else min(self.unit[0], self.shape[0] - self.place(index)[0])
         )
@@ -124,13 +124,13 @@ class StoredPage:
 
 
 def is_raw(page: tifffile.TiffPage, geometry: Geometry) -> bool:
-    """Whether rows can be read on their own: strips without a codec, samples of whole bytes."""
+    """Whether rows can be read on their own: strips without a codec, samples of complete bytes."""
     plain = page.compression == NONE and page.predictor in (1, 2, 3)
     return plain and not geometry.tiled and whole_bytes(page)
 
 
 def whole_bytes(page: tifffile.TiffPage) -> bool:
-    """Whether samples are whole bytes, which need no unpacking."""
+    """Whether samples are complete bytes, which need no unpacking."""
     return page.bitspersample in (8, 16, 32, 64)
 
 
@@ -140,7 +140,7 @@ def row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
 
 
 def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> int:
-    """Check that all segments lie inside the file and can hold what the header says.
+    """Check that all segments are inside the file and can hold what the header says.
 
     Returns
     -------

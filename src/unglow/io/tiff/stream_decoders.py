@@ -1,4 +1,4 @@
-"""Decoders of strips that are too large to be decoded whole: their rows one after the other.
+"""Decoders of strips that are too large to be decoded complete: their rows one after the other.
 
 The writer of Zstandard and LZMA chose the window of its decoder, up to 2 GB, and says it in the
 header of the stream.
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 XZ_MAGIC = b"\xfd7zXZ\x00"
-# Windows above this are refused by decoders that nobody told otherwise (``zstd --long`` asks for
-# this much, ``--ultra --long=31`` for 2 GB); such a strip is decoded whole.
+# Windows above this are refused by decoders that nobody reported otherwise (``zstd --long`` asks
+# for this much, ``--ultra --long=31`` for 2 GB); such a strip is decoded complete.
 WINDOW_LIMIT = 1 << 27
 # Enough of a strip to hold the header of its stream.
 HEADER_BYTES = 64
@@ -47,7 +47,7 @@ def zstd_window(head: bytes) -> int | None:
 
     Returns
     -------
-    None if no frame begins there, or its header is cut short.
+    None if no frame starts there, or its header is cut short.
 
     References
     ----------
@@ -78,7 +78,7 @@ def lzma_window(head: bytes) -> int | None:
 
     Returns
     -------
-    None if no such stream begins there, or its block header is not understood.
+    None if no such stream starts there, or its block header is not understood.
 
     References
     ----------
@@ -105,7 +105,7 @@ def lzma_window(head: bytes) -> int | None:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number of 7 bits per byte, and where the next one begins."""
+    """Return a number of 7 bits per byte, and where the next one starts."""
     value = shift = 0
     while True:
         value |= (data[at] & 0x7F) << shift
@@ -265,7 +265,7 @@ def _decompressor(compression: int, window: int) -> Decompressor:
 
 
 def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None:
-    """Return how far back a decoder has to look if strips are large and need not be decoded whole.
+    """Return how far back a decoder has to look if large strips can be decoded in parts.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
 
     Returns
     -------
-    Bytes that a decoder keeps, the largest of all strips; None if strips are decoded whole: they
+    Bytes that a decoder keeps, the largest of all strips; None if strips are decoded complete: they
     are tiles, small, or in a codec that gives nothing before it has everything.
     """
     window = 0
@@ -303,7 +303,7 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
 
 def _window_of(codec: int, head: bytes, fillorder: int) -> int | None:
     if codec == LZW:
-        # Only the usual bit order that begins with a Clear code can be cut.
+        # Only the usual bit order that starts with a Clear code can be cut.
         usual = len(head) > 1 and fillorder == 1 and head[0] == 0x80 and head[1] < 0x80
         return 0 if usual else None
     return lzma_window(head) if codec == LZMA else zstd_window(head)
@@ -373,7 +373,7 @@ class RowStream:
             if starved and not more:
                 raise ValueError("the compressed data ends early")
             out += more
-        # Most codecs stop where they are told, so that nothing is left over.
+        # Most codecs stop where they are reported, so that nothing is left over.
         self._pending = out[wanted:]
         del out[wanted:]
         self.row += rows

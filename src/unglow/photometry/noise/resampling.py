@@ -148,7 +148,7 @@ def jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
 
 
 def round_jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
-    """Return `jacobian` in steps of 1/256, so that few tables serve a whole image."""
+    """Return `jacobian` in steps of 1/256, so that few tables serve an entire image."""
     return _round(jacobian(transform, point_xy))
 
 

@@ -171,11 +171,11 @@ SHARED_PX = 0.02
 _SURE = 2.5
 """Standard errors by which products of residuals have to exceed zero."""
 _BOUND = 6.0
-"""Residuals count up to so many times their median length: a few wild blocks decide nothing."""
+"""Residuals are limited to this multiple of their median length: few blocks decide nothing."""
 _LEAST_BLOCKS = 2 * NEIGHBOURS
 """So few blocks tell nothing."""
 _TOUCHING = 100
-"""About so many blocks are measured beside others where these lie far apart."""
+"""About this many blocks are measured next to others where these lie far apart."""
 
 
 def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool:
