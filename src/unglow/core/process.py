@@ -52,8 +52,8 @@ class Stat(NamedTuple):
     """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), time, threads, and when it started.
 
     Time on processors, s, includes that of children that it has waited for, and so do the faults:
-    pages that had to be read from a disk. The start, clock ticks since boot, says it from others
-    of its number.
+    pages that had to be read from a disk. The start, clock ticks since boot, distinguishes it from
+    others of its number.
     """
 
     state: str
@@ -64,7 +64,7 @@ class Stat(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Stat | None:
-        """Read a file ``stat``; None if it says nothing, as that of a process that is gone."""
+        """Read a file ``stat``; None if it is empty, as that of a process that is gone."""
         # the second field, the name in brackets, may hold blanks and brackets; the third is the
         # state, 12 and 13 are faults, 14 to 17 times, 20 the threads, 22 the start
         fields = text.rpartition(")")[2].split()
@@ -77,7 +77,7 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as it is reported from all others; ``started`` in clock ticks since boot."""
+    """A process as it is distinguished from all others; ``started`` in clock ticks since boot."""
 
     host: str
     boot: str
@@ -96,7 +96,7 @@ def host() -> str:
 
 
 def boot_id() -> str:
-    """Return what says this start of the machine from others; empty where nothing does."""
+    """Return an identifier of this boot of the machine; empty where nothing does."""
     return read("sys/kernel/random/boot_id").strip()
 
 
@@ -194,7 +194,7 @@ def status_mb(pid: int | str = "self") -> dict[str, float]:
 
 
 def meminfo_mb() -> dict[str, float]:
-    """Return the sizes that the machine says of its memory (``MemAvailable``, ...), MB."""
+    """Return the sizes that the machine reports of its memory (``MemAvailable``, ...), MB."""
     text = read("meminfo")
     if text or is_mounted():
         return _sizes_mb(row for row in text.splitlines() if row.endswith(" kB"))
@@ -239,7 +239,7 @@ def machine_oom_kills() -> int:
 
 
 def cpuinfo() -> dict[str, str]:
-    """Return what the system says of the first processor, by name; empty where it does not."""
+    """Return what the system reports of the first processor, by name; empty where it does not."""
     lines = {}
     with contextlib.suppress(OSError), (PROC / "cpuinfo").open(errors="replace") as file:
         for line in file:
@@ -268,8 +268,8 @@ class Memory(NamedTuple):
 class OpenFiles:
     """The files that tell about a process, kept open: to read them again costs half as much.
 
-    A file that was open when its process ended says nothing more, whoever has its number now. The
-    directory is that of the process, or of all of /proc for what concerns the machine.
+    A file that was open when its process ended reports nothing more, whoever has its number now.
+    The directory is that of the process, or of all of /proc for what concerns the machine.
     """
 
     def __init__(self, path: str) -> None:
@@ -296,7 +296,7 @@ class OpenFiles:
             return ""
 
     def size_mb(self, name: str, key: str) -> float | None:
-        """Return a size that a file says in kB, MB; None if it does not.
+        """Return a size that a file states in kB, MB; None if it does not.
 
         The file starts with another line.
         """

@@ -32,10 +32,10 @@ _RISE = 0.15
 _CLEAR = 6.0
 """but no nearer to glass than this many of its standard deviations."""
 _EVEN, _NO_LIGHT = 20.0, 0.1
-"""Where brightness alone says glass, the section is brighter by this many standard deviations of
+"""Where brightness alone finds glass, the section is brighter by this many standard deviations of
 glass, and glass is brighter than the darkest px by no more than this part of that."""
 _MOST = 0.7
-"""The section is brighter than glass in this share of what is textured, or texture alone says."""
+"""The section is brighter than glass in this share of textured px, or texture alone decides."""
 _LEAST_GLASS = 0.002
 """With less than this share of the image there is no glass."""
 _LEAST_PIECE = 0.002

@@ -169,8 +169,8 @@ SOURCE = np.dtype(
     ]
 )
 """A source: barycentre (x, y) and second moments of its signal-to-noise ratio, the px of its peak
-and the ratio there, by how much it is out, px above the threshold, ellipse (px, rad from x
-towards y), flags. What is on a larger structure is out by what its peak is above the level
+and the ratio there, by how much it stands out, px above the threshold, ellipse (px, rad from x
+towards y), flags. What is on a larger structure stands out by what its peak is above the level
 from which on it is apart from that; anything else by the full ratio."""
 
 

@@ -1,6 +1,6 @@
 """Codecs of Zarr arrays of other programs: a list of them, each decoded to no more than it should.
 
-A header that says another size is refused before anything is decoded; where there is none,
+A header that states another size is refused before anything is decoded; where there is none,
 decoding ends one byte behind the size. Codecs that could make objects, or run code, are not here.
 """
 

@@ -3,7 +3,7 @@
 Scores (`unglow.spoilt.block_scores`) are put in units of their own scatter over the section, which
 an imperfect map or noise that is not white widens. A place is a set of blocks that touch: far
 beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986, IEEE TPAMI 8,
-679), by single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide is out.
+679), by single blocks or by squares of 2 x 2 and 4 x 4, in which what is weak and wide stands out.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def file_name(level: str) -> str:
 
 @cache
 def digest() -> str:
-    """Return the SHA-256 of all sources, which a library built from them also says."""
+    """Return the SHA-256 of all sources, which a library built from them also holds."""
     sums = hashlib.sha256()
     for path in sorted(p for p in SOURCES.iterdir() if p.suffix in {".c", ".h"}):
         content = path.read_bytes()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 XZ_MAGIC = b"\xfd7zXZ\x00"
-# Windows above this are refused by decoders that nobody reported otherwise (``zstd --long`` asks
+# Windows above this are refused by decoders that nobody configured otherwise (``zstd --long`` asks
 # for this much, ``--ultra --long=31`` for 2 GB); such a strip is decoded complete.
 WINDOW_LIMIT = 1 << 27
 # Enough of a strip to hold the header of its stream.
@@ -373,7 +373,7 @@ class RowStream:
             if starved and not more:
                 raise ValueError("the compressed data ends early")
             out += more
-        # Most codecs stop where they are reported, so that nothing is left over.
+        # Most codecs stop where they are asked to, so that nothing is left over.
         self._pending = out[wanted:]
         del out[wanted:]
         self.row += rows

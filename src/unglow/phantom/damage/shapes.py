@@ -1,6 +1,6 @@
 """Outlines of spoilt places: irregular blobs, strips and squares, at any point.
 
-A shape says the depth of a point in px: 0 on the outline, positive inside, negative outside. It is
+A shape gives the depth of a point in px: 0 on the outline, positive inside, negative outside. It is
 measured from the middle of a blob and across a strip, so it is never less than the distance from
 the outline. All coordinates are (x, y) of the image, px.
 """

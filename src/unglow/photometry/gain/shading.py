@@ -2,7 +2,7 @@
 
 post = m(x, y) * (gain * pre + c1) + c0, with m a polynomial and the rest as in
 `unglow.photometry.gain.linear`: levels as instruments, weights that stain does not have. Where m
-differs from place to place, the two offsets differ in what it does to them, and are reported apart.
+differs from place to place, the two offsets differ in what it does to them, and are distinguished.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A stage that steps between strips leaves a jump that all blocks along a seam share, while a section
 is deformed differently from place to place. So steps from block to block are collected by where
-between the two blocks is, and their median is out at a seam.
+between the two blocks is, and their median stands out at a seam.
 """
 
 from __future__ import annotations
