@@ -50,7 +50,7 @@ def test_only_the_last_to_take_a_number_may_publish(tmp_path):
     assert second.file == tmp_path / "job" / "2.jsonl"
     second.check()
     assert first.superseded
-    with pytest.raises(SupersededError, match="another attempt at this job has begun"):
+    with pytest.raises(SupersededError, match="another attempt at this job has started"):
         first.check()
     assert not AttemptLock(None, 3).superseded
     assert not AttemptLock(tmp_path / "none", 1).superseded  # somebody has removed it
