@@ -22,13 +22,13 @@ with Job.of(snakemake) as job:
     light = snakemake.params.settings.get("light", "auto")
     methods = {k: v for k, v in snakemake.params.settings.items() if k != "light"}
     settings = ScaleSettings(**methods, bright_field=find_roles(plan, light))
-    if registered.failed:
+    if registered.has_failed:
         scale = Scale.make_failed(" ".join(registered.reasons), settings)
     else:
         evidence = Evidence(
             JointStatistics.load(Path(snakemake.input.statistics)),
             CellMoments.load(Path(snakemake.input.bins)),
-            registered.resampled,
+            registered.resampling_map,
         )
         stores = snakemake.input.post, snakemake.input.aligned
         images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)

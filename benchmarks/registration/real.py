@@ -301,7 +301,7 @@ def _histology(data: Path, jobs: int, figures: dict[str, Any]) -> bool:
     rows = []
     missed = False
     for name, found in in_children(partial(sections, data=data), ways, jobs):
-        good = found.failed
+        good = found.has_failed
         missed |= not good
         cells = (name, found.status + " !"[not good], f"{found.significance:.1f}")
         rows.append((*cells, found.reasons[0] if found.reasons else ""))

@@ -1,1 +1,1 @@
-"""What every package stands on: windows, whole files, compiled loops, errors, progress, memory."""
+"""What every package uses: windows, complete files, compiled loops, errors, progress, memory."""

@@ -1,4 +1,4 @@
-"""Arrays in a file, written whole or not at all, with bytes that depend on the arrays alone."""
+"""Arrays in a file: written completely or not at all; equal arrays give equal bytes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def save_arrays(
 ) -> None:
     """Write an ``.npz`` that `numpy.load` reads; equal arrays give equal bytes.
 
-    ``others`` are further sets of arrays, found again by their names (`select_arrays`). ``level`` is
-    zlib's: of noisy numbers 1 saves as much as 6, in a third of the time.
+    ``others`` are more sets of arrays by name (see `select_arrays`). ``level`` is zlib's: level 1
+    saves as much of noisy numbers as level 6, in a third of the time.
     """
     arrays = dict(arrays)
     for name, other in (others or {}).items():
@@ -60,7 +60,7 @@ def save_arrays(
 
 
 def load_arrays(path: Path | str, most_bytes: float = MOST_BYTES) -> dict[str, NDArray[Any]]:
-    """Read an ``.npz`` whole, checksums included.
+    """Read an ``.npz`` complete, checksums included.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def open_archive(path: Path | str) -> Iterator[NpzFile]:
         with open_file(path) as stream, np.load(stream, allow_pickle=False) as archive:
             yield archive
     except OSError as error:
-        # a damaged table of the archive leads to a place before its begin
+        # a damaged table of the archive leads to a place before its start
         if error.errno == errno.EINVAL and error.filename is None:
             raise make_damage_error(path) from error
         raise

@@ -62,7 +62,7 @@ def bounds(root: Path = ROOT) -> list[tuple[int, int]]:
 
 
 def kills_file(pid: int, root: Path = ROOT) -> Path | None:
-    """Return where a process' own group counts kills for want of memory; None if nowhere.
+    """Return where a process' own group counts kills because memory ran out; None if nowhere.
 
     It has to be asked for while the process lives.
     """
@@ -105,7 +105,7 @@ def _find_processor_groups(process: int | str, root: Path) -> Iterator[Path]:
 
 
 def _find_unified_mount(root: Path) -> Path:
-    """Return where version 2 is mounted: beside version 1, or alone."""
+    """Return where version 2 is mounted: next to version 1, or alone."""
     return root / "unified" if (root / "unified").is_dir() else root
 
 

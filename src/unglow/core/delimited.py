@@ -61,7 +61,7 @@ def split(path: Path, line: int, text: str, separator: str) -> list[str]:
 def limit_lines(stream: TextIO) -> Iterator[str]:
     """Yield the lines of a table for `csv.reader`; raises `csv.Error` for one of a million or more.
 
-    So a file without lines, as a damaged disk leaves it, is not read whole.
+    So a file without lines, as a damaged disk leaves it, is not read completely.
     """
     while line := stream.readline(_LONGEST_LINE):
         if len(line) == _LONGEST_LINE:

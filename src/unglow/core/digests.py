@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FOLDER = "digests"
-"""Directory of these files, beside what they list."""
+"""Directory of these files, next to what they list."""
 SUFFIX = ".sha256"
 OF_RUN = ("summary", "multiqc_jobs", "verdict", "report")
 """Names of the lists of the run itself: its tables, what its jobs took, its verdict, its report."""
@@ -34,7 +34,7 @@ def hash_file(path: Path) -> str:
 def files_in(outputs: Iterable[Path]) -> Iterator[Path]:
     """Yield what jobs publish: files, and of directories those that are in them.
 
-    Not a file without a byte, which stands for what a job could not make.
+    Not a file without a byte, which represents what a job could not make.
     """
     for path in outputs:
         if path.is_dir():
@@ -111,6 +111,6 @@ def is_list(path: Path) -> bool:
 
 
 def _is_inside(name: str) -> bool:
-    """Whether a name of a list leads to a file below it; whatever else is no name of ours."""
+    """Whether a name of a list leads to a file below it; whatever else is not a name of ours."""
     is_path = bool(name) and not name.startswith("/") and "\0" not in name
     return is_path and ".." not in name.split("/")

@@ -37,11 +37,11 @@ class ChangedError(UnglowError):
 
 
 class SupersededError(UnglowError):
-    """A later attempt at the same job has begun, so this one may publish nothing."""
+    """A later attempt at the same job has started, so this one may publish nothing."""
 
     def __init__(self) -> None:
         super().__init__(
-            "another attempt at this job has begun meanwhile, so this one has published nothing; "
+            "another attempt at this job has started meanwhile, so this one has published nothing; "
             "there is nothing to do."
         )
 

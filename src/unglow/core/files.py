@@ -1,10 +1,10 @@
-"""Writing small files whole: a file exists under its final name only when it is complete.
+"""Writing small files completely: a file exists under its final name only when it is complete.
 
 A process may set a guard that is asked just before a finished file, or store, gets that name.
 
 A lock around a file that several programs read, change and write.
 
-It is the kernel's (`flock`) on a hidden file beside it, so it ends with the process that holds it,
+It is the kernel's (`flock`) on a hidden file next to it, so it ends with the process that holds it,
 however that ends. The hidden file stays: to remove it would let two in. On network disks: NFS
 (Linux 2.6.12 and newer), SMB, Lustre mounted with ``flock`` and GPFS keep it between machines;
 Lustre with ``localflock`` and NFS with ``local_lock`` only within one. Where a file system has no
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 MOST_BYTES = 100_000_000
-"""Files that are read at once (tables, JSON, lists) may have so many bytes."""
+"""Size limit, bytes, of files that are read at once (tables, JSON, lists)."""
 
 _guard: Callable[[], None] | None = None
 
@@ -51,7 +51,7 @@ def guard_publishing(guard: Callable[[], None] | None) -> None:
 def ask_to_publish() -> None:
     """Ask whether what is finished may get its final name; call it last of all before renaming.
 
-    Raises `SupersededError` if another attempt at the same job has begun meanwhile.
+    Raises `SupersededError` if another attempt at the same job has started meanwhile.
     """
     if _guard is not None:
         _guard()
@@ -125,7 +125,7 @@ def replace_file(path: Path) -> Iterator[Path]:
     UnglowError
         The file could not be written: the disk is full or read-only, for example.
     SupersededError
-        A later attempt at the same job has begun.
+        A later attempt at the same job has started.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ _within: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
 
 def lock_of(path: Path) -> Path:
-    """Return the hidden file that stands for the lock of ``path``."""
+    """Return the hidden file that represents the lock of ``path``."""
     return path.with_name(f".{path.name}.lock")
 
 
@@ -194,7 +194,7 @@ def lock_file(path: Path, patience_s: float = _PATIENCE_S) -> Iterator[None]:
     Raises
     ------
     UnglowError
-        The directory cannot be written, or another one holds the lock for so many seconds.
+        The directory cannot be written, or another one holds the lock for N seconds.
     """
     if not _within[str(path.absolute())].acquire(timeout=patience_s):
         raise _busy(path)

@@ -26,7 +26,7 @@ def quantise(block: NDArray[np.float32], step: float = 1 / 32) -> NDArray[np.flo
 
 
 def has_grey_levels(attributes: Mapping[str, Any]) -> bool:
-    """Say whether a raw store with these attributes holds whole grey levels.
+    """Say whether a raw store with these attributes holds integer grey levels.
 
     What is derived from them may be rounded.
     """
@@ -40,7 +40,7 @@ def value_range(attributes: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def grey_level(ranges: tuple[tuple[float, float], ...], *, integer: bool) -> float:
-    """Return one grey level: 1 for whole numbers, 1/4096 of the wider range for real ones."""
+    """Return one grey level: 1 for integers, 1/4096 of the wider range for real ones."""
     if integer:
         return 1.0
     widest = max(high - low for low, high in ranges)

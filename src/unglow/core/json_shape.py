@@ -14,7 +14,7 @@ shapes by key. Keys that end in ``?`` may be absent, others have to be there, an
 _LARGEST = 1e30
 """Nothing in a result file is larger."""
 _NAMES = {
-    float: "a finite number", int: "a whole number", str: "a text", bool: "true or false",
+    float: "a finite number", int: "an integer", str: "a text", bool: "true or false",
     None: "null",
 }  # fmt: skip
 

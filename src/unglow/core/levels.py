@@ -19,7 +19,7 @@ RESULT_OF = {
     "subtraction": "scale.json",
     "detection": "detection.json",
 }
-"""Levels of variants, outermost first, each with a result that tells its directory."""
+"""Levels of variants, outermost first, each with a result that marks its directory."""
 VARIANT = tuple(RESULT_OF)
 LEVELS = (*PAIR, *VARIANT)
 """Names of all levels: wildcards of jobs, and keys of rows."""

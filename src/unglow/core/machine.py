@@ -27,7 +27,7 @@ def memory_available_mb(cgroup: Path = cgroups.ROOT) -> float:
 
 
 def memory_limit_mb(share: float) -> int:
-    """Return a share of `memory_total_mb`, whole MB; what profiles hand to Snakemake as a limit."""
+    """Return a share of `memory_total_mb`, in full MB: the limit that profiles give Snakemake."""
     return int(memory_total_mb() * share)
 
 

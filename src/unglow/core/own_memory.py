@@ -1,4 +1,4 @@
-"""Memory of this process: what is settled before libraries are imported, and given back after."""
+"""Memory of this process: settings before libraries are imported, and release after."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _THREAD_VARIABLES = (
 # glibc's <malloc.h>: blocks above the threshold are mapped, so that freeing them gives them back.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _MADV_DONTNEED = 4  # <sys/mman.h>
-# A line of smaps that begins a mapping: addresses, rights, offset, device, inode, file (proc(5)).
+# A line of smaps that starts a mapping: addresses, rights, offset, device, inode, file (proc(5)).
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(.*)")
 _LIBRARY = re.compile(r"\.so(\.|$)")
 _CHANGED = ("Anonymous", "Private_Dirty", "Swap")
@@ -62,7 +62,7 @@ def pin_threads() -> None:
 def release_freed() -> None:
     """Give the system what the allocator keeps of freed blocks, for what is done next by others.
 
-    What the main thread has freed is its own: threads of a pool take new memory beside it.
+    What the main thread has freed is its own: threads of a pool take new memory next to it.
     """
     with suppress(OSError, AttributeError):  # not glibc, as above
         ctypes.CDLL(None).malloc_trim(0)
@@ -98,7 +98,7 @@ class Mapping:
 
 
 def mappings(library: str) -> list[Mapping]:
-    """Return the mapped ranges of shared libraries whose file name begins with ``library``.
+    """Return the mapped ranges of shared libraries whose file name starts with ``library``.
 
     Empty where the system does not tell.
     """
@@ -119,7 +119,7 @@ def release_pages(library: str = "") -> float:
     Parameters
     ----------
     library
-        How a file name begins, for example ``cv2``; all libraries by default.
+        How a file name starts, for example ``cv2``; all libraries by default.
     """
     released = 0.0
     for mapping in mappings(library):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _NORMAL = 1.959963984540054
-"""97.5 % of a normal distribution lie below so many of its standard deviations."""
+"""97.5 % of a normal distribution are below this many of its standard deviations."""
 _LARGE = 1000.0
 """From this shape on an expansion is exact to 13 digits; below it takes a few steps more."""
 _STEPS = 4
@@ -38,7 +38,7 @@ def poisson_interval(count: int) -> tuple[float, float]:
 
 
 def poisson_density(count: int, area: float) -> tuple[float, list[float]]:
-    """Return how many there are on a unit of an area, and its 95 % interval, rounded to be told."""
+    """Return the count per unit of area and its 95 % interval, rounded for reports."""
     return round_digits(count / area), [round_digits(end / area) for end in poisson_interval(count)]
 
 

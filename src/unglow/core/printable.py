@@ -11,6 +11,9 @@ from unicodedata import category as _category
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+WEB = "UNGLOW_WEB"
+"""Variable by which `unglow run --web` asks for a live page of the run."""
+
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -19,7 +22,7 @@ def harmless(text: str) -> str:
     r"""Return text without what acts on a terminal, lines as they are.
 
     Controls and marks of direction (Unicode's categories Cc and Cf) are written out, as ``\x1b``;
-    tabs become blanks. Halves of surrogates, which stand for bytes that are not UTF-8, stay:
+    tabs become blanks. Halves of surrogates, which represent bytes that are not UTF-8, stay:
     whoever writes them escapes them.
     """
     return "".join(
@@ -37,7 +40,7 @@ def printable(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return text on one line for places with little room: nothing of Unicode's categories C."""
+    """Return text on one line for places with little space: nothing of Unicode's categories C."""
     return "".join(c for c in " ".join(text.split()) if _category(c)[0] != "C")
 
 
@@ -50,7 +53,7 @@ class PlainFormatter(logging.Formatter):
 
 
 def shorten(text: str, longest: int) -> str:
-    """Return a name of at most ``longest`` characters, its middle left out."""
+    """Return a name of at most ``longest`` characters, without its middle."""
     if len(text) <= longest:
         return text
     end = (longest - 1) // 2
@@ -58,7 +61,7 @@ def shorten(text: str, longest: int) -> str:
 
 
 def wrap_text(text: str, width: int, start: str = "", indent: str = "  ") -> list[str]:
-    """Return text as lines of at most ``width`` characters; paths and options stay whole."""
+    """Return text as lines of at most ``width`` characters; paths and options are not broken."""
     return textwrap.wrap(
         text,
         width,
@@ -72,7 +75,7 @@ def wrap_text(text: str, width: int, start: str = "", indent: str = "  ") -> lis
 def cell(text: str) -> str:
     """Return text on one line for a table, a quotation mark before what would be a formula.
 
-    Spreadsheets run what begins with =, +, - or @; numbers stay as they are.
+    Spreadsheets run what starts with =, +, - or @; numbers stay as they are.
     """
     line = harmless(" ".join(text.split()))
     return f"'{line}" if _is_formula(line) else line
@@ -124,8 +127,6 @@ def table(rows: Sequence[Sequence[str]], sides: str) -> str:
 
 SHOWN = "UNGLOW_SHOWN"
 """Variable that is set for jobs whose failures are shown by the run that has started them."""
-WEB = "UNGLOW_WEB"
-"""Variable by which `unglow run --web` asks for a live page of the run."""
 
 
 def say(text: object) -> None:

@@ -53,8 +53,8 @@ class Stat(NamedTuple):
     """State of a process (``R``, ``S``, ``D``, ``T``, ``Z``), time, threads, and when it started.
 
     Time on processors, s, includes that of children that it has waited for, and so do the faults:
-    pages that had to be read from a disk. The start, clock ticks since boot, tells it from others
-    of its number.
+    pages that had to be read from a disk. The start, clock ticks since boot, distinguishes it from
+    others of its number.
     """
 
     state: str
@@ -65,7 +65,7 @@ class Stat(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Stat | None:
-        """Read a file ``stat``; None if it tells nothing, as that of a process that is gone."""
+        """Read a file ``stat``; None if it is empty, as that of a process that is gone."""
         # the second field, the name in brackets, may hold blanks and brackets; the third is the
         # state, 12 and 13 are faults, 14 to 17 times, 20 the threads, 22 the start
         fields = text.rpartition(")")[2].split()
@@ -78,7 +78,7 @@ class Stat(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process as it is told from all others; ``started`` in clock ticks since boot."""
+    """A process as it is distinguished from all others; ``started`` in clock ticks since boot."""
 
     host: str
     boot: str
@@ -97,7 +97,7 @@ def host() -> str:
 
 
 def boot_id() -> str:
-    """Return what tells this start of the machine from others; empty where nothing does."""
+    """Return an identifier of this boot of the machine; empty where nothing does."""
     return read("sys/kernel/random/boot_id").strip()
 
 
@@ -185,7 +185,7 @@ def status_mb(pid: int | str = "self") -> dict[str, float]:
 
 
 def meminfo_mb() -> dict[str, float]:
-    """Return the sizes that the machine tells of its memory (``MemAvailable``, ...), MB."""
+    """Return the sizes that the machine reports of its memory (``MemAvailable``, ...), MB."""
     text = read("meminfo")
     if text or is_mounted():
         return _sizes_mb(row for row in text.splitlines() if row.endswith(" kB"))
@@ -225,17 +225,17 @@ def bytes_moved() -> dict[str, int]:
 
 
 def machine_oom_kills() -> int:
-    """Return how many processes the kernel has killed for want of memory since boot."""
+    """Return how many processes the kernel has killed because memory ran out since boot."""
     return _number_after(read("vmstat"), "\noom_kill ") or 0
 
 
 def cpuinfo() -> dict[str, str]:
-    """Return what the system tells of the first processor, by name; empty where it does not."""
+    """Return what the system reports of the first processor, by name; empty where it does not."""
     lines = {}
     with contextlib.suppress(OSError), (PROC / "cpuinfo").open(errors="replace") as file:
         for line in file:
             name, separator, value = line.partition(":")
-            if not separator:  # the next one is alike
+            if not separator:  # the next one is too
                 break
             lines[name.strip()] = value.strip()
     return lines
@@ -259,8 +259,8 @@ class Memory(NamedTuple):
 class OpenFiles:
     """The files that tell about a process, kept open: to read them again costs half as much.
 
-    A file that was open when its process ended tells nothing more, whoever has its number now. The
-    directory is that of the process, or of all of /proc for what concerns the machine.
+    A file that was open when its process ended reports nothing more, whoever has its number now.
+    The directory is that of the process, or of all of /proc for what concerns the machine.
     """
 
     def __init__(self, path: str) -> None:
@@ -287,9 +287,9 @@ class OpenFiles:
             return ""
 
     def size_mb(self, name: str, key: str) -> float | None:
-        """Return a size that a file tells in kB, MB; None if it does not.
+        """Return a size that a file states in kB, MB; None if it does not.
 
-        The file begins with another line.
+        The file starts with another line.
         """
         return _mb_after(self.text(name), f"\n{key}:")
 

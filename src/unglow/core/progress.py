@@ -1,7 +1,7 @@
 """The steps of a job, marked in the package: ``with step("match"): ...``.
 
-Outside a job they do nothing. In one, begin and end become lines of its attempt's file, written by
-the job itself beside the samples of its watchdog.
+Outside a job they do nothing. In one, start and end become lines of its attempt's file, written by
+the job itself next to the samples of its watchdog.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-# Nothing is said of what takes less; then a line in so many seconds, more often at a terminal.
+# Shorter waits give no message; then one line in this many seconds, more often at a terminal.
 _QUIET_S, _TERMINAL_S = 3.0, 0.5
-# Lines about progress, at most so many per second.
+# Most lines about progress per second.
 _PER_S = 5.0
 
 
@@ -79,7 +79,7 @@ _inside: ContextVar[int | None] = ContextVar("unglow_step", default=None)
 def record_steps(file: LineSink | None, origin: float = 0.0) -> None:
     """From here on, write the steps of this process to a file of its attempt, or nowhere.
 
-    The attempt began at ``origin``, monotonic time, s.
+    The attempt started at ``origin``, monotonic time, s.
     """
     global _recording  # noqa: PLW0603 (a process is one job)
     _recording = None if file is None else _Recording(file, origin)
@@ -92,7 +92,7 @@ def is_recording() -> bool:
 
 @contextlib.contextmanager
 def step(name: str) -> Iterator[None]:
-    """Mark what the block does as a step of the job; steps may lie within steps.
+    """Mark what the block does as a step of the job; steps may be nested in steps.
 
     Its name is a word or two, the same in every job of the rule.
     """
@@ -101,8 +101,8 @@ def step(name: str) -> Iterator[None]:
         yield
         return
     number = next(recording.ids)
-    begun = {"kind": "step", "t": recording.now(), "name": name, "edge": "begin", "id": number}
-    recording.file.write({**begun, "in": _inside.get()})
+    started = {"kind": "step", "t": recording.now(), "name": name, "edge": "begin", "id": number}
+    recording.file.write({**started, "in": _inside.get()})
     token = _inside.set(number)
     try:
         yield

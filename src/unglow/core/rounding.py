@@ -4,7 +4,7 @@ Where an error is known, a value ends where the error does: at two digits of it,
 large (355 and more of a thousand, as the Particle Data Group does). Numbers that are errors
 themselves, such as residuals, have two digits; estimates without an interval four; others three;
 counts have all of theirs.
-`words.js` of the report writes shares, times and memory alike.
+`words.js` of the report writes shares, times and memory the same way.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Self, TypeGuard
 
 DASH = "–"
-"""Stands where there is no number."""
+"""Used where there is no number."""
 _OF_ERRORS, _OF_OTHERS, _OF_ESTIMATES = 2, 3, 4
-# More than so many times as much is written as a factor.
+# Larger ratios are written as a factor.
 _FACTOR = 10
 # Decimals of any number: what follows is the arithmetic's own error, as between two equal images.
 _FINEST = 8
@@ -28,7 +28,7 @@ _LITTLE = {"s": 0.05, "MB": 0.5, "bytes": 5e4, "share": 0.005}
 
 
 def round_digits(value: float, digits: int = 6) -> float:
-    """Round to so many significant digits, beyond which only the processor speaks."""
+    """Round to ``digits`` significant digits."""
     return float(f"{value:.{digits}g}") if math.isfinite(value) else value
 
 
@@ -45,7 +45,7 @@ def decimals(error: float) -> int:
 
 
 def decimals_of(value: float, digits: int) -> int:
-    """Return the decimals that a number with so many significant digits has."""
+    """Return the decimals that a number with this many significant digits has."""
     return digits - 1 - int(f"{value:.{digits - 1}e}".split("e")[1])
 
 
@@ -113,7 +113,7 @@ def ends(value: float | None, interval: Sequence[float] | None) -> list[str]:
 def number(value: float | None, unit: str = "", *, digits: int = _OF_OTHERS) -> str:
     """Return a number of unknown error for the eye, or a dash where there is none.
 
-    What stands before the point is never rounded, and zeros at the end are left out.
+    What is before the point is never rounded, and trailing zeros are dropped.
     """
     if not _is_known(value):
         return DASH
@@ -160,11 +160,11 @@ def percent(part: float | None, *, least: float = 0.001) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time in at most two units: ``42 s``, ``3 min 05 s``, ``2 h 10 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
+    integer = round(seconds)
+    if integer < 60:
+        return f"{integer} s"
+    if integer < 3600:
+        return f"{integer // 60} min {integer % 60:02d} s"
     minutes = round(seconds / 60)
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
@@ -238,8 +238,8 @@ def _strip_zeros(text: str) -> str:
 
 def _group_thousands(text: str) -> str:
     """Return digits with commas between thousands, from 10,000 on."""
-    whole, point, rest = text.partition(".")
-    return f"{int(whole):,}{point}{rest}" if len(whole.lstrip("-")) > 4 else text
+    integer, point, rest = text.partition(".")
+    return f"{int(integer):,}{point}{rest}" if len(integer.lstrip("-")) > 4 else text
 
 
 def _append_unit(unit: str, text: str) -> str:

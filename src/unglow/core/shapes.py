@@ -38,7 +38,7 @@ def blur(image: Floats, sigma: float) -> Floats:
 
 
 def grow(mask: Bools, px: int) -> Bools:
-    """Return a mask with all that can be reached from it in so many steps to a neighbour."""
+    """Grow a mask by ``px`` steps to a neighbour."""
     return cv2.dilate(mask.view(np.uint8), _CROSS, iterations=px).view(np.bool_)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_LISTED = 20
 """Images of a job that are listed: those with the most bytes."""
-# A store that is being written has a hidden name beside its own.
+# A store that is being written has a hidden name next to its own.
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{12}\.partial")
 
 
@@ -74,7 +74,7 @@ def count(
 
 
 def transfers(origin: float) -> list[dict[str, Any]]:
-    """Return what was counted: the images with the most bytes first, at most `MOST_LISTED`.
+    """Return the counts: the images with the most bytes first, at most `MOST_LISTED`.
 
     Parameters
     ----------

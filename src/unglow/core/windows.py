@@ -33,7 +33,7 @@ class Window:
 
     @classmethod
     def from_shape(cls, shape: tuple[int, int]) -> Window:
-        """Return the window that covers a whole image of ``shape`` (rows, columns)."""
+        """Return the window that covers an entire image of ``shape`` (rows, columns)."""
         return cls(0, shape[0], 0, shape[1])
 
     @property
@@ -49,7 +49,7 @@ class Window:
 
     @property
     def slices(self) -> tuple[slice, slice]:
-        """Index of this window in an array of the whole image."""
+        """Index of this window in an array of the entire image."""
         return slice(self.y0, self.y1), slice(self.x0, self.x1)
 
     def grow(self, halo: int) -> Window:
@@ -76,7 +76,7 @@ class Window:
 class Pixels(Protocol):
     """A single-channel image with a pyramid, read window by window (a store, or an array in tests).
 
-    Level ``k`` has ``floor(n / 2**k)`` px per side; its pixel ``j`` lies at the level-0 coordinate
+    Level ``k`` has ``floor(n / 2**k)`` px per side; its pixel ``j`` is at the level-0 coordinate
     ``2**k * j + (2**k - 1) / 2``.
     """
 
@@ -95,7 +95,7 @@ class Pixels(Protocol):
         ...
 
     def read(self, window: Window, level: int = 0) -> NDArray[Any]:
-        """Pixels of a window that lies inside the level, in the stored dtype; thread-safe."""
+        """Pixels of a window that is inside the level, in the stored dtype; thread-safe."""
         ...
 
 
@@ -232,7 +232,7 @@ def grid(shape: tuple[int, int], block: tuple[int, int]) -> Iterator[Window]:
 def cells(window: Window, cell: tuple[int, int]) -> Iterator[tuple[tuple[int, int], Window]]:
     """Yield (row, column) of each cell of a grid that a window touches, and its part of it.
 
-    The grid begins at the first px of the image; ``cell`` is (rows, columns) px.
+    The grid starts at the first px of the image; ``cell`` is (rows, columns) px.
     """
     if not window.size:
         return
@@ -244,7 +244,7 @@ def cells(window: Window, cell: tuple[int, int]) -> Iterator[tuple[tuple[int, in
 
 
 def strips(window: Window, height: int) -> Iterator[Window]:
-    """Yield a window in strips of so many rows, from its first row on; the last may be lower."""
+    """Yield a window in strips of ``height`` rows, from its first row on; the last may be lower."""
     for y0 in range(window.y0, window.y1, height):
         yield Window(y0, min(y0 + height, window.y1), window.x0, window.x1)
 

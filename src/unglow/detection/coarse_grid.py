@@ -51,7 +51,7 @@ class CoarseGrid:
     def evaluate_window(self, window: Window) -> NDArray[np.float32]:
         """Values at all px of a window, ``window.shape`` float32; NaN where nothing is known.
 
-        Beyond the outermost points theirs go on. A px has the same bits in every window.
+        Beyond the outermost points theirs continue. A px has the same bits in every window.
         """
         if self.values.size == 1:
             return np.full(window.shape, self.values[0, 0], dtype=np.float32)
@@ -90,7 +90,7 @@ class CoarseGrid:
 def _interpolate(
     a: NDArray[np.float32], b: NDArray[np.float32], part: NDArray[np.float32]
 ) -> NDArray[np.float32]:
-    """Interpolate; where only one of the two is known, it stands for both."""
+    """Interpolate; where only one of the two is known, it represents both."""
     a, b = np.where(np.isnan(a), b, a), np.where(np.isnan(b), a, b)
     return np.asarray(a * (1 - part) + b * part, dtype=np.float32)
 
@@ -165,7 +165,7 @@ def _fill_gaps(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 SPAN = 3
-"""px around a window that `predict_squared_shift` looks at; what lies beyond counts like this distance."""
+"""Margin, px, that `predict_squared_shift` reads; greater distances count like this one."""
 
 
 def estimate_error(transform: Transform) -> CoarseGrid:

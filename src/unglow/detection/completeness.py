@@ -3,7 +3,7 @@
 A bounded sample of windows gets spots of the filter's width at random positions on the section,
 with the shot noise that post would give them, and is searched like everything else, with the pair's
 own threshold. The share that is found rises with brightness; where it passes 50 % and 90 % are the
-limits. Positions next to a candidate are left out: either of the two could be what is found.
+limits. Positions next to a candidate are excluded: either of the two could be what is found.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 WINDOW_PX = 256
 """Side of a window that spots are put into, if the image is small."""
 LARGE_CHUNKS = 64
-"""Of an image with so many chunks, windows lie within single chunks."""
+"""Of an image with this many chunks, windows are within single chunks."""
 REGIONS = 3
 """The section's box is divided into 3 x 3 regions."""
 LEAST_TRIALS = 100
 """A region with fewer spots has no limits of its own: a share of 50 % is known to 5 % then."""
 _SHARE = 0.2
-"""Of the px of an image, at most so many are searched again, but for the fewest windows."""
+"""Of the px of an image, at most this many are searched again, but for the fewest windows."""
 _WINDOWS, _WITHIN_CHUNKS = (18, 90), (12, 60)
 """Fewest and most windows; those within chunks hold twice as many spots."""
 _APART_FWHMS, _APART_PX = 8.0, 24.0
@@ -56,14 +56,14 @@ _BESIDE_FWHMS = 2.0
 _CURVE = 12
 """Bins of the curve in detection.json."""
 _SHARES = (50, 90)
-"""Limits are those at which so many per cent of the spots are found."""
+"""Limits are those at which this many per cent of the spots are found."""
 _REACH_SIGMAS = 4.5
 """Spots are drawn so far out: a peak of 1 ends at 0.00004."""
 
 
 @dataclass(frozen=True, eq=False)
 class Completeness:
-    """How much of what is there is found.
+    """Share of the spots that a search finds, by their brightness.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ def _sample(
 def _cores(shape: tuple[int, int], settings: DetectSettings) -> tuple[list[Window], int, int]:
     """Return the windows that spots may be put into, and the fewest and most that are wanted.
 
-    Of a large image what is searched around a window lies in the same chunk: no other is read.
+    Of a large image what is searched around a window is in the same chunk: no other is read.
     """
     chunks = [w for w in grid(shape, (CHUNK, CHUNK)) if w.shape == (CHUNK, CHUNK)]
     if len(chunks) < LARGE_CHUNKS:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _DRAWS = 50
 """Draws of the bootstrap: the standard error that they give is known to 10 %."""
 _GROUP = 15
-"""Trials are put together by so many, in the order of their brightness."""
+"""Trials are put together by this many, in the order of their brightness."""
 _LEAST_GROUPS = 4
 """With fewer groups there is no limit."""
 _LEAST_DRAWN = 0.9
@@ -121,9 +121,9 @@ def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
     ``rows`` (2, N) are the logarithm of the peak, rising, and 1 for what was found, 0 else.
     """
     groups = rows.shape[1] // _GROUP
-    begins = np.arange(groups) * rows.shape[1] // groups
-    counts = np.diff(begins, append=rows.shape[1]).astype(np.float64)
-    level, means = np.add.reduceat(rows, begins, axis=1) / counts
+    starts = np.arange(groups) * rows.shape[1] // groups
+    counts = np.diff(starts, append=rows.shape[1]).astype(np.float64)
+    level, means = np.add.reduceat(rows, starts, axis=1) / counts
     rising = isotonic(means, counts)
     crossings: list[float | None] = []
     for share in shares:

@@ -36,7 +36,7 @@ STEP = 0.05
 HIGHEST = 50.0
 """Highest threshold, a signal-to-noise ratio: far above what chance reaches."""
 _TAIL = 20
-"""Below so many sources an exponential tail is fitted: the standard error of its mean is 22 %."""
+"""Below this many sources an exponential tail is fitted: the standard error of its mean is 22 %."""
 _TABLE_STEP, _TABLE_END = 0.25, 10.0
 """Thresholds in the table of detection.json, signal-to-noise ratios."""
 
@@ -76,7 +76,7 @@ class Sides:
 
     @property
     def thresholds(self) -> Floats:
-        """The begin of each bin."""
+        """The start of each bin."""
         return np.round(self.lowest + STEP * np.arange(len(self.bright)), 6)
 
     @property
@@ -106,7 +106,7 @@ class Sides:
     def choose(self, wanted: float, rates: Floats | None = None) -> float | None:
         """Return the lowest threshold with a false-discovery rate of at most ``wanted``, or None.
 
-        A threshold from which nothing bright is left is none. ``rates`` (bins,) stand for `rates`.
+        A threshold from which nothing bright is left is none. ``rates`` (bins,) represent `rates`.
         """
         good = ((self.rates() if rates is None else rates) <= wanted) & (self.counts_above[0] > 0)
         return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None

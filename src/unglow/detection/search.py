@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     """What a tile gives, by name."""
 
 NEGATIVES = 20
-"""So many sources on the negated difference are listed with their places: to look at what chance,
+"""This many sources on the negated difference are listed with their places: to look at what chance,
 or an error of the map, makes of nothing."""
 _NUMBERS = (*UNUSABLE, "extended", "dropped")
-"""What is counted of a part besides sources: px that could not be used by reason, px of structures
+"""What is counted of a part also sources: px that could not be used by reason, px of structures
 too large to be candidates, and sources that were dropped."""
 
 
@@ -73,7 +73,7 @@ class SearchResult:
     numbers
         Counts of what `_NUMBERS` names.
     in_regions
-        What lies in the regions that were drawn; None if there are none.
+        What is in the regions that were drawn; None if there are none.
     most
         Sources to keep at most.
     """
@@ -215,7 +215,7 @@ class SearchResult:
         flags = self.found["flags"][self._choose()[0]]
         counted = int(np.count_nonzero((flags & UNCOUNTED) == 0))
         threshold, by_controls = self.threshold, self.control_rates
-        # a little above the begin of its bin, which is rounded
+        # a little above the start of its bin, which is rounded
         first_bin = None if threshold is None else int(self.sides.bins(threshold + 1e-6))
         rate_by_controls: dict[str, Any] = {"fdr_control": None, "fdr_control_ci95": None}
         if by_controls is not None and first_bin is not None:
@@ -282,7 +282,7 @@ def search(
     controls
         Unstained controls of the pair's dye, if it has some.
     regions
-        What was drawn on post; scene and section leave out what is to be left out themselves.
+        What was drawn on post; scene and section exclude what is to be excluded themselves.
     tile
         Side of the blocks that are read, px; it does not change the result.
     most

@@ -23,25 +23,25 @@ if TYPE_CHECKING:
 
 _COARSE_PX = math.isqrt(SECTION_PX)
 _FINE, _BROAD, _ENERGY = 1.0, 6.0, 3.0
-"""Standard deviations of Gaussians, px of the small image: texture is what lies between the first
+"""Standard deviations of Gaussians, px of the small image: texture is what is between the first
 two, and its energy is averaged over the third."""
 _TEXTURE = 0.12
 """Texture below this share of the image's strongest counts as glass."""
 _RISE = 0.15
-"""The section begins where this share of its brightness above the glass is reached,"""
+"""The section starts where this share of its brightness above the glass is reached,"""
 _CLEAR = 6.0
-"""but no nearer to glass than so many of its standard deviations."""
+"""but no nearer to glass than this many of its standard deviations."""
 _EVEN, _NO_LIGHT = 20.0, 0.1
-"""Where brightness alone tells glass, the section is brighter by so many standard deviations of
+"""Where brightness alone finds glass, the section is brighter by this many standard deviations of
 glass, and glass is brighter than the darkest px by no more than this part of that."""
 _MOST = 0.7
-"""The section is brighter than glass in this share of what is textured, or texture alone tells."""
+"""The section is brighter than glass in this share of textured px, or texture alone decides."""
 _LEAST_GLASS = 0.002
 """With less than this share of the image there is no glass."""
 _LEAST_PIECE = 0.002
 """Pieces below this share of the image are no section."""
 _POINTS = 4
-"""Points along the side of a block that tell how much of it lies on the section."""
+"""Points along the side of a block that tell how much of it is on the section."""
 _SIGMA_OF_MAD = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""
 
@@ -95,7 +95,7 @@ class Section:
         return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which px (N,) lie on the section, as `over` does."""
+        """Return which px (N,) are on the section, as `over` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~held_px(self.excluded, col, row) if self.excluded else inside
 

@@ -4,7 +4,7 @@ The difference is filtered with a Gaussian h of a microbe's width. The variance 
 three parts: noise of post; noise of pre as resampling and filter leave it
 (`unglow.photometry.noise.resampling`), both times what the pair scatters more than such noise
 (`NoiseModel.spread`); and what an error of the map makes of the structures of pre
-(`unglow.detection.coarse_grid`), all over the filter alike.
+(`unglow.detection.coarse_grid`), all over the filter equally.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ UNUSABLE = ("no_data", "saturated", "misregistered", "spoilt")
 """Why a px cannot be used, as `Significance.reasons` numbers it from 1 on; the first one counts."""
 SPOILT = UNUSABLE.index("spoilt") + 1
 EXCLUDED = len(UNUSABLE) + 1
-"""Stands in `Significance.reasons` for a px in a region that is left out, whatever else it is."""
+"""Value in `Significance.reasons` for a px in a region that is excluded, whatever else it is."""
 _LEAST_WEIGHT = 0.5
 """Share of the filter that has to lie on usable px."""
 _BAND_PX = 1 << 17
@@ -57,7 +57,7 @@ class Readable(Protocol):
         ...
 
     def read(self, window: Window) -> NDArray[Any]:
-        """Pixels of a window that lies inside."""
+        """Pixels of a window that is inside."""
         ...
 
 
@@ -88,7 +88,7 @@ class Scene:
     blur
         What one of the images went through before the subtraction; None for nothing.
     excluded
-        Regions that are left out: their px are not used, and have no ratio.
+        Regions that are excluded: their px are not used, and have no ratio.
     spoilt
         Spoilt places of post, whose px are not used either; None for none.
     """
@@ -198,7 +198,7 @@ class Images:
         return cls(frame, pixels)
 
     def cut(self, window: Window) -> Images:
-        """Return a part, which shares its px with the whole."""
+        """Return a part, which shares its px with the original."""
         at = window.shift(-self.window.y0, -self.window.x0).slices
         return Images(window, self.pixels[:, *at])
 
@@ -218,7 +218,7 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
     window
         Part of the post grid, inside the image.
     images
-        Of the window and at least `compute_margin` around it, as far on every side; None to read them.
+        Pixels of the window and a margin of `compute_margin` or more; None to read them.
         Changed: what is left of the background is taken off the difference, and px that cannot be
         used become NaN.
     """
@@ -296,8 +296,8 @@ def _ratio(
 ) -> None:
     """Fill in the ratio and the share of noise of a band, (rows, cols) each.
 
-    ``images`` are post, pre and the difference, which like ``reasons`` have `compute_margin` more on
-    every side.
+    ``images`` are post, pre and the difference. They and ``reasons`` have a margin of
+    `compute_margin` px on every side.
     """
     if reasons.any():
         post, pre, difference = (_usable(image, reasons) for image in images)
@@ -332,7 +332,7 @@ def _usable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
 
 
 def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> Floats:
-    """Share of the filter that lies on usable px, the rim cut off: exactly 1 where all are.
+    """Share of the filter that is on usable px, the rim cut off: exactly 1 where all are.
 
     NaN where it is less than ``least``.
     """
@@ -385,5 +385,5 @@ def _mask_unusable(
 
 
 def _stride(image: NDArray[Any]) -> int:
-    """Return how many px a row begins after the one above."""
+    """Return how many px a row starts after the one above."""
     return image.strides[0] // image.itemsize

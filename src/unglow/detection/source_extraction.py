@@ -35,7 +35,7 @@ class Components:
     Attributes
     ----------
     image
-        (rows, cols) float32; NaN stands out nowhere.
+        (rows, cols) float32; NaN is out nowhere.
     runs
         (R, 3) int32: row, first column, column after the last.
     labels
@@ -54,7 +54,7 @@ class Components:
 
     @classmethod
     def from_image(cls, image: Floats, level: float) -> Self:
-        """Find what is above a level."""
+        """Find the components above a level."""
         image = np.ascontiguousarray(image)
         count = np.zeros(1, dtype=np.int64)
         where = image, *image.shape, level
@@ -95,7 +95,7 @@ class Components:
         Returns
         -------
         The image, (sum of heights + N, greatest width + 1) float32, 0 between components, and the
-        row at which each of them begins, (N,).
+        row at which each of them starts, (N,).
         """
         heights = self.boxes[:, 2] - self.boxes[:, 0] + 1
         tops = np.cumsum(heights, dtype=np.int32) - heights
@@ -105,7 +105,7 @@ class Components:
         return out, tops
 
     def cut_out(self) -> tuple[Floats, tuple[int, int]]:
-        """Return the part of the image that has them, 0 elsewhere, and where it begins."""
+        """Return the part of the image that has them, 0 elsewhere, and where it starts."""
         top, left = (int(n) for n in self.boxes[:, :2].min(axis=0))
         bottom, right = (int(n) for n in self.boxes[:, 2:].max(axis=0))
         out = np.zeros((bottom - top, right - left), dtype=np.float32)
@@ -131,7 +131,7 @@ def _boxes(runs: Ints, labels: Ints) -> Ints:
 
 
 HALO = 64
-"""Sources are found whole that reach no further than this, px, and read so far around a tile."""
+"""Sources are found complete that reach no further than this, px, and read so far around a tile."""
 DEBLENDED, UNSPLIT, EXTENDED = 1, 2, 4
 """Flags: one of several that touch; too many touch to be deblended; on a larger structure."""
 _CONTRAST = 0.005
@@ -141,13 +141,13 @@ _LEVELS = 32
 _DOUBLINGS = 8
 """The threshold is doubled at most so often, less one: to 128 times the lowest."""
 _ROWS = 16384
-"""About so many rows of components are extracted at a time."""
+"""About this many rows of components are extracted at a time."""
 _ROOM = 1000
-"""Entries of sep's buffer besides those for px above the level and for a row."""
+"""Entries of sep's buffer also those for px above the level and for a row."""
 _AROUND = np.ones((3, 3), np.uint8)
 _SEP_NAMES = {"x": "x", "y": "y", "col": "xcpeak", "row": "ycpeak", "area": "npix",
               "a": "a", "b": "b", "theta": "theta", "xx": "x2", "yy": "y2"}  # fmt: skip
-# sep keeps the size of its buffer for the whole process, and the interpreter lock while it works.
+# sep keeps the size of its buffer for the entire process, and the interpreter lock while it works.
 _sep = threading.Lock()
 _log = logging.getLogger(__name__)
 
@@ -170,20 +170,20 @@ SOURCE = np.dtype(
 )
 """A source: barycentre (x, y) and second moments of its signal-to-noise ratio, the px of its peak
 and the ratio there, by how much it stands out, px above the threshold, ellipse (px, rad from x
-towards y), flags. What lies on a larger structure stands out by what its peak is above the level
-from which on it is apart from that; anything else by the whole ratio."""
+towards y), flags. What is on a larger structure stands out by what its peak is above the level
+from which on it is apart from that; anything else by the full ratio."""
 
 
 def find(
     snr: Floats, threshold: float, window: Window, core: Window
 ) -> tuple[NDArray[np.void], int]:
-    """Find the sources whose peak lies in the core of a tile.
+    """Find the sources whose peak is in the core of a tile.
 
     Components above the threshold with sides of at most `HALO` px are sources, deblended where
     several touch. In what is larger they are looked for above twice the threshold, and so on, and
-    kept if they stand out from that by the threshold: a crowd, or a glow with microbes on it, hides
-    nothing. All of this is the same for each tile that holds the component whole, and a tile whose
-    core has a part of it does.
+    kept if they stand out from that by the threshold: a crowd, or a diffuse glow with microbes
+    on it, hides nothing. All of this is the same for each tile that holds the component complete,
+    and a tile whose core has a part of it does.
 
     Parameters
     ----------
@@ -198,8 +198,8 @@ def find(
 
     Returns
     -------
-    (N,) `SOURCE` in coordinates of the whole image, and the number of px of the core that are above
-    the threshold and in no source: too large a structure.
+    (N,) `SOURCE` in coordinates of the entire image, and the number of px of the core that are
+    above the threshold and in no source: too large a structure.
     """
     inner = core.shift(-window.y0, -window.x0)
     image, corner, level = snr, (0, 0), np.float32(threshold)
@@ -236,7 +236,7 @@ def find(
 def _extract_each(
     components: Components, level: float, corner: tuple[int, int], flags: int
 ) -> NDArray[np.void]:
-    """Extract components of an image that begins at ``corner``, [row, col]."""
+    """Extract components of an image that starts at ``corner``, [row, col]."""
     tables = [np.zeros(0, SOURCE)]
     for part in components.parts(_ROWS):
         single = _single(part)
@@ -267,7 +267,7 @@ def _column_sources(
 
     Returns
     -------
-    Sources in coordinates that begin with the box of their component, and which that is.
+    Sources in coordinates that start with the box of their component, and which that is.
     """
     column, tops = part.column()
     try:

@@ -30,7 +30,7 @@ section; next to a spoilt place."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
 _AT_ONCE_PX = 1 << 18
-"""Stamps that are measured at a time have so many px."""
+"""Stamps that are measured at a time have this many px."""
 _PEAK_PX = 1
 """The brightest px of the difference is at most so far from the peak of the ratio, px."""
 _LEAST_MOMENT = 1 / 12
@@ -236,7 +236,7 @@ def rows(listed: NDArray[np.void]) -> Iterator[dict[str, str]]:
 
 
 def write_csv(path: Path, listed: NDArray[np.void]) -> None:
-    """Write candidates, (N,) `LISTED`, as candidates.csv, whole or not at all."""
+    """Write candidates, (N,) `LISTED`, as candidates.csv, complete or not at all."""
     with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(",".join(NAMES) + "\n")
         for cells in rows(listed):
@@ -244,7 +244,7 @@ def write_csv(path: Path, listed: NDArray[np.void]) -> None:
 
 
 def write_geojson(path: Path, listed: NDArray[np.void], properties: Mapping[str, Any]) -> None:
-    """Write candidates.geojson (RFC 7946, with px for degrees), whole or not at all.
+    """Write candidates.geojson (RFC 7946, with px for degrees), complete or not at all.
 
     QuPath takes each feature as a detection with measurements; its coordinates are 0.5 px more than
     those of the table.

@@ -1,8 +1,8 @@
-"""Tiles of a pair with what lies around them, of which every px is read from its store once.
+"""Tiles of a pair with their surroundings; every px is read from its store once.
 
-Stores are read in blocks that hold whole chunks, one beside and below the other. A tile is what a
-block gives when the px that it needs to the right and below are not there yet: it lies further up
-and to the left than its block, and what it needs of earlier blocks has been kept. Wide
+Stores are read in blocks that hold complete chunks, one next to and below the other. A tile is
+what a block gives when the px that it needs to the right and below are not there yet: it is
+further up and to the left than its block, and what it needs of earlier blocks has been kept. Wide
 images are read panel by panel, for what is kept of the rows above is as wide as a panel.
 """
 
@@ -60,19 +60,19 @@ def _panel(
     for number in range(-(-shape[0] // side)):
         rows = number * side, min((number + 1) * side, shape[0])
         top = rows[0] if number else max(0, rows[0] - 2 * around)
-        beside: Floats | None = None
+        carried: Floats | None = None
         for x0 in range(panel[0], panel[1], side):
             cols = x0, min(x0 + side, panel[1])
-            block = Window(top, rows[1], max(0, first) if beside is None else x0, cols[1])
+            block = Window(top, rows[1], max(0, first) if carried is None else x0, cols[1])
             frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
             images = Images.read(scene, block, _grow(frame, around, shape))
             part = images.cut(frame).pixels
             known = slice(frame.x0 - first, frame.x1 - first)
             if number:
                 part[:, : 2 * around] = above[:, :, known]
-            if beside is not None:
-                part[:, :, : 2 * around] = beside
-            beside = part[:, :, -2 * around :].copy()
+            if carried is not None:
+                part[:, :, : 2 * around] = carried
+            carried = part[:, :, -2 * around :].copy()
             # the next block still needs the last columns of the rows above
             done = frame.x1 - (0 if cols[1] == panel[1] else 2 * around)
             above[:, :, frame.x0 - first : done - first] = part[:, -2 * around :, : done - frame.x0]

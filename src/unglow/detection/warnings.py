@@ -20,17 +20,17 @@ _NOISE_ENDS = 7.0
 """Of 20 undamaged pairs none had more than one source on the negated difference above this
 signal-to-noise ratio, but for one whose planes differ."""
 _MANY = 10
-"""So many sources, and `_SWAPPED` times as many dark as bright ones, are not chance."""
+"""This many sources, and `_SWAPPED` times as many dark as bright ones, are not chance."""
 _SWAPPED = 3
 _BEYOND = 3
-"""So many dark sources beyond the noise are more than chance makes."""
+"""This many dark sources beyond the noise are more than chance makes."""
 _HIGH = 10.0
 """A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
 _NEAR_PX, _NEAR_SHARE = 256.0, 0.05
 """Dark sources are near each other within a circle of this radius, that holds at most this share of
 what was searched,"""
 _CLUSTER, _OF_ALL = 5, 0.5
-"""and clustered if so many, and this part of those beyond the threshold, are."""
+"""and clustered if this many, and this part of those beyond the threshold, are."""
 _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
@@ -53,7 +53,7 @@ def search_warnings(
     result
         Of the search.
     places
-        Spoilt places, which the search left out.
+        Spoilt places, which the search excluded.
     scene
         What was searched.
     step

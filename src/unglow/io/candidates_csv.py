@@ -1,4 +1,4 @@
-"""Reading the candidates of a pair: candidates.csv, and detection.json beside it.
+"""Reading the candidates of a pair: candidates.csv, and detection.json next to it.
 
 Without the libraries of the search itself, for figures and exports.
 """
@@ -81,7 +81,7 @@ class Candidates:
 
     @property
     def xy(self) -> NDArray[np.float64]:
-        """(N, 2) positions (x, y), px of post, pixel centres at whole numbers."""
+        """(N, 2) positions (x, y), px of post, pixel centres at integers."""
         return np.column_stack([self.numbers["x"], self.numbers["y"]])
 
     @property

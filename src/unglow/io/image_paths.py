@@ -1,4 +1,4 @@
-"""Paths of raw images: an OME-Zarr image is a folder, for which the file of its metadata stands."""
+"""Paths of raw images: an OME-Zarr image is a folder, represented by its metadata file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 ENDING = ".zarr"
 DOCUMENTS = ("zarr.json", ".zattrs")
-"""The metadata of an image, of format 3 and 2: a file that stands for it."""
+"""The metadata of an image, of format 3 and 2: a file that represents it."""
 
 
 def is_ome_zarr(path: str | os.PathLike[str]) -> bool:
@@ -19,9 +19,9 @@ def is_ome_zarr(path: str | os.PathLike[str]) -> bool:
 
 
 def find_key_file(path: Path) -> Path:
-    """Return the file that stands for a raw image: of an OME-Zarr image its metadata, else itself.
+    """Return the file that represents a raw image: of an OME-Zarr image its metadata, else itself.
 
-    It is what Snakemake looks at, since a folder tells nothing of changes in it.
+    It is what Snakemake looks at, since a folder says nothing of changes in it.
     """
     if not is_ome_zarr(path):
         return path
@@ -29,5 +29,5 @@ def find_key_file(path: Path) -> Path:
 
 
 def find_image(path: Path) -> Path:
-    """Return the raw image that a file stands for."""
+    """Return the raw image that a file represents."""
     return path.parent if path.name in DOCUMENTS and is_ome_zarr(path.parent) else path

@@ -1,6 +1,6 @@
 """Parts of level 0 that an image does not store: there are no data there, and never 0.
 
-Writers leave out tiles and chunks without a section on purpose; a copy that was cut off lacks them
+Writers exclude tiles and chunks without a section on purpose; a copy that was cut off lacks them
 as well. `ingest` finds them, and keeps them as rectangles in the attributes of the store.
 """
 
@@ -29,7 +29,7 @@ ATTRIBUTE = "not_stored"
 """Of the root of a store; absent where everything is stored."""
 MOST_RECTANGLES = 4096
 """Where merged neighbours are still more rectangles than this, fewer and larger ones cover them,
-and what they cover beside counts as not stored too."""
+and what they cover next to counts as not stored too."""
 
 MOST_SHARE, LEAST_SHARE = 0.2, 0.001
 """What is lost of a section is too much above the former share, and no reason for a warning below
@@ -73,7 +73,7 @@ class NotStored:
     def from_grid(
         cls, missing: Bools, unit: tuple[int, int], shape: tuple[int, int], file: str, kind: str
     ) -> Self | None:
-        """Return what is missing by a grid, or None if that is nothing.
+        """Return the missing parts of a grid, or None if there are none.
 
         Parameters
         ----------
@@ -107,12 +107,14 @@ class NotStored:
 
         ValueError if they cannot be what `to_json` gave.
         """
-        told = attributes.get(ATTRIBUTE)
-        if told is None:
+        entry = attributes.get(ATTRIBUTE)
+        if entry is None:
             return None
-        check_shape(told, _SHAPE)
-        rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in told["rectangles_px"])
-        return cls(told["file"], told["unit"], told["count"], told["of"], told["share"], rectangles)
+        check_shape(entry, _SHAPE)
+        rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in entry["rectangles_px"])
+        return cls(
+            entry["file"], entry["unit"], entry["count"], entry["of"], entry["share"], rectangles
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the attribute; rectangles are [y0, x0, y1, x1]."""
@@ -190,7 +192,7 @@ def mask_not_stored(image: Pixels, attributes: Mapping[str, Any]) -> Pixels:
 
 
 def _merge_runs(grid: Bools) -> Iterator[Window]:
-    """Yield rectangles, in cells, that cover what is true in a grid: runs of equal rows in one."""
+    """Yield rectangles, in cells, that cover the true cells of a grid; equal rows share one."""
     open_runs: dict[tuple[int, int], int] = {}
     for y in range(grid.shape[0] + 1):
         runs = _runs(grid[y]) if y < grid.shape[0] else set()

@@ -71,12 +71,12 @@ class _Image:
         return self.array.chunks[self.axes.index(axis)] if axis in self.axes else 1
 
     def part(self, **at: slice | int) -> NDArray[Any]:
-        """Read a part of one chunk, by axis; axes that the image lacks are left out."""
+        """Read a part of one chunk, by axis; axes that the image lacks are excluded."""
         return self.array.read_part([at[axis] for axis in self.axes])
 
 
 def _is_kept(unit: tuple[int, int]) -> bool:
-    """Whether a decoded chunk is kept until another one is wanted: several windows lie in it."""
+    """Whether a decoded chunk is kept until another one is wanted: several windows are in it."""
     return math.prod(unit) > _LARGE_PX
 
 
@@ -111,8 +111,8 @@ def _resolve(path: str, plane: Plane) -> _Image:
     # Damaged metadata raise nearly anything.
     except Exception as exc:
         raise InputError(
-            f"'{path}' is no OME-Zarr image that can be read ({_short(exc)}): copy it again or "
-            "export it anew."
+            f"'{path}' is not an OME-Zarr image that can be read ({_short(exc)}): copy it again or "
+            "export it again."
         ) from exc
 
 
@@ -364,7 +364,7 @@ class OmeZarrReader:
         except (OSError, ValueError) as exc:
             raise InputError(
                 f"'{self.header.path}' is damaged ({_short(exc)}): copy it again from its source "
-                "or export it anew."
+                "or export it again."
             ) from exc
         by_channel = missing.reshape(len(channels), len(image.planes), *missing.shape[1:])
         return np.asarray(by_channel.any(axis=1))
@@ -390,7 +390,7 @@ class OmeZarrReader:
             raise InputError(
                 f"'{self.header.path}' is damaged: rows {y.start} to {y.stop - 1}, columns "
                 f"{x.start} to {x.stop - 1} cannot be decoded ({_short(exc)}); copy it again from "
-                "its source or export it anew."
+                "its source or export it again."
             ) from exc
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader, TiffReader
 
 MOST_PER_BYTE = 100_000
-"""Bytes of pixels that a byte of a file can stand for: Zstandard reaches 33 000 where all are 0."""
+"""Bytes of pixels that a byte of a file can represent: Zstandard reaches 33 000 where all are 0."""
 PART_ROWS = 128
 """Rows that one worker reads at a time, where strips are no higher."""
 
@@ -36,8 +36,8 @@ the real root of p**3 = p + 1)."""
 def reads_in_order(header: TiffHeader, height: int) -> bool:
     """Say whether strips have to be read from the top down, by one thread.
 
-    That is so if they are decoded as a stream, or decoded whole and kept for more than one band of
-    ``height`` rows.
+    That is so if they are decoded as a stream, or decoded complete and kept for more than one band
+    of ``height`` rows.
     """
     return header.streams or (not header.raw and header.unit[0] > height)
 
@@ -49,7 +49,7 @@ def part_rows(header: TiffHeader, height: int) -> int:
 
 
 def band_parts(header: TiffHeader, y0: int, y1: int, height: int) -> list[Window]:
-    """Cut rows y0 to y1 into what one worker reads at a time: whole strips, where they are small.
+    """Cut rows y0 to y1 into parts that one worker reads at a time: entire strips, if small.
 
     Parameters
     ----------

@@ -45,21 +45,21 @@ def count_per_square(searched: NDArray[np.bool_], window: Window, shape: tuple[i
     searched
         ``window.shape`` bool: the px that count.
     window
-        Where they lie in the image.
+        Where they are in the image.
     shape
         Rows and columns of the image.
 
     Returns
     -------
-    (rows, cols) int64, a count for each square of the whole image.
+    (rows, cols) int64, a count for each square of the entire image.
     """
     side = square_px(shape)
-    firsts, begins = [], []
+    firsts, starts = [], []
     for first, end in ((window.y0, window.y1), (window.x0, window.x1)):
         squares = np.arange(first // side, (end - 1) // side + 1)
-        begins.append(np.maximum(squares * side - first, 0))
+        starts.append(np.maximum(squares * side - first, 0))
         firsts.append(int(squares[0]))
-    down, across = begins
+    down, across = starts
     # sums of rows are many times as fast as `reduceat`, which is left with few numbers
     lines = [part.sum(axis=0, dtype=np.uint32) for part in np.split(searched, down[1:])]
     counts = np.add.reduceat(np.stack(lines), across, axis=1, dtype=np.int64)
@@ -106,7 +106,7 @@ class SearchCounts:
         return int(self.searched.sum())
 
     def save(self, path: Path | str) -> None:
-        """Write search.npz, whole or not at all; equal counts give equal bytes."""
+        """Write search.npz, complete or not at all; equal counts give equal bytes."""
         save_arrays(path, {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)})
 
     @classmethod

@@ -67,7 +67,7 @@ class ZarrArray:
     _index: dict[str, bool] = field(default_factory=dict)
 
     def read_part(self, where: Sequence[slice | int]) -> NDArray[Any]:
-        """Return a part of one chunk; axes that have a number in ``where`` are left out.
+        """Return a part of one chunk; axes that have a number in ``where`` are excluded.
 
         Raises
         ------
@@ -331,7 +331,7 @@ def _parse_extension(entry: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _keys(encoding: tuple[str, dict[str, Any]]) -> tuple[str, str]:
-    """Return what names of chunks begin with, and what separates their numbers."""
+    """Return what names of chunks start with, and what separates their numbers."""
     name, about = encoding
     separator = str(about.get("separator", {"default": "/", "v2": "."}[name]))
     if separator not in (".", "/"):
@@ -378,7 +378,7 @@ def _unknown_codec(directory: Path, name: Any) -> InputError:
 
 
 def _fill(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return the value of what is not stored."""
+    """Return the fill value."""
     if isinstance(value, str) and value.startswith("0x"):
         return np.frombuffer(bytes.fromhex(value[2:])[::-1], dtype.newbyteorder("<"))[0]
     return dtype.type(float(value) if isinstance(value, str) else value or 0)

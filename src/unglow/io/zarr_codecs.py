@@ -1,6 +1,6 @@
 """Codecs of Zarr arrays of other programs: a list of them, each decoded to no more than it should.
 
-A header that tells another size is refused before anything is decoded; where there is none,
+A header that states another size is refused before anything is decoded; where there is none,
 decoding ends one byte behind the size. Codecs that could make objects, or run code, are not here.
 """
 
@@ -112,13 +112,13 @@ def strip_checksum(stored: Bytes, size: int) -> memoryview:
     return content
 
 
-def _check_size(told: int, size: int) -> None:
-    if told != size:
-        raise ValueError(f"a chunk of {told} bytes where there should be {size}")
+def _check_size(declared: int, size: int) -> None:
+    if declared != size:
+        raise ValueError(f"a chunk of {declared} bytes where there should be {size}")
 
 
 def _decode_into(name: str, stored: Bytes, size: int) -> memoryview:
-    """Decode what says of itself that it has so many bytes."""
+    """Decode what states its number of bytes."""
     out = np.empty(size, np.uint8)
     _codec(name).decode(stored, out=out)
     return memoryview(out)  # type: ignore[arg-type]  # an array is a buffer
@@ -128,7 +128,7 @@ def _decode_into(name: str, stored: Bytes, size: int) -> memoryview:
 def _codec(name: str) -> Any:
     import numcodecs  # noqa: PLC0415 (0.1 s that a parse of the workflow need not spend)
 
-    numcodecs.blosc.use_threads = False  # they are shared by the whole process
+    numcodecs.blosc.use_threads = False  # they are shared by the entire process
     return getattr(numcodecs, name)()
 
 

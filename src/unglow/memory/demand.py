@@ -46,9 +46,9 @@ class Demand:
     def count_in_flight(self, budget_mb: float, threads: int) -> int:
         """Return how many blocks may be worked on at once: at most one per thread, at least one."""
         free = budget_mb - self.base - self.fixed - self.ahead
-        room = free / self.each if self.each > 0 else threads
+        fitting = free / self.each if self.each > 0 else threads
         most = threads if self.most is None else min(threads, self.most)
-        return max(1, min(most, math.floor(room + _ROUNDING)))
+        return max(1, min(most, math.floor(fitting + _ROUNDING)))
 
     def peak_mb(self, budget_mb: float, threads: int) -> int:
         """Return the predicted peak, rounded up to whole MB."""
@@ -65,7 +65,7 @@ class PairDemand:
     Attributes
     ----------
     images
-        What each image needs by itself.
+        What each image needs on its own.
     before
         What the job takes before that, and has given back by then.
     """

@@ -28,7 +28,7 @@ EXPORT_BAND = 16_000_000
 """At most this many bytes of an image are turned round at a time for a FITS file."""
 
 
-def blocks_of(shape: tuple[int, int], side: int) -> tuple[int, int]:
+def count_blocks(shape: tuple[int, int], side: int) -> tuple[int, int]:
     """Return how many blocks of ``side`` px an image of (rows, columns) has, down and across."""
     return -(-shape[0] // side), -(-shape[1] // side)
 
@@ -36,6 +36,6 @@ def blocks_of(shape: tuple[int, int], side: int) -> tuple[int, int]:
 def block_side(shape: tuple[int, int]) -> int:
     """Return the side of the blocks that are kept of an image of (rows, columns), px."""
     side = BLOCK
-    while math.prod(blocks_of(shape, side)) > MOST_BLOCKS:
+    while math.prod(count_blocks(shape, side)) > MOST_BLOCKS:
         side *= 2
     return side

@@ -29,7 +29,7 @@ from unglow.memory.sizes import (
     SECTION_PX,
     SNR_TILE,
     block_side,
-    blocks_of,
+    count_blocks,
 )
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
 
 def _blocks(layout: StoreLayout) -> int:
     """Return how many blocks a difference is judged by."""
-    return math.prod(blocks_of(layout.shape, block_side(layout.shape)))
+    return math.prod(count_blocks(layout.shape, block_side(layout.shape)))
 
 
 def _section(layout: StoreLayout) -> tuple[float, float]:

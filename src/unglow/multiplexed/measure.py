@@ -170,9 +170,9 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
         sentence = (
             f"The exposure times promise a gain of {expected:.3g}, but {value} ({interval}) was "
             "measured: lamp, filters or bleaching differ between the two images, or an exposure "
-            f"time is wrong; {scale.default_result.gain:.3g} is subtracted (method {scale.default}), but "
-            "the measured gain is the one to believe: to subtract that, put linear first in "
-            "scale.methods."
+            f"time is wrong; {scale.default_result.gain:.3g} is subtracted (method "
+            f"{scale.default}), but the measured gain is the one to believe: "
+            "to subtract that, put linear first in scale.methods."
         )
         return Disagreement(sentence, is_doubt=True)
     if low >= FAR * expected or high <= expected / FAR:

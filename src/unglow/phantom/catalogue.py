@@ -78,7 +78,7 @@ def draw_microbes(
     Parameters
     ----------
     count
-        Number drawn over the whole frame; those outside the section are dropped.
+        Number drawn over the entire frame; those outside the section are dropped.
     shape
         (rows, columns) of the frame of post.
     seed

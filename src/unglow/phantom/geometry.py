@@ -38,7 +38,7 @@ class PhantomMap:
     Attributes
     ----------
     matrix
-        3 x 3 float64, post (x, y, 1) -> pre (x, y, 1): the whole map where there are no waves.
+        3 x 3 float64, post (x, y, 1) -> pre (x, y, 1): the entire map where there are no waves.
     waves
         (W, 5) float64: kx, ky (rad/px), phase (rad), and the amplitude dx, dy (px) of
         d(u) = sum (dx, dy) * sin(kx * u_x + ky * u_y + phase). W is 0 without deformation.

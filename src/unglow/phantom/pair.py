@@ -36,8 +36,8 @@ def make_pair(
     """Write a pair of images and its truth.
 
     Files are ``<raw>/<sample>/<sample>_pre_<dye>.tif``, ``..._post_<dye>.tif`` and
-    ``<sample>_<dye>_truth.json`` beside them, in this order; each appears only when it is whole.
-    The pixels follow from ``spec`` alone, the bytes of the files also from ``layout`` and
+    ``<sample>_<dye>_truth.json`` next to them, in this order; each appears only when it is
+    complete. The pixels follow from ``spec`` alone, the bytes of the files also from ``layout`` and
     ``compression``. With the damage ``swap`` each file holds the other image.
 
     Parameters

@@ -82,7 +82,7 @@ class SlideRenderer:
         return out
 
     def signal(self, channel: SlideChannel, window: Window) -> NDArray[np.float64]:
-        """Return what is a channel's own at a window, (rows, cols) counts: nuclei, or cells."""
+        """Return the channel's own signal at a window, (rows, cols) counts: nuclei, or cells."""
         out = np.zeros(window.shape)
         if not channel.nuclear and channel.background is None:
             return out

@@ -69,11 +69,11 @@ class PhantomSpec(Damaged):
         Part of the post signal that also shows in the red channel.
     blur_pre_px, blur_post_px
         How far each image is out of focus: standard deviation of a Gaussian, px, that spots and
-        background go through; truth tells peaks and widths without it.
+        background go through; truth gives peaks and widths without it.
     pixel_size_um, pre_pixel_size_um
         Pixel size written into the header of post, and into that of pre, micrometres;
         ``pre_pixel_size_um=None`` is what a microscope writes, ``pixel_size_um / scale``. Any other
-        is a header that lies.
+        is a wrong header.
     seed
         Everything random follows from it.
     damage

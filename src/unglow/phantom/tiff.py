@@ -168,7 +168,7 @@ def _write(
         colour = "ycbcr"
         layout["subsampling"] = (1, 1)
     per_cm = 1e4 / raster.pixel_size_um
-    # Compression can make noise slightly larger, and the tables of offsets need room.
+    # Compression can make noise slightly larger, and the tables of offsets need space.
     largest = raster.row_bytes * (raster.shape[0] + _TILE) * 1.02 + 1e7
     with tifffile.TiffWriter(part, bigtiff=largest >= 2**32) as tif:
         tif.write(
@@ -187,7 +187,7 @@ def _write(
 
 
 def _write_single_strip(part: Path, raster: Raster, compression: str | None, workers: int) -> None:
-    """Stream one strip that holds the whole image.
+    """Stream one strip that holds the entire image.
 
     tifffile takes a segment only as a whole, so it writes the header with a placeholder of one
     byte (or reserves the space), and the strip follows from here.

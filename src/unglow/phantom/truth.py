@@ -43,10 +43,10 @@ class Truth:
     shading
         The illumination formula of each image, ``{"pre": ..., "post": ...}``.
     damage
-        Spoilt places and faults of the whole image: ``kind``, ``size_px``, ``strength``,
+        Spoilt places and faults of the entire image: ``kind``, ``size_px``, ``strength``,
         ``rim_px`` (the effect ends half of it outside the polygon), ``image``, ``polygon_xy``
         (in post, px: where the effect has more than half of its strength) and ``area_px``; size,
-        rim, polygon and area are None for a whole image.
+        rim, polygon and area are None for an entire image.
     """
 
     sample: str
@@ -64,7 +64,7 @@ class Truth:
         return self.is_damaged(self.microbes.xy)
 
     def is_damaged(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return which post points, (N, 2) px, lie in the polygon of a spoilt place, (N,)."""
+        """Return which post points, (N, 2) px, are in the polygon of a spoilt place, (N,)."""
         found = np.zeros(len(points), dtype=bool)
         for one in self.damage:
             if one["polygon_xy"] is not None:
@@ -73,7 +73,7 @@ class Truth:
 
     @property
     def matrix(self) -> NDArray[np.float64]:
-        """3 x 3, post (x, y, 1) -> pre (x, y, 1); the whole map if nothing is deformed."""
+        """3 x 3, post (x, y, 1) -> pre (x, y, 1); the entire map if nothing is deformed."""
         return self.geometry.matrix
 
     @property
@@ -121,7 +121,7 @@ class Truth:
         return values
 
     def save(self, path: Path) -> None:
-        """Write the JSON file; it appears under its name only when it is whole."""
+        """Write the JSON file; it appears under its name only when it is complete."""
         write_text(path, json.dumps(self.to_json(), separators=(",", ":")) + "\n")
 
     @classmethod

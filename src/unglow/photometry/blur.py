@@ -83,7 +83,7 @@ class Blur:
 
 @dataclass(frozen=True, slots=True)
 class Sharpness:
-    """How sharp the images of a pair are, and what is done about it.
+    """Sharpness of the images of a pair, and the blur that matches them.
 
     Attributes
     ----------
@@ -155,14 +155,14 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Floats:
     Parameters
     ----------
     image
-        (rows, cols), any real dtype. NaN has no weight, nor has what lies outside: the weights that
+        (rows, cols), any real dtype. NaN has no weight, nor has what is outside: the weights that
         are left count for all.
     taps
         (2 r + 1,) float64, sum 1.
 
     Returns
     -------
-    (rows, cols) float32; NaN where the image is NaN. The bits of a px depend on what lies within r
+    (rows, cols) float32; NaN where the image is NaN. The bits of a px depend on what is within r
     px of it along both axes, and on nothing else.
     """
     out = np.empty(image.shape, np.float32)

@@ -149,13 +149,13 @@ def _first(every: int) -> int:
 
 
 def _cells(side: int, every: int) -> int:
-    """Return how many whole cells of the lattice lie on a side, px."""
+    """Return how many complete cells of the lattice are on a side, px."""
     room = side - _first(every) - CELL
     return 0 if room < 0 else room // (CELL * every) + 1
 
 
 def _span(start: int, size: int, whole: int, every: int) -> tuple[int, int]:
-    """First and last + 1 of the lattice's cells that lie in a block, along one axis."""
+    """First and last + 1 of the lattice's cells that are in a block, along one axis."""
     stop = start + size
     if start < 0 or stop > whole or start % CELL or (stop % CELL and stop != whole):
         raise ValueError(f"a block from {start} to {stop} of {whole} px cuts through cells")

@@ -40,7 +40,7 @@ WHITE = (CELL * CELL - 1) / (CELL * CELL)
 MOST_GAIN, MOST_NOISE = 1 << 15, 1 << 16
 """Most cells of either fit; more are thinned out, as 32768 tell a variance to 0.2 %."""
 FAR_PX = 1.0
-"""Cells where the map may be off by more than this are left out of the fit of the gain, px."""
+"""Cells where the map may be off by more than this are excluded from the fit of the gain, px."""
 # Phases per axis of the tables of retained noise. A blur leaves little of how it depends on the
 # phase, and its tables are large.
 _PHASES, _BLURRED_PHASES = 16, 4
@@ -195,7 +195,7 @@ def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
 
 
 def _hold_image(moments: CellMoments) -> Flags:
-    """Return the whole cells but for those all of whose px have the lowest value of an image.
+    """Return the entire cells but for those all of whose px have the lowest value of an image.
 
     These were not imaged, or not stored, or are cut off at 0.
     """

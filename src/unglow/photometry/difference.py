@@ -62,7 +62,7 @@ def subtract_evened(
 ) -> NDArray[np.float32]:
     """Return post - (m * (gain * pre + c1) + c0), where m and c0 are those of a gain map.
 
-    The offset is c0 + c1; ``window`` says where the blocks lie in post, in px of ``step`` level-0
+    The offset is c0 + c1; ``window`` says where the blocks are in post, in px of ``step`` level-0
     px. Else as `difference`.
     """
     out = np.empty(window.shape, np.float32)
@@ -117,8 +117,8 @@ def subtract_window(
 ) -> NDArray[np.float32]:
     """Return the difference of post and pre by a method over a window.
 
-    The window is in px of ``step`` level-0 px; ``integer`` says that post has whole grey levels, so
-    that the difference is rounded. ValueError if the method found no gain.
+    The window is in px of ``step`` level-0 px; ``integer`` says that post has integer grey levels,
+    so that the difference is rounded. ValueError if the method found no gain.
     """
     if result.gain is None or result.offset is None:
         raise ValueError("nothing can be subtracted without a gain")
@@ -155,7 +155,7 @@ class Difference:
         self._integer = has_grey_levels(images.post.attributes)
         self.name = f"difference {method}"
         self.path = directory / "difference" / f"{method}.ome.zarr"
-        """Where it lies if it is written."""
+        """Where it is if it is written."""
         self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
         self.attributes = make_attributes(images, method, result)
         """Those that a written store has beside those of its pixels."""
@@ -185,7 +185,7 @@ class Difference:
         return self.layout.level_shape(level)
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Return the pixels of a window that lies inside the level; NaN where there is no data.
+        """Return the pixels of a window that is inside the level; NaN where there is no data.
 
         Raises
         ------
@@ -288,7 +288,7 @@ def open_method(
     """Return the difference by a method of ``scale``, or its default, for jobs of one run.
 
     ``written`` is the store that is written: it is read if it is that of the method, and has to be
-    whole (StoreError).
+    complete (StoreError).
     """
     chosen = method or scale.default
     if written.name == f"{chosen}.ome.zarr":
@@ -313,6 +313,6 @@ def compute_difference(
 
 
 def _store_of(directory: Path, name: str) -> Path:
-    """Return the store of an image of the pair: beside the results of a variant, or above them."""
+    """Return the store of an image of the pair: next to the results of a variant, or above them."""
     found = nearest(directory, f"{name}.ome.zarr/{DOCUMENT}")
     return directory / f"{name}.ome.zarr" if found is None else found.parent

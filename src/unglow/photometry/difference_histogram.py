@@ -175,7 +175,7 @@ SIDE = 64
 
 @dataclass(eq=False, slots=True)
 class BackgroundMedians(Saved):
-    """Medians of squares of `SIDE` x `SIDE` px that begin at the first pixel of the image.
+    """Medians of squares of `SIDE` x `SIDE` px that start at the first pixel of the image.
 
     Attributes
     ----------

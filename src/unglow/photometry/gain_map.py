@@ -38,7 +38,7 @@ class GainMap(Saved):
         (degree + 1, degree + 1) float64, [i, j]: of the Legendre polynomial i along y and j along
         x, both of which run from -1 to 1 over the pixel centres of the frame.
     limits
-        Least and greatest m: what the section showed. Beside it a polynomial may run away.
+        Least and greatest m: what the section showed. Next to it a polynomial may run away.
     dark
         c0, the offset of post that light does not multiply, grey levels.
     """

@@ -119,7 +119,7 @@ class JointStatistics(Counts):
             Step between grey levels; 1 for integer images.
         integer
             Whether the stored images hold integers; then no bin is narrower than one grey level,
-            and integers lie in bin centres where bins are one grey level wide.
+            and integers are in bin centres where bins are one grey level wide.
 
         Raises
         ------

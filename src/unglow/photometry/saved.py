@@ -62,9 +62,9 @@ class Saved:
         return {name: getattr(self, name) for name in self.ARRAYS}
 
     def save(self, path: Path | str, others: Mapping[str, Saved] | None = None) -> None:
-        """Write an ``.npz``, whole or not at all; ``others`` go into it by their names."""
-        beside = {name: other.content() for name, other in (others or {}).items()}
-        save_arrays(path, self.content(), beside, level=self.LEVEL)
+        """Write an ``.npz``, complete or not at all; ``others`` go into it by their names."""
+        more = {name: other.content() for name, other in (others or {}).items()}
+        save_arrays(path, self.content(), more, level=self.LEVEL)
 
     def content(self) -> dict[str, NDArray[Any]]:
         """Return what `save` writes."""

@@ -2,9 +2,9 @@
 
 Minimised is ``sum w |d - field|^2 + stiffness * roughness``. Roughness is the sum of the squared
 third differences of the control points (Eilers & Marx 1996, doi:10.1214/ss/1038425655, in two
-dimensions), so that the field follows a section that bends, and goes on bending beyond its blocks.
-Second differences and values count a little, so that far from any block it goes on in a line and
-fades. The weights are Tukey's biweight times what is known of each block beforehand.
+dimensions), so that the field follows a section that bends, and continues bending beyond its
+blocks. Second differences and values count a little, so that far from any block it continues in a
+line and fades. The weights are Tukey's biweight times what is known of each block beforehand.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ FADE_KNOTS = 4.5
 _MARGIN = 3
 """Control points of zeros around the grid, as many as third differences reach."""
 _MOST_STEPS, _TOLERANCE = 600, 1e-5
-"""Conjugate gradients end after so many steps, or at this share of the first residual."""
+"""Conjugate gradients end after this many steps, or at this share of the first residual."""
 _ITERATIONS = 5
 """Fits with new biweights."""
 _MOST_POWERS = 6
-"""The smoothing length is changed by at most so many factors of sqrt(2)."""
+"""The smoothing length is changed by at most this many factors of sqrt(2)."""
 _GROWTH = 3
 """Times that blocks near the field are taken in before it is fitted in earnest."""
 _LEAST_BLOCKS = 30
-"""A field needs so many blocks that hang together."""
+"""A field needs this many blocks that hang together."""
 _FINEST_SIGMA = 0.005
 """px: below it all residuals count as equally good."""
 _SHORTEST = 0.25
 """Least smoothing length as a share of a block: blocks that overlap share what is wrong."""
 _BOUND = 30.0
-"""Squared residuals count up to so many times their median when stiffnesses are compared."""
+"""Squared residuals are limited to this multiple of their median when stiffnesses are compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def choose_stiffness(
 ) -> FieldFit | None:
     """Fit with the stiffness that predicts held-out blocks best; None if too few hang together.
 
-    The smoothing length begins at half the distance of the blocks, and is halved or doubled by
+    The smoothing length starts at half the distance of the blocks, and is halved or doubled by
     steps of sqrt(2) for as long as held-out blocks gain; it is at least a quarter of a block.
     Before that, a field through the blocks that hang together takes in those around them that it
     comes near. ``start`` is the grid and the first guess; ``measured_against`` is the field that
@@ -158,7 +158,7 @@ def choose_stiffness(
         return None
     unit = float(np.median(blocks.weights[inside]))
 
-    def fitted(power: int, start: Displacement, biweights: Floats, iterations: int) -> FieldFit:
+    def fit_start(power: int, start: Displacement, biweights: Floats, iterations: int) -> FieldFit:
         length = max(blocks.step / 2 * 2 ** (power / 2), _SHORTEST * blocks.size)
         stiffness = unit * stiffness_of(length, start.spacing_px, blocks.step)
         prior = np.where(inside & ~blocks.is_held_out, blocks.weights, 0.0)
@@ -167,10 +167,10 @@ def choose_stiffness(
 
     field = start
     for _ in range(_GROWTH):
-        field = fitted(0, field, inside.astype(np.float64), 1).field
+        field = fit_start(0, field, inside.astype(np.float64), 1).field
         near = np.hypot(*blocks.subtract_field(field).T) <= NEAR_PX
         inside = inside | (agreeing & near)
-    best = fitted(0, field, inside.astype(np.float64), _ITERATIONS)
+    best = fit_start(0, field, inside.astype(np.float64), _ITERATIONS)
     test = blocks.is_held_out & inside
 
     def squares(fit: FieldFit) -> Floats:
@@ -184,7 +184,7 @@ def choose_stiffness(
     for direction in (1, -1):
         for steps in range(1, _MOST_POWERS + 1):
             biweights = _divide_weights(best.weights, blocks.weights)
-            other = fitted(direction * steps, best.field, biweights, 2)
+            other = fit_start(direction * steps, best.field, biweights, 2)
             score = _score(squares(other), bound)
             if not score < least:
                 break
@@ -211,9 +211,9 @@ _BAND = 32
 
 
 def pinch(field: Displacement, matrix: Floats) -> tuple[float, float]:
-    """Bounds of the area ratio of the whole map over that of the matrix alone.
+    """Bounds of the area ratio of the entire map over that of the matrix alone.
 
-    They hold everywhere, not only at samples: between knots, a derivative of the spline lies
+    They hold everywhere, not only at samples: between knots, a derivative of the spline is
     between the extremes of its own control points. These are made denser by knot insertion, so that
     little is lost. A lower bound above 0 proves that nothing folds. (A homography counts with its
     derivatives at the middle of each of these small cells.)

@@ -10,7 +10,6 @@ import numpy as np
 
 from unglow.core.windows import Window, halve
 from unglow.transform import apply_matrix
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,20 +80,20 @@ class PlanePair:
 MIN_SIDE = 128
 """Least side of an image, px of level 0: two of the smallest blocks."""
 _BAND_PX = 1 << 22
-"""About so many px of a level are read at a time, which bounds the memory."""
+"""Px of a level read at a time, about; bounds the memory."""
 _DARK_SHARE, _BRIGHT_SHARE = 0.001, 0.998
-"""Quantiles of the grey levels that stand for the background and for the brightest structures."""
+"""Quantiles of the grey levels that represent the background and for the brightest structures."""
 _BELOW_BACKGROUND = 0.02
-"""The floor lies this share of the range of grey levels below the background."""
+"""The floor is this share of the range of grey levels below the background."""
 _LOWERED = 10.0
-"""Blocks take square roots above a level that lies so many times the section's brightness below its
+"""Blocks take square roots above a level that is this many times the section's brightness below its
 floor. It leaves edges nearly straight; new signal is bent all the same."""
 _FINE_PX, _BROAD_PX, _AROUND_PX = 1.0, 6.0, 10.0
 """Sigmas of the band pass of the texture, and of the average of its energy, px of the thumbnail."""
 _TEXTURE_SHARE = 0.12
 """Texture below this share of the image's strongest texture counts as background."""
 _MOST_CONTRAST = 3.0
-"""Detail is clipped at so many times its local standard deviation: a few bright spots must not
+"""Detail is clipped at this many times its local standard deviation: a few bright spots must not
 outweigh the rest."""
 
 
@@ -116,7 +115,7 @@ class Thumbnail:
     floor
         Grey level just below the background: the search takes square roots above it.
     block_floor
-        That of blocks, far below it. The root of a soft edge lies further out than that of a sharp
+        That of blocks, far below it. The root of a soft edge is further out than that of a sharp
         one, by up to a quarter of its width: of two images of unequal focus, or of which one is an
         average of finer px, the rim of the section would lie elsewhere in each.
     saturated

@@ -1,7 +1,7 @@
 """Pairs of another magnification: the finer image is seen from a coarser pyramid level on.
 
 There both show the section about equally large, so that all of registration works as it is, and a
-map between what is seen is one between the whole images in other px. Levels are averages: nothing
+map between what is seen is one between the entire images in other px. Levels are averages: nothing
 that is finer than a px of the coarser image disturbs the other.
 """
 
@@ -41,7 +41,7 @@ def is_ordinary(scale: float) -> bool:
 def searches(
     settings: RegisterSettings, expected: float | None
 ) -> Iterator[tuple[int, float, float]]:
-    """Yield octaves, largest scale beside them, and the significance that a map has to have.
+    """Yield octaves, largest scale next to them, and the significance that a map has to have.
 
     The scale that pixel sizes make one expect comes first, then ordinary ones, then all others.
     A search more is one more occasion for chance, whose tail is at most that of a Gaussian.
@@ -52,9 +52,9 @@ def searches(
             (k, HALF_OCTAVE) for k in _LADDER if 2.0 ** abs(k) < settings.max_scale * HALF_OCTAVE
         ]
     if expected is not None and not is_ordinary(expected):
-        told = octaves_of(expected), HALF_OCTAVE
-        if told in tried:
-            tried = [told, *(one for one in tried if one != told)]
+        preferred = octaves_of(expected), HALF_OCTAVE
+        if preferred in tried:
+            tried = [preferred, *(one for one in tried if one != preferred)]
     for count, (octaves, reach) in enumerate(tried, 1):
         yield octaves, reach, math.sqrt(MIN_SIGNIFICANCE**2 + 2 * math.log(count))
 
@@ -71,7 +71,7 @@ def can_match(post: Pixels, pre: Pixels, octaves: int, min_overlap: float, secti
 
 
 def most_significant(refusals: Sequence[Registration]) -> Registration:
-    """Return the first refusal of images that are alike; if none are, the most significant one."""
+    """Return the first refusal of images that are equal; if none are, the most significant one."""
 
     def significance(found: Registration) -> float:
         value = found.transform.significance
@@ -81,7 +81,7 @@ def most_significant(refusals: Sequence[Registration]) -> Registration:
 
 
 def convert_to_full(found: Registration, octaves: int, post: Pixels, pre: Pixels) -> Registration:
-    """Convert the registration of what was seen into px of the whole images."""
+    """Convert a registration of reduced images into px of the entire images."""
     if not octaves:
         return found
     levels = -max(0, -octaves), -max(0, octaves)
@@ -115,7 +115,7 @@ def convert_to_post_px(found: Transform, octaves: int) -> Transform:
 
 
 def convert_blocks_to_full(blocks: NDArray[np.void], octaves: int) -> NDArray[np.void]:
-    """Convert `BLOCK_DTYPE` into px of the whole images, and what is left into px of post."""
+    """Convert `BLOCK_DTYPE` into px of the entire images, and what is left into px of post."""
     post, pre = 2.0 ** max(0, -octaves), 2.0 ** max(0, octaves)
     blocks = blocks.copy()
     for unit, names in ((post, ("x", "y")), (pre, ("pre_x", "pre_y"))):

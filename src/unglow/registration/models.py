@@ -30,7 +30,7 @@ MEDIAN_OF_SQUARES = 1.3863
 
 _ITERATIONS = 20
 _SETTLED_PX = 1e-7
-"""Fits end after so many iterations, or when no match is mapped further from where it was, px."""
+"""Fits end after this many iterations, or when no match is mapped further from where it was, px."""
 _NEWTON_STEPS = 6
 """Of a homography; each about squares the error of the last."""
 _HYPOTHESES = 500
@@ -43,9 +43,9 @@ _FINEST_SIGMA = 0.01
 _MEDIAN_OF_LENGTHS = 1.1774
 """Median length of two-dimensional normal residuals over their standard deviation: sqrt(2 ln 2)."""
 _SURE, _GAIN = 2.0, 0.05
-"""A richer model has to gain so many standard errors, and this share of the squared residuals."""
+"""A richer model has to gain this many standard errors, and this share of the squared residuals."""
 _BOUND = 9.0
-"""Squared residuals count up to so many times their median when models are compared."""
+"""Squared residuals are limited to this multiple of their median when models are compared."""
 
 
 def residuals(matrix: Matrix, post: Points, pre: Points) -> Points:

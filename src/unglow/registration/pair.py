@@ -91,7 +91,7 @@ class Pair:
         return max(0, -self.octaves), max(0, self.octaves)
 
     def scale_map(self, matrix: Floats) -> Floats:
-        """Convert a map between the whole images into px of what is seen."""
+        """Convert a map between the entire images into px of what is seen."""
         return convert_levels(matrix, *self.coarser) if self.octaves else matrix
 
     @property
@@ -101,7 +101,7 @@ class Pair:
 
     @property
     def unseen_px(self) -> float:
-        """Error of a map that all blocks share, so that none of them tells of it."""
+        """Error of a map that all blocks share, so that none of them says of it."""
         return _UNSEEN_PX if self.octaves else 0.0
 
     def replace_map(self, matrix: Floats) -> Pair:

@@ -138,10 +138,10 @@ def _estimate_shared(post: Floats, spread: Floats, moves: Floats, size: float) -
     total = np.zeros((ways, ways))
     step = max(1, _PAIRS // max(1, count))
     weighted = spread[:, None, None] * moves
-    for begin in range(0, count, step):
-        part = slice(begin, begin + step)
+    for start in range(0, count, step):
+        part = slice(start, start + step)
         both = overlap_correlation((post[part, None] - post[None]) / size)
-        both[np.arange(len(both)), np.arange(begin, begin + len(both))] = 0.0
+        both[np.arange(len(both)), np.arange(start, start + len(both))] = 0.0
         others = np.einsum("nm,mik->nik", both, weighted)
         total += np.einsum("nik,nil->kl", weighted[part], others)
     return total
@@ -157,11 +157,11 @@ _OVERLAPPING = 24
 _SURE = 2.5
 """Standard errors from which residuals that neighbours share are no chance."""
 _WILD = 25.0
-"""Weighted squared residuals count up to so many times their median (5 standard deviations)."""
+"""Weighted squared residuals are limited to this multiple of their median (5 sigma)."""
 _DISTANCES = 1 << 18
 """Distances that are held at a time, which bounds the memory."""
 _REACH_BLOCKS, _REACH_SHARE = 1.5, 0.12
-"""A block confirms the map up to so many sides, or this share of the section's diagonal, away."""
+"""A block confirms the map up to this many sides, or this share of the section's diagonal, away."""
 
 
 def agreement(matches: Matches, matrix: Matrix) -> Mask:
@@ -289,7 +289,7 @@ def residual_variance(
 
     ``left`` (N, 2) are residuals, px, and ``weights`` (N,) inverse variances up to a factor;
     ``around`` (N, K, 2) and ``weights_around`` (N, K) those of the K blocks around each, 0 for
-    none. What is shared counts if it is so many standard errors above zero (``sure``).
+    none. What is shared counts if it is this many standard errors above zero (``sure``).
     """
     total = weights_around.sum(axis=1)
     good = (total > 0) & (weights > 0)
@@ -315,9 +315,9 @@ def residual_variance(
 
 
 def inside_frame(points: Points, shape: tuple[int, int]) -> Mask:
-    """Mark the points (N, 2) (x, y) that lie on a pixel of a frame (rows, columns), (N,).
+    """Mark the points (N, 2) (x, y) that are on a pixel of a frame (rows, columns), (N,).
 
-    A pixel reaches half a px beyond its centre; NaN lies on none.
+    A pixel reaches half a px beyond its centre; NaN is on none.
     """
     last = np.array(shape)[::-1] - 0.5
     return np.asarray(((points >= -0.5) & (points <= last)).all(axis=1), dtype=np.bool_)

@@ -80,7 +80,7 @@ log = logging.getLogger(__name__)
 _MID_BLOCKS, _MID_SIZE = 100, 128
 """Number of blocks on a level between the thumbnails and full resolution, and their side, px."""
 _LEAST_AGREEING, _LEAST_SHARE = 5, 0.2
-"""There, so many blocks and this share of them have to agree, or the map stays as it is."""
+"""There, this many blocks and this share of them have to agree, or the map stays as it is."""
 _MOST_PASSES = 2
 _SETTLED_PX = 0.1
 """Blocks are measured once more if 5 % of them were mapped further off than this."""
@@ -114,7 +114,7 @@ def register(
     ----------
     post, pre
         Single-channel images of any real dtype; NaN is missing data. A pyramid level of at most
-        ``settings.coarse_px`` squared px is read whole, of the finer levels only blocks.
+        ``settings.coarse_px`` squared px is read completely, of the finer levels only blocks.
     settings
         See `RegisterSettings`.
     workers
@@ -207,7 +207,7 @@ def _reject(
 
 
 def _start_fields(start: Candidate) -> dict[str, Any]:
-    """Return what a `Transform` tells about the coarse map."""
+    """Return what a `Transform` says about the coarse map."""
     return {
         "coarse_method": start.method,
         "significance": start.significance,
@@ -223,7 +223,7 @@ def _follow_hints(pair: Pair, hints: UserHints) -> Registration | None:
 
 
 def _search(pair: Pair, least: float) -> Registration | None:
-    """Search for a start of the ``least`` significance, and go on from there.
+    """Search for a start of the ``least`` significance, and continue from there.
 
     None for what cannot be registered seen from a coarser level.
     """

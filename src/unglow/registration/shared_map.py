@@ -1,6 +1,6 @@
 """A map that is given: that of another dye of the same sample, or none, where nothing moved.
 
-Nothing is fitted, everything is checked. Sample blocks are matched against the whole map,
+Nothing is fitted, everything is checked. Sample blocks are matched against the entire map,
 displacement field included, so what they leave is what these images say against it.
 """
 
@@ -57,7 +57,7 @@ METHOD, UNMOVED = "reused", "declared"
 _FAR = 10.0
 """Images that lie this many times ``suspect_px`` from the map refute it."""
 _RIVAL = 1.15
-"""So do images that match so many times better at another place."""
+"""So do images that match this many times better at another place."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,7 +186,7 @@ def take_over(
     -------
     The map with residuals and errors in these images; no block took part in a fit, so all count as
     held out. Status ``failed`` if there is no map, if the images have other shapes or refute it;
-    ``suspect`` if they lie beside it or cannot confirm it.
+    ``suspect`` if they are next to it or cannot confirm it.
     """
     reason = _explain_unusable(shared, post.shape, pre.shape)
     table = None
@@ -294,7 +294,7 @@ def _refutation(check: _Check, shared: SharedMap, settings: RegisterSettings) ->
 
 
 def _judge(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Transform:
-    """Return the map with what is known of it in these images."""
+    """Return the map with its quality in these images."""
     lengths = np.hypot(*check.left.T)
     error = Quantiles.from_lengths(check.error)
     found = replace(

@@ -39,7 +39,7 @@ LANDMARKS, INITIAL = "landmarks", "initial"
 """Names of the two hints as the method of a coarse map."""
 CLICK_SHARE = 0.01
 """A map may miss a landmark by this share of the diagonal of post, which is about 15 px of a screen
-that shows the whole image: more than a person's clicks are off by."""
+that shows the entire image: more than a person's clicks are off by."""
 CLICK_PX = 10.0
 """It may always miss one by this much, px."""
 _MODELS = (("affine", 3), ("similarity", 2))
@@ -114,7 +114,7 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
 
 
 def click_limit(shape: tuple[int, ...], scale: float = 1.0) -> float:
-    """How far a person's click may be off where post of (rows, columns) lies in pre, px of pre."""
+    """How far a person's click may be off where post of (rows, columns) is in pre, px of pre."""
     return max(CLICK_PX, CLICK_SHARE * math.hypot(*shape)) * 2.0 ** max(0, octaves_of(scale))
 
 
@@ -140,7 +140,8 @@ def landmark_fits(landmarks: Landmarks) -> list[tuple[str, Matrix]]:
     fits = []
     for model, least in models if len(post) > _MODELS[0][1] else models[::-1]:
         try:
-            # as many landmarks as the model needs fit exactly: none of them can be told to be wrong
+            # as many landmarks as the model needs fit exactly: none of them can be reported to be
+            # wrong
             if len(post) == least:
                 fits.append((model, fit(model, post, pre, np.ones(len(post)))))
             else:

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 MIN_SIGNIFICANCE = 12.0
 """Of a coarse map: unrelated images reach about 8, true pairs 30 to 200."""
 _MIN_AGREEING, _MIN_SHARE = 10, 0.25
-"""So many blocks, and this share of the measured ones, have to agree."""
+"""This many blocks, and this share of the measured ones, have to agree."""
 _FEW_SHARE = 0.6
 """A smaller share of agreeing blocks is a warning."""
 _UNCOVERED = 0.15
 """A larger share of the section without an agreeing block nearby is a warning."""
 _MARGIN = 1.15
-"""A coarse map has to score so many times higher than any other place."""
+"""A coarse map has to score this many times higher than any other place."""
 _MOST_SHEAR, _ODD_SHEAR = 1.15, 1.05
 """Ratio of a map's two magnifications: no microscope has the former, few have the latter."""
 _AT_LIMIT = 0.96
@@ -89,7 +89,7 @@ class Evidence:
 
     @property
     def enough_agree(self) -> bool:
-        """Whether so many blocks agree that the images can be said to show the same."""
+        """Whether this many blocks agree that the images can be said to show the same."""
         return self.agreeing >= max(_MIN_AGREEING, _MIN_SHARE * self.measured)
 
 

@@ -16,7 +16,7 @@ and spots of stain:
   73), so that stain does not bend them.
 
 And three shares of px: *lost*, where post is as dark as glass and should not be; *floor*, where it
-is at the lowest value of the image and should not be; *below*, where it is expected to lie below
+is at the lowest value of the image and should not be; *below*, where it is expected to be below
 that.
 """
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.memory.sizes import BLOCK, block_side, blocks_of
+from unglow.memory.sizes import BLOCK, block_side, count_blocks
 from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ SCORES = (
 )  # fmt: skip
 """The scores of a block, in their order; the last three are shares of its px, 0 to 1."""
 SHARES = 3
-"""So many of them, at the end, are shares."""
+"""This many of them, at the end, are shares."""
 _RETAINED = 0.6
 """Of the variance of pre in means of 2 x 2 px, resampling leaves about this part of four times."""
 _GLASS = 0.001
 """Post is this dark without a section: a quantile of its grey levels,"""
 _CLEAR = 3.0
-"""and so many standard deviations more."""
+"""and this many standard deviations more."""
 
 
 _UNSATURATED = 0.98
@@ -152,14 +152,14 @@ class BlockScores(Saved):
 
     def __post_init__(self) -> None:
         """Refuse blocks that do not cover the image, which a damaged file may hold."""
-        if self.side < BLOCK or self.scores.shape[:2] != blocks_of(self.shape, self.side):
+        if self.side < BLOCK or self.scores.shape[:2] != count_blocks(self.shape, self.side):
             raise ValueError(f"blocks of {self.side} px in an image of {self.shape}")
 
     @classmethod
     def create(cls, shape: tuple[int, int]) -> Self:
         """Return blocks without data for an image of (rows, columns)."""
         side = block_side(shape)
-        grid = (*blocks_of(shape, side), len(SCORES))
+        grid = (*count_blocks(shape, side), len(SCORES))
         return cls(shape, side, np.full(grid, np.nan, np.float16))
 
     def put(self, strips: Sequence[Floats], origin: tuple[int, int]) -> None:
@@ -175,14 +175,14 @@ class BlockScores(Saved):
         Raises
         ------
         ValueError
-            If the part does not begin with a block, or has more than there are.
+            If the part does not start with a block, or has more than there are.
         """
         joined = _join(np.concatenate(strips), self.side // BLOCK)
         top, beside = (start // self.side for start in origin)
-        room = self.scores[top : top + len(joined), beside : beside + joined.shape[1]]
-        if any(start % self.side for start in origin) or room.shape != joined.shape:
+        target = self.scores[top : top + len(joined), beside : beside + joined.shape[1]]
+        if any(start % self.side for start in origin) or target.shape != joined.shape:
             raise ValueError(f"{joined.shape[:2]} blocks from px {origin} on of {self.shape}")
-        room[:] = np.clip(joined, -_LARGEST, _LARGEST)
+        target[:] = np.clip(joined, -_LARGEST, _LARGEST)
 
     def select(self, name: str) -> Floats:
         """Return one of the scores, (ny, nx) float32."""
@@ -201,7 +201,7 @@ def score_strip(post: Floats, left: Floats, expected: Expectation) -> Floats:
         What noise makes of it.
     """
     rows, cols = post.shape
-    scores = np.empty((*blocks_of((rows, cols), BLOCK), len(SCORES)), np.float32)
+    scores = np.empty((*count_blocks((rows, cols), BLOCK), len(SCORES)), np.float32)
     stride = post.strides[0] // post.itemsize, left.strides[0] // left.itemsize
     kernel("block_scores")(post, stride[0], left, stride[1], rows, cols, expected.numbers, scores)
     return scores

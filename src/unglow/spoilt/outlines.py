@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 LARGEST = 20
-"""So many places are listed in detection.json."""
+"""This many places are listed in detection.json."""
 _TURNS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Steps along the sides of a block, (rows, cols), each to the right of the one before."""
 
 
 def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
-    """Write places as a collection of features (RFC 7946, with px for degrees), whole or not.
+    """Write places as a collection of features (RFC 7946, with px for degrees), complete or not.
 
     Coordinates count from the corner of the first px of post, as QuPath's do.
 
@@ -144,7 +144,7 @@ def outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:
     polygons = []
     for number in range(1, int(labels.max()) + 1):
         rings = _rings(labels == number)
-        # the outer ring begins above all holes
+        # the outer ring starts above all holes
         rings.sort(key=min)
         polygons.append(rings)
     return polygons
@@ -167,7 +167,7 @@ def _rings(mask: Bools) -> list[list[tuple[int, int]]]:
         at = start
         while True:
             ways = leaving[at]
-            # at a corner where two px touch, the way round the same px goes on
+            # at a corner where two px touch, the way round the same px continues
             turn = next(t for t in ((turn + 1) % 4, turn, (turn - 1) % 4) if t in ways)
             ways.remove(turn)
             if not ways:

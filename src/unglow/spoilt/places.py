@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 REASONS = ("not stored", "lost", "moved", "debris", "gain off", "out of focus", "unlike pre")
 """Why a place is spoilt, as `Places.reasons` has the index of it."""
 ON_SECTION = 0.6
-"""A block is judged if this share of it lies on the section."""
+"""A block is judged if this share of it is on the section."""
 FAR, BEYOND = 6.0, 3.0
 """A place has a block whose score is beyond the first, and none whose score is below the second: on
 8 undamaged phantoms of 2048 px, 21 000 blocks, no score but one of texture was beyond 5."""
@@ -46,7 +46,7 @@ _SQUARE_MORE = 2.0
 _MOST = 5.0
 """A block adds at most this to a square: a few strong ones do not carry those around them."""
 _OWN = 1.5
-"""In a square that stands out, blocks count that do so by this."""
+"""In a square that is out, blocks count that do so by this."""
 _SQUARES = (2, 4)
 _SIDES = {"level": (-1,), "rise": (1,), "texture": (1,)}
 """Scores that depart to one side: stain lifts the level, and noise may be less than thought."""
@@ -59,7 +59,7 @@ noise, or this for the others."""
 _SHARES = {"lost": 0.3, "floor": 0.9}
 """A block is lost, or at the lowest value of the image, if this share of its px is."""
 _HOLE_BLOCKS = 16
-"""Holes in places of at most so many blocks are part of them."""
+"""Holes in places of at most this many blocks are part of them."""
 _PART = 0.25
 """A reason holds for a place if it does for this part of its blocks."""
 _SIGMA_OF_MAD = 1.4826
@@ -80,9 +80,9 @@ class Places:
     strengths
         (places,) float32: the largest score in each place, in units of its scatter.
     widths
-        Scatter of each score over the section, before anything is left out: 1 for noise alone.
+        Scatter of each score over the section, before anything is excluded: 1 for noise alone.
     below
-        Share of the section in which post is expected to lie below the darkest px that it has.
+        Share of the section in which post is expected to be below the darkest px that it has.
     judged
         Blocks on the section that had data enough.
     """
@@ -140,7 +140,7 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
     scores
         Of its blocks.
     on_section
-        (ny, nx): which blocks lie on the section.
+        (ny, nx): which blocks are on the section.
     """
     on = on_section & np.isfinite(scores.select("level"))
     judged = int(np.count_nonzero(on))

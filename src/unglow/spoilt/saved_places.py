@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Ring = NDArray[np.float64]
 
 ARTEFACTS = "artefacts.geojson"
-"""Name of the file, beside candidates.csv."""
+"""Name of the file, next to candidates.csv."""
 _LONGEST_LINE = 32 << 20
 """Bytes; a feature is a line, and the outline of a large place is long."""
 _HEAD, _END = b'{"type": "FeatureCollection", "features": [', b"]}"

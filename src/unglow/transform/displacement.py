@@ -1,10 +1,10 @@
 """A smooth displacement field: a tensor-product cubic B-spline on a regular grid of knots.
 
 Control point (row i, column k) sits at post (x, y) = ((k - 1) * spacing, (i - 1) * spacing), so the
-grid begins one knot before the frame and ends one after it. A point feels the 4 x 4 control points
-around it, with weights that are not negative and add up to 1: what the field is somewhere lies
+grid starts one knot before the frame and ends one after it. A point feels the 4 x 4 control points
+around it, with weights that are not negative and add up to 1: what the field is somewhere is
 between the extremes of these 16 (the hull property), whatever happens between knots. Beyond the
-grid the value of its edge goes on, so the field never grows outside of what was fitted.
+grid the value of its edge continues, so the field never grows outside of what was fitted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Displacement:
     Attributes
     ----------
     spacing_px
-        Distance of the knots, whole px of post.
+        Distance of the knots, integer px of post.
     coefficients
         (2, ny, nx) float64: x and y component of the control points, px.
     error_px
@@ -164,7 +164,7 @@ class Displacement:
         """Return the field in px of a pyramid level of ``post`` and one of ``pre``.
 
         Negative levels convert back. The spacing has to be a multiple of the px of post. Knots
-        begin at a px of either level, half a coarse px apart: the spline is moved by its slope.
+        start at a px of either level, half a coarse px apart: the spline is moved by its slope.
         """
         ahead = (2.0**post - 1) / 2 / self.spacing_px
         moved = self.coefficients + ahead * sum(np.gradient(self.coefficients, axis=(1, 2)))
@@ -230,7 +230,7 @@ def load(path: str | os.PathLike[str]) -> Displacement | None:
         raise InputError(f"{path} does not exist: run the registration again.") from None
     except (StoreError, LookupError, OverflowError, ValueError, TypeError) as error:
         raise InputError(
-            f"{path} is not a whole displacement field ({error}): delete it and run the "
+            f"{path} is not a complete displacement field ({error}): delete it and run the "
             "registration again."
         ) from error
 
@@ -282,7 +282,7 @@ def _operator(begin: int, end: int, spacing: int, count: int) -> tuple[int, Floa
 def _insert_midpoints(values: Floats, axis: int, count: int) -> Floats:
     """Halve the spacing along an axis: new control points at and between the old ones."""
     old = np.moveaxis(values, axis, 0)
-    # past the old grid, as far as a finer one may reach, control points go on in a line
+    # past the old grid, as far as a finer one may reach, control points continue in a line
     more = max(0, (count + 1) // 2 + 2 - len(old))
     steps = np.arange(1, more + 1).reshape(-1, *[1] * (old.ndim - 1))
     old = np.concatenate([old, old[-1] + steps * (old[-1] - old[-2])])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 BOTH = (("post_x", "post_y"), ("pre_x", "pre_y"))
 """Columns of a table of both images."""
 LEAST = 2
-"""So many landmarks make a similarity; three make an affine map."""
+"""This many landmarks make a similarity; three make an affine map."""
 _LABELS = ("label", "name", "landmark", "index", "")
 _CORNER_PX = 0.5
 """From the corner of a pixel, where QuPath counts from, to its centre."""
@@ -59,7 +59,7 @@ class Where(Protocol):
 
 
 class Frame(Protocol):
-    """An image that points lie in: a header, or a store."""
+    """An image that points are in: a header, or a store."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -100,7 +100,7 @@ class _Table:
     rows: tuple[tuple[int, dict[str, str]], ...]
 
     def where(self, *rows: int) -> str:
-        """Say where these rows are, one or two, or the whole table."""
+        """Say where these rows are, one or two, or the entire table."""
         lines = [str(self.rows[k][0]) for k in rows]
         word = "" if not rows else f", line{'s' * (len(rows) > 1)} "
         return f"{self.path}{word}{' and '.join(lines)}"
@@ -219,7 +219,7 @@ def _read_both(table: _Table, columns: tuple[str, str]) -> Floats:
     missing = [c for both in BOTH for c in both if c not in table.columns]
     if missing:
         raise InputError(
-            f"{table.path} stands alone, so it has to hold post_x, post_y, pre_x and pre_y, but it "
+            f"{table.path} is alone, so it has to hold post_x, post_y, pre_x and pre_y, but it "
             f"lacks {', '.join(missing)}: add them, or give a file of landmarks for each image."
         )
     return table.numbers(*columns)
@@ -321,7 +321,7 @@ def check_points(role: str, points: Floats, frame: Frame, where: Where) -> None:
     if not inside.all():
         k = int(np.flatnonzero(~inside)[0])
         raise InputError(
-            f"{where(k)}: ({points[k, 0]:.1f}, {points[k, 1]:.1f}) lies outside "
+            f"{where(k)}: ({points[k, 0]:.1f}, {points[k, 1]:.1f}) is outside "
             f"of the {role}-stain image of {cols} x {rows} px; are these landmarks of another "
             "image, or of a smaller version of it?"
         )

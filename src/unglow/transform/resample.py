@@ -113,7 +113,7 @@ def source_window(
     """Return the part of pre, (rows, columns), that resampling a window of post needs.
 
     ``matrix`` is finite, with matrix[2, 2] = 1. The window has size 0 if nothing of pre is seen;
-    where the map has its horizon inside the window of post, it is the whole of pre.
+    where the map has its horizon inside the window of post, it is the entire of pre.
     """
     if window.size == 0:
         return Window(0, 0, 0, 0)
@@ -157,13 +157,13 @@ def catmull_rom(
         (rows, cols) float32: the pixels of pre from (source_y0, source_x0) on; it
         must hold every px within 1 before and 2 after the positions asked for, as far as pre goes.
     source_y0, source_x0
-        Where ``source`` begins in pre.
+        Where ``source`` starts in pre.
     pre_rows, pre_cols
-        Shape of the whole of pre: the edge pixels that repeat are its, not the window's.
+        Shape of the entire of pre: the edge pixels that repeat are its, not the window's.
     matrix
         (3, 3) float64 with matrix[2, 2] = 1.
     window_y0, window_x0
-        Where ``out`` begins in post.
+        Where ``out`` starts in post.
     out
         (rows, cols) float32, overwritten; NaN outside pre. It may be a part of wider rows.
     field

@@ -39,7 +39,7 @@ class Strips:
         (3, 3) float64 map from post to the frame in which seams are straight: the identity, or
         the matrix of the transform.
     seams
-        (K,) increasing positions: a strip begins at its seam. px of that image; those of pre are
+        (K,) increasing positions: a strip starts at its seam. px of that image; those of pre are
         where a point is put before its strip is displaced.
     offsets
         (K + 1, 2) displacements (x, y) of the strips, px of pre; zero if there is no seam.
@@ -102,7 +102,7 @@ class Strips:
         return np.asarray(self.offsets[self.index(self.project(points, displaced))])
 
     def index(self, across: Floats) -> NDArray[np.intp]:
-        """Which strip positions across the strips lie in, 0 to K, any shape."""
+        """Which strip positions across the strips are in, 0 to K, any shape."""
         return np.searchsorted(self.seams, across, side="right")
 
     def gap(self, across: Floats) -> Floats:

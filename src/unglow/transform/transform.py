@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 VERSION = 1
 """Of ``transform.json``."""
 FIELD_FILE = "displacement.npz"
-"""The file beside ``transform.json`` that holds the field."""
+"""The file next to ``transform.json`` that holds the field."""
 _INVERSE_STEPS, _INVERSE_PX = 60, 1e-6
 """Steps of the fixed point at most, and how near it comes, px; a field with
 slopes of 0.5 needs about 30."""
@@ -92,7 +92,7 @@ class ResidualShift:
     Attributes
     ----------
     x_px, y_px
-        Median over blocks: content of pre lies so far from where the map expects it.
+        Median over blocks: content of pre is so far from where the map expects it.
     error_px
         Standard error of its length.
     blocks
@@ -128,7 +128,7 @@ class ResidualShift:
 
 @dataclass(frozen=True, eq=False)
 class Transform:
-    """Where each point of the post-stain image lies in pre, and how well that is known.
+    """Where each point of the post-stain image is in pre, and how well that is known.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Transform:
     inliers, blocks
         Blocks that agree with the final map, and blocks measured.
     overlap
-        Share (0..1) of the section in post that lies inside pre.
+        Share (0..1) of the section in post that is inside pre.
     scale, rotation_deg, shift_px
         Of the map at the section's centre: square root of the area ratio pre/post, the turn of the
         post x axis (degrees, from x towards y), and pre minus post position (x, y) in px.
@@ -229,7 +229,7 @@ class Transform:
     def convert_levels(self, post: int, pre: int) -> Transform:
         """Return the map in px of a pyramid level of ``post`` and one of ``pre``.
 
-        Residuals, errors and what is told of the map at the section's centre stay as they are.
+        Residuals, errors and what is reported of the map at the section's centre stay as they are.
         """
         field = self.displacement
         return replace(
@@ -316,9 +316,9 @@ class Transform:
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write ``transform.json``, and before it the field beside it, if there is one.
+        """Write ``transform.json``, and before it the field next to it, if there is one.
 
-        Each file appears under its name only when it is whole.
+        Each file appears under its name only when it is complete.
         """
         if self.displacement is not None:
             from unglow.transform import displacement  # noqa: PLC0415 (most transforms need none)

@@ -54,7 +54,9 @@ def test_a_shift_is_judged_by_both_errors(tmp_path, step, verdict):
 def test_fields_are_part_of_maps_and_the_worst_place_is_told(tmp_path):
     paths = [saved(tmp_path / n, displacement=field(h)) for n, h in (("a", 0.1), ("b", 1.6))]
     found = compare_maps(*paths)
-    truth = field(1.5).at(np.array([[400.0, 300.0]]))[0, 0]  # knots begin one before the frame
+    truth = field(1.5).evaluate(np.array([[400.0, 300.0]]))[
+        0, 0
+    ]  # knots begin one before the frame
     assert found.verdict == "different"
     assert found.numbers["map_max_px"] == pytest.approx(truth, rel=0.01)
     where = found.numbers["map_max_x"], found.numbers["map_max_y"]

@@ -33,7 +33,7 @@ def test_what_fits_passes(change):
         ({"gain": float("nan")}, "'gain' is not a finite number"),
         ({"gain": 10**400}, "'gain' is not a finite number"),
         ({"size": [3]}, "'size' has 1 items and not 2"),
-        ({"size": [3.0, 4]}, "an item of 'size' is not a whole number"),
+        ({"size": [3.0, 4]}, "an item of 'size' is not an integer"),
         ({"size": {"a": 1}}, "'size' is not a list"),
         ({"reasons": "ab"}, "'reasons' is not a list"),
         ({"flag": 0}, "'flag' is not true or false"),

@@ -199,14 +199,14 @@ def test_without_controls_nothing_is_said_of_them():
     report = candidates(OWN, None).report(None)
     assert report["fdr_control"] is report["fdr_control_ci95"] is report["controls"] is None
     assert not any("control" in key for row in report["by_threshold"] for key in row)
-    listed = candidates(OWN, None).listed()
+    listed = candidates(OWN, None).list_candidates()
     assert np.isnan(listed["fdr_control"]).all()
     assert np.isnan(listed["fdr_control_high95"]).all()
 
 
 def test_each_candidate_has_the_rate_of_its_own_ratio():
     made = candidates(OWN, STRICT, threshold_from="negative")
-    listed = made.listed()
+    listed = made.list_candidates()
     rates = STRICT.rates(OWN, 1_000_000)
     assert math.isclose(listed["fdr_control"][-1], rates.fdr[30])
     assert (listed["fdr_control"] <= listed["fdr_control_high95"]).all()
@@ -214,7 +214,7 @@ def test_each_candidate_has_the_rate_of_its_own_ratio():
 
 def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
     made = candidates(OWN, STRICT, threshold_from="negative")
-    listed, report = made.listed(), made.report(None)
+    listed, report = made.list_candidates(), made.report(None)
     write_csv(tmp_path / "c.csv", listed)
     write_geojson(tmp_path / "c.geojson", listed, geojson_properties(report))
     with (tmp_path / "c.csv").open() as stream:
@@ -230,7 +230,7 @@ def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
 
 def test_without_controls_the_cells_are_empty(tmp_path):
     made = candidates(OWN, None)
-    write_csv(tmp_path / "c.csv", made.listed())
+    write_csv(tmp_path / "c.csv", made.list_candidates())
     with (tmp_path / "c.csv").open() as stream:
         rows = list(csv.DictReader(stream))
     assert {row[name] for row in rows for name in ("fdr_control", "fdr_control_high95")} == {""}

@@ -19,7 +19,7 @@ def sides(bright, dark, lowest=3.5):
 
 def test_counts_from_each_threshold_on():
     made = sides([3.5, 3.56, 4.0, 900.0], [3.52, 4.02])
-    bright, dark = made.above
+    bright, dark = made.counts_above
     assert list(bright[:3]) == [4, 3, 2]
     assert list(dark[:3]) == [2, 1, 1]
     assert bright[-1] == 1  # all beyond the highest threshold are in the last bin
@@ -60,7 +60,7 @@ def test_where_many_are_dark_the_rate_is_their_share():
 def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending():
     rng = np.random.default_rng(1)
     made = sides([], 3.5 + rng.exponential(0.25, 4000))
-    expected, counted = extend_tail(made.dark), made.above[1]
+    expected, counted = extend_tail(made.dark), made.counts_above[1]
     thresholds = made.thresholds
     true = 4000 * np.exp(-(thresholds - 3.5) / 0.25)
     some = true > 1

@@ -375,7 +375,7 @@ def found():
 
 
 def test_the_table_has_the_columns_that_are_promised(found, tmp_path):
-    listed = found.listed()
+    listed = found.list_candidates()
     write_csv(tmp_path / "candidates.csv", listed)
     with (tmp_path / "candidates.csv").open() as stream:
         rows = list(csv.DictReader(stream))
@@ -389,7 +389,7 @@ def test_the_table_has_the_columns_that_are_promised(found, tmp_path):
 
 
 def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
-    listed = found.listed()
+    listed = found.list_candidates()
     said = geojson_properties(found.report(None))
     write_geojson(tmp_path / "c.geojson", listed, said)
     read = json.loads((tmp_path / "c.geojson").read_text())

@@ -110,7 +110,7 @@ def test_the_area_is_without_what_is_left_out(without, drawn):
 
 def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
     told = drawn.report(PIXEL_UM)["regions"]
-    listed = drawn.listed()
+    listed = drawn.list_candidates()
     count = int((listed["x"] < 139.5).sum())
     ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE)).snr
     px = int(np.isfinite(ratio[:, :140]).sum())

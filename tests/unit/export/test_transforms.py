@@ -188,7 +188,7 @@ KINDS = [(image, along) for image in ("post", "pre") for along in ("rows", "colu
 def clear_of_seams(found, at, reach):
     """Whether points are ``reach`` px of post or more from where the strips change."""
     strips = found.displacement.strips
-    across = strips.across(at, found.displacement.smooth.at(at))
+    across = strips.project(at, found.displacement.smooth.evaluate(at))
     slope = np.abs(strips.frame[strips.axis, :2]).sum()
     return strips.gap(across) > 1.05 * slope * reach
 
@@ -261,7 +261,7 @@ def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
     assert "is a directory" in failure(capsys, "--itk", out, path.parent)
     assert "does not exist" in failure(capsys, "--itk", out, tmp_path / "absent.json")
     (tmp_path / "list.json").write_text("[1]")
-    assert "is not a whole transform" in failure(capsys, "--itk", out, tmp_path / "list.json")
+    assert "is not a complete transform" in failure(capsys, "--itk", out, tmp_path / "list.json")
     assert "one transform.json" in failure(capsys, "--itk", out, path, path)
     assert "has to end in .mha" in failure(capsys, "--itk", tmp_path / "out.nii", path)
     bent, _ = saved(tmp_path / "bent", matrix=HOMOGRAPHY, um=False)

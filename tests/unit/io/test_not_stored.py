@@ -153,7 +153,7 @@ def test_it_goes_through_the_attributes_of_a_store():
     assert attributes["not_stored"]["rectangles_px"] == [[0, 48, 32, 96], [64, 0, 90, 48]]
     assert NotStored.from_attributes(attributes) == told
     assert NotStored.from_attributes({}) is None
-    assert told.in_words == "2 of 9 tiles of a.tif are not stored"
+    assert told.description == "2 of 9 tiles of a.tif are not stored"
 
 
 @pytest.mark.parametrize("change", [{"count": "two"}, {"rectangles_px": [[1, 2, 3]]}, {"of": None}])
@@ -188,6 +188,6 @@ def test_an_image_that_stores_everything_is_left_as_it_is():
 
 def test_rectangles_grow_over_their_surroundings():
     told = made(grid("...", ".#.", "..."))
-    (part,) = told.within(Window(20, 90, 0, 130), grown=7)
+    (part,) = told.clip_to(Window(20, 90, 0, 130), grown=7)
     assert part == Window(25 - 20, 71 - 20, 41, 103)
-    assert not list(told.within(Window(71, 90, 0, 130), grown=7))
+    assert not list(told.clip_to(Window(71, 90, 0, 130), grown=7))

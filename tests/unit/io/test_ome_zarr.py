@@ -159,7 +159,7 @@ def test_what_is_no_image_is_told(tmp_path, image):
         read_header(tmp_path / "plain.zarr")
     (tmp_path / "cut.zarr").mkdir()
     (tmp_path / "cut.zarr" / "zarr.json").write_text("{")
-    with pytest.raises(InputError, match="is no OME-Zarr image that can be read"):
+    with pytest.raises(InputError, match="is not an OME-Zarr image that can be read"):
         read_header(tmp_path / "cut.zarr")
     with pytest.raises(InputError, match="no series 1"):
         read_header(image(CZYX[0, 0], "yx"), series=1)

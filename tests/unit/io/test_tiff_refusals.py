@@ -44,7 +44,7 @@ def test_dangling_link(tmp_path):
     path = tmp_path / "a.tif"
     path.symlink_to(tmp_path / "gone.tif")
     assert refusal(path) == (
-        f"is a link to '{tmp_path / 'gone.tif'}', which does not exist: mend the link or put the "
+        f"is a link to '{tmp_path / 'gone.tif'}', which does not exist: fix the link or put the "
         "image there."
     )
 
@@ -109,7 +109,7 @@ def test_zeros_and_garbage(tmp_path):
     path = tmp_path / "a.tif"
     path.write_bytes(bytes(1000))
     assert refusal(path) == (
-        "is not a TIFF file: it begins with zeros only; copy it again from its source."
+        "is not a TIFF file: it starts with zeros only; copy it again from its source."
     )
     path.write_bytes(b"garbage" * 100)
     assert refusal(path) == (

@@ -50,7 +50,7 @@ def test_only_the_last_to_take_a_number_may_publish(tmp_path):
     assert second.file == tmp_path / "job" / "2.jsonl"
     second.check()
     assert first.superseded
-    with pytest.raises(SupersededError, match="another attempt at this job has begun"):
+    with pytest.raises(SupersededError, match="another attempt at this job has started"):
         first.check()
     assert not AttemptLock(None, 3).superseded
     assert not AttemptLock(tmp_path / "none", 1).superseded  # somebody has removed it
@@ -267,7 +267,7 @@ def test_a_job_that_a_later_attempt_follows_ends_superseded(tmp_path):
     (tmp_path / "late.go").touch()
     _, said = late.communicate(timeout=300)
     assert late.returncode == 1
-    assert said.startswith("align (A): another attempt at this job has begun meanwhile")
+    assert said.startswith("align (A): another attempt at this job has started meanwhile")
     assert (tmp_path / "out.txt").read_text() == "newer"
     assert (tmp_path / "telemetry/align.jsonl").read_text() == record
     assert sorted(end["outcome"] for end in ends_of(tmp_path)) == ["ok", "superseded"]

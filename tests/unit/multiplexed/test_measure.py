@@ -32,11 +32,11 @@ def test_every_marker_has_its_gain_offset_and_no_shift(measured):
         one = measured[name]
         assert one.scale.status == "ok"
         assert one.scale.reasons == ()
-        assert one.scale.chosen.gain == pytest.approx(gain, rel=0.02)
-        assert one.scale.chosen.offset == pytest.approx(OFFSETS[name], abs=8)
+        assert one.scale.default_result.gain == pytest.approx(gain, rel=0.02)
+        assert one.scale.default_result.offset == pytest.approx(OFFSETS[name], abs=8)
         assert one.shift.blocks >= 4
         assert one.shift.length_px < 0.1 + 3 * one.shift.error_px
-        assert one.expected_gain == one.scale.chosen.details["expected_gain"]
+        assert one.expected_gain == one.scale.default_result.details["expected_gain"]
         assert one.statistics.n["pixels"] == SHAPE[0] * SHAPE[1]
 
 

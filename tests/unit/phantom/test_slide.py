@@ -11,7 +11,7 @@ import tifffile
 from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
-from unglow.phantom.slide import SlideRenderer, SlideSpec, make_slide, map_of
+from unglow.phantom.slide import SlideRenderer, SlideSpec, make_map, make_slide
 from unglow.transform.resample import warp_matrix
 
 SIDE = 600
@@ -61,7 +61,7 @@ def test_cycles_may_repeat_in_the_space_of_one(tmp_path):
     with tifffile.TiffFile(path) as tif:
         assert tif.pages[3].dataoffsets == tif.pages[9].dataoffsets
     spec = SlideSpec((300, 300), channels=12, cycles=4, distinct=2)
-    np.testing.assert_array_equal(map_of(spec, 2), map_of(spec, 4))
+    np.testing.assert_array_equal(make_map(spec, 2), make_map(spec, 4))
     table = (tmp_path / "s" / "markers.csv").read_text().splitlines()
     assert table[0] == "channel_number,cycle_number,marker_name,background,exposure,remove"
     assert table[2] == "2,1,AF_1,,100.0,True"

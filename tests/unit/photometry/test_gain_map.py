@@ -42,20 +42,20 @@ def test_the_polynomial_is_that_of_its_coefficients():
     x, y = np.array([0.0, 100.5, 759.0]), np.array([0.0, 599.0, 250.25])
     u, v = 2 * x / (cols - 1) - 1, 2 * y / (rows - 1) - 1
     expected = 1 + 0.1 * u - 0.05 * (3 * v**2 - 1) / 2 + 0.03 * v * (3 * u**2 - 1) / 2
-    np.testing.assert_allclose(found.at(np.stack([x, y], axis=1)), expected, rtol=1e-12)
-    tight = some_map((0.99, 1.01)).at(np.stack([x, y], axis=1))
+    np.testing.assert_allclose(found.evaluate(np.stack([x, y], axis=1)), expected, rtol=1e-12)
+    tight = some_map((0.99, 1.01)).evaluate(np.stack([x, y], axis=1))
     np.testing.assert_allclose(tight, np.clip(expected, 0.99, 1.01))
 
 
 @pytest.mark.parametrize("block", [(64, 64), (600, 5), (7, 760), (1, 1000)])
 def test_a_pixel_is_the_same_in_any_window(block):
     found = some_map()
-    whole = found.over(Window.from_shape(SHAPE))
+    whole = found.evaluate_window(Window.from_shape(SHAPE))
     y, x = np.indices(SHAPE)
     points = np.stack([x.ravel(), y.ravel()], axis=1)
-    np.testing.assert_allclose(whole.ravel(), found.at(points), rtol=1e-6)
+    np.testing.assert_allclose(whole.ravel(), found.evaluate(points), rtol=1e-6)
     for window in grid(SHAPE, block):
-        np.testing.assert_array_equal(found.over(window), whole[window.slices])
+        np.testing.assert_array_equal(found.evaluate_window(window), whole[window.slices])
 
 
 def test_the_difference_scales_light_and_not_the_offset_of_the_camera():
@@ -63,7 +63,7 @@ def test_the_difference_scales_light_and_not_the_offset_of_the_camera():
     rng = np.random.default_rng(0)
     pre = rng.uniform(20, 90, SHAPE).astype(np.float32)
     pre[5, 7] = np.nan
-    relative = found.over(Window.from_shape(SHAPE)).astype(np.float64)
+    relative = found.evaluate_window(Window.from_shape(SHAPE)).astype(np.float64)
     post = relative * (1.5 * pre - 3) + 5  # c1 is -3, c0 is 5
     post = np.nan_to_num(post).astype(np.float32)
     whole = subtract_evened(post, pre, 1.5, 2.0, found, Window.from_shape(SHAPE))
@@ -95,7 +95,7 @@ def test_polynomials_of_legendre_from_the_first_pixel_to_the_last():
 
 
 def test_a_window_is_float32_within_the_limits():
-    found = some_map((0.97, 1.04)).over(Window(100, 300, 0, 760))
+    found = some_map((0.97, 1.04)).evaluate_window(Window(100, 300, 0, 760))
     assert (found.dtype, found.shape) == (np.float32, (200, 760))
     assert (found.min(), found.max()) == (np.float32(0.97), np.float32(1.04))
 
@@ -184,7 +184,7 @@ def test_uneven_light_is_found_with_both_offsets():
     assert found.held_out < 0.5
     window = Window.from_shape(true.shape)
     inside = pre > 20
-    ratio = found.map.over(window)[inside] * found.line.gain / (1.3 * true[inside])
+    ratio = found.map.evaluate_window(window)[inside] * found.line.gain / (1.3 * true[inside])
     assert np.abs(ratio - 1).max() < 0.01
     assert np.quantile(np.abs(ratio - 1), 0.95) < 0.004
     assert found.map.dark == pytest.approx(8.0, abs=1.0)

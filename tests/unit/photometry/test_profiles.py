@@ -47,7 +47,7 @@ def wings(shape, count, seed=0):
 
 def problem(fit):
     """Return points, start and bounds of a fit as scipy takes them, but with all four numbers."""
-    mirrored_x, mirrored_y = fit.mirrored()
+    mirrored_x, mirrored_y = fit.mirror_bins()
     x = np.concatenate([fit.centres[fit.fitted], mirrored_x])
     y = np.concatenate([fit.smooth[fit.fitted], mirrored_y])
     low, high = fit.centres[[0, -1]]

@@ -51,8 +51,8 @@ def test_a_map_beyond_belief_is_not_used_and_told(tmp_path):
     assert "was not used" in note
     without = estimate(under_light(2.7), ScaleSettings(("linear",), gain_map="never"))
     assert (scale.default_result.gain, scale.default_result.offset) == (
-        without.chosen.gain,
-        without.chosen.offset,
+        without.default_result.gain,
+        without.default_result.offset,
     )
     scale.save(tmp_path / "scale.json")
     assert Scale.load(tmp_path / "scale.json").notes == scale.notes

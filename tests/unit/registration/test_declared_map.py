@@ -64,4 +64,4 @@ def test_images_that_lie_elsewhere_or_have_other_sizes_are_refused(post):
 def test_threads_change_nothing(post):
     pre = moved(0.4, 0.2)
     one, many = (run(post, pre, workers=n) for n in (1, 3))
-    assert one.as_dict() == many.as_dict()
+    assert one.to_dict() == many.to_dict()

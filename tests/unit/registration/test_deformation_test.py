@@ -34,7 +34,7 @@ def bent_pair(amplitude, length=400.0, seed=2):
 def test_blocks_far_apart_are_compared_with_blocks_that_touch_them(amplitude, deformed):
     pair = pair_of(*bent_pair(amplitude), IDENTITY)
     corners = np.array([(x, y) for y in range(60, 1900, APART) for x in range(60, 1900, APART)])
-    matches = match_blocks(pair.at(0), corners, SIZE)
+    matches = match_blocks(pair.select_level(0), corners, SIZE)
     assert len(matches) == len(corners)
     agreeing = np.ones(len(matches), dtype=bool)
     assert is_deformed(pair, matches, agreeing, SIZE) is deformed

@@ -37,7 +37,7 @@ def wave(points):
     return 4.0 * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
 
 
-def blocks_of(noise, seed):
+def count_blocks(noise, seed):
     """Make blocks over a frame, each of which measures the wave with the same noise."""
     rng = np.random.default_rng(seed)
     count = (SHAPE[0] - SIZE) // STEP + 1
@@ -77,8 +77,8 @@ def test_quantiles_of_one_error_are_rayleighs():
 
 
 def test_the_jackknife_misses_what_overlapping_blocks_share():
-    blocks = blocks_of(0.05, 0)
-    use = ~blocks.held_out
+    blocks = count_blocks(0.05, 0)
+    use = ~blocks.is_held_out
     inner = use & (blocks.cell > 0).all(axis=1) & (blocks.cell < blocks.cell.max()).all(axis=1)
     apart = replace(blocks, post=2 * blocks.post)
     np.testing.assert_allclose(unseen(apart, use)[inner], 1.1)
@@ -93,11 +93,11 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
     """Noise of these blocks is independent, so that they share nothing that is unseen."""
     true, said, points = [], [], []
     for seed in range(6):
-        found = fitted(blocks_of(0.05, seed))
+        found = fitted(count_blocks(0.05, seed))
         field = found.field
         y, x = np.mgrid[0 : SHAPE[0] : 20, 0 : SHAPE[1] : 20]
         points = np.column_stack([x.ravel(), y.ravel()]).astype(float)
-        true.append(((field.at(points) - wave(points)) ** 2).sum(axis=1))
+        true.append(((field.evaluate(points) - wave(points)) ** 2).sum(axis=1))
         said.append(look_up_values(field, error_map(found), points) ** 2)
     rim = np.minimum(points, SHAPE[0] - 1 - points).min(axis=1)
     for low, high in ((0, 30), (30, 100), (100, 800)):
@@ -111,19 +111,19 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
 
 def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
     """Jumps of a seam that is none, fitted to what a field leaves of blocks and steps alike."""
-    first = blocks_of(0.05, 0)
+    first = count_blocks(0.05, 0)
     field, stiffness = fitted(first).field, fitted(first).stiffness
     strips = Strips("post", "columns", np.eye(3), np.array([800.0]), np.zeros((2, 2)))
-    use, post = np.where(first.held_out, 0.0, first.weights), first.post
+    use, post = np.where(first.is_held_out, 0.0, first.weights), first.post
     step = ramp((post[:, :1] - 800.0) / (TAPER_SIGMA * SIZE)) * np.ones((1, 2))
     followed = fit_field(post, step, use, Displacement.zeros(SHAPE, STEP), stiffness)
     seen = step - followed.evaluate(post)
     jumps = []
     for seed in range(40):
-        off = blocks_of(0.05, seed).displacement
+        off = count_blocks(0.05, seed).displacement
         left = off - fit_field(post, off, use, field, stiffness).evaluate(post)
         jumps.append((use[:, None] * seen * left).sum(axis=0) / (use @ seen[:, 0] ** 2))
-    residuals = first.beside(field)
+    residuals = first.subtract_field(field)
     split = replace(field, strips=strips)
     variance = jump_variance(first, split, residuals, use, stiffness).ravel()
     moved = (field.knots[:, 0] >= 800.0) - followed.evaluate(field.knots)[:, 0]

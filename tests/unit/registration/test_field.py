@@ -29,7 +29,7 @@ def wave(points, amplitude=4.0, length=700.0):
     return amplitude * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
 
 
-def blocks_of(off, noise=0.05, step=32, size=64, seed=1, wrong=0.0):
+def count_blocks(off, noise=0.05, step=32, size=64, seed=1, wrong=0.0):
     """Make blocks that measure ``off`` (points to px), with noise and wrong matches."""
     rng = np.random.default_rng(seed)
     place = np.array([(c, r) for r in range(31) for c in range(31)])
@@ -66,7 +66,7 @@ def test_the_fit_solves_its_normal_equations():
                 for k in range(order + 1)
             )
 
-        off = targets - field.at(points)
+        off = targets - field.evaluate(points)
         stiff = rough(3) + rough(2) / 4.5**2 + (c**2).sum() / 4.5**6
         return float((weights * (off**2).sum(1)).sum() + 0.7 * stiff)
 
@@ -109,19 +109,19 @@ def test_the_fit_goes_on_bending_beyond_its_points():
 
 @pytest.mark.parametrize("wrong", [0.0, 0.25])
 def test_a_wave_is_followed_through_noise_and_wrong_matches(wrong):
-    blocks = blocks_of(wave, wrong=wrong)
+    blocks = count_blocks(wave, wrong=wrong)
     start = Displacement.zeros(SHAPE, 32)
     fit = choose_stiffness(blocks, start, None)
     error = np.hypot(*(fit.field.evaluate(grid_points()) - wave(grid_points())).T)
     assert np.median(error) < 0.06
     assert np.quantile(error, 0.99) < 0.5
-    assert (fit.weights[blocks.held_out] == 0).all()
-    assert 0.15 < blocks.held_out.mean() < 0.25
+    assert (fit.weights[blocks.is_held_out] == 0).all()
+    assert 0.15 < blocks.is_held_out.mean() < 0.25
 
 
 def test_noisier_blocks_make_a_stiffer_field():
     start = Displacement.zeros(SHAPE, 32)
-    fits = [choose_stiffness(blocks_of(wave, noise=n), start, None) for n in (0.01, 1.0)]
+    fits = [choose_stiffness(count_blocks(wave, noise=n), start, None) for n in (0.01, 1.0)]
     # stiffness is measured in units of the blocks' weights, which is the same
     assert fits[1].stiffness > 4 * fits[0].stiffness
 
@@ -133,12 +133,12 @@ def test_dirt_that_moves_on_its_own_is_left_out():
         found[dirt] += [15.0, 3.0]
         return found
 
-    field = choose_stiffness(blocks_of(off), Displacement.zeros(SHAPE, 32), None).field
+    field = choose_stiffness(count_blocks(off), Displacement.zeros(SHAPE, 32), None).field
     assert np.hypot(*field.evaluate(grid_points()).T).max() < 3
 
 
 def test_without_blocks_the_field_fades():
-    blocks = blocks_of(lambda p: wave(p) + 6.0)
+    blocks = count_blocks(lambda p: wave(p) + 6.0)
     left = blocks.post[:, 0] < 250
     names = ("post", "pre", "displacement", "peak_ratio", "cell", "corner")
     part = DenseMatches(*(getattr(blocks, name)[left] for name in names), 64, 32)
@@ -245,7 +245,7 @@ def test_never_means_never(deformed, followed):
 
 def test_a_field_has_the_same_bytes_for_any_number_of_threads(deformed, followed):
     again = register(*pixels(deformed[0]), workers=3)
-    assert again.transform.to_dict() == followed.transform.as_dict()
+    assert again.transform.to_dict() == followed.transform.to_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
     error = [r.transform.displacement.error_px for r in (again, followed)]
     np.testing.assert_array_equal(*error)

@@ -64,12 +64,12 @@ def test_a_map_that_fits_is_taken_over_unchanged_and_measured(images, tmp_path):
 def test_the_way_back_of_the_source_is_not_taken_over(images):
     found = run(images, source(forward_backward_px=Quantiles(0.01, 0.02))).transform
     assert found.status == "ok", found.reasons
-    assert found.as_dict()["forward_backward_px"] == {"median": None, "p95": None}
+    assert found.to_dict()["forward_backward_px"] == {"median": None, "p95": None}
 
 
 def test_bytes_do_not_depend_on_threads(images):
     one, many = (run(images, source(), workers=workers) for workers in (1, 3))
-    assert one.transform.as_dict() == many.transform.as_dict()
+    assert one.transform.to_dict() == many.transform.to_dict()
     assert one.blocks.tobytes() == many.blocks.tobytes()
 
 

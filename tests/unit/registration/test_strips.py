@@ -42,7 +42,7 @@ def wave(points, amplitude=1.5, length=800.0):
     return amplitude * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
 
 
-def blocks_of(off, noise=0.05, step=32, size=64, seed=1):
+def count_blocks(off, noise=0.05, step=32, size=64, seed=1):
     """Make blocks that measure ``off`` (points to px) at their centres, with noise."""
     rng = np.random.default_rng(seed)
     place = np.array([(c, r) for r in range(31) for c in range(31)])
@@ -62,9 +62,9 @@ def torn_blocks(image="post", along="rows", **kind):
 
     def off(points):
         smooth = wave(points)
-        return smooth + strips.at(points, smooth)
+        return smooth + strips.evaluate(points, smooth)
 
-    return blocks_of(off, **kind), strips
+    return count_blocks(off, **kind), strips
 
 
 # ------------------------------------------------------------------------------------------ jumps
@@ -86,14 +86,14 @@ def test_false_seams_are_dropped():
     found = fit_offsets(FRAME, blocks, many)
     np.testing.assert_array_equal(found.seams, SEAMS)
     np.testing.assert_allclose(found.jumps, JUMPS, atol=0.06)
-    smooth = blocks_of(wave)
+    smooth = count_blocks(wave)
     assert len(fit_offsets(FRAME, smooth, many).seams) == 0
 
 
 def test_jumps_below_a_quarter_px_are_left_to_the_field():
     for height, count in ((0.2, 0), (0.4, 1)):
         strips = strips_of([500.0], [[0, 0], [height, 0]])
-        blocks = blocks_of(lambda p, s=strips: wave(p) + s.at(p, p), noise=0.02)
+        blocks = count_blocks(lambda p, s=strips: wave(p) + s.evaluate(p, p), noise=0.02)
         assert len(fit_offsets(FRAME, blocks, strips).seams) == count
 
 
@@ -177,9 +177,9 @@ def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
 
     def off(points):
         smooth = wave(points, 4.0)
-        return smooth + strips.at(points, smooth)
+        return smooth + strips.evaluate(points, smooth)
 
-    blocks, none = blocks_of(off), make_strips(strips, strips.seams[:0])
+    blocks, none = count_blocks(off), make_strips(strips, strips.seams[:0])
     raw = profile(blocks, none)
     seen = raw.seams(max(0.3, 3 * raw.usual), 48.0)
     assert np.abs(np.subtract.outer(SEAMS, seen)).min(axis=1).max() > 24
@@ -191,9 +191,9 @@ def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
 
 def test_a_wave_and_no_blocks_have_no_seams():
     nothing = strips_of([], [[0, 0]])
-    shown = profile(blocks_of(wave), nothing)
+    shown = profile(count_blocks(wave), nothing)
     assert len(shown.seams(max(0.5, 3 * shown.usual), 48.0)) == 0
-    blind = replace(blocks_of(wave), peak_ratio=np.ones(31 * 31))
+    blind = replace(count_blocks(wave), peak_ratio=np.ones(31 * 31))
     shown = profile(blind, nothing)
     assert (len(shown.at), shown.usual, len(shown.seams(0.1, 1.0))) == (0, 0.0, 0)
 
@@ -325,7 +325,7 @@ def test_never_means_a_field_without_strips(pair, followed):
 def test_strips_have_the_same_bytes_for_any_number_of_threads(pair, followed):
     post, pre, _ = pair
     again = register(ArrayPixels(post, 3), ArrayPixels(pre, 3), SETTINGS, workers=3)
-    assert again.transform.to_dict() == followed.transform.as_dict()
+    assert again.transform.to_dict() == followed.transform.to_dict()
     assert again.blocks.tobytes() == followed.blocks.tobytes()
 
 
@@ -341,7 +341,7 @@ def jitter(points):
 
 @pytest.mark.parametrize("torn", [True, False])
 def test_strips_have_to_leave_less_of_held_out_blocks_than_a_smooth_field(torn):
-    blocks, strips = torn_blocks(along="columns") if torn else (blocks_of(jitter), None)
+    blocks, strips = torn_blocks(along="columns") if torn else (count_blocks(jitter), None)
     guessed = fit_offsets(FRAME, blocks, strips_of(along="columns")) if strips is None else strips
     field = smooth_field(FRAME, remove_strips(blocks, guessed, None), 1.0)
     plain = smooth_field(FRAME, blocks, 1.0)

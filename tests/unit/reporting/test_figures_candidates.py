@@ -256,7 +256,7 @@ def test_circles_are_where_the_candidates_are(drawings):
     best_first = np.argsort(-found.snr)
     assert [line.get_markeredgecolor() for line in lines] == [colour for _, colour, _ in CLASSES]
     for line, rate in zip(lines, (0.0005, 0.004, 0.03), strict=True):
-        shown = (found.counted & (found.fdr == rate))[best_first]
+        shown = (found.is_counted & (found.fdr == rate))[best_first]
         expected = found.xy[best_first][shown]
         np.testing.assert_array_equal(line.get_xydata(), expected)
     for name, (rows, cols) in (("candidates", SHAPE), ("many", (420, 200))):

@@ -409,7 +409,7 @@ def test_excess_is_the_upper_triangle_only(drawings, statistics):
 def test_ratio_axes_agree(drawings, scale):
     axes = drawings["ratio"].axes[0]
     lines = {line.get_label().split(":")[0]: line for line in axes.lines}
-    assert lines["moffat"].get_xdata()[0] == pytest.approx(np.log10(scale.chosen.gain))
+    assert lines["moffat"].get_xdata()[0] == pytest.approx(np.log10(scale.default_result.gain))
 
 
 def test_the_bar_of_a_difference_is_black_in_the_middle_bright_above_and_dark_below(drawings):

@@ -16,7 +16,7 @@ def good():
 
 @pytest.mark.parametrize("name", SCORES[:-SHARES])
 def test_of_a_good_pair_scores_are_normal_numbers(good, name):
-    score = good.scores().of(name)
+    score = good.scores().select(name)
     assert score.shape == (32, 32)
     assert abs(np.median(score)) < 0.6
     assert 0.2 < 1.4826 * np.median(np.abs(score - np.median(score))) < 1.3
@@ -25,7 +25,7 @@ def test_of_a_good_pair_scores_are_normal_numbers(good, name):
 
 def test_of_a_good_pair_nothing_is_lost(good):
     scores = good.scores()
-    assert all(not scores.of(name).any() for name in SCORES[-SHARES:])
+    assert all(not scores.select(name).any() for name in SCORES[-SHARES:])
 
 
 def test_a_block_is_the_same_in_any_strip(good):

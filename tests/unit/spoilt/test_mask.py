@@ -20,18 +20,20 @@ def whole(mask):
 
 @pytest.mark.parametrize("window", [Window(0, 128, 0, 160), Window(31, 70, 60, 101)])
 def test_px_of_spoilt_blocks_are_spoilt(mask, window):
-    np.testing.assert_array_equal(mask.over(window), whole(mask)[window.slices])
+    np.testing.assert_array_equal(mask.mask_window(window), whole(mask)[window.slices])
     assert mask.touches(window)
     assert not mask.touches(Window(0, 32, 0, 160))
 
 
 def test_beyond_the_image_px_are_as_its_last_ones(mask):
-    assert mask.over(Window(100, 140, 130, 170))[-1, -1]
-    assert not mask.over(Window(-10, 5, -10, 5)).any()
+    assert mask.mask_window(Window(100, 140, 130, 170))[-1, -1]
+    assert not mask.mask_window(Window(-10, 5, -10, 5)).any()
 
 
 def test_a_coarse_level_has_the_first_of_its_px(mask):
-    np.testing.assert_array_equal(mask.over(Window(0, 128, 0, 160), 4), whole(mask)[::4, ::4])
+    np.testing.assert_array_equal(
+        mask.mask_window(Window(0, 128, 0, 160), 4), whole(mask)[::4, ::4]
+    )
 
 
 def test_near_is_what_is_at_most_so_far_along_either_axis(mask):
@@ -42,6 +44,6 @@ def test_near_is_what_is_at_most_so_far_along_either_axis(mask):
         for across in range(-NEAR_PX, NEAR_PX + 1):
             at = np.clip(rows + down, 0, 127), np.clip(cols + across, 0, 159)
             near |= px[at]
-    np.testing.assert_array_equal(mask.near(cols.ravel(), rows.ravel()), near.ravel())
-    np.testing.assert_array_equal(mask.near_over(Window(0, 128, 0, 160)), near)
-    assert not mask.near_over(Window(0, 10, 0, 160)).any()
+    np.testing.assert_array_equal(mask.is_near(cols.ravel(), rows.ravel()), near.ravel())
+    np.testing.assert_array_equal(mask.mask_near(Window(0, 128, 0, 160)), near)
+    assert not mask.mask_near(Window(0, 10, 0, 160)).any()

@@ -64,14 +64,14 @@ def test_points_and_tiles_and_derivatives_agree(spacing):
     whole = found.dense(Window.from_shape(SHAPE))
     row, col = RNG.integers(0, SHAPE[0], 99), RNG.integers(0, SHAPE[1], 99)
     np.testing.assert_allclose(
-        whole[:, row, col].T, found.at(np.column_stack([col, row])), atol=1e-12
+        whole[:, row, col].T, found.evaluate(np.column_stack([col, row])), atol=1e-12
     )
     window = Window(33, 90, 64, 65)
     np.testing.assert_allclose(found.dense(window), whole[:, *window.slices], atol=1e-12)
     at, step = points(margin=-1), 1e-5
     for axis in range(2):
         move = np.eye(2)[axis] * step
-        slope = (found.at(at + move) - found.at(at - move)) / (2 * step)
+        slope = (found.evaluate(at + move) - found.evaluate(at - move)) / (2 * step)
         np.testing.assert_allclose(found.jacobian(at)[:, :, axis], slope, atol=1e-6)
 
 
@@ -81,7 +81,7 @@ def test_a_finer_grid_holds_the_same_field():
     assert finer.spacing_px == 16
     assert finer.coefficients.shape[1:] == displacement.grid_shape(SHAPE, 16)
     at = points()
-    np.testing.assert_allclose(finer.at(at), found.at(at), atol=1e-12)
+    np.testing.assert_allclose(finer.evaluate(at), found.evaluate(at), atol=1e-12)
     with pytest.raises(ValueError, match="cannot be halved"):
         wavy(25).finer(SHAPE)
 
@@ -102,8 +102,8 @@ def test_beyond_the_frame_the_edge_goes_on():
     found = wavy(32)
     far = np.array([[-5000.0, 100], [1e7, 100], [200, -3], [200, 1e9]])
     last = 32.0 * (np.array(found.coefficients.shape[:0:-1]) - 3)
-    np.testing.assert_array_equal(found.at(far), found.at(np.clip(far, 0, last)))
-    assert np.abs(found.at(points(margin=500))).max() <= np.abs(found.coefficients).max()
+    np.testing.assert_array_equal(found.evaluate(far), found.evaluate(np.clip(far, 0, last)))
+    assert np.abs(found.evaluate(points(margin=500))).max() <= np.abs(found.coefficients).max()
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def foreign(path):
     ("harm", "message"),
     [
         (lambda path: path.unlink(), "displacement.npz does not exist: run the registration"),
-        (damaged, "not a whole displacement field"),
-        (foreign, "not a whole displacement field"),
+        (damaged, "not a complete displacement field"),
+        (foreign, "not a complete displacement field"),
         (of_another, "the field in displacement.npz is another one"),
         (without_points, "the field in displacement.npz is another one"),
     ],

@@ -107,9 +107,9 @@ REFUSED = {
     "one": ("x,y\n1,2\n", "marks.csv holds 1 landmark, and at least 2 are needed"),
     "outside": (
         "x,y\n1,2\n3,4\n20,700\n",
-        r"line 4: \(20.0, 700.0\) lies outside of the post-stain image of 800 x 600 px",
+        r"line 4: \(20.0, 700.0\) is outside of the post-stain image of 800 x 600 px",
     ),
-    "negative": ("x,y\n1,2\n-0.6,4\n3,5\n", r"line 3: \(-0.6, 4.0\) lies outside"),
+    "negative": ("x,y\n1,2\n-0.6,4\n3,5\n", r"line 3: \(-0.6, 4.0\) is outside"),
     "twins": ("x,y\n1,2\n300,400\n1,2\n", "lines 2 and 4 are the same point: remove one"),
     "near": ("x,y\n1,2\n5,7\n9,2\n", "all landmarks lie within 9 px, too near"),
     "shapes": ("index,shape-type,vertex-index,axis-0,axis-1\n0,path,0,1,2\n", "Shapes layer"),
@@ -145,7 +145,7 @@ def test_micrometres_need_a_pixel_size(tmp_path):
 
 
 def test_a_table_that_stands_alone_holds_both_images(tmp_path):
-    with pytest.raises(InputError, match=r"stands alone.*lacks post_x, post_y, pre_x, pre_y: add"):
+    with pytest.raises(InputError, match=r"is alone.*lacks post_x, post_y, pre_x, pre_y: add"):
         read_landmarks([other(tmp_path)], POST, PRE)
 
 

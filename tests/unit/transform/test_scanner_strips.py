@@ -77,11 +77,11 @@ def test_arrays_are_copies_that_cannot_be_written():
 def test_a_strip_begins_at_its_seam():
     at = np.array([[7.0, 99.999], [7, 100], [7, 222], [7, 222.25], [7, 1e9], [7, -1e9]])
     expected = np.array(OFFSETS)[[0, 1, 1, 2, 2, 0]]
-    np.testing.assert_array_equal(strips().at(at, np.zeros_like(at)), expected)
+    np.testing.assert_array_equal(strips().evaluate(at, np.zeros_like(at)), expected)
     columns = strips(along="columns")
-    np.testing.assert_array_equal(columns.at(at[:, ::-1], np.zeros_like(at)), expected)
+    np.testing.assert_array_equal(columns.evaluate(at[:, ::-1], np.zeros_like(at)), expected)
     # what the field displaces does not move seams of post
-    np.testing.assert_array_equal(strips().at(at, np.full_like(at, 50.0)), expected)
+    np.testing.assert_array_equal(strips().evaluate(at, np.full_like(at, 50.0)), expected)
 
 
 def test_seams_of_pre_lie_where_the_rest_of_the_map_puts_a_point():
@@ -89,9 +89,9 @@ def test_seams_of_pre_lie_where_the_rest_of_the_map_puts_a_point():
     found = strips("pre", matrix=shift)
     at = np.array([[0.0, 120], [0, 119.5], [0, 119.5]])
     displaced = np.array([[0, 0], [0, 0], [9, 0.5]])
-    np.testing.assert_array_equal(found.across(at, displaced), [100, 99.5, 100])
-    np.testing.assert_array_equal(found.at(at, displaced), np.array(OFFSETS)[[1, 0, 1]])
-    across = strips("pre", "columns", matrix=shift).across(at, displaced)
+    np.testing.assert_array_equal(found.project(at, displaced), [100, 99.5, 100])
+    np.testing.assert_array_equal(found.evaluate(at, displaced), np.array(OFFSETS)[[1, 0, 1]])
+    across = strips("pre", "columns", matrix=shift).project(at, displaced)
     np.testing.assert_array_equal(across, [10, 10, 19])
 
 
@@ -100,7 +100,7 @@ def test_distance_to_the_nearest_seam():
     np.testing.assert_array_equal(strips().gap(at), [100, 1, 0, 61, 60.75, 8])
     none = strips(seams=[], offsets=[[0.0, 0]])
     np.testing.assert_array_equal(none.gap(at), np.full(6, np.inf))
-    np.testing.assert_array_equal(none.at(points(9), np.zeros((9, 2))), np.zeros((9, 2)))
+    np.testing.assert_array_equal(none.evaluate(points(9), np.zeros((9, 2))), np.zeros((9, 2)))
 
 
 def test_what_they_tell():
@@ -108,14 +108,14 @@ def test_what_they_tell():
     assert found.name == "columns of pre"
     assert (found.axis, strips().axis) == (0, 1)
     np.testing.assert_array_equal(found.jumps, [[-3, -0.25], [2.5, -1.75]])
-    assert found.as_dict() == {
+    assert found.to_dict() == {
         "image": "pre",
         "along": "columns",
         "seams_px": SEAMS,
         "offsets_px": OFFSETS,
     }
     back = Strips.from_arrays(found.arrays())
-    assert back.to_dict() == found.as_dict()
+    assert back.to_dict() == found.to_dict()
     np.testing.assert_array_equal(back.frame, MATRIX)
     assert Strips.from_arrays({}) is None
 
@@ -126,11 +126,11 @@ def test_what_they_tell():
 @pytest.mark.parametrize(("image", "along"), KINDS)
 def test_a_field_adds_its_strips(image, along):
     found, at = wavy(strips(image, along)), points()
-    smooth = found.smooth.at(at)
+    smooth = found.smooth.evaluate(at)
     assert found.smooth.strips is None
-    np.testing.assert_array_equal(smooth, wavy().at(at))
-    np.testing.assert_array_equal(found.at(at), smooth + found.strips.at(at, smooth))
-    assert len(np.unique(found.strips.at(at, smooth), axis=0)) == 3
+    np.testing.assert_array_equal(smooth, wavy().evaluate(at))
+    np.testing.assert_array_equal(found.evaluate(at), smooth + found.strips.evaluate(at, smooth))
+    assert len(np.unique(found.strips.evaluate(at, smooth), axis=0)) == 3
     np.testing.assert_array_equal(found.jacobian(at), found.smooth.jacobian(at))
     finer = found.finer(SHAPE)
     assert finer.strips is found.strips
@@ -142,7 +142,7 @@ def test_bounds_hold_with_strips(image, along):
     for window in (Window(90, 130, 60, 240), Window(0, 1, 0, 1), Window(280, 300, 390, 410)):
         at = np.argwhere(np.ones(window.shape))[:, ::-1] + [window.x0, window.y0]
         low, high = found.bounds(window)
-        displaced = found.at(at)
+        displaced = found.evaluate(at)
         assert (displaced >= low - 1e-12).all()
         assert (displaced <= high + 1e-12).all()
 
@@ -196,13 +196,15 @@ def test_the_compiled_warp_follows_the_strips(image, along, perspective):
     y, x = np.indices(SHAPE)
     at = np.column_stack([x.ravel(), y.ravel()]).astype(float)
     mapped = found.map(at)
-    np.testing.assert_array_equal(mapped, apply_matrix(matrix, at) + found.displacement.at(at))
+    np.testing.assert_array_equal(
+        mapped, apply_matrix(matrix, at) + found.displacement.evaluate(at)
+    )
     inside = ((mapped > 2) & (mapped < np.array(SHAPE)[::-1] - 3)).all(axis=1)
     assert inside.mean() > 0.9
     expected = mapped @ [0.5, 3.0]
     np.testing.assert_allclose(out.ravel()[inside], expected[inside], rtol=0, atol=2e-3)
     other = np.flatnonzero(inside)[:: len(at) // 500]
-    ignored = apply_matrix(matrix, at[other]) + wavy().at(at[other])
+    ignored = apply_matrix(matrix, at[other]) + wavy().evaluate(at[other])
     assert (np.abs(out.ravel()[other] - ignored @ [0.5, 3.0]) > 0.2).mean() > 0.9
 
 
@@ -247,7 +249,7 @@ def test_strips_go_through_their_files(tmp_path, image, along):
     back = transform.load(tmp_path / "transform.json")
     np.testing.assert_array_equal(back.map(points()), found.map(points()))
     entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
-    assert entry["strips"] == found.displacement.strips.as_dict()
+    assert entry["strips"] == found.displacement.strips.to_dict()
     assert entry["sha256"] == found.displacement.digest
     first = [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
     back.save(tmp_path / "transform.json")

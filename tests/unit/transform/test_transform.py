@@ -146,9 +146,9 @@ def test_the_matrix_is_a_copy_that_cannot_be_changed():
 
 def test_failed_transform_maps_to_nan_both_ways():
     failed = transform(status="failed", matrix=None)
-    assert failed.failed
-    assert not transform(status="ok").failed
-    assert not transform(status="suspect").failed
+    assert failed.has_failed
+    assert not transform(status="ok").has_failed
+    assert not transform(status="suspect").has_failed
     assert np.isnan(failed.map([[1.0, 2.0]])).all()
     assert np.isnan(failed.inverse_map([[1.0, 2.0]])).all()
     assert np.isnan(failed.inverse_map([[1, 2]])).all()
@@ -186,7 +186,7 @@ def test_save_and_load_keep_every_bit(tmp_path):
     path = tmp_path / "transform.json"
     transform().save(path)
     back = load(path)
-    assert back.to_dict() == transform().as_dict()
+    assert back.to_dict() == transform().to_dict()
     np.testing.assert_array_equal(back.matrix, MATRIX)
     first = path.read_bytes()
     back.save(path)
@@ -330,26 +330,26 @@ def test_failed_transform_survives_its_file(tmp_path):
     ("damage", "message"),
     [
         (lambda d: d.update(version=2), "it has version 2, not 1"),
-        (lambda d: d.pop("model"), "not a whole transform"),
+        (lambda d: d.pop("model"), "not a complete transform"),
         (lambda d: d.update(status="fine"), "unknown status 'fine'"),
         (lambda d: d.update(matrix=None), r"\(status and matrix contradict each other\)"),
         (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "'matrix' has 2 items and not 3"),
         (lambda d: d.update(matrix=[[0] * 3] * 3), "the matrix maps post onto a line"),
         (lambda d: d.update(matrix=[["1", 0, 0], [0, 1, 0], [0, 0, 1]]), "is not a finite number"),
-        (lambda d: d.update(inliers=10**400), "'inliers' is not a whole number"),
+        (lambda d: d.update(inliers=10**400), "'inliers' is not an integer"),
         (lambda d: d.update(post_shape=[10**12, 5]), "no image has 1000000000000 x 5 px"),
         (lambda d: d.update(reasons="many"), "'reasons' is not a list"),
-        (lambda d: d.update(displacement={"spacing_px": 8}), "not a whole transform"),
+        (lambda d: d.update(displacement={"spacing_px": 8}), "not a complete transform"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, message):
-    data = transform().as_dict()
+    data = transform().to_dict()
     damage(data)
     path = tmp_path / "transform.json"
     path.write_text(json.dumps(data))
     with pytest.raises(InputError, match=message) as error:
         load(path)
-    assert str(error.value).startswith(f"{path} is not a whole transform (")
+    assert str(error.value).startswith(f"{path} is not a complete transform (")
     assert str(error.value).endswith("): delete it and run the registration again.")
 
 
@@ -358,7 +358,7 @@ def test_truncated_and_absent_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"json does not exist: run the registration first\.$"):
         load(path)
     path.write_text('{"version": 1, "sta')
-    with pytest.raises(InputError, match="not a whole transform"):
+    with pytest.raises(InputError, match="not a complete transform"):
         load(path)
 
 

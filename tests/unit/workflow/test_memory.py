@@ -165,7 +165,7 @@ def test_what_does_not_grow_takes_every_thread():
 def test_the_budget_is_never_exceeded_where_one_block_fits(demands):
     checked = 0
     for (name, demand), budget, threads in itertools.product(demands.items(), BUDGETS, THREADS):
-        n = demand.in_flight(budget, threads)
+        n = demand.count_in_flight(budget, threads)
         assert 1 <= n <= threads, (name, budget, threads)
         if demand.peak_mb(0, 1) <= budget:
             checked += 1
@@ -178,10 +178,10 @@ def test_the_budget_is_never_exceeded_where_one_block_fits(demands):
 def test_more_budget_and_more_threads_never_mean_less(demands):
     for name, demand in demands.items():
         for threads in THREADS:
-            by_budget = [demand.in_flight(b, threads) for b in sorted(BUDGETS)]
+            by_budget = [demand.count_in_flight(b, threads) for b in sorted(BUDGETS)]
             assert by_budget == sorted(by_budget), (name, threads)
         for budget in BUDGETS:
-            by_threads = [demand.in_flight(budget, t) for t in THREADS]
+            by_threads = [demand.count_in_flight(budget, t) for t in THREADS]
             assert by_threads == sorted(by_threads), (name, budget)
             peaks = [demand.peak_mb(budget, t) for t in THREADS]
             assert peaks == sorted(peaks), (name, budget)
@@ -191,7 +191,9 @@ def test_a_job_works_on_as_much_as_was_declared_for_it(demands):
     # the rule declares peak_mb(budget), the script asks again with what was declared
     for (name, demand), budget, threads in itertools.product(demands.items(), BUDGETS, THREADS):
         declared = demand.peak_mb(budget, threads)
-        assert demand.in_flight(declared, threads) == demand.in_flight(budget, threads), (
+        assert demand.count_in_flight(declared, threads) == demand.count_in_flight(
+            budget, threads
+        ), (
             name,
             budget,
             threads,

@@ -96,8 +96,8 @@ def left_out(place):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (MARKS, "post_X.landmarks.csv stands alone, so it has to hold post_x"),
-        (BOTH.replace("60,70", "160,70"), "(160.0, 70.0) lies outside of the post-stain image"),
+        (MARKS, "post_X.landmarks.csv is alone, so it has to hold post_x"),
+        (BOTH.replace("60,70", "160,70"), "(160.0, 70.0) is outside of the post-stain image"),
         ("", "post_X.landmarks.csv is empty"),
     ],
 )

@@ -67,8 +67,8 @@ class _Pointer:
             raise TypeError(f"{self.name} has to be an array, not {type(array).__name__}")
         if self.dtype is not None and array.dtype != self.dtype:
             raise TypeError(f"{self.name} has to be {np.dtype(self.dtype)}, not {array.dtype}")
-        whole = array[0] if self.rows_apart and len(array) else array
-        if not whole.flags.c_contiguous:
+        first = array[0] if self.rows_apart and len(array) else array
+        if not first.flags.c_contiguous:
             raise TypeError(f"the numbers of {self.name} have to be neighbours in memory")
         if self.written and not array.flags.writeable:
             raise TypeError(f"{self.name} cannot be written")
@@ -125,7 +125,7 @@ def level() -> str:
 
 
 def _processor_flags() -> set[str]:
-    """Return what the processor can do, and the system lets it; empty where that is not told."""
+    """Return what the processor can do, and the system lets it; empty where that is unknown."""
     return set(cpuinfo().get("flags", "").split())
 
 
@@ -145,7 +145,7 @@ def _library() -> ctypes.CDLL:
     if said() != building.digest().encode():
         raise InstallationError(
             f"{path}, the compiled loops of unglow, were built from other sources than those "
-            f"beside them; {_remedy()}."
+            f"next to them; {_remedy()}."
         )
     return library
 
@@ -155,14 +155,14 @@ def _check_complete(path: Path) -> None:
     with path.open("rb") as stream:
         head = stream.read(64)
     if head[:4] != b"\x7fELF":
-        raise OSError("it is no library")
+        raise OSError("it is not a library")
     # the table of sections is the end of the file
     (start,), (each, count) = (
         struct.unpack_from("<Q", head, 40),
         struct.unpack_from("<HH", head, 58),
     )
     if path.stat().st_size < start + each * count:
-        raise OSError("it is not whole")
+        raise OSError("it is incomplete")
 
 
 def _remedy() -> str:

@@ -54,7 +54,7 @@ def file_name(level: str) -> str:
 
 @cache
 def digest() -> str:
-    """Return the SHA-256 of all sources, which a library built from them also tells."""
+    """Return the SHA-256 of all sources, which a library built from them also holds."""
     sums = hashlib.sha256()
     for path in sorted(p for p in SOURCES.iterdir() if p.suffix in {".c", ".h"}):
         content = path.read_bytes()
@@ -88,14 +88,15 @@ def zig_compiler(machine: str, level: str) -> list[str]:
 
 
 def compile_library(command: list[str], out: Path, *flags: str) -> Path:
-    """Compile all sources into a library, which appears whole; returns its path.
+    """Compile all sources into a library, which appears complete; returns its path.
 
     Parameters
     ----------
     command
         The compiler, with flags of its own.
     out
-        Where the library goes; one that is there is replaced, and goes on in who uses it.
+        Where the library goes; one that is there is replaced, and stays open in processes that use
+        it.
     flags
         Added to `FLAGS`.
 

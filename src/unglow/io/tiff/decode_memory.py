@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from unglow.io.tiff.segments import Geometry
 
 REMEDY_MB = 50.0
-"""Reading that takes less is no reason to write a file again, MB."""
+"""Reading that takes less is not a reason to write a file again, MB."""
 REWRITE = (
     "write it again in tiles, for example with "
     "'bfconvert -noflat -bigtiff -tilex 512 -tiley 512 -compression zlib OLD.tif NEW.ome.tif'"
@@ -57,7 +57,7 @@ def decode_bytes(
     samples, stored = geometry.row_samples, _row_bytes(page, geometry)
     piece_rows = rows_at_once(page, geometry)
     converted = piece_rows * samples * rule.extra_bytes
-    # Bytes are swapped into a copy; the floating-point predictor does that by itself.
+    # Bytes are swapped into a copy; the floating-point predictor does that on its own.
     swapped = page.parent.byteorder == ">" and stored > samples and page.predictor != 3
     if raw or window is not None:
         piece, stream = piece_rows * stored, 0

@@ -41,7 +41,7 @@ class LzwStream:
         self._ended = False
 
     def feed(self, data: bytes, most: int, *, last: bool) -> bytes:
-        """Decode whole stretches of what has come so far; with ``last`` the rest as well.
+        """Decode complete stretches of what has come so far; with ``last`` the rest as well.
 
         It returns once it has ``most`` bytes; the last stretch may add 8.4 MB, the most that one
         can hold. If `hungry` is False afterwards, there is more to be had without new data.
@@ -72,9 +72,9 @@ class LzwStream:
 
 
 def _next_mark(padded: NDArray[np.uint8], bits: int, start: int) -> tuple[int, int, int]:
-    """(bit, width, code) of the next Clear or End code of a stretch that begins at ``start``.
+    """(bit, width, code) of the next Clear or End code of a stretch that starts at ``start``.
 
-    ``NONE`` stands for a mark that does not come within ``bits``: it would be there.
+    ``NONE`` represents a mark that does not come within ``bits``: it would be there.
     """
     starts, widths = _STARTS, _WIDTHS
     while True:
@@ -94,7 +94,7 @@ def _next_mark(padded: NDArray[np.uint8], bits: int, start: int) -> tuple[int, i
             return int(whole[k]), int(width[k]), int(codes[k])
         if inside < RUN:
             return int(at[inside]), int(widths[inside]), NONE
-        # A writer that goes on with a full table stays at 12 bits.
+        # A writer that continues with a full table stays at 12 bits.
         start = int(at[-1]) + int(widths[-1])
         widths = _FULL
         starts = np.arange(RUN, dtype=np.int64) * 12

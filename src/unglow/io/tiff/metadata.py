@@ -57,7 +57,7 @@ def _is_within(
 
 
 def ome_images(tif: tifffile.TiffFile) -> list[ET.Element]:
-    """Return the Image elements of OME-XML that have pixels; none if there is no valid XML."""
+    """Return the Image elements of OME-XML that have pixels; none without valid XML."""
     text = tif.ome_metadata
     if not text:
         return []
@@ -231,10 +231,10 @@ def _add_pixels(
         about |= {f"PhysicalSize{axis}": repr(size), f"PhysicalSize{axis}Unit": "µm"}
     pixels = ET.SubElement(image, "Pixels", about)
     for n, channel in enumerate(channels):
-        told = {"ID": f"Channel:0:{n}", "Name": channel.name, "SamplesPerPixel": "1"}
+        attributes = {"ID": f"Channel:0:{n}", "Name": channel.name, "SamplesPerPixel": "1"}
         if channel.colour is not None:
-            told["Color"] = str(_encode_rgba(channel.colour))
-        ET.SubElement(pixels, "Channel", told)
+            attributes["Color"] = str(_encode_rgba(channel.colour))
+        ET.SubElement(pixels, "Channel", attributes)
     for n in range(len(channels)):
         first = {"FirstC": str(n)} if n else {}
         ET.SubElement(pixels, "TiffData", {**first, "IFD": str(n), "PlaneCount": "1"})

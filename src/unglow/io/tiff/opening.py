@@ -84,7 +84,7 @@ def regular_file(path: str) -> os.stat_result:
         if os.path.islink(path):  # noqa: PTH114
             target = os.readlink(path)  # noqa: PTH115
             raise InputError(
-                f"'{path}' is a link to '{target}', which does not exist: mend the link or put "
+                f"'{path}' is a link to '{target}', which does not exist: fix the link or put "
                 "the image there."
             ) from None
         raise InputError(
@@ -107,7 +107,7 @@ def open_raw(path: str) -> int:
     Raises
     ------
     InputError
-        It cannot be opened, or is no file any more.
+        It cannot be opened, or is not a file any more.
     """
     try:
         return open_regular(path)
@@ -124,7 +124,7 @@ def _unreadable(path: str, exc: Exception) -> str:
 
 
 def check_magic(path: str, file_bytes: int) -> None:
-    """Look at the first bytes: a TIFF whose first directory lies inside the file.
+    """Look at the first bytes: a TIFF whose first directory is inside the file.
 
     Raises
     ------
@@ -185,7 +185,7 @@ def _looks_like(head: bytes) -> str:
         if head.startswith(magic):
             return f": it looks like {what}; convert it to TIFF or take it out of the raw images"
     if not head.strip(b"\0"):
-        return f": it begins with zeros only; {AGAIN}"
+        return f": it starts with zeros only; {AGAIN}"
     return ": its first bytes are of no known kind; convert it to TIFF or take it out"
 
 

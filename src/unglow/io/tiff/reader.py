@@ -257,7 +257,7 @@ class TiffReader:
                 self._streams[key] = (index, stream)
 
     def _segment(self, part: Part, index: int, last: int) -> NDArray[Any]:
-        """Return a whole tile or strip, and keep it if its rows from ``last`` on are still due."""
+        """Return a complete tile or strip; keep it if rows from ``last`` on are needed."""
         key = (id(part[0]), part[1])
         block: NDArray[Any] | None = None
         if self._keeps:
@@ -273,7 +273,7 @@ class TiffReader:
         return block
 
     def _decode(self, stored: StoredPage, index: int) -> NDArray[Any]:
-        """Read and decode a whole tile or strip: (rows, cols, samples) as stored."""
+        """Read and decode a complete tile or strip: (rows, cols, samples) as stored."""
         geometry, size = self._image.geometry, int(stored.counts[index])
         if stored.page.compression == NONE:
             size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))

@@ -126,7 +126,7 @@ def _check_readable(path: str, page: tifffile.TiffPage) -> None:
 
 
 def _no_intensities(page: tifffile.TiffPage) -> str | None:
-    """Return what a page holds that is no intensities, or how; None if all is well."""
+    """Return what a page holds that is not intensities, or how; None if all is well."""
     bits: Any = page.bitspersample  # a tuple if the samples differ
     problem: str | None = None
     codec = codec_of(page.compression)

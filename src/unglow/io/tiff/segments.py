@@ -134,7 +134,7 @@ def row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
 
 
 def check_segments(stored: StoredPage, geometry: Geometry, file_bytes: int) -> int:
-    """Check that all segments lie inside the file and can hold what the header says.
+    """Check that all segments are inside the file and can hold what the header says.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Choice of the series, z and t of a file that make up the image, and the pages they lie in."""
+"""Choice of the series, z and t of a file that make up the image, and the pages they are in."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
             "export it as plain TIFF."
         )
     page_axes = _page_axes(path, chosen)
-    roles, told = _roles(path, page_axes), plane["z"]
+    roles, plane_z = _roles(path, page_axes), plane["z"]
     if plane["z"] == CHANNELS:
         plane = {**plane, "z": None}
         if not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
@@ -87,7 +87,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         series=chosen,
         pages=planes,
         page_channels=lengths["c"],
-        plane={**plane, "series": index, "z": told},
+        plane={**plane, "series": index, "z": plane_z},
         axes={axis: n for axis, n in page_axes if axis not in "CS"},
         projection=projections[0] if projections else None,
         notes=tuple(notes),
@@ -126,7 +126,8 @@ def choose_series(
             real = [largest]
     if len(real) > 1:
         raise InputError(
-            f"'{path}' holds {len(real)} images: {_list_series(every)}; choose one with `series: N`."
+            f"'{path}' holds {len(real)} images: {_list_series(every)}; "
+            "choose one with `series: N`."
         )
     index = real[0]
     notes = []
@@ -156,7 +157,7 @@ def _list_series(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
 def _page_axes(path: str, series: tifffile.TiffPageSeries) -> list[tuple[str, int]]:
     """Axes of the series that run over pages: what is left of those that a page has itself.
 
-    Those of length 1 are left out, as some versions of tifffile do and others do not.
+    Those of length 1 are excluded, as some versions of tifffile do and others do not.
     """
     shape = list(series.shape)
     axes = list(series.axes)

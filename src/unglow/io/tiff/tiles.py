@@ -40,7 +40,7 @@ TILE = 512
 _DEFLATE_LEVEL = 1
 """Level 6 takes four times as long for files that are at most 8 % smaller."""
 HORIZONTAL = 2
-"""The predictor of whole numbers: horizontal differences. Floats have none: the one for floats (3)
+"""The predictor of integers: horizontal differences. Floats have none: the one for floats (3)
 saves a few per cent and Bio-Formats, so QuPath and Fiji, cannot read it."""
 
 _ASCII, _SHORT, _LONG, _RATIONAL, _LONG8, _IFD8 = 2, 3, 4, 5, 16, 18
@@ -50,7 +50,7 @@ _ADOBE_DEFLATE, _CENTIMETRE, _MIN_IS_BLACK, _REDUCED = 8, 3, 1, 1
 
 
 def encode_tile(pixels: NDArray[Any]) -> bytes:
-    """Return a tile as it is stored; what lies beyond the image, (rows, cols) of it, is zero."""
+    """Return a tile as it is stored; what is beyond the image, (rows, cols) of it, is zero."""
     tile = np.zeros((TILE, TILE), pixels.dtype.newbyteorder("<"))
     tile[: pixels.shape[0], : pixels.shape[1]] = pixels
     if tile.dtype.kind in "iu":
@@ -130,7 +130,7 @@ class BigTiffFile:
         planes
             The levels of each, level 0 first; two planes may have the same tables.
         description
-            UTF-8, of the whole file.
+            UTF-8, of the complete file.
         pixel_size_um
             (x, y), or None if unknown.
         """
@@ -178,7 +178,7 @@ class BigTiffFile:
         return at, self._end - 8
 
     def _entry(self, tag: int, kind: int, values: Any) -> bytes:
-        """Return the entry of a tag; a value that has no room in it is written before."""
+        """Return the entry of a tag; a value that has no space in it is written before."""
         content = values if kind == _ASCII else np.asarray(values, _FORMS[kind]).tobytes()
         count = len(content) if kind == _ASCII else len(content) // np.dtype(_FORMS[kind]).itemsize
         if kind == _RATIONAL:
@@ -210,14 +210,14 @@ def _resolution(pixel_size_um: tuple[float, float] | None) -> list[tuple[int, in
 WINDOW = 2048
 """Side of the windows that are written, px."""
 _FINE_LEVELS = 2
-"""Levels made of each window alone: there it is a whole tile still."""
+"""Levels made of each window alone: there it is a complete tile still."""
 
 _Tiles = list[tuple[int, int, int, bytes]]
 """Level, row and column of tiles, and what is stored of them."""
 
 
 class OmeTiffSink:
-    """Writer of an OME-TIFF (BigTIFF, Deflate) that appears only when it is whole.
+    """Writer of an OME-TIFF (BigTIFF, Deflate) that appears only when it is complete.
 
     Use as a context manager and `write` each window of each channel once, in any order and from
     any thread. What is out of turn is held, compressed: callers go window by window in row order,
@@ -367,11 +367,11 @@ class OmeTiffSink:
         parts = grid(tables[0][1].shape, (TILE, TILE))
         each = ((above, table, part) for part in parts for above, table in tables)
 
-        def made(one: tuple[TileTable, TileTable, Window]) -> tuple[TileTable, Window, bytes]:
+        def make(one: tuple[TileTable, TileTable, Window]) -> tuple[TileTable, Window, bytes]:
             above, table, part = one
             return table, part, self._halve(above, part)
 
-        for table, part, stored in map_bounded(made, each, self._workers):
+        for table, part, stored in map_bounded(make, each, self._workers):
             self._tiff.append(table, part.y0 // TILE, part.x0 // TILE, stored)
             transfers.count(self._path, written=len(stored))
 

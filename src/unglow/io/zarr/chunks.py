@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NOT_WRITTEN = 2**64 - 1
 _CRC_BYTES = 4
 _BLOSC_SIZE = slice(4, 8)
-"""Where Blosc tells how many bytes there were: a 32-bit number in its header."""
+"""Where Blosc says how many bytes there were: a 32-bit number in its header."""
 
 
 class _ShardError(Exception):
@@ -84,7 +84,7 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
 def _read_shard(
     file: BinaryIO, layout: StoreLayout, level: int, part: Window, out: NDArray[Any]
 ) -> tuple[int, int]:
-    """Fill ``out`` with the part of an image that lies in a shard.
+    """Fill ``out`` with the part of an image that is in a shard.
 
     Returns
     -------
@@ -125,9 +125,9 @@ def _decode(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
     if len(stored) != length:
         raise _ShardError("is cut short")
     checked = _check(stored)
-    told = int.from_bytes(checked[_BLOSC_SIZE], "little")
-    if told != size:  # before room is made for it
-        raise _ShardError(f"is damaged (a chunk of {told} bytes where there should be {size})")
+    declared = int.from_bytes(checked[_BLOSC_SIZE], "little")
+    if declared != size:  # before space is made for it
+        raise _ShardError(f"is damaged (a chunk of {declared} bytes where there should be {size})")
     try:
         return _blosc().decompress(checked)  # type: ignore[no-any-return]
     except RuntimeError as error:
@@ -200,7 +200,7 @@ def _append_checksum(content: bytes) -> bytes:
 
 
 def _morton(position: tuple[int, int]) -> int:
-    """Return the number of a chunk in the order of zarr: bits of row and column in turn."""
+    """Return the number of a chunk in zarr's order: bits of row and column alternate."""
     row, col = position
     return sum(
         ((row >> bit & 1) << 2 * bit) | ((col >> bit & 1) << (2 * bit + 1)) for bit in range(16)
@@ -211,6 +211,6 @@ def _morton(position: tuple[int, int]) -> int:
 def _blosc() -> Any:
     from numcodecs import blosc  # noqa: PLC0415 (0.1 s that a parse of the workflow need not spend)
 
-    # Blosc's own threads are shared by the whole process: callers would wait for each other.
+    # Blosc's own threads are shared by the entire process: callers would wait for each other.
     blosc.use_threads = False
     return blosc

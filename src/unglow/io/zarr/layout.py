@@ -63,7 +63,7 @@ class StoreLayout:
     dtype
         Numpy name, one of `DTYPES`.
     chunks, shards
-        Level 0; a shard is a whole number of chunks.
+        Level 0; a shard is an integer number of chunks.
     levels
         Number of levels, level 0 included; level ``k`` has ``floor(n / 2**k)`` px per side.
 

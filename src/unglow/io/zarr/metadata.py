@@ -29,7 +29,7 @@ AXES = ("y", "x")
 
 COMPRESSOR = {"cname": "zstd", "clevel": 1, "shuffle": "bitshuffle", "blocksize": 2**19}
 """Blosc's: the fastest of the settings measured within 4 % of the best ratio, integers and floats
-alike. With byte shuffle and automatic blocks uint16 fluorescence took twice as long and 5 % more
+equally. With byte shuffle and automatic blocks uint16 fluorescence took twice as long and 5 % more
 space."""
 _LITTLE = {"name": "bytes", "configuration": {"endian": "little"}}
 _CHECKSUM = {"name": "crc32c"}

@@ -1,7 +1,7 @@
 """An OME-Zarr 0.5 image of many channels, axes (c, y, x), written window by window, never held.
 
-Each channel is a store of its own until all are whole: then their shards become those of one store
-with one channel each, by renaming.
+Each channel is a store of its own until all are complete: then their shards become those of one
+store with one channel each, by renaming.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _ChannelWriter(StoreWriter):
 
 
 class OmeZarrSink:
-    """Writer of an OME-Zarr image of many channels that appears only when it is whole.
+    """Writer of an OME-Zarr image of many channels that appears only when it is complete.
 
     Use as a context manager and `write` each window of each channel once, in any order and from
     any thread. If the block ends early, nothing is left behind. Arguments are those of
@@ -103,7 +103,7 @@ class OmeZarrSink:
         Raises
         ------
         ValueError
-            The window is no shard, or was written before, or the pixels do not fit it.
+            The window is not a shard, or was written before, or the pixels do not fit it.
         StoreError
             The file system refuses.
         """
@@ -146,9 +146,9 @@ class OmeZarrSink:
             shown.append({**one, "color": f"{red:02X}{green:02X}{blue:02X}"})
         digests = {f"{n}": root["unglow"]["digest"] for n, root in enumerate(roots)}
         size = sum(root["unglow"]["stored_bytes"] for root in roots)
-        told = {"digest": store_digest(digests), "stored_bytes": size}
+        summary = {"digest": store_digest(digests), "stored_bytes": size}
         ome = {"version": "0.5", "multiscales": [multiscale], "omero": {"channels": shown}}
-        attributes = {"ome": ome, "unglow": told}
+        attributes = {"ome": ome, "unglow": summary}
         return {"attributes": attributes, "zarr_format": 3, "node_type": "group"}
 
 

@@ -25,7 +25,7 @@ _TRIED = 200
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """A whole image at one pyramid level; pixel j lies at 2**level * j + (2**level - 1) / 2."""
+    """An entire image at one pyramid level; pixel j is at 2**level * j + (2**level - 1) / 2."""
 
     image: NDArray[np.float32]
     level: int
@@ -50,7 +50,7 @@ def find_fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
 
 @step("read")
 def overview(pixels: Pixels, level: int | None = None) -> Overview:
-    """Read a whole image at a level (by default one that fits a figure) as float32."""
+    """Read an entire image at a level (by default one that fits a figure) as float32."""
     chosen = find_fitting_level(pixels) if level is None else min(level, pixels.levels - 1)
     window = Window.from_shape(pixels.level_shape(chosen))
     return Overview(pixels.read(window, chosen).astype(np.float32, copy=False), chosen)
@@ -105,7 +105,7 @@ def texture_near(
     """Return how much there is to see in the overview around points: its mean step between px.
 
     Of square roots, in which bright places do not rule; unlike a spread it is small where a square
-    holds nothing but an edge of the section. A step counts as far as the parallel one beside it
+    holds nothing but an edge of the section. A step counts as far as the parallel one next to it
     goes the same way, and against what goes the other way: steps of noise cancel.
 
     Parameters
@@ -127,8 +127,8 @@ def texture_near(
     total = np.zeros((image.shape[0] + 1, image.shape[1] + 1))
     for axis in (0, 1):
         step = np.diff(root, axis=axis)
-        one, beside = (step[:, :-1], step[:, 1:]) if axis == 0 else (step[:-1], step[1:])
-        shared = np.minimum(np.abs(one), np.abs(beside)) * np.sign(one * beside)
+        one, other = (step[:, :-1], step[:, 1:]) if axis == 0 else (step[:-1], step[1:])
+        shared = np.minimum(np.abs(one), np.abs(other)) * np.sign(one * other)
         total[2:, 2:] += np.nan_to_num(shared, copy=False)
     for axis in (0, 1):
         np.cumsum(total, axis=axis, out=total)
@@ -144,7 +144,7 @@ def texture_near(
 def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:
     """Return level-0 (x, y) of the brightest spots of an overview, ``apart_px`` apart at least.
 
-    Pixels beside missing data are left out: they average only what lies on this side of the edge.
+    Pixels next to missing data are excluded: they average only what is on this side of the edge.
     """
     pixels = np.flatnonzero(_well_inside(np.isfinite(view.image)))
     values = view.image.ravel()[pixels]

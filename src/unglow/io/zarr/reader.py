@@ -1,4 +1,4 @@
-"""Reader of stores; what is missing or damaged is an error, never a fill value."""
+"""Reader of stores; a missing or damaged chunk is an error, never a fill value."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Store:
         return self.layout.level_shape(level)
 
     def read(self, window: Window, level: int = 0) -> NDArray[Any]:
-        """Return the pixels of a window that lies inside the level, in the stored dtype.
+        """Return the pixels of a window that is inside the level, in the stored dtype.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Store:
 
 
 def open_store(path: Path | str) -> Store:
-    """Open a finished store and check, without reading them, that its shard files are whole.
+    """Open a finished store and check, without reading them, that its shard files are complete.
 
     Each must be there and not empty, and together they must have the size that was written.
 
@@ -167,7 +167,7 @@ def _shard_sizes(path: Path, level: int) -> dict[str, int]:
 
 
 def verify(path: Path | str) -> list[str]:
-    """Read a whole store and compare it with its digest.
+    """Read a complete store and compare it with its digest.
 
     Returns
     -------

@@ -130,7 +130,7 @@ class ShardWriter:
         self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
     def _name_sibling(self, kind: str) -> Path:
-        """Return a hidden name beside the store that no other process uses."""
+        """Return a hidden name next to the store that no other process uses."""
         return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
 
     def _failure(self, error: OSError) -> StoreError:

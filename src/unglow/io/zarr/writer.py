@@ -1,4 +1,4 @@
-"""Writer of a store, which is built in a hidden sibling directory and published whole.
+"""Writer of a store, which is built in a hidden sibling directory and published complete.
 
 `StageStore` is a store that a stage makes, with what is counted while its pixels are written.
 """
@@ -42,7 +42,7 @@ with one short side that level is larger."""
 
 
 class StoreWriter(ShardWriter):
-    """Writer of one image as an OME-Zarr 0.5 store that appears only when it is whole.
+    """Writer of one image as an OME-Zarr 0.5 store that appears only when it is complete.
 
     Use as a context manager: `write` every window of `windows` once, in any order and from any
     thread, then `publish`. If the block ends in any other way, nothing is left behind and whatever
@@ -102,7 +102,7 @@ class StoreWriter(ShardWriter):
         StoreError
             If the file system refuses.
         SupersededError
-            If a later attempt at the same job has begun.
+            If a later attempt at the same job has started.
         """
         if self._pending:
             raise ValueError(f"{self.path}: {min(self._pending)} was not written")
@@ -140,22 +140,26 @@ class StoreWriter(ShardWriter):
 
         Returns
         -------
-        Whether it is done: False if the other one has no pixels, is not whole, or does not follow
-        from the same attributes.
+        Whether it is done: False if the other one has no pixels, is not complete, or does not
+        follow from the same attributes.
 
         Raises
         ------
         StoreError
             If the file system refuses.
         SupersededError
-            If a later attempt at the same job has begun.
+            If a later attempt at the same job has started.
         """
         document = read_file(other / DOCUMENT)
-        told = json.loads(document)["attributes"]["unglow"]
+        written = json.loads(document)["attributes"]["unglow"]
         wanted = {**self._attributes, "layout": self.layout.to_dict()}
         shards = sorted(other.glob("*/c/*/*"))
-        whole = sum(path.stat().st_size for path in shards) == told["stored_bytes"]
-        if "empty" in told or not whole or any(told.get(k) != v for k, v in wanted.items()):
+        is_complete = sum(path.stat().st_size for path in shards) == written["stored_bytes"]
+        if (
+            "empty" in written
+            or not is_complete
+            or any(written.get(k) != v for k, v in wanted.items())
+        ):
             return False
         try:
             for path in shards:

@@ -1,1 +1,1 @@
-"""Damage of phantoms: spoilt places and faults of whole images, whose truth is known."""
+"""Damage of phantoms: spoilt places and faults of entire images, whose truth is known."""

@@ -77,7 +77,7 @@ def spoil_tissue(
         (rows, cols) light without the camera's offset, changed in place.
     tissue
         Function of a window and of x and y, (rows, cols) each: the light that its pixels get if
-        the undamaged tissue of those points lies on them.
+        the undamaged tissue of those points is on them.
     gain
         Brightness of film and debris against the levels that the places hold.
     """
@@ -197,7 +197,7 @@ def clear_tiles(places: Iterable[Place], window: Window, counts: NDArray[Any]) -
 def count_table(
     damages: Iterable[Damage], dtype: np.dtype[Any], per_level: int
 ) -> NDArray[Any] | None:
-    """Return the count that each count becomes by faults of the whole image; None without any.
+    """Return the count that each count becomes by faults of the entire image; None without any.
 
     Faults act in their order. ``per_level`` is how many counts a level has.
     """

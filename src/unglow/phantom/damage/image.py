@@ -12,7 +12,6 @@ from unglow.phantom.damage import effects
 from unglow.phantom.damage.kinds import KINDS
 from unglow.phantom.damage.places import find_places
 from unglow.phantom.damage.shapes import compute_area
-import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -40,7 +39,7 @@ class ImageDamage:
     places
         Its spoilt places.
     faults
-        Damage of the whole image.
+        Damage of the entire image.
     """
 
     frame: tuple[int, int]
@@ -56,15 +55,15 @@ class ImageDamage:
         """Change the light of a window as `effects.spoil_tissue` does, and move the lower half."""
         move, half = self.half_moved, self.frame[0] // 2
 
-        def lying(part: Window, x: Array, y: Array) -> Array:
+        def is_inside(part: Window, x: Array, y: Array) -> Array:
             lower = np.arange(part.y0, part.y1)[:, None] >= half
             return tissue(part, x - move * lower, y)
 
         if move and window.y1 > half:
             x, y = effects.coordinates(window)
             rows = slice(max(half - window.y0, 0), None)
-            out[rows] = lying(window, x, y)[rows]
-        effects.spoil_tissue(self.places, window, out, lying if move else tissue, gain)
+            out[rows] = is_inside(window, x, y)[rows]
+        effects.spoil_tissue(self.places, window, out, is_inside if move else tissue, gain)
 
     def spoil_light(self, window: Window, out: Array, light: Light) -> None:
         """Blur and darken light that was imaged; ``light`` gives any window of what ``out`` was."""
@@ -72,7 +71,7 @@ class ImageDamage:
         effects.shade_by_dust(self.places, window, out)
 
     def spoil_counts(self, window: Window, counts: NDArray[Any], per_level: int) -> NDArray[Any]:
-        """Return what is stored instead of recorded counts, (rows, cols) or (rows, cols, 3)."""
+        """Return the stored values instead of recorded counts, (rows, cols) or (rows, cols, 3)."""
         table = effects.count_table(self.faults, counts.dtype, per_level)
         if table is not None:
             counts = table[counts]
@@ -81,14 +80,14 @@ class ImageDamage:
 
 
 def find_faults(damages: Sequence[Damage]) -> tuple[Damage, ...]:
-    """Return what spoils the whole image."""
+    """Return what spoils the entire image."""
     return tuple(one for one in damages if KINDS[one.kind].size is None)
 
 
 def describe_damage(
     spec: PhantomSpec, places: list[Place], geometry: PhantomMap
 ) -> list[dict[str, Any]]:
-    """Return the damage of a pair: places in their order, then faults of the whole image.
+    """Return the damage of a pair: places in their order, then faults of the entire image.
 
     Dust is at the same sensor pixels of pre: it is there a second time, with the polygon mapped to
     post.
@@ -106,7 +105,7 @@ def describe_damage(
 
 
 def describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
-    """Return the truth of damage of a whole image of a shape (rows, columns)."""
+    """Return the truth of damage of an entire image of a shape (rows, columns)."""
     polygon = area = None
     if damage.kind == "half_moved":
         left, right, top, bottom = -0.5, shape[1] - 0.5, shape[0] // 2 - 0.5, shape[0] - 0.5
@@ -123,7 +122,7 @@ def describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
 
 
 def check_damage(damages: Iterable[Damage], cycles: int) -> None:
-    """Raise ConfigError if a damage is not one of a slide of so many cycles."""
+    """Raise ConfigError if a damage is not one of a slide of this many cycles."""
     for one in damages:
         if one.kind == "swap":
             raise ConfigError("phantom: damage 'swap' is one of pairs, and not of slides.")

@@ -17,12 +17,12 @@ class Kind:
     Attributes
     ----------
     size
-        Smallest and largest size in px; None for a fault of the whole image.
+        Smallest and largest size in px; None for a fault of the entire image.
     strength
         Smallest, largest and default strength; None if there is none to choose. A fault of the
-        whole image has its strength in the place of the size, and no default.
+        entire image has its strength in the place of the size, and no default.
     whole
-        Whether sizes (of a fault of the whole image: strengths) are whole numbers.
+        Whether sizes (of a fault of the entire image: strengths) are integers.
     """
 
     size: tuple[float, float] | None = None
@@ -59,7 +59,7 @@ class Damage:
     kind
         A key of `KINDS`.
     size_px
-        Radius of the place, width of a fold or side of a tile, px; None for a whole image.
+        Radius of the place, width of a fold or side of a tile, px; None for an entire image.
     strength
         What it means depends on the kind; 1.0 where there is none to choose.
     cycle

@@ -135,11 +135,11 @@ def find_places(
     Parameters
     ----------
     damages
-        What was asked for; faults of the whole image are skipped.
+        What was asked for; faults of the entire image are skipped.
     frame
         (rows, columns) of the image, px.
     sensor
-        (rows, columns) that all images have, which dust lies in, px.
+        (rows, columns) that all images have, which dust is in, px.
     seeds
         Of the phantom, and one or more of its damage.
     inside
@@ -204,7 +204,7 @@ def _lay(
     rng: np.random.Generator,
     inside: Field,
 ) -> Place:
-    """Return the place at the first random position where it lies in the section and alone."""
+    """Return the place at the first random position where it is in the section and alone."""
     u = rng.random((3, _TRIES))
     x, y = np.round(u[0] * (frame[1] - 1), 2), np.round(u[1] * (frame[0] - 1), 2)
     for n in np.flatnonzero(inside(x, y) >= 1.0):
@@ -221,7 +221,7 @@ def _lay(
 
 
 def _is_within(place: Place, frame: tuple[int, int], inside: Field) -> bool:
-    """Whether all of a place lies on the section, and all that a fold is made of."""
+    """Whether all of a place is on the section, and all that a fold is made of."""
     margin = place.size if place.kind == "fold" else place.rim / 2.0 + 2.0
     outline = place.shape.polygon(margin)
     low, high = outline.min(axis=0), outline.max(axis=0)

@@ -1,6 +1,6 @@
 """Outlines of spoilt places: irregular blobs, strips and squares, at any point.
 
-A shape tells the depth of a point in px: 0 on the outline, positive inside, negative outside. It is
+A shape gives the depth of a point in px: 0 on the outline, positive inside, negative outside. It is
 measured from the middle of a blob and across a strip, so it is never less than the distance from
 the outline. All coordinates are (x, y) of the image, px.
 """
@@ -236,7 +236,7 @@ def compute_area(polygon: NDArray[np.float64]) -> float:
 
 
 def inside(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which of (N, 2) points lie in a polygon, (M, 2), by crossings of its sides."""
+    """Return which of (N, 2) points are in a polygon, (M, 2), by crossings of its sides."""
     found = np.zeros(len(points), dtype=bool)
     low, high = polygon.min(axis=0), polygon.max(axis=0)
     near = np.flatnonzero(((points >= low) & (points <= high)).all(axis=1))

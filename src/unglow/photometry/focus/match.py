@@ -40,21 +40,22 @@ LEAST_GAIN = 0.02
 """Part by which the residual power of held-out blocks has to fall, noise included."""
 LEAST_BLOCKS = 12
 """Fewest blocks that tell a width."""
-# The width has to differ from 0, and the residual power of held-out blocks to fall, by so many
+# The width has to differ from 0, and the residual power of held-out blocks to fall, by this many
 # standard errors.
 _SIGMAS, _HELD_OUT_SIGMAS = 4.0, 3.0
-# Groups of blocks that are left out in turn for the standard error, and sets that are held out.
+# Groups of blocks that are excluded one after another for the standard error, and sets that are
+# held out.
 _GROUPS, _FOLDS = 10, 4
-# Noise and widths are fitted in turn so often; a width in so many steps of at most so much (px^2),
-# until a step is shorter than the last one.
+# Noise and widths are fitted one after another so often; a width in this many steps of at most so
+# much (px^2), until a step is shorter than the last one.
 _ROUNDS, _STEPS, _LONGEST, _LAST = 4, 30, 0.5, 1e-7
-# Frequencies are used as far as both images have more texture than noise, but at least so many.
+# Frequencies are used as far as both images have more texture than noise, but at least this many.
 _FEWEST = 5
 # Texture is extrapolated to where the Gaussian is exp(-2); noise is looked for in the last third.
 _FADED, _NOISY = 2.0, 2 / 3
 # The noise may be so much less and more than what the model predicts.
 _NOISE_RANGE = 1e-2, 1e3
-# Residuals that are so many times the usual ones are stain, and count less.
+# Residuals that are this many times the usual ones are stain, and count less.
 _STAINED = 1.5
 _MOST = WIDEST**2
 
@@ -153,7 +154,7 @@ def _ratio(
 
 
 def _noise(sums: Spectra, gain: float, s: float) -> tuple[float, float]:
-    """Return what is not shared at high frequencies, over the noise that the model predicts."""
+    """Return the power not shared at high frequencies, over the noise that the model predicts."""
     last = RADII[abs(s) * SQUARES <= _FADED].max(initial=RADII[_FEWEST])
     radii = RADII / last
     within = (radii <= 1) & (radii >= _NOISY)
@@ -211,7 +212,7 @@ def _excess(spectra: Spectra, gain: float, s: float, noise: tuple[float, float])
 BLOCK_PX = 512
 """Side of the blocks that cells of matching images are taken from: a chunk of a store, px."""
 BLOCKS = 512
-"""At most so many blocks are read, all over the image: 134 Mpx of it."""
+"""At most this many blocks are read, all over the image: 134 Mpx of it."""
 
 
 def estimate_matched(
@@ -282,7 +283,7 @@ def take_matched_cells(bins: CellMoments, images: tuple[Pixels, Pixels], blur: B
 
 
 def _cut(block: NDArray[np.float32], window: Window, shape: tuple[int, int], reach: int) -> None:
-    """Take the rim away where the image goes on beyond a window, in place."""
+    """Take the rim away where the image continues beyond a window, in place."""
     if window.y0 > 0:
         block[:reach] = np.nan
     if window.y1 < shape[0]:

@@ -1,6 +1,6 @@
 """Auto- and cross-spectra of small blocks of a pair.
 
-Autospectra hold the noise of their image, which is predicted beside them. The cross-spectrum holds
+Autospectra hold the noise of their image, which is predicted next to them. The cross-spectrum holds
 none, and no stain either: it shows what of pre is seen again in post.
 """
 
@@ -37,18 +37,18 @@ if TYPE_CHECKING:
 SIDE = 64
 """Side of a block, px."""
 BLOCKS = 400
-"""At most so many blocks are read."""
+"""At most this many blocks are read."""
 _STEP = 2 * np.pi / SIDE
 # Below the first one, a block of this size holds mostly what its window makes of the mean.
 _FIRST, _LAST = 2, SIDE // 2 - 1
 RADII = np.arange(_FIRST, _LAST + 1) * _STEP
 """Frequencies of the bins, radians per px."""
-# Resampled noise is correlated over so many px.
+# Resampled noise is correlated over this many px.
 _LAG = 3
-# Every so many px of a block tell its phases.
+# Every this many px of a block tell its phases.
 _THIN = 4
-# Shifts are found from frequencies below this, rad per px, in so many steps, and not believed
-# beyond so many px.
+# Shifts are found from frequencies below this, rad per px, in this many steps, and not believed
+# beyond this many px.
 _SHIFT_BAND, _SHIFT_STEPS, _SHIFT_MOST = 1.5, 3, 1.0
 
 
@@ -127,7 +127,7 @@ def measure(
     noise: NoiseModel,
     transform: Transform,
 ) -> Spectra:
-    """Measure blocks; those with px without data or saturated are left out.
+    """Measure blocks; those with px without data or saturated are excluded.
 
     Parameters
     ----------

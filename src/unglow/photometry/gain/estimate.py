@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     _Draws = Iterable[tuple[NDArray[np.float64], float]]
 
-# The bootstrap draws so many times from the spatial groups of pixels; it needs so many of them.
+# The bootstrap draws this many times from the spatial groups of pixels; it needs this many of them.
 _DRAWS, _LEAST_GROUPS = 100, 4
-# The range of pre that a line rests on leaves out the outermost cells.
+# The range of pre that a line rests on excludes the outermost cells.
 _PRE_RANGE = 0.005, 0.995
 _RATIO_CI_COVERS = (
     "noise and differences over the section (bootstrap of interleaved tiles of 128 px); not a "
@@ -70,7 +70,7 @@ class Evidence:
 
     @property
     def integer(self) -> bool:
-        """Whether the images hold whole grey levels."""
+        """Whether the images hold integer grey levels."""
         return self.stats.grey_level == 1
 
 
@@ -163,7 +163,7 @@ def _line_at_cells(bins: CellMoments, result: MethodResult) -> tuple[ArrayLike, 
 
 
 def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> MethodResult:
-    """Fit the line; ``outlying`` cells were left out before."""
+    """Fit the line; ``outlying`` cells were excluded before."""
     stats, bins, transform = evidence.stats, evidence.bins, evidence.transform
     if stats.n["overlap"] == 0:
         return MethodResult.make_failed(_sentence(stats, ""))
@@ -305,7 +305,7 @@ def _interval(
     """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
 
     Groups are interleaved tiles, so correlation within a tile and differences over the section are
-    in the interval, which drawing single pixels would leave out. The bins of each draw have a
+    in the interval, which drawing single pixels would exclude. The bins of each draw have a
     random phase, because where they lie is arbitrary. ``estimator`` takes the fine histogram of
     each draw and that phase, as part of a bin, and gives log10 of the gains.
     """

@@ -42,18 +42,18 @@ STUDENT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
 STUDENT += [2.201, 2.179, 2.160, 2.145, 2.131]
 """Two-sided 95 % points of Student's t for 1 to 15 degrees of freedom."""
 GAIN_BIAS = 0.004
-"""Error of the gain, as a part of it, that the interval allows for beside what the cells show.
+"""Error of the gain, as a part of it, that the interval allows for next to what the cells show.
 
 Of 240 made pairs and 96 of real pixels, stained or not, 95 % are within (benchmarks/photometry):
 it is stain, and texture that only one image shows, that move a gain by so much.
 """
 REGIONS = 4
-"""The section is cut into so many by so many regions."""
+"""The section is cut into this many by this many regions."""
 # The noise is estimated so often, and after each time the line at most so often.
 _ROUNDS, _STEPS = 4, 20
-# The line stands still if gain moves by less than this part of it, the offset by so many levels.
+# The line is still if gain moves by less than this part of it, the offset by this many levels.
 _STILL_GAIN, _STILL_OFFSET = 1e-7, 1e-6
-# The first line goes through this quantile of post, at levels of pre with so many cells.
+# The first line goes through this quantile of post, at levels of pre with this many cells.
 _LOW, _LEAST_AT_LEVEL = 0.35, 20
 # Means of cells have to vary by this times their noise, as variances.
 _TEXTURE = 2.0
@@ -70,7 +70,7 @@ class HalfWidths:
     gain, offset
         By chance: noise, and differences over the section.
     gain_systematic, offset_systematic
-        What the method may be off by beside chance, which more pixels do not make smaller.
+        What the method may be off by next to chance, which more pixels do not make smaller.
     """
 
     gain: float
@@ -258,7 +258,7 @@ def half_widths(
 
 
 def _regions(xy: Floats, across: int) -> NDArray[np.intp]:
-    """Return the region of each position, of so many by so many."""
+    """Return the region of each position, of this many by this many."""
     low, high = xy.min(axis=0), xy.max(axis=0)
     col, row = (
         np.clip((v - a) / max(float(b - a), 1.0) * across, 0, across - 1).astype(np.intp)

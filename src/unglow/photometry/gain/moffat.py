@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-# At most so many steps; some 12 are usual.
+# At most this many steps; some 12 are usual.
 _STEPS = 300
 # Damping, relative to the diagonal: at first, and its range. A step that is better makes it ten
 # times as small, another one ten times as large.
@@ -63,7 +63,7 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
     x, y
         (N, points) float64; where ``x`` is NaN there is no point.
     start
-        (N, 3) float64: mu, alpha and beta to begin with.
+        (N, 3) float64: mu, alpha and beta to start with.
     lower, upper
         (N, 3) float64: bounds of the same; those of alpha and beta are positive.
     """
@@ -156,7 +156,7 @@ BINS = 200
 SMOOTH = 7
 """Bins of the uniform filter."""
 EXCLUDED = 3
-"""Bins on either side of ratio 1 that are left out: equal integer values pile up there."""
+"""Bins on either side of ratio 1 that are excluded: equal integer values pile up there."""
 TAIL = 0.003
 """Part of the pixels beyond either end of the bins; see `fit` for what it was chosen by."""
 LEAST = 200
@@ -249,7 +249,7 @@ def fit(
     Raises
     ------
     ValueError
-        If there are too few ratios, or all are alike.
+        If there are too few ratios, or all are equal.
     """
     return _fit_wings([_find_wing(ratios, edges, span, phase)])[0]
 
@@ -274,7 +274,7 @@ def _find_wing(
     below = np.concatenate([[0.0], np.cumsum(inner)])
     low, high = _bounds(below, edges, span)
     coarse = np.linspace(low, high, BINS + 1) + phase * (high - low) / BINS
-    # Splitting fine bins in proportion keeps the comb out that counting whole ones would leave.
+    # Splitting fine bins in proportion keeps the comb out that counting complete ones would leave.
     counts = np.diff(np.interp(coarse, edges, below))
     centres = (coarse[1:] + coarse[:-1]) / 2
     smooth = _uniform(counts, SMOOTH)

@@ -35,12 +35,12 @@ _LEAST_STEP = 60
 # Tukey's constants below and above the line, in standard deviations: 4.685 is his, for 95 %
 # efficiency; above it stain is to have no weight, and `FEEDBACK` makes up for the narrowness.
 _BELOW, _ABOVE = 4.685, 2.5
-# The weights sum up over so many steps between the two.
+# The weights sum up over this many steps between the two.
 _INTEGRATION_STEPS = 4001
 # No single step of brightness has more than this share of all weight: empty glass is good evidence
 # on the offset, but it is often most of the image.
 _SHARE = 0.1
-# Nearer to 0 or to the maximum than so many standard deviations of a px, clipping bends levels.
+# Nearer to 0 or to the maximum than this many standard deviations of a px, clipping bends levels.
 _FROM_FLOOR, _FROM_TOP = 2.5, 3.0
 # Median of chi-squared over its mean, for 15 degrees of freedom; and for 1.
 _MEDIAN_15, _MEDIAN_1 = 0.956, 0.4549
@@ -177,7 +177,7 @@ def make_state(
     post_px = np.maximum(noise.post_read + noise.post_shot * expected, noise.least)
     # central differences have half the variance of a px on each axis, less of resampled ones
     gradient = np.maximum(cells.gradient - pre_px * cells.pre_within, 0.0)
-    # An error of the map bends both images alike: half of it belongs to each.
+    # An error of the map bends both images equally: half of it belongs to each.
     pre_noise = pre_px * cells.pre_mean + registration * gradient / 2
     post_noise = post_px * cells.post_mean + gain**2 * registration * gradient / 2
     level = (cells.pre / pre_noise + gain * (cells.post - offset) / post_noise) / (
@@ -211,7 +211,8 @@ def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Fl
 def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
     """Cells whose pixels noise does not carry below the floor, nor with texture above the maximum.
 
-    Near the maximum, pixels that are too bright were left out of the cells, and the rest is biased.
+    Near the maximum, pixels that are too bright were excluded from the cells, and the rest is
+    biased.
     """
     post = state.gain * state.level + state.offset
     usable = np.ones(len(post), bool)
@@ -258,7 +259,7 @@ _PART = 0.25
 _LEAST_CELLS, _LEAST_BLOCKS = 60, 30
 """Fewer cells of a level, or fewer blocks, have no spread to speak of."""
 _MOST = 0.3
-"""If more of the cells depart, no part is the odd one, and none is left out."""
+"""If more of the cells depart, no part is the odd one, and none is excluded."""
 _SIGMA_OF_MAD = 1.4826
 
 

@@ -181,8 +181,8 @@ class MethodResult:
     offset_ci95
         95 % confidence interval of the offset, grey levels; None where there is none.
     gain_map
-        Uneven light that goes with gain and offset; None for none. ``scale.json`` tells of it, and
-        a file beside it holds it (`unglow.photometry.gain_map`).
+        Uneven light that goes with gain and offset; None for none. ``scale.json`` says of it, and
+        a file next to it holds it (`unglow.photometry.gain_map`).
     """
 
     gain: float | None
@@ -240,7 +240,7 @@ class MethodResult:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Results of all methods; ``default`` names the one that stands for the pair.
+    """Results of all methods; ``default`` names the one that represents the pair.
 
     Attributes
     ----------
@@ -291,7 +291,7 @@ class Scale:
         return cls(settings.first, methods, "failed", reasons, bright_field=roles)
 
     def save(self, path: Path | str) -> None:
-        """Write ``scale.json``, whole or not at all; equal results give equal bytes."""
+        """Write ``scale.json``, complete or not at all; equal results give equal bytes."""
         write_json(Path(path), {"version": _VERSION, **self.to_json()})
 
     def to_json(self) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 post = m(x, y) * (gain * pre + c1) + c0, with m a polynomial and the rest as in
 `unglow.photometry.gain.linear`: levels as instruments, weights that stain does not have. Where m
-differs from place to place, the two offsets differ in what it does to them, and are told apart.
+differs from place to place, the two offsets differ in what it does to them, and are distinguished.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ BELIEVED = 2.5
 """Lamps and flat fields differ by less than this, from the dimmest place to the brightest."""
 # The noise is estimated so often, and after each time the map so often: in full, and in a trial.
 _FULL, _TRIAL_ROUNDS = (4, 6), (2, 4)
-# A trial takes so many cells. They are held out by tiles, so many along each side, in so many sets.
+# A trial takes this many cells. They are held out by tiles, this many along each side, in this
+# many sets.
 _TRIAL, _TILES, _FOLDS = 1 << 14, 8, 4
 # The dark level of pre is sought within about this part of its mean brightness around 0.
 _DARK = 0.1
@@ -54,7 +55,8 @@ _LIT = 0.2
 LEVEL_PX = 128
 """Side of the squares whose median is a local level, px; candidates are looked for above the same.
 """
-# On a sparse lattice squares grow until they are so many cells wide; a median takes so many cells.
+# On a sparse lattice squares grow until they are this many cells wide; a median takes this many
+# cells.
 _WIDE_CELLS, _LEAST_CELLS = 16, 64
 
 
@@ -132,7 +134,7 @@ def _fit(
     degree: int,
     effort: tuple[int, int],
 ) -> tuple[LinearFit, GainMap]:
-    """Fit a map of one degree (of degree 0 it is 1 everywhere) in so many rounds of steps."""
+    """Fit a map of one degree (of degree 0 it is 1 everywhere) in this many rounds of steps."""
     terms = [(i, j) for i in range(degree + 1) for j in range(degree + 1)]
     along_y, along_x = (
         legendre(cells.xy[:, axis], side, degree + 1)

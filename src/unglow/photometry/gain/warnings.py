@@ -28,16 +28,16 @@ _SCATTERED = 3.0
 # A pedestal that changes the gain by less than this part of it is within what a ratio promises.
 _DISAGREE = 0.1
 # The slope above a pedestal is fitted between these quantiles of pre, to the medians of post at
-# levels of pre that have so many pixels.
+# levels of pre that have this many pixels.
 _SLOPE_RANGE, _LEAST_PIXELS = (0.3, 0.98), 50
-# Of a copy: cells whose variance (steps between levels, squared) is below this say nothing; so many
-# cells are needed.
+# Of a copy: cells whose variance (steps between levels, squared) is below this say nothing; this
+# many cells are needed.
 _VARIATION, _LEAST_CELLS = 0.5, 200
 # Noise of a fifth of a grey level in each image makes 1.5 times what rounding does.
 _COPY = 1.25
 # Where levels are not rounded: what interpolation may leave of a copy, as a part of the variance.
 _INTERPOLATED = 1e-4
-# Below so many grey levels, two exposures of a camera may differ by rounding alone.
+# Below this many grey levels, two exposures of a camera may differ by rounding alone.
 _FEW_LEVELS = 64
 _TOO_FEW_LEVELS = (
     "Post and pre differ by rounding alone: one is a copy of the other, or both have too few grey "
@@ -114,7 +114,7 @@ def is_copy(moments: CellMoments, *, integer: bool) -> bool:
     """Say whether the images of a pair differ by a gain, an offset and rounding alone.
 
     What post does not share with pre inside a cell holds the noise of both images; of a copy,
-    rescaled or shifted by whole px, it holds rounding alone. Each cell has a line of its own, so
+    rescaled or shifted by integer px, it holds rounding alone. Each cell has a line of its own, so
     that uneven light does not matter. False where fewer than 200 cells have any variation.
     """
     px, least = CELL * CELL, _VARIATION if integer else 0.0
@@ -135,7 +135,7 @@ def _negative_level(stats: JointStatistics, axis: int) -> float | None:
     if not marginal.any():
         return None
     lowest, low = (_quantile(stats.centres, marginal, q) for q in (_DARKEST, _DARK))
-    clear = low + stats.width / 2 < -stats.grey_level  # where the whole bin lies
+    clear = low + stats.width / 2 < -stats.grey_level  # where the entire bin is
     return low if clear and low < _ALIKE * lowest else None
 
 

@@ -6,14 +6,14 @@ With t = gain * pre + offset the texture that both images share, the moments of 
     Q = G^2 pre_var - G cov       of pre's own noise         E Q = G^2 C(phase) v_pre
     V = P + Q                     of the difference          no texture in it, nor in its scatter
 
-where C is what resampling leaves (`unglow.photometry.noise.resampling.cell_noise`). V tells the sum
+where C is what resampling leaves (`unglow.photometry.noise.resampling.cell_noise`). V says the sum
 of the two noises, and U = P - r V, r being the share of post in V, what each has of it: in white
 noise U and V are not correlated, so that both are fitted at once, as two rows per cell, by weighted
 least squares. Texture shows in V as far as the images are out of register, in proportion to the
 squared gradient of pre: a column more. The gradient itself holds noise of the same px, so its
 expectation from the gradients of neighbouring cells takes its place (two-stage least squares).
 
-Stain is left out twice: cells whose mean departs from gain * pre + offset, and cells whose V is
+Stain is excluded twice: cells whose mean departs from gain * pre + offset, and cells whose V is
 beyond what 5 % of cells without stain exceed; for the tail that goes with them, a factor makes up.
 """
 
@@ -47,21 +47,21 @@ _ROUNDS, _STILL = 15, 1e-4
 _NORMAL = 1.4826
 # Noise alone and a gain that is hardly wrong scatter by no more than this times what is expected.
 _SPREAD = 1.1
-# The first guess takes the quieter cells of so many groups by level: this quantile of a variance of
-# 16 normal numbers is so much of its expectation.
+# The first guess takes the quieter cells of this many groups by level: this quantile of a variance
+# of 16 normal numbers is so much of its expectation.
 _GUESS_LEVELS, _QUIET, _QUIET_SHARE = 16, 0.3, 0.8
 # Variances grow from the level of the darkest cells: this quantile.
 _DARKEST = 0.01
 # Keeps variances above 0, grey levels squared.
 _TINY = 1e-9
-# Cells count whose V is below what this share of cells without stain are below, so many standard
+# Cells count whose V is below what this share of cells without stain are below, this many standard
 # deviations of a normal variate: tails are where faint stain is.
 _BELOW_TAIL, _TAIL = 0.95, 1.645
-# U, which stain moves little, may depart by so many standard deviations.
+# U, which stain moves little, may depart by this many standard deviations.
 _FAR = 6.0
-# A cell's mean may depart from the background by so many standard deviations.
+# A cell's mean may depart from the background by this many standard deviations.
 _DEPART = 2.0
-# Dark cells are cut off at zero within so many standard deviations of a px.
+# Dark cells are cut off at zero within this many standard deviations of a px.
 _CLIP = 3.0
 
 
@@ -173,7 +173,7 @@ def fit_noise(
     transform
         Map from post to pre, not a failed one.
     integer
-        Whether the images hold whole grey levels, which adds the noise of rounding, and end at 0.
+        Whether the images hold integer grey levels, which adds the noise of rounding, and end at 0.
     blur
         What made the images of the cells match, if anything did; the model is that of raw px.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ROUNDING = 1 / 12
-"""Variance of rounding to whole grey levels."""
+"""Variance of rounding to integer grey levels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class NoiseModel:
     pre_read, pre_shot
         Of pre.
     least
-        The least variance a px can have: 1/12 for whole grey levels.
+        The least variance a px can have: 1/12 for integer grey levels.
     spread
         Standard deviation of the difference averaged over a few px, over what the variances of
         single px and the error of the map give: 1 if nothing else is left, more where neighbouring
-        px share their noise (JPEG, smoothing) and where the backgrounds are not alike.
+        px share their noise (JPEG, smoothing) and where the backgrounds differ.
     """
 
     post_read: float
@@ -49,7 +49,7 @@ class NoiseModel:
         return self._variance(post, self.post_read, self.post_shot)
 
     def variance_pre(self, pre: NDArray[Any]) -> NDArray[np.float32]:
-        """Variance of raw px of pre by their levels (any shape); aligned pre tells them as well."""
+        """Variance of raw px of pre by their levels (any shape); aligned pre says them as well."""
         return self._variance(pre, self.pre_read, self.pre_shot)
 
     def _variance(self, level: NDArray[Any], read: float, shot: float) -> NDArray[np.float32]:

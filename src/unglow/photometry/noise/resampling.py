@@ -148,7 +148,7 @@ def jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
 
 
 def round_jacobian(transform: Transform, point_xy: tuple[float, float]) -> Floats:
-    """Return `jacobian` in steps of 1/256, so that few tables serve a whole image."""
+    """Return `jacobian` in steps of 1/256, so that few tables serve an entire image."""
     return _round(jacobian(transform, point_xy))
 
 
@@ -183,8 +183,8 @@ class FilteredVariance:
     first_row
         Which row of blocks holds the window's first px, counted from the one at 0.
     tables
-        (blocks down, blocks across, phases, phases) float32: `compute_filtered_noise` of blocks of `_BLOCK`
-        px that the window touches.
+        (blocks down, blocks across, phases, phases) float32: `compute_filtered_noise` of the blocks
+        of `_BLOCK` px that the window touches.
     """
 
     transform: Transform
@@ -247,7 +247,7 @@ def interpolate_phase(table: Floats, x: Floats, y: Floats) -> Floats:
 
 
 def phase_shares(phases: int, x: Floats, y: Floats) -> Floats:
-    """Return how much each entry of a table counts in the mean of `interpolate_phase` at positions in pre.
+    """Return the weight of each table entry in the mean of `interpolate_phase` at positions in pre.
 
     (phases, phases) float64, with a sum of 1.
     """

@@ -42,7 +42,7 @@ _SLOPE = 0.02
 """Without a field, displacements of neighbours may differ by this share of their distance more."""
 _LEAST_NEIGHBOURS = 3
 _ISLAND_SHARE, _ISLAND_BLOCKS = 0.02, 8
-"""Blocks that hang together count if they are this share of the agreeing ones, and so many."""
+"""Blocks that hang together count if they are this share of the agreeing ones, and this many."""
 _PART = 1 << 13
 """Blocks whose neighbours are held at a time, which bounds the memory."""
 _COLUMNS = ("post", "pre", "displacement", "peak_ratio", "cell", "corner")
@@ -97,7 +97,7 @@ class DenseMatches:
         return block_weights(self.peak_ratio)
 
     def subtract_field(self, field: Displacement | None) -> Floats:
-        """(N, 2) displacements beside a field, px; all of them if it is None."""
+        """(N, 2) displacements next to a field, px; all of them if it is None."""
         return self.displacement if field is None else self.displacement - field.evaluate(self.post)
 
     def spread_on_grid(self, values: Floats) -> tuple[Floats, NDArray[np.int64]]:
@@ -115,15 +115,15 @@ class DenseMatches:
         return out.reshape(rows, cols, *values.shape[1:]), index
 
     def find_agreeing(self, field: Displacement | None = None) -> Mask:
-        """(N,) blocks that lie near the median of the blocks around them, beside a field."""
+        """(N,) blocks that are near the median of the blocks around them, next to a field."""
         clear = self.peak_ratio >= MIN_PEAK_RATIO
         if not clear.any():
             return clear
-        beside = self.subtract_field(field)
-        middle, number = self.compute_neighbour_medians(np.where(clear[:, None], beside, np.nan))
+        rest = self.subtract_field(field)
+        middle, number = self.compute_neighbour_medians(np.where(clear[:, None], rest, np.nan))
         enough = clear & (number >= _LEAST_NEIGHBOURS)
         with np.errstate(invalid="ignore"):
-            near = np.hypot(*(beside - middle).T) <= self._reach(field)
+            near = np.hypot(*(rest - middle).T) <= self._reach(field)
         return np.asarray(enough & near, dtype=np.bool_)
 
     def _reach(self, field: Displacement | None) -> float:
@@ -168,8 +168,8 @@ class DenseMatches:
         """Median (N, K) of the up to 8 blocks around each block, NaN for none; and their number."""
         middle = np.full_like(values, np.nan)
         number = np.zeros(len(values), np.int64)
-        for begin in range(0, len(values), _PART):  # in parts, so that memory stays put
-            part = slice(begin, begin + _PART)
+        for start in range(0, len(values), _PART):  # in parts, so that memory stays put
+            part = slice(start, start + _PART)
             ordered = np.sort(self.neighbours(values, part), axis=0)  # NaN comes last
             count = np.isfinite(ordered).sum(axis=0)
             low, high = (
@@ -247,7 +247,7 @@ def one_of(wanted: Cells) -> Callable[[Cells], Mask]:
     """Return a function that marks the cells (N, 2) that are among the wanted ones."""
     listed = {(c, r) for c, r in wanted.tolist()}
 
-    def marked(cells: Cells) -> Mask:
+    def mark(cells: Cells) -> Mask:
         return np.array([(c, r) in listed for c, r in cells.tolist()], dtype=bool)
 
-    return marked
+    return mark

@@ -37,16 +37,16 @@ _MOST_WEIGHT = 30.0
 UPSAMPLING = 8
 """Samples per px of the fine correlation, on which a parabola is put."""
 CLIP = 3.0
-"""New bright signal is in one image only: values are clipped at so many standard deviations."""
+"""New bright signal is in one image only: values are clipped at this many standard deviations."""
 _CLIP_ROUNDS = 2
 _LEAST_SPREAD = 1e-6
 """Standard deviation, square roots of grey levels, below which a block holds nothing."""
 _PEAK_RADIUS = 5
-"""The next peak of a correlation lies further than this from the highest one, px."""
+"""The next peak of a correlation is further than this from the highest one, px."""
 _MOST_EMPTY = 0.25
 """Greatest share of a block without data."""
 _HIGHEST_FREQUENCY = 0.35
-"""Cycles per px: noise and sampling lie above."""
+"""Cycles per px: noise and sampling are above."""
 _LONGEST_WAVES = 4
 """Shading has fewer waves than this over a block."""
 
@@ -116,7 +116,7 @@ def _fourier(size: int) -> _Fourier:
 def block_shift(
     post: NDArray[np.float32], pre: NDArray[np.float32], sign: int = 1
 ) -> tuple[float, float, float]:
-    """Measure how far the content of ``post`` lies from that of ``pre``.
+    """Measure how far the content of ``post`` is from that of ``pre``.
 
     Parameters
     ----------
@@ -199,11 +199,11 @@ def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
 
 
 def match_blocks(planes: PlanePair, corners: NDArray[np.int64], size: int) -> Matches:
-    """Measure where blocks of post lie in pre; parameters are those of `block_shifts`.
+    """Measure where blocks of post are in pre; parameters are those of `block_shifts`.
 
     Returns
     -------
-    At most N matches (blocks without content or outside pre are left out), at block centres, in
+    At most N matches (blocks without content or outside pre are excluded), at block centres, in
     pixels of the planes.
     """
     return matches_of(planes, corners, size, block_shifts(planes, corners, size))
@@ -220,14 +220,14 @@ def matches_of(
 
 
 def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> NDArray[np.float64]:
-    """Measure how far the content of each block of post lies from that of mapped pre.
+    """Measure how far the content of each block of post is from that of mapped pre.
 
     Parameters
     ----------
     planes
         The images and the current map; found shifts reach size / 4 with confidence.
     corners
-        (N, 2) int (x, y) of the first pixel of each block; blocks must lie inside post.
+        (N, 2) int (x, y) of the first pixel of each block; blocks must be inside post.
     size
         Side of a block, px.
 
@@ -254,7 +254,7 @@ def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> ND
 def _find_integer_steps(
     planes: PlanePair, pixels: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Find steps in pre that put pixels (N, 2) on whole px, and the same in post, (N, 2) each.
+    """Find steps in pre that put pixels (N, 2) on integer px, and the same in post, (N, 2) each.
 
     An interpolated image is shifted a little, by an amount that depends on the fraction of a px.
     With fractions evenly around zero that cancels; with the same one everywhere, as where pre is
@@ -297,7 +297,7 @@ def detail_correlation(post: NDArray[np.float32], pre: NDArray[np.float32], sign
     """Correlation (-1..1) of two blocks as they lie, in the pass band of `block_shift`."""
     f = _fourier(post.shape[0])
     a, b = (forward((v - v.mean()) * f.taper, post.shape) * f.band for v in (post, pre))
-    # of a half spectrum, columns between the first and the last stand for two
+    # of a half spectrum, columns between the first and the last represent two
     twice = np.full(a.shape[1], 2.0)
     twice[[0, -1]] = 1.0
     both, own, other = (

@@ -23,7 +23,7 @@ HELD_OUT = 0
 _MIN_SECTION = 0.3
 """Least share of a block's area that must belong to the section in both images."""
 _MOST_CANDIDATES = 1 << 18
-"""About so many places are compared to choose sample blocks, which bounds time and memory."""
+"""About this many places are compared to choose sample blocks, which bounds time and memory."""
 _BAND_PX = 1 << 17
 """Thumbnail px whose positions are held at a time."""
 _STRIP_PX = 1024
@@ -55,7 +55,7 @@ def sample_corners(
     size, count
         Side of the blocks, level-0 px, and how many there may be.
     level
-        Pyramid level on which the blocks must lie inside both images.
+        Pyramid level on which the blocks must be inside both images.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def sample_corners(
     candidates = np.count_nonzero(merit) / stride**2
     stride *= max(1, math.ceil(math.sqrt(candidates / max(_MOST_CANDIDATES, 8 * count))))
     rows, cols = (stride * v for v in np.nonzero(merit[::stride, ::stride] > 0))
-    # of the thumbnail pixels, those around which a whole block fits into post
+    # of the thumbnail pixels, those around which a complete block fits into post
     x0, y0 = (np.rint(scale * v + (scale - size) / 2) for v in (cols, rows))
     whole = (x0 >= 0) & (y0 >= 0) & (x0 + size <= width) & (y0 + size <= height)
     rows, cols, x0, y0 = rows[whole], cols[whole], x0[whole], y0[whole]
@@ -114,11 +114,11 @@ def dense_corners(
 def rim_corners(
     pair: Pair, size: int, step: int, taken: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Put blocks of half the side where whole ones do not fit: along rims of frames and section.
+    """Put blocks of half the side where complete ones do not fit: along rims of frames and section.
 
     A field is known as far as there are centres of blocks. Parameters and results are those of
-    `dense_corners`; ``taken`` are the (N, 2) cells of whole blocks, and the grid goes on by one
-    cell on each side.
+    `dense_corners`; ``taken`` are the (N, 2) cells of complete blocks, and the grid continues by
+    one cell on each side.
     """
     half = size // 2
     starts: list[NDArray[np.int64]] = []
@@ -225,7 +225,7 @@ def _map_band(pair: Pair, band: slice, cols: int) -> NDArray[np.float64]:
 def _holds_blocks(
     centres: NDArray[np.float64], shape: tuple[int, ...], half: float
 ) -> NDArray[np.bool_]:
-    """Mark the centres (N, 2) of blocks that lie inside an image of (rows, columns)."""
+    """Mark the centres (N, 2) of blocks that are inside an image of (rows, columns)."""
     height, width = shape
     x, y = centres.T
     with np.errstate(invalid="ignore"):

@@ -124,7 +124,7 @@ def score_guess(pair: Pair, guess: Guess) -> Candidate:
 
 @contextmanager
 def opencv_threads(workers: int) -> Iterator[None]:
-    """Hold OpenCV to so many threads."""
+    """Hold OpenCV to this many threads."""
     threads = cv2.getNumThreads()
     cv2.setNumThreads(workers)
     try:
@@ -214,7 +214,7 @@ def _guess_reversed(
 
 _ORDINARY = _quick_guesses, _finer_guesses, _exhaustive_guesses
 _MAGNIFIED = _quick_guesses, _guess_reversed
-"""One after the other until one is sure; of magnified pairs, many are searched in vain."""
+"""One after the other until one is sure; of magnified pairs, many are searched without success."""
 
 
 def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[Candidate]:

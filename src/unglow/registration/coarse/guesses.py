@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Image = NDArray[np.float32]
 
 _FEATURES = 2500
-"""So many of the strongest features of each image are matched."""
+"""This many of the strongest features of each image are matched."""
 _CONTRAST = 0.01
 """SIFT's threshold; OpenCV's own of 0.04 leaves too few in dim sections."""
 _TILE, _TILE_MARGIN = 512, 32
@@ -42,7 +42,7 @@ _SPECTRUM_PX = 512
 _ANGLES, _RADII = 256, 256
 """Samples of half a turn (0.7 degrees), and of the radius."""
 _SPECTRUM_PEAKS, _PEAK_RADIUS = 3, 4
-"""So many peaks are tried, with so many samples around each left out of the search for the next."""
+"""Number of peaks to try, and samples around each that the search for the next one skips."""
 _LEAST_RADIUS = 8
 """Waves over the image; longer ones are shading."""
 _ROTATION_PX = 192

@@ -4,7 +4,7 @@ Each pass warps pre by the map of the last one. A block sees the mean displaceme
 so a pass against a map that is still deformed inside the blocks is biased; blocks are measured
 again against the current field until the field's change is too straight to matter. The field is
 kept only if it beats every global model on blocks that no fit has used, and if it makes the images
-themselves more alike there.
+themselves more similar there.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ _SEAM_PX, _SEAM_CHANGE_PX = 24.0, 0.1
 _CLEARLY = 0.75
 """Strips are clear if they leave less than this share of what a smooth field leaves."""
 _BOUND = 9.0
-"""Squared residuals count up to so many times their median: a few wild blocks decide nothing."""
+"""Squared residuals are limited to this multiple of their median: few blocks decide nothing."""
 _SURE, _GAIN = 3.0, 0.1
-"""A field has to gain so many standard errors, and this share of the squared residuals."""
+"""A field has to gain this many standard errors, and this share of the squared residuals."""
 _LEAST_TESTED = 10
 """Held-out blocks on which a field has to be compared."""
 _COMPARED = 120
-"""About so many held-out blocks are compared as images."""
+"""About this many held-out blocks are compared as images."""
 _LEAST_AREA, _MOST_AREA = 0.5, 2.0
 """A field that changes areas by more than these factors pinches the section: it is not used."""
 

@@ -134,11 +134,11 @@ def find_textured_points(pair: Pair) -> Floats:
 
 
 def inner_points(pair: Pair) -> Floats:
-    """Points (x, y) of post, level-0 px, on structures of the section: where the error is told.
+    """Points (x, y) of post, level-0 px, on structures of the section: where the error is reported.
 
-    Of `find_textured_points` one in twenty or so lies beside the section: along its edge the band pass
-    that texture is seen in leaves a rim of the other sign, dark around what is bright. So only
-    structures count that are to their surroundings as the section is to what is beside it.
+    About one in twenty of `find_textured_points` is next to the section: along its edge the band
+    pass leaves a rim of opposite sign. So only structures with the same contrast to their
+    surroundings as the section has to the background count.
     """
     thumb = pair.post_thumb
     beside = thumb.image[~thumb.section]
@@ -171,11 +171,11 @@ SHARED_PX = 0.02
 _SURE = 2.5
 """Standard errors by which products of residuals have to exceed zero."""
 _BOUND = 6.0
-"""Residuals count up to so many times their median length: a few wild blocks decide nothing."""
+"""Residuals are limited to this multiple of their median length: few blocks decide nothing."""
 _LEAST_BLOCKS = 2 * NEIGHBOURS
 """So few blocks tell nothing."""
 _TOUCHING = 100
-"""About so many blocks are measured beside others where these lie far apart."""
+"""About this many blocks are measured next to others where these lie far apart."""
 
 
 def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Cells = NDArray[np.int64]
 
 _PATCH, _PATCH_BLOCKS = 10, 700
-"""Blocks of pre are measured on squares of so many cells a side, about so many blocks together."""
+"""Side, in cells, of the squares on which blocks of pre are measured; blocks measured at once."""
 _SAMPLES = 150
 """Sample blocks of pre without a field, at most."""
 _CONSENSUS_PX = 2.0
@@ -43,7 +43,7 @@ _CONSENSUS_PX = 2.0
 _LEAST_POINTS = 20
 """Fewer points tell nothing."""
 _LEAST_AROUND = 7
-"""A point is judged if so many of the 8 blocks around it were fitted to."""
+"""A point is judged if this many of the 8 blocks around it were fitted to."""
 _INTERPOLATION_STEPS = 12
 """The shortest waves, of two knots, converge as (8 / 9)^n, smooth ones much faster."""
 
@@ -55,7 +55,7 @@ class InverseConsistency:
     Attributes
     ----------
     post
-        (N, 2) where the points of pre lie in post, px of post.
+        (N, 2) where the points of pre are in post, px of post.
     miss
         (N,) distance between a point of pre and where it comes back to, px of pre.
     """
@@ -106,7 +106,7 @@ def field_consistency(pair: Pair, found: Transform, deformation: Deformation) ->
 def global_consistency(
     pair: Pair, found: Transform, size: int, points: Floats
 ) -> InverseConsistency:
-    """Fit the same global model to blocks of pre, which all count alike, however clear they are.
+    """Fit the same global model to blocks of pre, which all count equally, however clear they are.
 
     ``pair`` is mapped by ``found``, a map without a field; the blocks have a side of ``size`` px,
     and ``points`` (N, 2) of post are judged.

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 _CLEAR = 2.0
 """Peak ratio of blocks that tell of a tear."""
 _TORN_BLOCKS, _TORN_SHARE, _TORN_AROUND = 4, 0.01, 3
-"""A section is torn where so many blocks are off, this share of the clear ones, each with so many
-others of its 8 neighbours."""
+"""A section is torn where this many blocks are off, this share of the clear ones, each with this
+many others of its 8 neighbours."""
 _LEAST_POINTS = 30
 """Points on which the way back is compared with the error map."""
 _BISECTIONS = 60
@@ -55,10 +55,10 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     `unglow.registration.quality.residual_variance`. *Curvature inside blocks*: how the field has
     changed since the blocks were measured, see `unglow.registration.field.fit.curvature_bias`.
     *Continuation*: at a distance r from the nearest block the section's typical second derivative
-    leaves a line by half of it times r squared; there the field soon goes on in one.
+    leaves a line by half of it times r squared; there the field soon continues in one.
 
-    Where a seam lies is known to a few px; points between it and its true place are off by the
-    whole jump. They are far too few for the error around a control point to tell of them.
+    Where a seam is is known to a few px; points between it and its true place are off by the
+    full jump. They are far too few for the error around a control point to tell of them.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def raise_error_map(field: Displacement, way_back: InverseConsistency) -> NDArra
 
     Both ways rest on the same pixels, so that they share noise. If the errors there and back are f
     and b, and their correlation is c, the mean square of the miss is f^2 + b^2 - 2 c f b: not more
-    than f^2 if b is not larger than f and c at least b / 2f. So the miss tells of what blocks do
+    than f^2 if b is not larger than f and c at least b / 2f. So the miss says of what blocks do
     not, such as what all of them share, and is the least that the error can be. Only medians are
     compared: the way back rests on patches, at whose rims it is worse.
     """
@@ -129,7 +129,7 @@ def distances(found: Deformation) -> Floats:
     cells = _cell_of(field, found.blocks.post[found.is_agreeing])
     empty[cells[:, 1], cells[:, 0]] = 0
     steps = cv2.distanceTransform(empty, cv2.DIST_L2, cv2.DIST_MASK_PRECISE)
-    # its last bits vary from call to call; squares of distances on a grid are whole numbers
+    # its last bits vary from call to call; squares of distances on a grid are integers
     squares = np.rint(np.asarray(steps, dtype=np.float64) ** 2)
     return np.asarray(np.sqrt(squares) * field.spacing_px, dtype=np.float64)
 
@@ -200,7 +200,7 @@ def unseen(blocks: DenseMatches, use: Mask) -> Floats:
     of the section lie closer together than the blocks. If a mean of blocks has t times the
     variance that independent ones would have, and the four groups none of that in them, the
     jackknife finds (4 - t) / 3 of the latter. It is also a little too low for stiff fits, since
-    what is left out makes them stiffer.
+    what is excluded makes them stiffer.
 
     Returns
     -------
@@ -216,8 +216,8 @@ def estimate_shared_noise(blocks: DenseMatches, use: Mask) -> Floats:
     ``use`` (N,) marks the blocks that count.
     """
     centres, total = np.where(use[:, None], blocks.post, np.nan), np.ones(len(blocks))
-    for begin in range(0, len(blocks), _PART):  # in parts, so that memory stays put
-        part = slice(begin, begin + _PART)
+    for start in range(0, len(blocks), _PART):  # in parts, so that memory stays put
+        part = slice(start, start + _PART)
         apart = (blocks.neighbours(centres, part) - blocks.post[part]) / blocks.size
         total[part] += overlap_correlation(apart).sum(axis=0)
     return total

@@ -2,7 +2,7 @@
 
 A stage that steps between strips leaves a jump that all blocks along a seam share, while a section
 is deformed differently from place to place. So steps from block to block are collected by where
-between the two blocks lies, and their median stands out at a seam.
+between the two blocks is, and their median stands out at a seam.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _SUSPECT_PX, _SUSPECT_TIMES = 0.3, 3.0
-"""A step of so many px, and so many times as long as usual, is worth a closer look."""
+"""A step of this many px, and this many times as long as usual, is worth a closer look."""
 _SMOOTH = 0.75
-"""Sides of the blocks over which the field is smoothed that steps are seen beside."""
+"""Sides of the blocks over which the field is smoothed that steps are seen next to."""
 _LEAST_PAIRS = 6
 """Pairs of blocks that a step is the median of."""
 _LEAST_ERROR_PX = 0.01
@@ -55,14 +55,14 @@ _ROUNDS = 3
 _CLEAREST = 0.4
 """In each of them, steps count that are this share of the longest one."""
 _LINES, _LEAST_LINES = 4, 16
-"""For a first look every fourth line of blocks is measured, but not less than so many."""
+"""For a first look every fourth line of blocks is measured, but not less than this many."""
 _MOST_SEAMS = 200
 _WORTH = 0.9
 """Strips have to leave less than this share of what is left without them."""
 _ALIKE = 3.0
-"""Strips of the other image, that leave less than so many times as much, are rivals."""
+"""Strips of the other image, that leave less than this many times as much, are rivals."""
 _NEAR, _FAR = 3, 8
-"""Surroundings of a step: positions that are so many half steps of the blocks away, at least and
+"""Surroundings of a step: positions that are this many half steps of the blocks away, at least and
 at most."""
 _APART = 1.5
 """Seams lie this many steps of the blocks from each other, and are known to as much."""
@@ -165,13 +165,13 @@ def _axis(strips: Strips) -> int:
 def _lines(axis: int) -> Callable[[NDArray[np.int64]], Mask]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
 
-    def marked(cells: NDArray[np.int64]) -> Mask:
+    def mark(cells: NDArray[np.int64]) -> Mask:
         beside = cells[:, 1 - axis]
         lines = int(np.ptp(beside)) + 1 if len(cells) else 0
         every = min(_LINES, max(1, lines // _LEAST_LINES))
         return np.asarray(beside % every == 0)
 
-    return marked
+    return mark
 
 
 def _suspects(pair: Pair, blocks: DenseMatches) -> list[Strips]:
@@ -190,7 +190,7 @@ def _stands_out(steps: Profile) -> bool:
 
 
 def _move_to_lines(pair: Pair, blocks: DenseMatches, strips: Strips) -> tuple[Strips, float]:
-    """Move seams to where the images have them, and fit their jumps again; and what is lost."""
+    """Move seams to where the images have them and fit their jumps again; also the loss."""
     smooth = smooth_field(pair, remove_strips(blocks, strips, None), STIFF)
     strips, lost = locate(pair, strips, smooth, blocks, _APART * blocks.step)
     log.info("seams along %s: %.3f lost", strips.name, lost)
@@ -213,7 +213,7 @@ def _grow(pair: Pair, blocks: DenseMatches, strips: Strips) -> Strips:
 
 
 def compute_unexplained(pair: Pair, blocks: DenseMatches, strips: Strips) -> DenseMatches:
-    """Return what strips and a smooth field leave of the blocks: half a jump beside its seam."""
+    """Return what strips and a smooth field leave of the blocks: half a jump next to its seam."""
     rest = remove_strips(blocks, strips, None)
     field = smooth_field(pair, rest, _SMOOTH * blocks.size / blocks.step)
     return replace(blocks, displacement=rest.subtract_field(field))
@@ -261,7 +261,7 @@ def _surroundings(step: Floats) -> Floats:
 
 
 def _neighbours(blocks: DenseMatches, strips: Strips) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pair clear blocks that lie next to each other across strips: indices of both."""
+    """Pair clear blocks that are next to each other across strips: indices of both."""
     grid, index = blocks.spread_on_grid(np.arange(len(blocks), dtype=np.float64))
     ids = np.full(grid.shape, -1, np.int64)
     clear = blocks.weights > 0
@@ -280,7 +280,7 @@ def add_seams(pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displace
     rest = replace(blocks, displacement=blocks.subtract_field(field))
     new = _unseen(profile(rest, strips), strips, blocks, LEAST_PX)
     at = np.searchsorted(strips.seams, new)
-    if len(new):  # a new strip begins with the offset of the one it was part of
+    if len(new):  # a new strip starts with the offset of the one it was part of
         strips = replace(
             strips,
             seams=np.insert(strips.seams, at, new),

@@ -1,4 +1,4 @@
-"""Location of seams to a px: where one strip's map stops fitting the images and the next begins."""
+"""Location of seams to a px: where one strip's map stops fitting the images and the next starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _WINDOWS = 8
 """Windows that are looked at along each seam."""
 _RIM_PX = 16
-"""They go on this far beyond where the seam is sought, at least."""
+"""They continue this far beyond where the seam is sought, at least."""
 
 
 def locate(
@@ -33,7 +33,7 @@ def locate(
     """Move seams to where the images say, by at most ``reach`` px.
 
     Across each seam, windows of pre are warped with the displacements of both strips. The seam is
-    where one stops and the other begins to resemble post.
+    where one stops and the other starts to resemble post.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def locate(
     -------
     The strips with better seams, and how much worse than seams of their own the windows fit them,
     0 to 1: straight lines of the wrong image do not follow the seams. It is the median over the
-    seams, since one that is none would decide.
+    seams, since one that is not a seam would decide.
     """
     seams, lost = strips.seams.copy(), []
     across = strips.project(blocks.post, smooth.evaluate(blocks.post))
@@ -95,7 +95,7 @@ def _gain(
     side: int,
     span: tuple[int, int],
 ) -> Floats | None:
-    """How well a window fits with seam ``k`` after each whole px of a span, up to a constant.
+    """How well a window fits with seam ``k`` after each integer px of a span, up to a constant.
 
     With the seam after px p, px up to p take the displacement of the strip before, the others that
     of the strip after.
@@ -119,7 +119,7 @@ def _gain(
 
 
 def _positions(strips: Strips, smooth: Displacement, window: Window) -> NDArray[np.int64]:
-    """Nearest whole px across the strips of all pixels of a window, in row order."""
+    """Nearest integer px across the strips of all pixels of a window, in row order."""
     rows, cols = (n - 1 for n in window.shape)  # seams hardly bend in a window
     corners = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)
     corners += np.array([window.x0, window.y0])

@@ -1,4 +1,4 @@
-"""Offsets between the strips of a scanner at given seams, beside a smooth field."""
+"""Offsets between the strips of a scanner at given seams, next to a smooth field."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ROUNDS = 3
 _LEAST_BLOCKS = 30
 """Fewer blocks tell of no jump."""
 _LEAST_ALONE = 4
-"""A strip needs so many blocks that see it alone."""
+"""A strip needs this many blocks that see it alone."""
 _ACROSS = 0.35
 """A block that is nearer to a seam than this share of its side sees both strips."""
 _BESIDE = 0.75
-"""A block that is nearer than this share of its side tells whether a seam is one."""
+"""A block that is nearer than this share of its side says whether a seam is one."""
 _PART = 1 << 12
 """Blocks that are multiplied at a time, which bounds the memory."""
 
@@ -46,10 +46,10 @@ _PART = 1 << 12
 def fit_offsets(
     pair: Pair, blocks: DenseMatches, strips: Strips, field: Displacement | None = None
 ) -> Strips:
-    """Fit the jumps at given seams beside a smooth field, and drop seams without one.
+    """Fit the jumps at given seams next to a smooth field, and drop seams without one.
 
     The partly linear model of Speckman (1988, doi:10.1111/j.2517-6161.1988.tb01729.x): what a
-    smooth field can follow is taken off blocks and steps alike before the steps are fitted.
+    smooth field can follow is taken off blocks and steps equally before the steps are fitted.
 
     ``strips`` says where the seams are. ``field`` is the map that the blocks were measured against,
     if it holds these strips: then blocks across a seam are used too, and tell how wrong its jumps
@@ -113,7 +113,7 @@ def _drop_hidden_seams(blocks: DenseMatches, strips: Strips, field: Displacement
 
 
 def _merge(strips: Strips, seam: int) -> Strips:
-    """Return strips without one seam; the strip after it goes on with the one before."""
+    """Return strips without one seam; the strip after it continues with the one before."""
     seams = np.delete(strips.seams, seam)
     offsets = np.delete(strips.offsets, seam + 1, axis=0)
     return replace(strips, seams=seams, offsets=offsets if len(seams) else np.zeros((1, 2)))
@@ -132,7 +132,7 @@ def _jumps(
     start, stiffness = _grid(pair, blocks, prior, STIFF if field is None else SOFT)
     weights = prior * blocks.find_agreeing(field)
 
-    def beside_smooth(values: Floats) -> Floats:
+    def subtract_smooth(values: Floats) -> Floats:
         return values - fit_field(blocks.post, values, weights, start, stiffness).evaluate(
             blocks.post
         )
@@ -141,12 +141,12 @@ def _jumps(
     steps = np.empty((len(blocks), count), np.float32)
     for k in range(0, count, 2):  # a field has two components: two steps are fitted at a time
         two = strips.seams[[k, min(k + 1, count - 1)]]
-        ramps = beside_smooth(ramp((across[:, None] - two) / width))
+        ramps = subtract_smooth(ramp((across[:, None] - two) / width))
         steps[:, k : k + 2] = ramps[:, : count - k]
     displacement = blocks.displacement
     if field is not None:
         displacement = displacement - strips.evaluate(blocks.post, displaced)
-    displacement = beside_smooth(displacement)
+    displacement = subtract_smooth(displacement)
     for _ in range(_ROUNDS):
         normal, right = normal_equations(steps, displacement, weights)
         jumps = np.asarray(np.linalg.solve(normal, right))
@@ -184,16 +184,16 @@ def ramp(t: Floats) -> Floats:
 
 
 def residual_ratio(pair: Pair, blocks: DenseMatches, strips: Strips) -> float:
-    """Compare what a smooth field leaves of held-out blocks beside seams with and without strips.
+    """Compare what a smooth field leaves of held-out blocks next to seams with and without strips.
 
     The ratio of medians, below 1 if strips help; infinite if there is no such block. Strips do not
     answer for blocks across a seam, which no smooth field can follow.
     """
     gap = strips.gap(strips.project(blocks.post, blocks.displacement))
-    beside = blocks.is_held_out & (gap <= _BESIDE * blocks.size)
+    near_seam = blocks.is_held_out & (gap <= _BESIDE * blocks.size)
     medians = []
     for some in (remove_strips(blocks, strips, None), blocks):
-        test = beside & (some.weights > 0)
+        test = near_seam & (some.weights > 0)
         if not test.any():
             return np.inf
         left = np.hypot(*some.subtract_field(smooth_field(pair, some, STIFF))[test].T)
@@ -202,7 +202,7 @@ def residual_ratio(pair: Pair, blocks: DenseMatches, strips: Strips) -> float:
 
 
 def smooth_field(pair: Pair, blocks: DenseMatches, steps: float) -> Displacement:
-    """Field through blocks that are not held out, smoothed over so many steps of the blocks."""
+    """Field through blocks that are not held out, smoothed over this many steps of the blocks."""
     prior = np.where(blocks.is_held_out, 0.0, blocks.weights)
     weights = prior * blocks.find_agreeing()
     start, stiffness = _grid(pair, blocks, weights, steps)
@@ -212,7 +212,7 @@ def smooth_field(pair: Pair, blocks: DenseMatches, steps: float) -> Displacement
 def _grid(
     pair: Pair, blocks: DenseMatches, weights: Floats, steps: float
 ) -> tuple[Displacement, float]:
-    """Knots two steps of the blocks apart, and the stiffness that smooths over so many steps."""
+    """Knots two steps of the blocks apart, and the stiffness that smooths over this many steps."""
     start = Displacement.zeros(pair.post.shape, 2 * blocks.step)
     unit = float(np.median(weights[weights > 0])) if (weights > 0).any() else 1.0
     return start, unit * stiffness_of(steps * blocks.step, start.spacing_px, blocks.step)
@@ -225,7 +225,7 @@ def jump_variance(
 
     Jumps are fitted to what a smooth field S leaves of blocks and steps (Speckman 1988, see
     `unglow.registration.strips.offsets.fit_offsets`), so that a jump that is off by d moves the map
-    by d times what S leaves of its step: by half of d beside the seam, and by nothing where the
+    by d times what S leaves of its step: by half of d next to the seam, and by nothing where the
     field has blocks enough to make up for it.
 
     Parameters

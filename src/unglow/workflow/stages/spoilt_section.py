@@ -126,4 +126,7 @@ def _sentence(store: Store, share: float, *, too_much: bool) -> str:
     if too_much:
         remedy = "copy the file again from its source, or write it again"
         return f"{lacking.description}, and {on_section}: {remedy}."
-    return f"{lacking.description}. {on_section} and is left out: copy the file again if it was cut off."
+    return (
+        f"{lacking.description}. {on_section} and is left out: "
+        "copy the file again if it was cut off."
+    )
