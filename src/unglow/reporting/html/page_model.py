@@ -1,4 +1,4 @@
-"""The model of a page, as JSON (docs/report.md); the page draws it and computes little."""
+"""The model of a page, as JSON (docs/telemetry.md); the page draws it and computes little."""
 
 from __future__ import annotations
 
