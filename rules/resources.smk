@@ -2,9 +2,9 @@
 
 from snakemake.io import apply_wildcards
 
-from unglow.memory.demand import to_json
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
+from unglow.memory.demand import to_json as demand_to_json
 from unglow.workflow import job_resources
 
 # Variants of a pair whose jobs are one job of a batch system.
@@ -54,11 +54,11 @@ def memory(rule):
     """
 
     def demand(wildcards, output):
-        return to_json(job_resources.demand_of(batch, rule, wildcards))
+        return demand_to_json(job_resources.demand_of(batch, rule, wildcards))
 
     def demand_in(wildcards, resources):
         given = resources.mem_mb - launcher_mb()
-        return to_json(job_resources.demand_of(batch, rule, wildcards, given))
+        return demand_to_json(job_resources.demand_of(batch, rule, wildcards, given))
 
     return demand_in if rule in ("slide_scale", "slide_subtract") else demand
 

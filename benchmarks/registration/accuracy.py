@@ -31,7 +31,7 @@ from registration.writing import write_pair
 from unglow.core.windows import Window
 from unglow.phantom.geometry import PhantomMap
 from unglow.registration.field.uncertainty import length_quantile, look_up_values
-from unglow.registration.settings import FIELDS, RegisterSettings
+from unglow.registration.settings import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -142,7 +142,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deform", type=float, metavar="PX", help="of smooth cases (default: 4 to 8 px at random)"
     )
     parser.add_argument("--seed", type=int, help="one draw of each case and base alone")
-    parser.add_argument("--strips", choices=FIELDS, default="auto", help="setting register.strips")
+    parser.add_argument(
+        "--strips", choices=("auto", "never"), default="auto", help="setting register.strips"
+    )
     parser.add_argument("--write", type=Path, metavar="DIR", help="write images of these draws")
 
 

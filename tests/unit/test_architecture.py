@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -132,7 +133,6 @@ OPENS = {
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
     "unglow.viewer.served_files": "reads files of the package",
-    "unglow.workflow.schema": "reads files of the package",
 }
 
 
@@ -189,7 +189,8 @@ PARSES = {
     "unglow.telemetry.reading.rejections": "status and reasons, which all of these have alike",
     "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
     "unglow.workflow.header_cache": "its own cache",
-    "unglow.workflow.forecast.forecast": "its own times",
+    "unglow.workflow.forecast": "its own times",
+    "unglow.reporting.html.thumbnails": "its own cache",
     "unglow.phantom.truth": "its own file",
     "unglow.io.zarr.metadata": "documents of stores",
     "unglow.io.zarr.reader": "documents of stores",
@@ -206,3 +207,17 @@ def test_each_result_file_is_parsed_by_one_module():
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_json")
     }
     assert calls == set(PARSES)
+
+
+def test_files_of_rules_import_no_two_things_under_one_name():
+    """They share one namespace: the later import would take the place of the earlier."""
+    root = SRC.parent
+    text = "\n".join(p.read_text(encoding="utf-8") for p in (root / "rules").glob("*.smk"))
+    text += (root / "Snakefile").read_text(encoding="utf-8")
+    found: dict[str, set[str]] = {}
+    for module, names in re.findall(r"from (unglow\S*) import (\([^)]*\)|.*)", text):
+        for name in names.strip("()").replace("\n", " ").split(","):
+            if words := name.split():
+                found.setdefault(words[-1], set()).add(f"{module}.{words[0]}")
+    assert len(found) > 20
+    assert {name: sources for name, sources in found.items() if len(sources) > 1} == {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 
 from unglow.core.windows import Window, halve
@@ -219,6 +218,8 @@ def _detail(
 
 def blur(image: NDArray[np.float32], sigma: float) -> NDArray[np.float32]:
     """Gaussian blur, sigma in px, edges reflected."""
+    import cv2  # noqa: PLC0415 - which jobs of slides can do without
+
     blurred = cv2.GaussianBlur(image, (0, 0), sigma, borderType=cv2.BORDER_REFLECT)
     return np.asarray(blurred, dtype=np.float32)
 

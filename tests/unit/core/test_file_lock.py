@@ -16,9 +16,9 @@ from unglow.core.files import lock_file, lock_of
 HOLD = """
 import sys
 from pathlib import Path
-from unglow.core.files import locked
+from unglow.core.files import lock_file
 
-with locked(Path(sys.argv[1])):
+with lock_file(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """

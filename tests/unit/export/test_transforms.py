@@ -257,11 +257,11 @@ def failure(capsys, *arguments):
 def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
     path, _ = saved(tmp_path / "good", um=False)
     out = tmp_path / "out.mha"
-    assert "not known beside" in failure(capsys, "--itk", out, "--unit", "um", path)
+    assert "are not known" in failure(capsys, "--itk", out, "--unit", "um", path)
     assert "is a directory" in failure(capsys, "--itk", out, path.parent)
     assert "does not exist" in failure(capsys, "--itk", out, tmp_path / "absent.json")
     (tmp_path / "list.json").write_text("[1]")
-    assert "is not a complete transform" in failure(capsys, "--itk", out, tmp_path / "list.json")
+    assert "list.json is not a" in failure(capsys, "--itk", out, tmp_path / "list.json")
     assert "one transform.json" in failure(capsys, "--itk", out, path, path)
     assert "has to end in .mha" in failure(capsys, "--itk", tmp_path / "out.nii", path)
     bent, _ = saved(tmp_path / "bent", matrix=HOMOGRAPHY, um=False)

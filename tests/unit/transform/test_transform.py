@@ -330,7 +330,7 @@ def test_failed_transform_survives_its_file(tmp_path):
     ("damage", "message"),
     [
         (lambda d: d.update(version=2), "it has version 2, not 1"),
-        (lambda d: d.pop("model"), "not a complete transform"),
+        (lambda d: d.pop("model"), "'model' is missing"),
         (lambda d: d.update(status="fine"), "unknown status 'fine'"),
         (lambda d: d.update(matrix=None), r"\(status and matrix contradict each other\)"),
         (lambda d: d.update(matrix=[[1, 2], [3, 4]]), "'matrix' has 2 items and not 3"),
@@ -339,7 +339,7 @@ def test_failed_transform_survives_its_file(tmp_path):
         (lambda d: d.update(inliers=10**400), "'inliers' is not an integer"),
         (lambda d: d.update(post_shape=[10**12, 5]), "no image has 1000000000000 x 5 px"),
         (lambda d: d.update(reasons="many"), "'reasons' is not a list"),
-        (lambda d: d.update(displacement={"spacing_px": 8}), "not a complete transform"),
+        (lambda d: d.update(displacement={"spacing_px": 8}), "'path' is missing"),
     ],
 )
 def test_damaged_files_are_named(tmp_path, damage, message):
@@ -349,7 +349,7 @@ def test_damaged_files_are_named(tmp_path, damage, message):
     path.write_text(json.dumps(data))
     with pytest.raises(InputError, match=message) as error:
         load(path)
-    assert str(error.value).startswith(f"{path} is not a complete transform (")
+    assert str(error.value).startswith(f"{path} is not a")
     assert str(error.value).endswith("): delete it and run the registration again.")
 
 
@@ -358,7 +358,7 @@ def test_truncated_and_absent_files_are_named(tmp_path):
     with pytest.raises(InputError, match=r"json does not exist: run the registration first\.$"):
         load(path)
     path.write_text('{"version": 1, "sta')
-    with pytest.raises(InputError, match="not a complete transform"):
+    with pytest.raises(InputError, match="Unterminated string"):
         load(path)
 
 

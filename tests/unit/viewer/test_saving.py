@@ -246,7 +246,7 @@ def test_a_scale_that_the_run_would_not_accept_is_told(shown):
         (landmarks()[:1], "The list holds 1 landmark"),
         ([{"post": [5, 5], "pre": [5, 5]}, {"post": [6, 5], "pre": [6, 5]}], "too near"),
         ([*landmarks(), landmarks()[0] | {"name": "6"}], "Landmarks '1' and '6' are the same"),
-        ([*landmarks(), {"post": [5000, 5], "pre": [5, 5]}], "Landmark '6': (5000.0, 5.0) lies"),
+        ([*landmarks(), {"post": [5000, 5], "pre": [5, 5]}], "Landmark '6': (5000.0, 5.0) "),
         ([*landmarks(), landmarks()[0]], "Two landmarks are called '1'"),
         ([*landmarks()[:2], {"post": ["x", 5], "pre": [5, 5]}], "needs its place in post"),
         ([*landmarks()[:2], {"post": [5, 5, 5], "pre": [5, 5]}], "needs its place in post"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.delimited import number_lines, read_text, split
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.files import read_file
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.image_paths import is_ome_zarr
 from unglow.reporting.groups import is_told
@@ -366,5 +367,5 @@ def _schema() -> Mapping[str, Any]:
     source = workflow_directory() / "config" / "schemas" / "samples.schema.yaml"
     if not source.is_file():
         raise ConfigError(f"{source} is missing from this copy of unglow; install it again.")
-    loaded: Mapping[str, Any] = yaml.safe_load(source.read_text(encoding="utf-8"))
+    loaded: Mapping[str, Any] = yaml.safe_load(read_file(source))
     return loaded
