@@ -217,7 +217,9 @@ def test_no_table_loses_columns_on_a_screen_of_usual_width(made, tab):
 
 
 def test_numbers_are_told_in_the_words_of_the_package(tab):
-    words = "\n".join(asset(name).replace("\nexport ", "\n") for name in ("elements.js", "words.js"))
+    words = "\n".join(
+        asset(name).replace("\nexport ", "\n") for name in ("elements.js", "words.js")
+    )
 
     def told(function, values):
         return tab.run(f"(() => {{ {words}\nreturn {list(values)}.map((v) => {function}(v)); }})()")

@@ -30,7 +30,7 @@ SCRIPTS = (
 )
 STYLES = ("uplot/uPlot.min.css", "theme.css", "page.css")
 SHARED = ("elements.js", "theme.css")
-"""Files that the viewer serves too; exports of a shared module are globals of the page's scripts."""
+"""Files that the viewer serves too; exports of a module are globals of the page's scripts."""
 LIVE_SCRIPTS, LIVE_STYLES = ("live.js", "progress.js"), ("live.css",)
 # A shorter model is easier to look into than to make smaller.
 _PLAIN = 1 << 14
