@@ -69,7 +69,7 @@ def test_places_are_hatched_where_they_are(tab):
 
 
 def test_a_click_on_a_place_says_why_and_how_strongly(tab):
-    assert state(tab).startswith("11 % of the section is spoilt and left out of the search, in 2")
+    assert state(tab).startswith("11 % of the section is spoilt and excluded from the search, in 2")
     tab.click(*spot(tab, 880, 528))
     framed(tab)
     assert state(tab).startswith("debris: post is brighter throughout")

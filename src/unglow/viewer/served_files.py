@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from unglow.core.errors import StoreError, UnglowError
 from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, shard_key
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, HTML, JSON, Answer, FileBody
+from unglow.reporting.html.page import SHARED, asset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +70,8 @@ _PLAIN = "text/plain"
 @cache
 def page_files() -> dict[str, Answer]:
     """Return all files by their path below ``assets``, with slashes."""
-    return dict(_files(resources.files("unglow.viewer").joinpath("assets"), ""))
+    shared = [(name, _answer(name, asset(name).encode())) for name in SHARED]
+    return dict([*_files(resources.files("unglow.viewer").joinpath("assets"), ""), *shared])
 
 
 def _files(place: Traversable, before: str) -> list[tuple[str, Answer]]:
@@ -81,16 +83,15 @@ def _files(place: Traversable, before: str) -> list[tuple[str, Answer]]:
         if entry.is_dir():
             found += _files(entry, name + "/")
         elif not entry.name.startswith("."):
-            found.append((name, _answer(entry)))
+            found.append((name, _answer(entry.name, entry.read_bytes())))
     return found
 
 
-def _answer(entry: Traversable) -> Answer:
-    content = entry.read_bytes()
-    kind = _KINDS.get(entry.name.rpartition(".")[2], _PLAIN)
+def _answer(name: str, content: bytes) -> Answer:
+    kind = _KINDS.get(name.rpartition(".")[2], _PLAIN)
     if kind.startswith(_TEXTS):
         kind += "; charset=utf-8"
-    policy = _DECODER_POLICY if entry.name == _DECODER else POLICY
+    policy = _DECODER_POLICY if name == _DECODER else POLICY
     headers = {
         "Cache-Control": ASK_AGAIN,
         "Content-Security-Policy": f"{policy}; frame-ancestors 'none'",

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
 SCRIPTS = (
-    *("dom.js", "words.js", "colours.js"),
+    *("elements.js", "parts.js", "words.js", "colours.js"),
     *("stream.js", "charts.js", "attempt.js", "rules.js", "flames.js", "resources.js"),
     *("head.js", "pairs.js", "batch.js", "strips.js", "viewer.js", "compare.js", "page.js"),
 )
-STYLES = ("uplot/uPlot.min.css", "page.css")
+STYLES = ("uplot/uPlot.min.css", "theme.css", "page.css")
+SHARED = ("elements.js", "theme.css")
+"""Files that the viewer serves too; exports of a module are globals of the page's scripts."""
 LIVE_SCRIPTS, LIVE_STYLES = ("live.js", "progress.js"), ("live.css",)
 # A shorter model is easier to look into than to make smaller.
 _PLAIN = 1 << 14
@@ -45,7 +47,8 @@ def asset(name: str) -> str:
 @cache
 def script(*, live: bool = False) -> str:
     """Return all scripts as one; the page's own share a scope that nothing else sees."""
-    own = "\n".join(asset(name) for name in (*(LIVE_SCRIPTS if live else ()), *SCRIPTS))
+    names = (*(LIVE_SCRIPTS if live else ()), *SCRIPTS)
+    own = "\n".join(asset(name).replace("\nexport ", "\n") for name in names)
     licence = f"/* uPlot\n{asset(LICENCE)}*/"
     return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
 

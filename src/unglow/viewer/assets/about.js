@@ -1,6 +1,6 @@
 // Facts about the pair: its state, map, gains and search.
 
-import { el, fill } from "./elements.js";
+import { el, fill, isKnown } from "./elements.js";
 import { number } from "./status.js";
 
 export class AboutPanel {
@@ -28,7 +28,7 @@ const DIGITS = { scale: 6 };
 function isThere([key, value]) {
   if (HIDDEN.includes(key)) return false;
   if (value && typeof value === "object") return Object.entries(value).some(isThere);
-  return value !== null && value !== undefined && value !== "";
+  return isKnown(value);
 }
 
 function facts(title, values) {

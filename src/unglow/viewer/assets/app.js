@@ -30,6 +30,7 @@ export class App {
     this.status = new Status(this);
     fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.message), this.panels.element), this.status.element);
     document.addEventListener("keydown", (event) => keyed(this, event));
+    parent.addEventListener("change", ({ target }) => target.tagName === "SELECT" && target.blur()); // keys go to the view again
     this.address.listen((keys, jumped) => this.changed(keys, jumped));
   }
 
@@ -341,7 +342,7 @@ export class App {
     this.blinking = null;
     const [pane] = this.panes;
     pane.shown.front = 0;
-    // who wants no motion turns by hand (Space)
+    // without motion, Space switches
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     if (this.address.get("mode") === "blink" && !still) this.blinking = setInterval(() => this.turn(), 500 / this.address.get("hz"));
     this.named();
@@ -354,7 +355,7 @@ export class App {
     this.named();
   }
 
-  // Stop blinking, or go on.
+  // Stop blinking, or show the other image.
   hold() {
     if (this.blinking) {
       clearInterval(this.blinking);

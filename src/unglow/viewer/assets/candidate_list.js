@@ -23,7 +23,7 @@ export const COLUMNS = {
   fdr_control_high95: ["FDR control 95 %", "", "upper end of the interval of the rate by controls"],
   error_px: ["map error", "px", "estimated error of the map there"],
   edge_px: ["edge", "px", "distance to the outline of the section, negative outside of it"],
-  decision: ["decision", "", "what was decided about it"],
+  decision: ["decision", "", "decision of the review"],
 };
 
 export const FLAGS = {

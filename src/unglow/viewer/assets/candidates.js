@@ -78,7 +78,7 @@ export class CandidatesPanel {
     this.fromAddress(this.hasPlace);
   }
 
-  // What the panel consists of: the table and all, or a sentence that says why there is none.
+  // Content of the panel: table and tools, or a sentence why there are none.
   lay() {
     const { list } = this;
     fill(this.known, [...KEYS, ...this.app.panels.all.flatMap(({ keys }) => keys || [])].map(([pressed, what]) => [el("dt", {}, pressed), el("dd", {}, what)]));
@@ -93,7 +93,7 @@ export class CandidatesPanel {
     fill(this.boxes, names.map((name) => el("label", {}, el("input", {
       type: "checkbox", checked: this.columns.includes(name), onchange: ({ target }) => {
         this.columns = target.checked ? [...this.columns, name] : this.columns.filter((other) => other !== name);
-        target.blur(); // so that keys go on
+        target.blur(); // so that keys go to the view
         this.show();
       },
     }), heading(name)[0])));

@@ -3,7 +3,7 @@
 import { drawCross } from "./pointer.js";
 import { crosses, rectangleOf } from "./outlines.js";
 
-// Two clicks nearer to each other are one corner, screen px.
+// Two clicks closer than this are one corner, screen px.
 const SAME = 3;
 
 export class Drawing {

@@ -19,7 +19,7 @@ export class Filters {
     this.element = el("div", { class: "filters" }, this.decisions, el("div", { class: "group" }, FIELDS.map(([, text], n) => el("label", {}, text, " ", this.inputs[n]))), this.more, this.problem);
   }
 
-  // For a list of another pair; what was asked for stays, but for flags that it does not have.
+  // For a list of another pair; filters stay, except flags that it does not have.
   fill(words) {
     this.words = words;
     this.value.flags = Object.fromEntries(Object.entries(this.value.flags).filter(([word]) => words.includes(word)));

@@ -42,7 +42,7 @@ registry.set("crc32c", () => Checked);
 
 const DECODERS = 2;
 
-// Blosc, in workers that take turns.
+// Blosc, in workers, used one after another.
 class Decoders {
   constructor() {
     this.waiting = new Map();

@@ -46,17 +46,17 @@ export class LandmarksPanel {
   fill() {
     this.chosen = -1;
     if (this.isThere()) this.marks.load();
-    if (this.isOpen) this.begin();
+    if (this.isOpen) this.start();
     else if (this.views.isOn) this.views.end();
   }
 
-  begin() {
-    return this.views.begin().then(() => this.show());
+  start() {
+    return this.views.start().then(() => this.show());
   }
 
   update(keys) {
     if (keys.includes("panel") && this.isOpen !== this.views.isOn) {
-      if (this.isOpen) this.begin();
+      if (this.isOpen) this.start();
       else this.views.end();
     }
     if (this.isOpen && keys.some((key) => ["panel", "mode", "a", "b"].includes(key))) this.show();
@@ -78,7 +78,7 @@ export class LandmarksPanel {
 
   hint() {
     const { half, points } = this.marks;
-    if (!this.views.areThere) return ["Landmarks are clicked in post and pre side by side. ", button("Show both", "Show post and pre side by side", () => this.begin())];
+    if (!this.views.areThere) return ["Landmarks are clicked in post and pre side by side. ", button("Show both", "Show post and pre side by side", () => this.start())];
     if (half) return ["Point " + half.name + ": now click the same place in ", el("b", {}, half.post ? "pre" : "post"), "."];
     const least = { 0: "Click a place that you know again in both images, in either of them.", 1: "Click another place, far from the first." }[points.length];
     return least || "Click the next place, or save. Four or more, far from each other, are better than two.";
@@ -115,16 +115,16 @@ export class LandmarksPanel {
     const isExact = off.length > 0 && off[off.length - 1] < 0.01;
     const missed = off.length > 2 && !isExact ? ": they are missed by " + lengthOf(off[Math.floor((off.length - 1) / 2)]) + " in the median, by " + lengthOf(off[off.length - 1]) + " at most" : "";
     const exact = isExact ? " So few always fit exactly: add one more to see the error." : "";
-    return [fit.model ? el("p", {}, cased(fit.model) + " map of " + complete.length + " landmarks" + missed + "." + exact) : null, fit.problem ? el("p", { class: "doubt" }, fit.problem) : null];
+    return [fit.model ? el("p", {}, cased(fit.model) + " map of " + complete.length + " landmarks" + missed + "." + exact) : null, fit.problem ? el("p", { class: "suspect" }, fit.problem) : null];
   }
 
   saving() {
     const { marks } = this;
     const { about, refusal, written } = marks;
-    const state = refusal || (marks.isSaved ? (marks.points.length ? "Saved in " + about.file + "." : "") : "Not saved yet" + (marks.half ? "; a point without a partner is left out." : "."));
-    return [about.problem ? el("p", { class: "doubt" }, about.problem) : null, el("p", { class: "soft" }, state),
+    const state = refusal || (marks.isSaved ? (marks.points.length ? "Saved in " + about.file + "." : "") : "Not saved yet" + (marks.half ? "; a point without a partner is not saved." : "."));
+    return [about.problem ? el("p", { class: "suspect" }, about.problem) : null, el("p", { class: "soft" }, state),
       button("Save landmarks", "Write them where the registration reads them", () => this.save(), { disabled: Boolean(refusal) || marks.isSaved }),
-      written && nextCommand(written, "The registration of this pair and what follows it run again with:"), written && written.note ? el("p", { class: "doubt" }, written.note) : null];
+      written && nextCommand(written, "The registration of this pair and what follows it run again with:"), written && written.note ? el("p", { class: "suspect" }, written.note) : null];
   }
 
   // ------------------------------------------------------------------ actions

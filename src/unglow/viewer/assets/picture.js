@@ -1,6 +1,6 @@
 // Save the view as PNG with scale bar, colour bars and a caption.
 
-import { wrapped } from "./elements.js";
+import { wrapText } from "./tiles.js";
 import { barOf, number } from "./status.js";
 import { drawBar } from "./toolbar.js";
 import { NO_DATA } from "./colours.js";
@@ -56,7 +56,7 @@ export function drawn(app) {
   const canvas = document.createElement("canvas");
   const context = canvas.getContext("2d");
   context.font = "13px sans-serif";
-  const lines = caption(app).flatMap((line) => wrapped(context, line, width - 2 * MARGIN));
+  const lines = caption(app).flatMap((line) => wrapText(context, line, width - 2 * MARGIN));
   const below = MARGIN + 2 * LINE + LINE * lines.length;
   [canvas.width, canvas.height] = [width * density, (height + below) * density];
   context.scale(density, density);

@@ -1,6 +1,6 @@
 // The mouse or a pen over a pane, for tools that draw: what a tool takes does not move the picture.
 
-// Farther than this it was no click, screen px.
+// A longer move is not a click, screen px.
 const STILL = 4;
 
 // `tool` has isOn(), grab(pane, place, at) -> {move(place), end(moved)} or null, click(pane, place, at), and may have

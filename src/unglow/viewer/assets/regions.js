@@ -109,7 +109,7 @@ export class RegionsPanel {
     const { about, all } = this.saved;
     const state = about.in_use === true ? "These are the regions that the workflow reads." : about.in_use === false ? "The regions that the workflow reads differ from these." : "";
     if (!all.length && about.in_use !== false) return null;
-    return [el("h3", {}, "In the workflow"), state ? el("p", { class: about.in_use ? "good" : "doubt" }, state) : null,
+    return [el("h3", {}, "In the workflow"), state ? el("p", { class: about.in_use ? "good" : "suspect" }, state) : null,
       el("p", { class: "soft" }, "The search skips excluded regions and counts candidates in analysed ones. Only the search and what follows it run again."),
       button("Use in the workflow", "Write these regions where the workflow reads them", () => this.useThem(), { disabled: off || about.in_use === true }), about.in_use !== false && this.written && nextCommand(this.written, "Go on with:")];
   }

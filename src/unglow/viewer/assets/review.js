@@ -23,7 +23,7 @@ export class Review {
       const saved = await this.app.get(this.home + "review.json");
       if (turn === this.reading) this.take(saved);
     } catch (error) {
-      if (turn === this.reading) Object.assign(this, { writable: false, why: "What was decided cannot be read: " + error.message });
+      if (turn === this.reading) Object.assign(this, { writable: false, why: "The review cannot be read: " + error.message });
     }
     this.heard(this);
   }
@@ -44,7 +44,7 @@ export class Review {
     return this.waiting.get(id) || (this.sending && this.sending.get(id)) || this.saved.get(id) || NOTHING;
   }
 
-  // Whether a decision has not arrived, and will not by itself.
+  // Whether a decision has not arrived, and will not without another try.
   isUnsaved(id) {
     return Boolean(this.problem) && this.waiting.has(id);
   }

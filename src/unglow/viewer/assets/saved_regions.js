@@ -53,7 +53,7 @@ export class SavedRegions {
     return last && this.change(last);
   }
 
-  // Shown at once; the answer of the server is what holds.
+  // Shown at once; the answer of the server replaces it.
   change(change, back) {
     const { home } = this;
     const gone = new Set([...change.delete, ...change.put.map(({ id }) => id)]);

@@ -17,7 +17,7 @@ const WHY = {
   "out of focus": "structures are softer or sharper in post than in pre",
   "unlike pre": "the difference is rougher than noise explains",
 };
-const WRONG = "Wrongly left out? Draw a region of class analyse over it, and use it in the workflow.";
+const WRONG = "Wrongly excluded? Draw a region of class analyse over it, and use it in the workflow.";
 
 export class SpoiltPanel {
   name = "spoilt";
@@ -90,7 +90,7 @@ export class SpoiltPanel {
     if (!spoilt.places) return "No spoilt place was found.";
     const share = number(+(100 * spoilt.share).toPrecision(2)) + " % of the section";
     const more = spoilt.places > MOST_ROWS ? " The list has the " + MOST_ROWS + " largest." : "";
-    return share + " is spoilt and left out of the search, in " + spoilt.places + (spoilt.places === 1 ? " place." : " places.") + more + " Click one, in the list or in the image, to see why.";
+    return share + " is spoilt and excluded from the search, in " + spoilt.places + (spoilt.places === 1 ? " place." : " places.") + more + " Click one, in the list or in the image, to see why.";
   }
 
   // ------------------------------------------------------------------ actions
@@ -130,7 +130,7 @@ export class SpoiltPanel {
   click(pane, [x, y]) {
     const { layer } = this.app.shown[this.app.panes.indexOf(pane)];
     const at = this.app.toPost(layer, { x, y });
-    this.choose(this.all.find((place) => holds(place, at)) || null);
+    this.choose(this.all.find((place) => contains(place, at)) || null);
   }
 
   draw(pane, context, { inPost, kinds, width, height }) {
@@ -150,7 +150,7 @@ export class SpoiltPanel {
 
 const measure = document.createElement("canvas").getContext("2d");
 
-function holds(place, { x, y }) {
+function contains(place, { x, y }) {
   const { x0, y0, x1, y1 } = (place.box ||= boxOf(place));
   return x >= x0 && x <= x1 && y >= y0 && y <= y1 && measure.isPointInPath((place.path ||= pathOf(place)), x, y, "evenodd");
 }

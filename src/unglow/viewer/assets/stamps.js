@@ -26,7 +26,7 @@ export class Stamps {
     this.soon();
   }
 
-  // Who holds a key down passes many places.
+  // A key held down passes many places.
   soon() {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.draw(), SOON_MS);

@@ -2,7 +2,6 @@
 
 import { blurred, taps } from "./blur.js";
 import { coloured } from "./colours.js";
-import { wrapped } from "./elements.js";
 
 export const TILE = 512;
 // A blur narrower than this share of a px of a level is not worth the time.
@@ -93,7 +92,7 @@ class Part {
     return this.context;
   }
 
-  // A tile that says why it is none.
+  // A tile with the reason why it has no image.
   failed(error) {
     this.error = error;
     const { context, width, height } = this;
@@ -101,7 +100,18 @@ class Part {
     context.fillRect(0, 0, width, height);
     context.fillStyle = "#ffd9d6";
     context.font = "14px sans-serif";
-    wrapped(context, error.message, width - 24, /(?<=[\s/])/).forEach((line, n) => context.fillText(line, 12, 28 + 18 * n));
+    wrapText(context, error.message, width - 24, /(?<=[\s/])/).forEach((line, n) => context.fillText(line, 12, 28 + 18 * n));
     return context;
   }
+}
+
+// A text as lines of a canvas; `parts` says where it may break.
+export function wrapText(context, text, width, parts = /(?<= )/) {
+  const lines = [""];
+  for (const word of text.split(parts)) {
+    const longer = lines[lines.length - 1] + word;
+    if (context.measureText(longer).width <= width) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
 }

@@ -26,7 +26,7 @@ export class Toolbar {
   fill() {
     const { app } = this;
     const options = app.pairs.map((pair) => [pair.id, pair.title + (pair.status === "ok" ? "" : " – " + pair.status)]);
-    const state = { ok: "good", suspect: "doubt", failed: "bad", skipped: "bad" }[app.pair.status] || "";
+    const state = { ok: "good", suspect: "suspect", failed: "bad", skipped: "bad" }[app.pair.status] || "";
     fill(this.pairs, select("Pair", options, app.pair.id, (id) => app.open(id).catch((error) => app.say(error.message))), el("span", { class: "badge " + state, title: app.pair.reasons.join(" ") }, app.pair.status));
     this.update();
   }

@@ -15,7 +15,7 @@ export class TwoViews {
   }
 
   // Show both; what was seen before is kept, to return to.
-  async begin() {
+  async start() {
     const { app } = this, { address } = app;
     const view = { mode: "side", a: "post", b: "pre", marks: "" };
     const before = Object.fromEntries(Object.keys(view).map((key) => [key, address.get(key)]));
@@ -25,7 +25,7 @@ export class TwoViews {
     address.set(view);
     while (this.isOn && !(this.areThere && app.isPlaced && app.panes.every((pane) => pane.ready))) await new Promise((resolve) => setTimeout(resolve, 20));
     if (!this.isOn) return;
-    this.together(null, true); // begin at the same place where a map is known
+    this.together(null, true); // start at the same place where a map is known
     this.activate(0);
   }
 

@@ -1,4 +1,4 @@
-// One attempt: its words, its facts, its curve and its steps.
+// One attempt: summary, facts, memory curve and steps.
 
 function attemptWords(a) {
   const used = a.peak_mb === null ? "" : "peak " + mb(a.peak_mb) + (a.declared_mb ? " of " + mb(a.declared_mb) + " declared" : "");
@@ -6,7 +6,7 @@ function attemptWords(a) {
 }
 
 function attemptPanel(a) {
-  const share = a.peak_mb !== null && a.declared_mb ? " (" + percent(a.peak_mb / a.declared_mb) + " of what was declared)" : "";
+  const share = a.peak_mb !== null && a.declared_mb ? " (" + percent(a.peak_mb / a.declared_mb) + " of the declared memory)" : "";
   const start = a.launched === null ? "" : " · started by Snakemake " + seconds(a.start - a.launched) + " before";
   const made = el("div", { class: "attempt" },
     el("h3", {}, badge(a.outcome), " ", a.title, a.tries > 1 ? " · attempt " + a.number + " of " + a.tries : ""),
@@ -37,7 +37,7 @@ function attemptPanel(a) {
   return made;
 }
 
-// What the parts of memory are, in one sentence.
+// The parts of memory, in one sentence.
 const PARTS = "Private memory is the job's own data; file-backed pages (libraries) are shared with other jobs and can be dropped; shared memory and files in memory stay until they are deleted; swapped memory is on the disk.";
 
 function partWords(a) {
@@ -52,7 +52,7 @@ function leftWords(a) {
   const files = (a.files_after_mb || 0) - (a.files_before_mb || 0);
   return [
     mb(a.available_before_mb) + " free before, " + mb(a.available_after_mb) + " after",
-    left === null ? null : mb(left) + " less that no process holds",
+    left === null ? null : mb(left) + " less, not used by any process",
     files >= 1 ? mb(files) + " more files in memory" : null,
     a.processes_left ? counted(a.processes_left, "process", "processes") + " with " + mb(a.processes_left_mb) + " outlived it" : null,
   ].filter(Boolean).join("; ");
@@ -63,7 +63,7 @@ function threadWords(a) {
   if (!isKnown(a.threads_seen)) return null;
   const runnable = isKnown(a.runnable) ? ", at most " + a.runnable + " of them ready to run at once" : "";
   const opencv = isKnown(a.opencv_threads) ? ", OpenCV uses " + a.opencv_threads : "";
-  const crowded = a.crowded ? el("span", { class: "badge doubt" }, "! more threads ready to run than asked for") : null;
+  const crowded = a.crowded ? el("span", { class: "badge suspect" }, "! more threads ready to run than asked for") : null;
   return el("span", {}, a.threads + " asked for, " + a.threads_seen + " seen" + runnable + opencv, crowded ? [" ", crowded] : null);
 }
 
@@ -77,9 +77,9 @@ function transfersTable(a) {
   return table([
     { name: "image", of: (t) => t.path },
     { name: "read", title: "Bytes as stored", number: true, of: (t) => t.read, show: (t) => bytes(t.read) },
-    { name: "decoded", title: "Bytes of pixels that were made of them", number: true, of: (t) => t.decoded, show: (t) => bytes(t.decoded) },
+    { name: "decoded", title: "Bytes of pixels decoded from them", number: true, of: (t) => t.decoded, show: (t) => bytes(t.decoded) },
     { name: "written", title: "Bytes as stored", number: true, of: (t) => t.written, show: (t) => bytes(t.written) },
-    { name: "encoded", title: "Bytes of the pixels that they hold", number: true, of: (t) => t.encoded, show: (t) => bytes(t.encoded) },
+    { name: "encoded", title: "Bytes of the pixels in them", number: true, of: (t) => t.encoded, show: (t) => bytes(t.encoded) },
     { name: "pixels / stored", number: true, of: ratio, show: (t) => digits(ratio(t), 2) },
     { name: "from", number: true, of: (t) => t.first, show: (t) => seconds(t.first) },
     { name: "to", number: true, of: (t) => t.last, show: (t) => seconds(t.last) },
@@ -113,7 +113,7 @@ function attemptChart(host, a) {
   });
 }
 
-// The times in which it did nothing, behind its curves, with what it waited for.
+// Idle times behind the curves, each with the reason.
 function shadeStalls(u, a) {
   const { top, height, left, width } = u.bbox;
   u.ctx.save();
@@ -122,20 +122,20 @@ function shadeStalls(u, a) {
   for (const [t, length, reason] of a.stalls) {
     const from = Math.max(left, u.valToPos(t - length, "x", true));
     const to = Math.min(left + width, u.valToPos(t, "x", true));
-    u.ctx.fillStyle = css("--doubt-back");
+    u.ctx.fillStyle = css("--suspect-back");
     u.ctx.fillRect(from, top, Math.max(to - from, 1), height);
-    drawWords(u.ctx, stallWords(reason), from, { y: top + 0.14 * height, height: 20 * devicePixelRatio }, to - from, null, css("--doubt"));
+    drawWords(u.ctx, stallWords(reason), from, { y: top + 0.14 * height, height: 20 * devicePixelRatio }, to - from, null, css("--suspect"));
   }
   u.ctx.restore();
 }
 
 function stepBars(a) {
-  const whole = a.end - a.start || 1;
-  return el("div", { class: "steps" }, a.steps.map(([name, begin, end, depth]) => {
+  const total = a.end - a.start || 1;
+  return el("div", { class: "steps" }, a.steps.map(([name, start, end, depth]) => {
     const bar = el("span", { class: "bar" });
-    bar.style.marginLeft = (100 * begin) / whole + "%";
-    bar.style.width = Math.max(0.3, (100 * (end - begin)) / whole) + "%";
-    const label = el("span", { class: "name" }, "  ".repeat(depth) + name + " · " + seconds(end - begin));
+    bar.style.marginLeft = (100 * start) / total + "%";
+    bar.style.width = Math.max(0.3, (100 * (end - start)) / total) + "%";
+    const label = el("span", { class: "name" }, "  ".repeat(depth) + name + " · " + seconds(end - start));
     return el("div", {}, label, el("span", { class: "lane" }, bar));
   }));
 }

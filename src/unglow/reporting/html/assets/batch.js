@@ -1,4 +1,4 @@
-// Many pairs: a row each, what needs a look first; a row opens as a card.
+// Many pairs: a row each, worst first; a row opens as a card.
 
 // Order of rows: failed, unfinished and suspect pairs, those with outlying values, the rest.
 const NEEDS = { failed: 0, skipped: 0, incomplete: 1, suspect: 2 };
@@ -19,13 +19,13 @@ const NUMBERS = [
   { key: "candidates", name: "candidates", rem: 5.4, show: px },
   { key: "candidates_fdr", name: "FDR", rem: 6, show: share, title: "Estimated share of false candidates", ends: ["fdr_low95", "fdr_high95"] },
   { key: "density_per_mm2", name: "density", rem: 6.9, unit: "per mm²", show: px, ends: ["density_low95", "density_high95"] },
-  { key: "spoilt_share", name: "spoilt", rem: 4.1, show: share, title: "Share of the section that is spoilt and left out" },
+  { key: "spoilt_share", name: "spoilt", rem: 4.1, show: share, title: "Share of the section that is spoilt and excluded" },
   { key: "seconds", name: "time", rem: 5.6, show: seconds, title: "Sum over the jobs of the pair, or of the slide of a marker" },
   { key: "peak_mb", name: "memory", rem: 4.4, show: mb, title: "Peak of the largest job" },
 ];
 const number = (r, key) => (isKnown(r.pair[key]) && isFinite(Number(r.pair[key])) ? Number(r.pair[key]) : null);
 
-function unlikeText(outlier, pair, model) {
+function outlyingText(outlier, pair, model) {
   return outlier.map(([key, z]) => {
     const { show, unit } = NUMBERS.find((c) => c.key === key);
     return model.batch.names[key] + " " + show(pair[key]) + (unit ? " " + unit : "") + " (robust z " + (z > 0 ? "+" : "−") + Math.abs(z) + ")";
@@ -97,19 +97,15 @@ class Batch {
   }
 
   why(r) {
-    const unlike = r.outlier.length ? unlikeText(r.outlier, r.pair, this.model) : "";
-    return [r.pair.reasons, unlike].filter(Boolean).join(" ");
+    const outlying = r.outlier.length ? outlyingText(r.outlier, r.pair, this.model) : "";
+    return [r.pair.reasons, outlying].filter(Boolean).join(" ");
   }
 
   fillControls() {
     const { rows } = this;
     const search = el("input", { type: "search", placeholder: "name or reason", "aria-label": "Show pairs whose name or reason contains", value: this.text });
     search.addEventListener("input", () => { this.text = search.value.toLowerCase(); this.draw(); });
-    const select = (label, every, values, now, take) => {
-      const made = el("select", { "aria-label": label }, el("option", { value: "" }, every), values.map((v) => el("option", { value: v, selected: v === now }, v)));
-      made.addEventListener("change", () => { take(made.value); this.draw(); });
-      return made;
-    };
+    const choose = (label, every, values, now, take) => select(label, [["", every], ...values.map((v) => [v, v])], now, (value) => { take(value); this.draw(); });
     const statuses = [...new Set(rows.map((r) => r.pair.status))];
     const known = (key) => [...new Set(rows.map((r) => r.pair[key]).filter(isKnown))].sort();
     const reasons = [...new Set(rows.flatMap((r) => spoiltParts(r.pair).map(([reason]) => reason)))].sort();
@@ -118,17 +114,17 @@ class Batch {
     const groups = [...slides, "dye", ...this.model.batch.groups].map((key) => [key, known(key)]).filter(([, values]) => values.length > 1);
     if (!this.controls.contains(document.activeElement)) {
       fill(this.controls, search,
-        select("Show pairs with status", "every state", [...statuses, UNUSUAL], this.status, (v) => { this.status = v; }),
-        groups.map(([key, values]) => select("Show pairs of " + label(key), "every " + label(key), values, this.chosen[key], (v) => { this.chosen[key] = v; })),
-        reasons.length ? select("Show pairs with spoilt places", "spoilt or not", [ANY_REASON, ...reasons], this.spoilt, (v) => { this.spoilt = v; }) : null,
+        choose("Show pairs with status", "every state", [...statuses, UNUSUAL], this.status, (v) => { this.status = v; }),
+        groups.map(([key, values]) => choose("Show pairs of " + label(key), "every " + label(key), values, this.chosen[key], (v) => { this.chosen[key] = v; })),
+        reasons.length ? choose("Show pairs with spoilt places", "spoilt or not", [ANY_REASON, ...reasons], this.spoilt, (v) => { this.spoilt = v; }) : null,
         this.count);
     }
     fill(this.heads, this.columns.map((column) => this.head(column)));
   }
 
   head(column) {
-    const button = el("button", { type: "button", title: column.title || null, onclick: () => this.sort(column) }, column.name);
-    return el("div", { role: "columnheader", class: column.number ? "number" : null }, button, column.unit && !column.below ? el("small", {}, column.unit) : null);
+    const name = button(column.name, column.title, () => this.sort(column));
+    return el("div", { role: "columnheader", class: column.number ? "number" : null }, name, column.unit && !column.below ? el("small", {}, column.unit) : null);
   }
 
   sort(column) {

@@ -18,17 +18,17 @@ class Axis {
   set(min, max) {
     const [from, to] = this.full;
     const span = Math.min(Math.max(max - min, 1e-3 * (to - from), 0.02), to - from);
-    const begin = Math.min(Math.max(min, from), to - span);
-    this.shown = [begin, begin + span];
+    const start = Math.min(Math.max(min, from), to - span);
+    this.shown = [start, start + span];
     this.setting = true;
-    for (const chart of this.charts) chart.setScale("x", { min: begin, max: begin + span });
+    for (const chart of this.charts) chart.setScale("x", { min: start, max: start + span });
     this.setting = false;
     this.changed();
   }
   extend(seconds) {
-    const whole = this.shown[0] === this.full[0] && this.shown[1] === this.full[1];
+    const all = this.shown[0] === this.full[0] && this.shown[1] === this.full[1];
     this.full = [0, Math.max(seconds, 1e-3)];
-    if (whole) this.shown = this.full;
+    if (all) this.shown = this.full;
   }
   zoom(factor, at) {
     const [min, max] = this.shown;
@@ -106,7 +106,7 @@ function chart(host, axis, settings) {
   return made;
 }
 
-// Edges of n equal bins; a curve holds from each edge to the next.
+// Edges of n equal bins; a curve is constant from each edge to the next.
 function edges(n, length) {
   return Array.from({ length: n + 1 }, (_, k) => (k * length) / n);
 }
@@ -281,8 +281,9 @@ function drawLines(u, lines) {
   context.restore();
 }
 
-// A dot at the highest memory, with its name and value on the side where there is room.
-function drawPeak(u, peak, name, colour) {
+// A dot at the highest memory, with its name and value on the side where there is space. `taken` has the
+// boxes of other labels, [left, right, bottom]; a label that overlaps one is moved up, or down at the top.
+function drawPeak(u, peak, name, colour, taken = []) {
   if (peak.t < u.scales.x.min || peak.t > u.scales.x.max) return;
   const context = u.ctx;
   const ratio = devicePixelRatio;
@@ -297,8 +298,17 @@ function drawPeak(u, peak, name, colour) {
   context.font = 12 * ratio + "px system-ui, sans-serif";
   context.textBaseline = "bottom";
   context.textAlign = x > left + width / 2 ? "right" : "left";
-  const side = context.textAlign === "left" ? 6 : -6;
-  context.fillText(name + " " + mb(peak.mb), x + side * ratio, Math.max(y - 3 * ratio, top + 14 * ratio));
+  const side = context.textAlign === "left" ? 1 : -1;
+  const text = name + " " + mb(peak.mb);
+  const line = 14 * ratio;
+  const ends = [x + 6 * side * ratio, x + side * (6 * ratio + context.measureText(text).width)];
+  const [from, to] = [Math.min(...ends), Math.max(...ends)];
+  const isFree = (at) => at >= top + line && taken.every(([a, b, other]) => to < a || from > b || Math.abs(at - other) >= line);
+  const first = Math.max(y - 3 * ratio, top + line);
+  const places = taken.flatMap((_, k) => [first - (k + 1) * line, first + (k + 1) * line]);
+  const bottom = [first, ...places].find(isFree) ?? first;
+  context.fillText(text, ends[0], bottom);
+  taken.push([from, to, bottom]);
   context.restore();
 }
 

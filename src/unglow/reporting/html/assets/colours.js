@@ -1,4 +1,4 @@
-// Colours by rule or by cause, and patterns that tell the same without colour.
+// Colours by rule or by cause, and patterns that show the same without colour.
 
 const PALETTE = [
   "#4e79a7", "#e69f00", "#3a9d5d", "#c76b98", "#56b4e9", "#a0793d", "#8b6fc0", "#1f9e9a",
@@ -32,7 +32,7 @@ function inkOn(colour) {
   return 0.3 * r + 0.59 * g + 0.11 * b > 0.55 ? "#111111" : "#ffffff";
 }
 
-// Stripes over what did not end well.
+// Stripes over attempts that failed.
 function stripes(context, colour) {
   const size = Math.round(8 * devicePixelRatio);
   const tile = document.createElement("canvas");

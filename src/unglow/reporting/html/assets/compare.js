@@ -2,7 +2,7 @@
 
 Object.assign(OUTCOMES, {
   different: { word: "different", sign: "≠", kind: "bad", means: "differs by more than the errors of both sides" },
-  unknown: { word: "not compared", sign: "?", kind: "doubt", means: "a side lacks a result" },
+  unknown: { word: "not compared", sign: "?", kind: "suspect", means: "a side lacks a result" },
   equal: { word: "equal", sign: "≈", kind: "good", means: "equal within the errors of both sides" },
   identical: { word: "identical", sign: "=", kind: "quiet", means: "the same bytes" },
 });
@@ -46,7 +46,7 @@ function comparedPairs(pairs, n) {
     { name: "pair", of: (pair) => pair.name, show: (pair) => [pair.name, pair.edited.map(soft)] },
     { name: "result", of: (pair) => rank([pair]), show: (pair) => [badge(pair.verdict), pair.partly ? soft("as far as compared") : null] },
     ...COMPARED.map((name) => ({ name, of: (pair) => rank(of(pair, name)), show: (pair) => of(pair, name).map(cell) })),
-  ], pairs, { key: "compared " + n });
+  ], pairs, { key: "compared " + n, stacked: true });
 }
 
 function costPart(model) {
@@ -54,7 +54,7 @@ function costPart(model) {
   const colours = model.runs.map((r, n) => PALETTE[n % PALETTE.length]);
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3]];
   const longest = Math.max(...model.runs.map((r) => r.seconds), 1e-3);
-  const part = section("compare", "What it cost", "aligned at start");
+  const part = section("compare", "Time and memory", "aligned at start");
   const draw = () => {
     looked.clear();
     const axis = new Axis(longest);
@@ -104,12 +104,13 @@ function overlay(host, axis, model, key, shown, colours, dashes, longest) {
   });
 }
 
-// What each run was allowed, one line for runs with the same, and its peak.
+// Budgets, one line for runs with the same, and peaks.
 function drawMemory(u, runs, colours) {
   const budgets = [...new Set(runs.map((r) => r.budget_mb).filter(Boolean))];
   const of = (budget) => runs.filter((r) => r.budget_mb === budget);
   drawLines(u, budgets.map((budget) => ["budget" + (budgets.length > 1 ? " of " + of(budget).map((r) => r.name).join(", ") : ""), budget, css("--budget")]));
-  runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n]));
+  const taken = [];
+  runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n], taken));
 }
 
 // A row for each rule, and in it a bar for each run.

@@ -1,11 +1,11 @@
-// Flame graphs of profiled jobs: whose time it was, from the first call down to the innermost.
+// Flame graphs of profiled jobs: time by call, the outermost first.
 
 const FLAME_ROW = 20;
 const FLAMES_MS = 5000;
 const FLAME_BINS = 240; // of the chart of its time
 const FLAME_TEXT = 28; // no words on a bar that is narrower, px
 
-// One colour for all calls of a file, whatever else there is.
+// One colour for all calls of a file.
 function fileColour(file) {
   let mixed = 7;
   for (const letter of file) mixed = (mixed * 31 + letter.codePointAt(0)) >>> 0;
@@ -20,7 +20,7 @@ class Flames {
     this.zoomed = 0;
     this.attempts = [];
     this.axis = new Axis(1);
-    this.asks = null; // gets the profiles of a run that goes on
+    this.asks = null; // gets the profiles of a running run
   }
 
   show(model) {
@@ -29,13 +29,13 @@ class Flames {
     else this.take(model.flames);
   }
 
-  // While runs go on, profiles are only asked for as long as somebody looks at all calls of them.
+  // While a run is active, profiles are requested only while the graph is open and shows all calls.
   wait() {
     const run = this.model.runs[this.model.runs.length - 1];
     this.part.made.hidden = !(run && run.config && run.config.profile);
     if (this.part.made.hidden || this.folded) return;
     this.shown = el("div");
-    this.folded = el("details", {}, el("summary", {}, "Show it, as far as jobs have written what they do"), this.shown);
+    this.folded = el("details", {}, el("summary", {}, "Show the profiles written so far"), this.shown);
     this.folded.addEventListener("toggle", () => this.ask());
     fill(this.part.body, this.folded);
   }
@@ -72,9 +72,9 @@ class Flames {
   button(a) {
     const profiled = this.attempts.some(({ of }) => of.id === a.id);
     if (!profiled && this.folded && a.outcome === "running") {
-      return el("button", { type: "button", onclick: () => this.later(a) }, "Flame graph of this attempt");
+      return button("Flame graph of this attempt", null, () => this.later(a));
     }
-    return profiled ? el("button", { type: "button", onclick: () => this.open(a) }, "Flame graph of this attempt") : null;
+    return profiled ? button("Flame graph of this attempt", null, () => this.open(a)) : null;
   }
 
   async later(a) {
@@ -115,28 +115,22 @@ class Flames {
     this.rule = rule;
     this.attempt = id;
     this.zoomed = 0;
-    const pick = (name, chosen, options, act) => {
-      const made = el("select", { "aria-label": name }, options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
-      made.addEventListener("change", () => act(made.value));
-      return made;
-    };
-    const tool = (name, title, act) => el("button", { type: "button", title, onclick: act }, name);
     const rules = [...new Set(this.attempts.map(({ of }) => of.rule))];
     const own = this.attempts.filter(({ of }) => !rule || of.rule === rule);
     fill(this.controls,
-      pick("Rule of the flame graph", rule, [["", "all rules"], ...rules.map((r) => [r, r])], (chosen) => this.choose(chosen, "")),
-      pick("Attempt of the flame graph", id, [["", "all attempts (" + own.length + ")"], ...own.map(({ of }) => [of.id, labelOf(of)])], (chosen) => this.choose(this.rule, chosen)),
-      el("button", { type: "button", title: "Back from one call to all (Escape)", onclick: () => this.zoom(0) }, "All calls"),
+      select("Rule of the flame graph", [["", "all rules"], ...rules.map((r) => [r, r])], rule, (chosen) => this.choose(chosen, "")),
+      select("Attempt of the flame graph", [["", "all attempts (" + own.length + ")"], ...own.map(({ of }) => [of.id, labelOf(of)])], id, (chosen) => this.choose(this.rule, chosen)),
+      button("All calls", "Back from one call to all (Escape)", () => this.zoom(0)),
       el("span", { class: "tools" },
-        tool("+", "Less time (+), or drag over the chart", () => this.axis.zoom(0.5)),
-        tool("−", "More time (-)", () => this.axis.zoom(2)),
-        tool("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
-        tool("▶", "Later (d)", () => this.axis.pan(0.25)),
-        tool("all time", "Show all of the time (0), or double-click the chart", () => this.axis.reset())));
+        button("+", "Less time (+), or drag over the chart", () => this.axis.zoom(0.5)),
+        button("−", "More time (-)", () => this.axis.zoom(2)),
+        button("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
+        button("▶", "Later (d)", () => this.axis.pan(0.25)),
+        button("all time", "Show all of the time (0), or double-click the chart", () => this.axis.reset())));
     this.chosen = own.filter(({ of }) => !id || of.id === id);
-    this.begin = Math.min(...this.chosen.map(({ of }) => of.start));
+    this.origin = Math.min(...this.chosen.map(({ of }) => of.start));
     freeCharts(this.axis);
-    this.axis = new Axis(Math.max(...this.chosen.map(({ of }) => of.end)) - this.begin);
+    this.axis = new Axis(Math.max(...this.chosen.map(({ of }) => of.end)) - this.origin);
     this.axis.name = "flames";
     this.drawTime();
     this.times();
@@ -169,13 +163,13 @@ class Flames {
     };
   }
 
-  // Calls act(node, from, to, seconds) for all that was seen, s since the first of the chosen began.
+  // Calls act(node, from, to, seconds) for every sample, s since the start of the first chosen attempt.
   eachTime(act) {
     for (const { node, bin, ms, bin_s: width, of } of this.chosen) {
-      const start = of.start - this.begin;
+      const start = of.start - this.origin;
       node.forEach((one, k) => {
         const from = width ? start + bin[k] * width : start; // not known when: all of the attempt
-        act(one, from, width ? from + width : of.end - this.begin, ms[k] / 1000);
+        act(one, from, width ? from + width : of.end - this.origin, ms[k] / 1000);
       });
     }
   }
@@ -189,14 +183,14 @@ class Flames {
   // Seconds of threads in each call itself, and with all that it calls, in the time that is shown.
   times() {
     this.own = new Float64Array(this.parents.length);
-    const [begin, end] = this.partly() ? this.axis.shown : [-Infinity, Infinity];
+    const [start, end] = this.partly() ? this.axis.shown : [-Infinity, Infinity];
     this.eachTime((node, from, to, s) => {
-      const inside = Math.min(to, end) - Math.max(from, begin);
+      const inside = Math.min(to, end) - Math.max(from, start);
       if (inside > 0) this.own[node] += s * (to > from ? Math.min(1, inside / (to - from)) : 1);
     });
     this.all = this.own.slice();
     for (let node = this.all.length - 1; node > 0; node--) this.all[this.parents[node]] += this.all[node];
-    const time = this.partly() ? ", from " + seconds(begin) + " to " + seconds(end) : "";
+    const time = this.partly() ? ", from " + seconds(start) + " to " + seconds(end) : "";
     this.part.note.textContent = counted(this.chosen.length, "profiled attempt") + ", " + (seconds(this.all[0]) || "0 s") + " of threads" + time;
     if (!(this.all[this.zoomed] > 0)) this.zoomed = 0;
   }
@@ -214,10 +208,10 @@ class Flames {
     this.inside.style.height = (lowest + 1) * FLAME_ROW + "px";
     fill(this.inside, this.laid.map((bar) => this.bar(bar)));
     this.focusable(this.zoomed);
-    this.tell(this.zoomed);
+    this.describe(this.zoomed);
   }
 
-  // What is drawn: {node, depth, x, width}, the last two as shares; the longest call comes first.
+  // Bars to draw: {node, depth, x, width}, the last two as shares; the longest call comes first.
   layout() {
     const least = 1.5 / Math.max(300, this.width);
     const above = [];
@@ -261,7 +255,7 @@ class Flames {
     return made;
   }
 
-  tell(node) {
+  describe(node) {
     const { own, all } = this;
     fill(this.status, el("b", {}, this.words(node)), el("br"),
       node ? [el("code", {}, this.frames[node].slice(1).join(":")), " · "] : null,
@@ -273,12 +267,12 @@ class Flames {
       const bar = event.target.closest(".flame");
       return bar ? Number(bar.dataset.node) : null;
     };
-    const tell = (event) => at(event) !== null && this.tell(at(event));
-    this.inside.addEventListener("pointerover", tell);
-    this.inside.addEventListener("pointerleave", () => this.tell(this.zoomed));
+    const show = (event) => at(event) !== null && this.describe(at(event));
+    this.inside.addEventListener("pointerover", show);
+    this.inside.addEventListener("pointerleave", () => this.describe(this.zoomed));
     this.inside.addEventListener("focusin", (event) => {
       this.focusable(at(event));
-      tell(event);
+      show(event);
     });
     this.inside.addEventListener("click", (event) => at(event) !== null && this.zoom(at(event)));
     this.inside.addEventListener("keydown", (event) => this.key(event, at(event)));
@@ -294,12 +288,12 @@ class Flames {
     if (!now || !event.key.startsWith("Arrow")) return;
     event.preventDefault();
     const row = (depth) => this.laid.filter((bar) => bar.depth === depth).sort((a, b) => a.x - b.x);
-    const beside = row(now.depth);
+    const siblings = row(now.depth);
     const next = {
       ArrowUp: () => this.laid.find((bar) => bar.node === this.parents[node]),
       ArrowDown: () => row(now.depth + 1).find((bar) => this.parents[bar.node] === node),
-      ArrowLeft: () => beside[beside.indexOf(now) - 1],
-      ArrowRight: () => beside[beside.indexOf(now) + 1],
+      ArrowLeft: () => siblings[siblings.indexOf(now) - 1],
+      ArrowRight: () => siblings[siblings.indexOf(now) + 1],
     }[event.key]();
     if (next) this.focus(next.node);
   }

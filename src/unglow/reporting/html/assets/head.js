@@ -23,8 +23,8 @@ function tilesPart(model) {
   if (!run) return el("div");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
-  const { own, finished, failed, going } = jobCounts(model);
-  tile("jobs", run.of ? run.done + " of " + run.of : String(own.length), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (going ? ", " + going + " running" : ""));
+  const { own, finished, failed, running } = jobCounts(model);
+  tile("jobs", run.of ? run.done + " of " + run.of : String(own.length), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (running ? ", " + running + " running" : ""));
   tile("time", seconds(run.seconds) || "–", run.outcome === "running" && run.left ? run.left : run.recorded ? when(run.wall) : "");
   if (run.lines) {
     const limit = run.budget_mb || run.machine_mb;
@@ -41,8 +41,8 @@ function tilesPart(model) {
 // The attempts of the last run, and how many of them finished, failed and run.
 function jobCounts(model) {
   const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
-  const going = own.filter((a) => a.outcome === "running").length;
-  return { own, going, finished: own.length - going, failed: own.filter((a) => !went(a.outcome)).length };
+  const running = own.filter((a) => a.outcome === "running").length;
+  return { own, running, finished: own.length - running, failed: own.filter((a) => !went(a.outcome)).length };
 }
 
 function technicalNote(model) {
@@ -52,34 +52,30 @@ function technicalNote(model) {
   return [counted(own.length, "job"), failed ? failed + " failed" : null, seconds(run.seconds), run.lines ? "peak memory " + mb(run.lines.peak.mb) : null].filter(Boolean).join(" · ");
 }
 
-const STATES = ["ok", "suspect", "failed", "incomplete", "running", "waiting"];
+const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
 
 // How many pairs are in which state; how the run ended only where that says more.
 function verdict(model, run) {
-  const skipped = model.pairs.filter((pair) => pair.status === "skipped");
-  const started = model.pairs.filter((pair) => pair.status !== "skipped");
-  const counts = STATES.map((state) => [state, started.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
-  const bad = skipped.length || counts.some(([state]) => ["failed", "incomplete"].includes(state));
+  const counts = STATES.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
+  const bad = counts.some(([state]) => ["failed", "skipped", "incomplete"].includes(state));
   const explained = run && (run.outcome === "ok" ? model.pairs.length : run.outcome === "failed" && bad);
   return el("p", { class: "verdict" },
     run && !explained ? ["run ", badge(run.outcome), " "] : null,
-    counts.length ? [unitsOf(started) + ": ", counts.map(([state, n]) => badge(state, n))] : null,
-    skipped.length ? [counts.length ? "; " : null, badge("skipped", skipped.length)] : null);
+    counts.length ? [unitsOf(model.pairs) + ": ", counts.map(([state, n]) => badge(state, n))] : null);
 }
 
 function themeButton() {
   const names = { "": "theme: as the system", light: "theme: light", dark: "theme: dark" };
   const root = document.documentElement;
-  const button = el("button", { type: "button", class: "theme" }, names[root.dataset.theme || ""]);
-  button.addEventListener("click", () => {
+  const made = button(names[root.dataset.theme || ""], null, () => {
     const order = ["", "light", "dark"];
     const next = order[(order.indexOf(root.dataset.theme || "") + 1) % 3];
     if (next) root.dataset.theme = next;
     else delete root.dataset.theme;
-    button.textContent = names[next];
+    made.textContent = names[next];
     root.dispatchEvent(new Event("themechange"));
-  });
-  return button;
+  }, { class: "theme" });
+  return made;
 }
 
 const OPEN_AT_FIRST = 3;
@@ -98,9 +94,9 @@ function incidentsPart(incidents, model, view) {
     const fitting = incidents.filter((i) => chosen === null || i.cause === chosen);
     const more = fitting.length - shown;
     fill(list, fitting.slice(0, shown).map((i, n) => incident(i, n < OPEN_AT_FIRST && !i.mended, model, view)),
-      more > 0 ? el("button", { type: "button", onclick: () => { shown += INCIDENTS_AT_ONCE; draw(); } }, counted(more, "more incident")) : null);
+      more > 0 ? button(counted(more, "more incident"), null, () => { shown += INCIDENTS_AT_ONCE; draw(); }) : null);
     const choices = [[null, "all", incidents.length], ...[...causes].map(([c, n]) => [c, word(c), n])];
-    fill(buttons, causes.size > 1 ? choices.map(([c, name, n]) => el("button", { type: "button", "aria-pressed": String(chosen === c), onclick: () => { chosen = c; shown = INCIDENTS_AT_ONCE; draw(); } }, name + " " + n)) : null);
+    fill(buttons, causes.size > 1 ? choices.map(([c, name, n]) => button(name + " " + n, null, () => { chosen = c; shown = INCIDENTS_AT_ONCE; draw(); }, { "aria-pressed": String(chosen === c) })) : null);
   };
   draw();
   fill(part.body, buttons, list);
@@ -122,7 +118,7 @@ function incident(i, open, model, view) {
     ["log", i.log],
   ]);
   const known = i.attempt !== null && model.attempts.some((a) => a.id === i.attempt);
-  const link = known ? el("button", { type: "button", onclick: () => view.showAttempt(i.attempt) }, "Show it in the charts") : null;
+  const link = known ? button("Show it in the charts", null, () => view.showAttempt(i.attempt)) : null;
   return el("details", { class: "incident", open },
     line,
     i.message ? el("p", { class: "message" }, i.message) : null,

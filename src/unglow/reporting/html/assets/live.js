@@ -1,4 +1,4 @@
-// A page of results while runs go on: asks for what is new, shows what runs now, and its logs.
+// A page of results of active runs: polls for updates, shows running jobs and their logs.
 
 const ASK_MS = 1000;
 const REST_MS = 5000;
@@ -16,12 +16,12 @@ class Live {
     view.progress.append(this.progress.part.made);
     view.flames.asks = () => (this.running ? asked("flames").catch(() => undefined) : null);
     this.log = new LogView();
-    this.stop = el("button", { type: "button", hidden: true, onclick: () => this.end() }, "Stop the run");
+    this.stop = button("Stop the run", null, () => this.end(), { hidden: true });
     add(view.top, [el("div", { class: "live" }, this.places, this.state, " ", this.stop), this.now.made]);
     const choose = view.resources.choose.bind(view.resources);
     view.resources.choose = (a, reveal) => {
       choose(a, reveal);
-      if (a && a.log) view.resources.panel.append(el("button", { type: "button", onclick: () => this.openLog(a.id) }, "Show its log"));
+      if (a && a.log) view.resources.panel.append(button("Show its log", null, () => this.openLog(a.id)));
     };
     document.addEventListener("visibilitychange", () => document.hidden || this.soon(0));
   }
@@ -53,7 +53,7 @@ class Live {
   }
 
   async end() {
-    if (!confirm("Stop the run? Jobs that run are finished, and no other job begins. `unglow resume` continues.")) return;
+    if (!confirm("Stop the run? Running jobs finish, and no other job starts. `unglow resume` continues.")) return;
     const answer = await fetch("stop", { method: "POST", headers: { "Content-Type": "application/json" }, body: "{}" }).catch(() => null);
     const said = answer && (await answer.json().catch(() => null));
     alert(said ? said.text || said.error : "The monitor does not answer: give `unglow stop` in a terminal.");
@@ -86,7 +86,7 @@ async function asked(path) {
   return answer.json();
 }
 
-// What was known with what is new: only changed runs, attempts and pairs are sent.
+// The model with an update: only changed runs, attempts and pairs are sent.
 function merged(model, news) {
   const next = { ...model, ...news.top, made: news.made, places: news.places };
   for (const kind of ["runs", "attempts", "pairs"]) {
@@ -133,7 +133,7 @@ class LogView {
     this.title = el("span");
     this.note = el("p", { class: "soft" });
     this.text = el("pre", { tabindex: "0" });
-    const close = el("button", { type: "button", onclick: () => this.dialog.close() }, "Close");
+    const close = button("Close", null, () => this.dialog.close());
     this.dialog = el("dialog", { class: "viewer log", "aria-label": "Log" }, el("div", { class: "bar" }, this.title, close), this.note, this.text);
     this.dialog.addEventListener("close", () => clearTimeout(this.timer));
     document.body.append(this.dialog);

@@ -20,10 +20,10 @@ class View {
     const bar = el("nav", { "aria-label": "Parts of the report", onclick: (event) => this.unfold(event.target.hash) }, links.map(([id, name]) => el("a", { href: "#" + id, class: "to-" + id }, name)));
     this.main = el("main", {}, this.top, this.head, this.progress, bar, this.pairs, this.incidents, this.technical);
     this.link = (id) => bar.querySelector(".to-" + id);
-    this.shown = {}; // what each part was made of
+    this.shown = {}; // the data each part was drawn from
   }
 
-  // Open the technical part if what a link leads to is in it.
+  // Open the technical part if it contains the target of a link.
   unfold(hash) {
     if (hash && this.technical.querySelector(hash)) this.technical.open = true;
   }
@@ -85,7 +85,7 @@ function plainMessage(error) {
   page.replaceChildren(el("p", { class: "message" }, "This report cannot be drawn: " + error + ". Browsers since 2023 can."));
 }
 
-async function begin() {
+async function start() {
   const model = await embedded("model");
   const root = document.documentElement;
   if (model.kind === "compare") {
@@ -102,7 +102,7 @@ async function begin() {
   root.dataset.ready = performance.now().toFixed(0);
 }
 
-begin().catch((error) => {
+start().catch((error) => {
   document.documentElement.dataset.failed = String(error);
   plainMessage(error);
 });

@@ -19,7 +19,7 @@ function pairsPart(model, view) {
   return part.made;
 }
 
-// A row of each pair: its numbers as such, and in what it is unlike the others, the most unusual first.
+// A row of each pair: its numbers as such, and its outlying values, the most unusual first.
 function rowsOf(model) {
   return model.pairs.map((pair, n) => {
     const { seconds, peak_mb, outlier } = model.batch.pairs[n];
@@ -30,7 +30,7 @@ function rowsOf(model) {
 
 const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
 
-// Markers of a slide stand among the pairs: sample is the slide, dye the marker.
+// Markers of a slide are listed with the pairs: sample is the slide, dye the marker.
 const isMarker = (pair) => isKnown(pair.background_channel);
 const kindOf = (pairs) => (!pairs.some(isMarker) ? "Pairs" : pairs.every(isMarker) ? "Markers" : "Pairs and markers");
 
@@ -41,10 +41,10 @@ function unitsOf(pairs) {
   return [others || !markers.length ? counted(others, "pair") : null, markers.length ? counted(markers.length, "marker") + " of " + counted(slides, "slide") : null].filter(Boolean).join(", ");
 }
 
-// What pairs are coloured by in plots.
+// The name that a pair is coloured by in plots.
 const seriesOf = (pair) => (isMarker(pair) ? pair.sample : pair.dye);
 
-// Rows in their order, those of a slide together where its first one stands.
+// Rows in their order, those of a slide together at the place of its first one.
 function bySlide(rows) {
   const groups = new Map();
   for (const r of rows) {
@@ -62,11 +62,11 @@ function slideHead(group, view, model) {
   const show = (pictures) => {
     const [first] = pictures;
     if (first && first.image) view.viewer.open(pictures, 0, slide);
-    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : "There is no picture of all markers yet.");
+    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : "No picture of all markers yet.");
   };
   const open = () => view.viewer.read(n, slide).then(show, () => fill(note, "The monitor does not answer: no pictures."));
   return el("div", { class: "slide-head" }, el("b", {}, slide), el("span", { class: "soft" }, counted(group.length, "marker") + ": " + all.map(([s, k]) => k + " " + word(s)).join(", ")),
-    el("button", { type: "button", onclick: open }, "All markers side by side"), note);
+    button("All markers side by side", null, open), note);
 }
 
 // Whether the server shows images too.
@@ -79,11 +79,11 @@ function viewOf(pair) {
     const id = LEVELS.map((k) => pair[k]).filter(Boolean).map(part).join("~");
     return "view/#pair=" + encodeURIComponent(id);
   } catch {
-    return "view/"; // a name that is no text
+    return "view/"; // a name that is not text
   }
 }
 
-// The numbers of a pair come as summary.tsv has them: in as many digits as their errors leave.
+// The numbers of a pair come as summary.tsv has them: rounded by their errors.
 function range(low, high) {
   return isKnown(low) ? " (" + low + " to " + high + ")" : "";
 }
@@ -121,12 +121,12 @@ function falseText(pair) {
   return percent(rate) + interval + count;
 }
 
-// What the colours of a picture mean.
+// Legend of a picture's colours.
 function captionOf(picture, pair) {
   if (picture.name !== "difference") return null;
   const key = (kind, text) => el("span", { class: "item" }, el("span", { class: "key " + kind }), text);
   return el("span", { class: "legend" }, key("only-post", "only in post: stain"), key("only-pre", "only in pre"),
-    key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, left out") : null);
+    key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, excluded") : null);
 }
 
 // Links to candidates in the viewer, in the order of the gallery.
@@ -150,7 +150,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["density (95 % interval)", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["gain" + (pair.method ? ", " + pair.method : "") + " (95 % interval)", estimate("gain", "gain_low95", "gain_high95")],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
-    ["spoilt and left out", spoiltText(pair)],
+    ["spoilt and excluded", spoiltText(pair)],
     ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["background", pair.background_channel],
     ["gain expected by exposure", pair.expected_gain],
@@ -177,7 +177,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
       canLook && viewable ? [" ", el("a", { class: "look", href: viewOf(pair) }, "open in the viewer")] : null),
     message(pair.reasons),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
-    outlier.length ? message("Differs from the other pairs of its dye: " + unlikeText(outlier, pair, model) + ".") : null,
+    outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
     message(pair.notes),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
     more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,

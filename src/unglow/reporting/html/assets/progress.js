@@ -29,7 +29,7 @@ function bars(now) {
   const line = (rule) => el("tr", {}, el("th", { scope: "row" }, rule.rule), el("td", {}, stateBar(rule, rule.of)),
     el("td", { class: "number" }, rule.done + " of " + rule.of), el("td", { class: "words" }, rule.words));
   return [
-    stateBar(all, now.rules.reduce((sum, r) => sum + r.of, 0), "whole"),
+    stateBar(all, now.rules.reduce((sum, r) => sum + r.of, 0), "tall"),
     el("div", { class: "legend" }, legend),
     el("div", { class: "scroll rules-progress" }, el("table", {}, el("tbody", {}, now.rules.map(line)))),
   ];
@@ -61,11 +61,11 @@ function pairsProgress(model) {
   });
   const listed = together(model.pairs.filter((p) => ["failed", "skipped", "incomplete", "running"].includes(p.status)), working).sort((a, b) => rank(a) - rank(b));
   const bad = listed.filter((p) => p.status !== "running");
-  const going = listed.filter((p) => p.status === "running");
+  const running = listed.filter((p) => p.status === "running");
   return [
     el("h3", {}, kindOf(model.pairs) + " ", el("span", { class: "note" }, counts.map(([s, n]) => n + " " + word(s)).join(", "))),
     el("div", { class: "cells", role: "img", "aria-label": counts.map(([s, n]) => n + " " + word(s)).join(", ") }, cells),
-    el("ul", { class: "pairs-progress" }, [...bad.slice(0, PAIRS_NAMED), ...going].map((pair) => pairLine(pair, model)),
+    el("ul", { class: "pairs-progress" }, [...bad.slice(0, PAIRS_NAMED), ...running].map((pair) => pairLine(pair, model)),
       bad.length > PAIRS_NAMED ? el("li", { class: "soft" }, counted(bad.length - PAIRS_NAMED, "more pair") + " failed, skipped or incomplete, under Results") : null),
   ];
 }
@@ -77,11 +77,11 @@ function together(pairs, working) {
     const key = isMarker(pair) ? [pair.sample, pair.status, working[nameOf(pair)], pair.reasons].join("\n") : nameOf(pair);
     lines.set(key, [...(lines.get(key) || []), pair]);
   }
-  return [...lines.values()].map(([first, ...others]) => (others.length ? { ...first, alike: 1 + others.length } : first));
+  return [...lines.values()].map(([first, ...others]) => (others.length ? { ...first, count: 1 + others.length } : first));
 }
 
 function pairLine(pair, model) {
-  const name = pair.alike ? pair.sample + ", " + counted(pair.alike, "marker") : nameOf(pair);
+  const name = pair.count ? pair.sample + ", " + counted(pair.count, "marker") : nameOf(pair);
   const work = (model.working || {})[nameOf(pair)];
   const own = model.incidents.find((i) => i.kind === "pair" && i.title === name);
   return el("li", {}, badge(pair.status), " ", el("b", {}, name), work ? el("span", { class: "soft" }, " " + work) : null,

@@ -16,7 +16,7 @@ class Resources {
   show(model) {
     this.model = model;
     if (!model.runs.length) {
-      fill(this.part.body, el("p", {}, "These results hold no telemetry: they were made by an older version."));
+      fill(this.part.body, el("p", {}, "No telemetry in these results: an older version made them."));
       return;
     }
     if (this.follow) this.chosenRun = model.runs.length - 1;
@@ -62,18 +62,14 @@ class Resources {
   controls() {
     const { model } = this;
     const { run } = this.state;
-    const runs = el("select", { "aria-label": "Run" }, model.runs.map((r, n) => {
-      const name = (r.recorded ? when(r.wall) : "not recorded, from " + when(r.wall)) + " · " + word(r.outcome);
-      return el("option", { value: n, selected: n === this.chosenRun }, name);
-    }));
-    runs.addEventListener("change", () => {
-      this.chosenRun = Number(runs.value);
+    const nameRun = (r) => (r.recorded ? when(r.wall) : "not recorded, from " + when(r.wall)) + " · " + word(r.outcome);
+    const runs = select("Run", model.runs.map((r, n) => [n, nameRun(r)]), this.chosenRun, (n) => {
+      this.chosenRun = Number(n);
       this.follow = this.chosenRun === model.runs.length - 1;
       this.draw();
     });
-    const by = el("select", { "aria-label": "Colours by" }, [["rule", "colours by rule"], ["cause", "colours by cause"]].map(([value, name]) => el("option", { value, selected: value === this.by }, name)));
-    by.addEventListener("change", () => {
-      this.by = by.value;
+    const by = select("Colours by", [["rule", "colours by rule"], ["cause", "colours by cause"]], this.by, (value) => {
+      this.by = value;
       this.redraw();
       fill(this.legend, this.legendParts());
     });
@@ -82,16 +78,15 @@ class Resources {
       this.limits.shown = limits.checked;
       this.redraw();
     });
-    const tool = (name, title, act) => el("button", { type: "button", title, onclick: act }, name);
     const beyond = [run.budget_mb, run.machine_mb].some((v) => v);
     return el("div", { class: "controls" },
         model.runs.length > 1 ? runs : null, by,
         el("span", { class: "tools" },
-          tool("+", "Zoom in (+), or drag over a chart", () => this.axis.zoom(0.5)),
-          tool("−", "Zoom out (-)", () => this.axis.zoom(2)),
-          tool("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
-          tool("▶", "Later (d)", () => this.axis.pan(0.25)),
-          tool("all", "Show everything (0), or double-click a chart", () => this.axis.reset())),
+          button("+", "Zoom in (+), or drag over a chart", () => this.axis.zoom(0.5)),
+          button("−", "Zoom out (-)", () => this.axis.zoom(2)),
+          button("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
+          button("▶", "Later (d)", () => this.axis.pan(0.25)),
+          button("all", "Show everything (0), or double-click a chart", () => this.axis.reset())),
         beyond ? el("label", {}, limits, " budget and machine in view") : null);
   }
 
@@ -105,11 +100,11 @@ class Resources {
     const rules = [...new Set(attempts.map((a) => a.rule))];
     const causes = [...new Set(attempts.map((a) => a.outcome))];
     const keys = this.by === "rule" ? rules.map((r) => key(this.colours.get(r), r)) : causes.map((c) => key(causeColour(c), word(c)));
-    if (this.by === "rule" && causes.some((c) => !went(c))) keys.push(key(null, "did not end well", "striped"));
+    if (this.by === "rule" && causes.some((c) => !went(c))) keys.push(key(null, "failed", "striped"));
     if (attempts.some((a) => a.number > 1)) keys.push(key(null, "another attempt", "dashed"));
-    if (attempts.some((a) => a.stalls.length)) keys.push(key(null, "idle: did nothing, and what it waited for", "stalled"));
+    if (attempts.some((a) => a.stalls.length)) keys.push(key(null, "idle, with the reason", "stalled"));
     if (attempts.some((a) => a.launched !== null)) keys.push(key(css("--overhead"), "Snakemake starts and ends a job", "thin"));
-    if (attempts.some((a) => a.steps.length)) keys.push(key(null, "steps of a job, dark and light in turns", "turns"));
+    if (attempts.some((a) => a.steps.length)) keys.push(key(null, "steps of a job, dark and light", "alternating"));
     return keys;
   }
 

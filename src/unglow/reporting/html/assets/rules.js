@@ -1,13 +1,13 @@
 // Tables of a run: rules, Snakemake itself, steps, all attempts.
 
 function shareBar(parts) {
-  const whole = parts.reduce((sum, [, value]) => sum + value, 0);
-  if (!(whole > 0)) return null;
-  const words = parts.map(([name, value]) => name + " " + percent(value / whole)).join(", ");
+  const total = parts.reduce((sum, [, value]) => sum + value, 0);
+  if (!(total > 0)) return null;
+  const words = parts.map(([name, value]) => name + " " + percent(value / total)).join(", ");
   const made = el("span", { class: "share", role: "img", "aria-label": words, title: words });
   for (const [name, value] of parts) {
     const piece = el("span", { class: "piece " + name });
-    piece.style.width = (100 * value) / whole + "%";
+    piece.style.width = (100 * value) / total + "%";
     made.append(piece);
   }
   return made;
@@ -26,8 +26,8 @@ function rulesTable(run) {
   const part = (name) => (r) => (r.seconds > 0 ? r.split[name] / r.seconds : null);
   const columns = [
     { name: "rule", of: (r) => r.rule },
-    { name: "ok / attempts", title: "Attempts that ended well, of all", number: true, of: (r) => r.attempts, show: (r) => r.ended_well + " / " + r.attempts, cls: (r) => (r.ended_well + r.running < r.attempts ? "bad" : "") },
-    { name: "declared", title: "Predicted peak memory of the attempt that came nearest to it", number: true, of: (r) => r.declared_mb, show: (r) => mb(r.declared_mb) },
+    { name: "ok / attempts", title: "Attempts that finished, of all", number: true, of: (r) => r.attempts, show: (r) => r.ended_well + " / " + r.attempts, cls: (r) => (r.ended_well + r.running < r.attempts ? "bad" : "") },
+    { name: "declared", title: "Predicted peak memory of the attempt that came closest to it", number: true, of: (r) => r.declared_mb, show: (r) => mb(r.declared_mb) },
     { name: "measured", title: "Largest resident set of a single process of the same attempt (VmHWM)", number: true, of: (r) => r.peak_mb, show: (r) => mb(r.peak_mb) },
     { name: "used of declared", number: true, of: (r) => (r.declared_mb ? r.peak_mb / r.declared_mb : null), show: (r) => meter(r.peak_mb, r.declared_mb) },
     { name: "time", title: "Of all attempts together", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
@@ -40,7 +40,7 @@ function rulesTable(run) {
   ];
   if (run.rules.some((r) => isKnown(r.lost_most_mb))) {
     const lost = (amount) => mb(Math.max(0, amount));
-    columns.push({ name: "left behind", title: "Memory that the machine had less of after an attempt and that no process holds: median and largest of all attempts. Other programs change it, too", number: true, of: (r) => r.lost_most_mb, show: (r) => (isKnown(r.lost_most_mb) ? lost(r.lost_median_mb) + " / " + lost(r.lost_most_mb) : null) });
+    columns.push({ name: "left behind", title: "Memory missing on the machine after an attempt and not used by any process: median and largest of all attempts. Other programs change it, too", number: true, of: (r) => r.lost_most_mb, show: (r) => (isKnown(r.lost_most_mb) ? lost(r.lost_median_mb) + " / " + lost(r.lost_most_mb) : null) });
   }
   if (run.rules.some((r) => r.pixels)) {
     columns.push({ name: "Mpx/s", number: true, of: (r) => r.pixels / r.seconds, show: (r) => (r.pixels ? digits(r.pixels / 1e6 / r.seconds, 3) : null) });
@@ -66,11 +66,11 @@ function overheadPart(run) {
   ];
 }
 
-// What a number of a step is given as: {name, of(number, tally)}.
+// Units for the numbers of a step: {name, of(number, tally)}.
 const STEP_UNITS = [
   { name: "all together", of: (value) => value, time: seconds, size: bytes },
   { name: "each time", of: (value, s) => value / s.count, time: seconds, size: bytes },
-  { name: "share of the rule", of: (value, s, whole) => (whole > 0 ? value / whole : null), time: percent, size: percent },
+  { name: "share of the rule", of: (value, s, total) => (total > 0 ? value / total : null), time: percent, size: percent },
   { name: "per Mpx", of: (value, s) => (s.pixels ? value / (s.pixels / 1e6) : null), time: (v) => (v < 0.1 ? digits(1000 * v, 3) + " ms" : seconds(v)), size: (v) => digits(v / 1e6, 3) + " MB" },
 ];
 
@@ -101,9 +101,8 @@ function stepsTable(run) {
       column("written", "written", "Bytes through write calls", unit.size),
     ], run.steps.filter((s) => (s.rule + " " + s.name).toLowerCase().includes(text)), { key: "steps" }));
   };
-  const unit = el("select", { "aria-label": "Unit of steps" }, STEP_UNITS.map(({ name }, n) => el("option", { value: n, selected: n === chosen.unit }, name)));
-  unit.addEventListener("change", () => {
-    chosen.unit = Number(unit.value);
+  const unit = select("Unit of steps", STEP_UNITS.map(({ name }, n) => [n, name]), chosen.unit, (n) => {
+    chosen.unit = Number(n);
     draw();
   });
   const filter = el("input", { type: "search", "aria-label": "Rules and steps to show", placeholder: "rule or step", value: chosen.text });

@@ -1,4 +1,4 @@
-// The task stream: a bar for every attempt, on as many rows (cores) as it has threads.
+// The task stream: a bar for every attempt, on one row (core) for each thread.
 
 const ROW_MOST = 30;
 const ROW_LEAST = 5;
@@ -86,22 +86,22 @@ function drawBar(u, rows, a, look, bad) {
   const named = drawName(u, a, bar, colour);
   for (const [left, width, reason] of stretches(u, a)) {
     const x = Math.max(left, named, u.bbox.left);
-    drawWords(context, stallWords(reason), x, bar, left + width - x, css("--doubt-back"), css("--doubt"));
+    drawWords(context, stallWords(reason), x, bar, left + width - x, css("--suspect-back"), css("--suspect"));
   }
 }
 
 // Write the name of an attempt on its bar; returns where the name ends.
 function drawName(u, a, bar, colour) {
   const x = Math.max(bar.x, u.bbox.left);
-  const room = Math.min(bar.x + bar.width, u.bbox.left + u.bbox.width) - x;
-  const plain = went(a.outcome) && !stretches(u, a).some(([left]) => left < x + room / 2);
-  return drawWords(u.ctx, labelOf(a), x, bar, room, plain ? null : css("--paper"), plain ? inkOn(colour) : css("--ink"));
+  const space = Math.min(bar.x + bar.width, u.bbox.left + u.bbox.width) - x;
+  const plain = went(a.outcome) && !stretches(u, a).some(([left]) => left < x + space / 2);
+  return drawWords(u.ctx, labelOf(a), x, bar, space, plain ? null : css("--paper"), plain ? inkOn(colour) : css("--ink"));
 }
 
-function drawWords(context, words, x, bar, room, back, ink) {
+function drawWords(context, words, x, bar, space, back, ink) {
   const ratio = devicePixelRatio;
-  if (bar.height < 11 * ratio || room < 26 * ratio) return x;
-  const text = shortened(context, words, room - 8 * ratio);
+  if (bar.height < 11 * ratio || space < 26 * ratio) return x;
+  const text = shortened(context, words, space - 8 * ratio);
   if (!text) return x;
   const middle = bar.y + bar.height / 2;
   const width = context.measureText(text).width;
@@ -130,20 +130,20 @@ function stallWords(reason) {
 function drawStalls(u, a, bar) {
   const context = u.ctx;
   for (const [left, width] of stretches(u, a)) {
-    context.fillStyle = css("--doubt-back");
+    context.fillStyle = css("--suspect-back");
     context.fillRect(left, bar.y, width, bar.height);
-    context.fillStyle = stripes(context, css("--doubt"));
+    context.fillStyle = stripes(context, css("--suspect"));
     const edge = Math.min(4 * devicePixelRatio, bar.height / 3);
     for (const y of [bar.y, bar.y + bar.height - edge]) context.fillRect(left, y, width, edge);
   }
 }
 
-// The outer steps of an attempt, light and dark in turns along the foot of its bar.
+// The outer steps of an attempt, alternately light and dark along the foot of its bar.
 function drawSteps(u, a, bar) {
   const foot = Math.min(4 * devicePixelRatio, bar.height / 5);
   if (bar.height < 14 * devicePixelRatio || bar.width < 30 * devicePixelRatio) return;
-  a.steps.filter(([, , , depth]) => depth === 0).forEach(([, begin, end], n) => {
-    const x = u.valToPos(a.start + begin, "x", true);
+  a.steps.filter(([, , , depth]) => depth === 0).forEach(([, start, end], n) => {
+    const x = u.valToPos(a.start + start, "x", true);
     u.ctx.fillStyle = n % 2 ? "rgb(255 255 255 / 0.75)" : "rgb(0 0 0 / 0.6)";
     u.ctx.fillRect(x, bar.y + bar.height - foot, u.valToPos(a.start + end, "x", true) - x, foot);
   });
@@ -151,16 +151,16 @@ function drawSteps(u, a, bar) {
 
 // Names of the steps that an attempt was in, the outer first.
 function stepsAt(a, t) {
-  return a.steps.filter(([, begin, end]) => begin <= t - a.start && t - a.start < end).map(([name]) => name).join(", ");
+  return a.steps.filter(([, start, end]) => start <= t - a.start && t - a.start < end).map(([name]) => name).join(", ");
 }
 
-// What an attempt waited for at a time, if it did nothing then.
+// Reason for an idle attempt at a time.
 function stallAt(a, t) {
   const found = a.stalls.find(([end, length]) => a.start + end - length <= t && t < a.start + end);
   return found ? stallWords(found[2]) + " (" + seconds(found[1]) + ")" : "";
 }
 
-// What Snakemake takes to start a job and to note its end.
+// Time Snakemake takes to start a job and to record its end.
 function drawStart(u, a, bar) {
   const context = u.ctx;
   const third = bar.height / 3;
@@ -181,12 +181,12 @@ function labelOf(a) {
   return cause + a.title + retry;
 }
 
-function shortened(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
+function shortened(context, text, space) {
+  if (context.measureText(text).width <= space) return text;
   let [low, high] = [0, text.length];
   while (low < high) {
     const middle = (low + high + 1) >> 1;
-    if (context.measureText(text.slice(0, middle) + "…").width <= room) low = middle;
+    if (context.measureText(text.slice(0, middle) + "…").width <= space) low = middle;
     else high = middle - 1;
   }
   return low > 1 ? text.slice(0, low) + "…" : "";

@@ -1,8 +1,8 @@
-// Small plots of numbers across pairs: how they spread, and which pairs stand apart.
+// Small plots of numbers across pairs: how they spread, and which pairs are outliers.
 
 const PLOT = { width: 320, left: 10, right: 10, lane: 26, axis: 18 };
 const LANES = 8;
-const NAMED = 3; // so many outliers of a plot have their names in it
+const NAMED = 3; // outliers named in a plot
 
 function svg(name, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -37,13 +37,13 @@ function dot(colour) {
   return key;
 }
 
-// A scale from values to px: by their logarithm if they are above 0 and far apart, unless it has to be even.
+// A scale from values to px: by their logarithm if positive and over a wide range, unless `even`.
 function scaleOf(values, from, to, even) {
   let [low, high] = [Math.min(...values), Math.max(...values)];
   const log = !even && low > 0 && high / low > 20;
   const on = log ? Math.log : (v) => v;
-  const room = (on(high) - on(low)) * 0.04 || Math.abs(on(high)) * 0.02 || 0.5;
-  [low, high] = [on(low) - room, on(high) + room];
+  const space = (on(high) - on(low)) * 0.04 || Math.abs(on(high)) * 0.02 || 0.5;
+  [low, high] = [on(low) - space, on(high) + space];
   const at = (v) => from + ((on(v) - low) / (high - low)) * (to - from);
   return { at, ticks: log ? logTicks(Math.exp(low), Math.exp(high)) : evenTicks(low, high) };
 }
@@ -74,7 +74,7 @@ function xAxis(scale, y, width, show) {
     scale.ticks.map((v) => [svg("line", { class: "axis", x1: scale.at(v), x2: scale.at(v), y1: y, y2: y + 3 }), svg("text", { class: "tick", x: scale.at(v), y: y + 14, "text-anchor": "middle" }, show(v))])];
 }
 
-// A point of a pair: what it is is told on hovering, and its row opens on a click.
+// The point of a pair: a tip describes it, a click opens its row.
 function point(r, x, y, text, about, odd) {
   const made = svg("circle", { class: odd ? "pt odd" : "pt", cx: x.toFixed(1), cy: y.toFixed(1), r: odd ? 4 : 2.6, fill: about.colours.get(seriesOf(r.pair)), "data-n": r.n });
   made.addEventListener("click", () => about.choose(r.n));
@@ -90,7 +90,7 @@ function point(r, x, y, text, about, odd) {
   return made;
 }
 
-const told = (c, r) => c.name + " " + c.show(r.pair[c.key]) + (c.ends && isKnown(r.pair[c.ends[0]]) ? range(r.pair[c.ends[0]], r.pair[c.ends[1]]) : "") + (c.unit ? " " + c.unit : "");
+const describe = (c, r) => c.name + " " + c.show(r.pair[c.key]) + (c.ends && isKnown(r.pair[c.ends[0]]) ? range(r.pair[c.ends[0]], r.pair[c.ends[1]]) : "") + (c.unit ? " " + c.unit : "");
 const isOdd = (c, r) => r.outlier.some(([key]) => key === c.key);
 const middle = (values) => [...values].sort((a, b) => a - b)[values.length >> 1];
 
@@ -104,11 +104,11 @@ function lanePoints(c, rows, y, scale, about) {
     const k = taken.get(place) || 0;
     taken.set(place, k + 1);
     const aside = Math.min(9, Math.ceil(k / 2) * 2.4) * (k % 2 ? 1 : -1);
-    return point(r, x, y + aside, told(c, r), about, isOdd(c, r));
+    return point(r, x, y + aside, describe(c, r), about, isOdd(c, r));
   });
 }
 
-// Names of those that stand most apart, beside their points, where there is room.
+// Names of the strongest outliers next to their points, where there is space.
 function oddNames(c, rows, place, width) {
   const z = (r) => Math.abs(r.outlier.find(([key]) => key === c.key)[1]);
   const named = [];
@@ -135,11 +135,11 @@ function stripPlot(c, all, about) {
     return [svg("line", { class: "median", x1: x, x2: x, y1: y(k) - 12, y2: y(k) + 12 }), lanePoints(c, members, y(k), scale, about)];
   });
   const odd = rows.filter((r) => isOdd(c, r)).map((r) => r.name);
-  const label = c.name + " of " + counted(rows.length, "pair") + (odd.length ? "; unlike the others: " + odd.join(", ") : "");
+  const label = c.name + " of " + counted(rows.length, "pair") + (odd.length ? "; outlying: " + odd.join(", ") : "");
   return plotFrame(c.name, c.unit, bottom + PLOT.axis, [xAxis(scale, bottom, PLOT.width, (v) => c.show(v)), drawn, oddNames(c, rows, (r) => [scale.at(number(r, c.key)), y(laneOf(r))], PLOT.width)], label);
 }
 
-// What a series of pairs goes along: the date or the order if pairs have one, else as they stand.
+// The x axis of a series of pairs: date, else order, else position in the list.
 function alongOf(rows) {
   const date = (r) => Date.parse((r.pair.date || "").replace(" ", "T"));
   if (rows.some((r) => isKnown(r.pair.date))) return { name: "date", of: date, show: (t) => when(t / 1000).slice(0, 10) };
@@ -161,14 +161,14 @@ function seriesPlot(c, all, about, along) {
   const floor = (v) => Math.min(height - 6, ys.at(v));
   const drawn = rows.map((r) => [
     svg("line", { class: "error", x1: x.at(by.of(r)).toFixed(1), x2: x.at(by.of(r)).toFixed(1), y1: floor(end(r, 0)).toFixed(1), y2: floor(end(r, 1)).toFixed(1), stroke: about.colours.get(seriesOf(r.pair)) }),
-    point(r, x.at(by.of(r)), floor(number(r, c.key)), told(c, r), about, isOdd(c, r)),
+    point(r, x.at(by.of(r)), floor(number(r, c.key)), describe(c, r), about, isOdd(c, r)),
   ]);
   const left = ys.ticks.map((v) => [svg("line", { class: "axis", x1: 44, x2: width - PLOT.right, y1: ys.at(v), y2: ys.at(v), "stroke-dasharray": "1 4" }), svg("text", { class: "tick", x: 40, y: ys.at(v) + 4, "text-anchor": "end" }, digits(v, 3))]);
   const title = c.name + (along ? " by sample and dye" : " along " + by.name);
   return plotFrame(title, c.unit, height + PLOT.axis, [left, xAxis(even, height, width, by.show), drawn, oddNames(c, rows, (r) => [x.at(by.of(r)), floor(number(r, c.key))], width)], title + ", " + counted(rows.length, "pair"), true);
 }
 
-// Densities (or counts) of the pairs of each group and dye, and what they are pooled, with its interval.
+// Densities (or counts) of the pairs of each group and dye, and their pooled value with its interval.
 function groupPlot(column, all, model, about) {
   const c = NUMBERS.find((one) => one.key === (all.some((r) => number(r, "density_per_mm2") !== null) ? "density_per_mm2" : "candidates"));
   const rows = all.filter((r) => number(r, c.key) !== null && isKnown(r.pair[column]));

@@ -11,7 +11,7 @@ const toFile = (file) => ({ href: pathOf(file), target: "_blank", rel: "noopener
 const addressOf = (picture) => (picture.image ? "data:image/jpeg;base64," + picture.image : null);
 
 class Viewer {
-  // What read(n, name, small) promises are the pictures of the n-th pair; small ones for a row of a table.
+  // read(n, name, small) resolves to the pictures of the n-th pair; small ones for a row of a table.
   constructor(read) {
     this.read = read;
     this.timer = null;
@@ -19,7 +19,7 @@ class Viewer {
     this.dialog.addEventListener("close", () => this.stop());
     this.dialog.addEventListener("keydown", (event) => this.key(event));
     document.body.append(this.dialog);
-    this.waiting = new Map(); // by the frame of a small picture: what fills it
+    this.waiting = new Map(); // functions that fill the frames of small pictures
     this.seen = new IntersectionObserver((entries) => entries.filter((e) => e.isIntersecting).forEach((e) => {
       this.seen.unobserve(e.target);
       this.waiting.get(e.target)();
@@ -49,7 +49,7 @@ class Viewer {
   button(group, k, title) {
     const picture = group[k];
     const image = el("img", { alt: picture.name + " of " + title, loading: "lazy", src: addressOf(picture) });
-    return el("button", { type: "button", class: isWide(picture) ? "thumb wide" : "thumb", title: "Enlarge: " + picture.name, onclick: () => this.open(group, k, title) }, image, el("span", {}, picture.name));
+    return button([image, el("span", {}, picture.name)], "Enlarge: " + picture.name, () => this.open(group, k, title), { class: isWide(picture) ? "thumb wide" : "thumb" });
   }
 
   // A small difference for a row of a table, read once it comes into view.
@@ -81,20 +81,19 @@ class Viewer {
     const picture = this.group[this.k];
     const named = (name) => this.group.findIndex((p) => p.name === name);
     const blinks = BLINKS.filter((names) => names.every((name) => named(name) >= 0));
-    this.image = el("img", { class: this.whole ? "whole" : "fit", alt: picture.name + " of " + this.title });
+    this.image = el("img", { class: this.full ? "full" : "fit", alt: picture.name + " of " + this.title });
     this.image.src = addressOf(picture);
-    this.image.addEventListener("click", () => { this.whole = !this.whole; this.image.className = this.whole ? "whole" : "fit"; });
+    this.image.addEventListener("click", () => { this.full = !this.full; this.image.className = this.full ? "full" : "fit"; });
     this.caption = el("b", {}, picture.name);
-    const button = (text, act, title, pressed) => el("button", { type: "button", title, onclick: act, "aria-pressed": pressed === undefined ? null : String(pressed) }, text);
     const path = picture.file ? el("a", toFile(picture.file), "open the file") : null;
     fill(this.dialog,
       el("div", { class: "bar" },
         el("span", {}, this.title, ": ", this.caption),
-        button("◀", () => this.go(this.k - 1), "Previous picture (left arrow)"),
-        button("▶", () => this.go(this.k + 1), "Next picture (right arrow)"),
-        blinks.map((names) => button("blink " + names.join(" / "), () => this.blink(names), "Alternate between the two (b); Space switches by hand", this.names === names)),
+        button("◀", "Previous picture (left arrow)", () => this.go(this.k - 1)),
+        button("▶", "Next picture (right arrow)", () => this.go(this.k + 1)),
+        blinks.map((names) => button("blink " + names.join(" / "), "Alternate between the two (b); Space switches by hand", () => this.blink(names), { "aria-pressed": String(this.names === names) })),
         path,
-        button("Close", () => this.dialog.close(), "Close (Escape)")),
+        button("Close", "Close (Escape)", () => this.dialog.close())),
       el("div", { class: "frame" }, this.image));
   }
 

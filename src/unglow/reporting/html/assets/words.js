@@ -1,20 +1,20 @@
 // Numbers and outcomes in words.
 
 const OUTCOMES = {
-  ok: { word: "ok", sign: "✓", kind: "good", means: "finished, no reason for doubt" },
-  suspect: { word: "suspect", sign: "?", kind: "doubt", means: "a result with a reason to doubt it" },
+  ok: { word: "ok", sign: "✓", kind: "good", means: "a result without a reason to doubt it" },
+  suspect: { word: "suspect", sign: "?", kind: "suspect", means: "a result with a reason to doubt it" },
   failed: { word: "failed", sign: "✕", kind: "bad", means: "no result" },
   skipped: { word: "skipped", sign: "–", kind: "quiet", means: "not started because of its input" },
-  incomplete: { word: "incomplete", sign: "…", kind: "doubt", means: "a job of it failed for a technical reason" },
+  incomplete: { word: "incomplete", sign: "…", kind: "suspect", means: "a job of it failed for a technical reason" },
   waiting: { word: "waiting", sign: "·", kind: "quiet", means: "its jobs have not started" },
   running: { word: "running", sign: "▶", kind: "busy", means: "in progress" },
   memory: { word: "memory", sign: "✕", kind: "bad", means: "took more memory than was declared, or got none" },
   oom_killed: { word: "killed for memory", sign: "✕", kind: "bad", means: "killed by the kernel, which had no memory left" },
   timeout: { word: "timeout", sign: "✕", kind: "bad", means: "took longer than its limit" },
   stalled: { word: "stalled", sign: "✕", kind: "bad", means: "ended while it did nothing" },
-  stall: { word: "stall", sign: "!", kind: "doubt", means: "did nothing for a while" },
-  leak: { word: "memory left behind", sign: "!", kind: "doubt", means: "finished jobs left files in memory or processes" },
-  node_lost: { word: "machine lost", sign: "✕", kind: "bad", means: "its machine was started anew or does not answer" },
+  stall: { word: "stall", sign: "!", kind: "suspect", means: "did nothing for a while" },
+  leak: { word: "memory left behind", sign: "!", kind: "suspect", means: "finished jobs left files in memory or processes" },
+  node_lost: { word: "machine lost", sign: "✕", kind: "bad", means: "its machine was restarted or does not answer" },
   bad_input: { word: "bad input", sign: "✕", kind: "bad", means: "a file cannot be used" },
   error: { word: "error", sign: "✕", kind: "bad", means: "a fault of the program" },
   killed: { word: "killed", sign: "✕", kind: "bad", means: "ended from outside" },
@@ -25,24 +25,21 @@ const OUTCOMES = {
   "": { word: "not recorded", sign: "•", kind: "quiet", means: "Snakemake left no record of this run" },
 };
 
-// States of pairs, what needs a look first.
+// States of pairs, the worst first.
 const PAIR_ORDER = ["failed", "skipped", "incomplete", "running", "suspect", "ok", "waiting"];
 
 const word = (outcome) => (OUTCOMES[outcome] || { word: outcome }).word;
 const went = (outcome) => outcome === "ok" || outcome === "running";
 
-// Whether there is a value to show.
-const isKnown = (value) => value !== null && value !== undefined && value !== "";
-
-// Numbers as unglow.core.rounding writes them: a test holds both to each other.
+// Numbers as unglow.core.rounding writes them: a test compares both.
 
 function seconds(s) {
   if (!isKnown(s) || !isFinite(s)) return null;
   if (s < 0.0995) return (1000 * s).toFixed(0) + " ms";
   if (s < 9.95) return s.toFixed(1) + " s";
-  const whole = Math.round(s);
-  if (whole < 60) return whole + " s";
-  if (whole < 3600) return Math.floor(whole / 60) + " min " + String(whole % 60).padStart(2, "0") + " s";
+  const rounded = Math.round(s);
+  if (rounded < 60) return rounded + " s";
+  if (rounded < 3600) return Math.floor(rounded / 60) + " min " + String(rounded % 60).padStart(2, "0") + " s";
   const minutes = Math.round(s / 60);
   return Math.floor(minutes / 60) + " h " + String(minutes % 60).padStart(2, "0") + " min";
 }
@@ -56,10 +53,10 @@ function mb(amount) {
 
 const bytes = (count) => (isKnown(count) ? mb(count / 1e6) : null);
 
-// The decimals of a number with so many significant digits.
+// The decimals of a number with `count` significant digits.
 const decimalsOf = (value, count) => Math.max(0, count - 1 - Number(value.toExponential(count - 1).split("e")[1]));
 
-// Two digits of a share, or of what is missing to 1.
+// Two digits of a share, or of its distance to 1.
 function percent(share) {
   if (!isKnown(share) || !isFinite(share)) return null;
   if (share > 0 && share < 0.001) return "< 0.1 %";
@@ -69,7 +66,7 @@ function percent(share) {
   return digits(100 * Number(share.toFixed(places)), 6) + " %";
 }
 
-// A number of unknown error. What stands before the point is never rounded.
+// A number of unknown error. Digits before the point are never rounded.
 function digits(value, count) {
   if (!isKnown(value)) return null;
   const number = Number(value);

@@ -1,31 +1,7 @@
-// Building elements. Text from outside always becomes text: nothing here takes markup.
+// Parts of the page: sections, badges, folded parts, tables.
 
 // Names of pairs and their variants, the outermost directory first.
 const LEVELS = ["sample", "dye", "ingestion", "registration", "subtraction", "detection"];
-
-function el(name, attributes, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes || {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (key === "class") made.className = value;
-    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value === true ? "" : value);
-  }
-  add(made, children);
-  return made;
-}
-
-function add(parent, children) {
-  for (const child of children.flat(Infinity)) {
-    if (isKnown(child) && child !== false) parent.append(child);
-  }
-}
-
-function fill(parent, ...children) {
-  const made = document.createDocumentFragment();
-  add(made, children);
-  parent.replaceChildren(made);
-}
 
 // Builds a part of the page; if that fails, a sentence in its place, so that the others are shown.
 function contained(what, build) {
@@ -45,39 +21,8 @@ function section(id, title, note) {
   return { made, body, note: noted };
 }
 
-function copyButton(text, what) {
-  const button = el("button", { class: "copy", type: "button", title: "Copy " + what }, "Copy");
-  button.addEventListener("click", async () => {
-    let done = true;
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      done = copyBySelection(text);
-    }
-    button.textContent = done ? "Copied" : "Select and copy by hand";
-    setTimeout(() => (button.textContent = "Copy"), 2000);
-  });
-  return button;
-}
-
-// Pages that were opened from a disk may not use the clipboard directly.
-function copyBySelection(text) {
-  const area = el("textarea", { class: "away", readonly: true });
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  let done = false;
-  try {
-    done = document.execCommand("copy");
-  } catch {
-    done = false;
-  }
-  area.remove();
-  return done;
-}
-
 function commandLine(text, what) {
-  return el("div", { class: "command" }, el("code", {}, text), copyButton(text, what || "the command"));
+  return el("div", { class: "command" }, el("code", {}, text), copyButton(text, "Copy " + (what || "the command")));
 }
 
 function badge(outcome, count) {
@@ -106,21 +51,20 @@ function folded(title, build, options) {
   return part;
 }
 
-// A table whose columns can be sorted. Columns are {name, title, of(row), show(row), number, cls(row)}.
+// A table whose columns can be sorted. Columns are {name, title, of(row), show(row), number, cls(row)};
+// the cells of a `stacked` one are below each other on narrow screens.
 function table(columns, rows, options) {
-  const settings = Object.assign({ key: "", onrow: null }, options);
+  const settings = Object.assign({ key: "", onrow: null, stacked: false }, options);
   const body = el("tbody");
   let { sort, down } = remembered.get("sort " + settings.key) || { sort: null, down: false };
   const heads = columns.map((column, n) => {
-    const button = el("button", { type: "button", title: column.title || null }, column.name);
-    const head = el("th", { scope: "col", class: column.number ? "number" : null }, button);
-    button.addEventListener("click", () => {
+    const sortBy = () => {
       down = sort === n ? !down : Boolean(column.number);
       sort = n;
       if (settings.key) remembered.set("sort " + settings.key, { sort, down });
       draw();
-    });
-    return head;
+    };
+    return el("th", { scope: "col", class: column.number ? "number" : null }, button(column.name, column.title, sortBy));
   });
   function draw() {
     const ordered = sort === null ? rows : sorted(rows, columns[sort].of, down);
@@ -134,7 +78,7 @@ function table(columns, rows, options) {
     const cells = columns.map((column, n) => {
       const shown = column.show ? column.show(row) : column.of(row);
       const kind = [column.number ? "number" : "", column.cls ? column.cls(row) : ""].join(" ").trim();
-      const attributes = n === 0 ? { scope: "row", class: kind || null } : { class: kind || null };
+      const attributes = n === 0 ? { scope: "row", class: kind || null } : { class: kind || null, "data-column": column.name };
       return el(n === 0 ? "th" : "td", attributes, shown === null || shown === undefined ? "–" : shown);
     });
     const made = el("tr", {}, cells);
@@ -149,7 +93,7 @@ function table(columns, rows, options) {
     return made;
   }
   draw();
-  return el("div", { class: "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
+  return el("div", { class: settings.stacked ? "scroll stacked" : "scroll" }, el("table", {}, el("thead", {}, el("tr", {}, heads)), body));
 }
 
 function sorted(rows, of, down) {

@@ -1,0 +1,61 @@
+// Elements of the report and of the viewer. Text from outside always becomes text: nothing here takes markup.
+
+// Whether there is a value to show.
+export const isKnown = (value) => value !== null && value !== undefined && value !== "";
+
+export function el(name, attributes, ...children) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key === "class") made.className = value;
+    else if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
+    else made.setAttribute(key, value === true ? "" : value);
+  }
+  return add(made, children);
+}
+
+export function add(parent, ...children) {
+  for (const child of children.flat(Infinity)) {
+    if (isKnown(child) && child !== false) parent.append(child);
+  }
+  return parent;
+}
+
+export function fill(parent, ...children) {
+  parent.replaceChildren(add(document.createDocumentFragment(), children));
+}
+
+export function button(text, title, act, attributes) {
+  return el("button", { type: "button", title, onclick: act, ...attributes }, text);
+}
+
+// `options` are [value, text].
+export function select(label, options, value, change) {
+  const made = el("select", { "aria-label": label, title: label, onchange: () => change(made.value) });
+  return add(made, options.map(([key, text]) => el("option", { value: key, selected: key === value }, text)));
+}
+
+export function copyButton(text, title) {
+  const made = button("Copy", title, async () => {
+    const done = await navigator.clipboard.writeText(text).then(() => true, () => copyBySelection(text));
+    made.textContent = done ? "Copied" : "Select and copy by hand";
+    setTimeout(() => (made.textContent = "Copy"), 2000);
+  }, { class: "copy" });
+  return made;
+}
+
+// Pages opened from a disk may not use the clipboard directly.
+function copyBySelection(text) {
+  const area = el("textarea", { class: "away", readonly: true });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  let done = false;
+  try {
+    done = document.execCommand("copy");
+  } catch {
+    done = false;
+  }
+  area.remove();
+  return done;
+}
