@@ -228,7 +228,7 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
     told = {problem.dye: problem.message for problem in found.problems}
     assert "post_Z.regions.geojson: no image next to it has this name" in told[None]
     assert "pre_X.regions.geojson belongs to the pre-stain image" in told["X"]
-    assert "has 2 files of regions beside it" in told["Y"]
+    assert "has 2 files of regions next to it" in told["Y"]
 
 
 @pytest.mark.parametrize(
