@@ -5,7 +5,7 @@
 
 The first compares time and memory, both subtracting the same way: background times the ratio of
 exposure times, nothing registered, rounded down; pixels have to be identical. The second compares
-what is left of the background where a cycle lies 1.3 px and 0.05 degrees beside the one before,
+what is left of the background where a cycle is 1.3 px and 0.05 degrees off the one before,
 gains are 10 % off the ratio of exposure times and the cameras' offsets differ.
 """
 
@@ -167,10 +167,10 @@ def residue(pixels: NDArray[np.float64]) -> list[str]:
     value, signal, shared = pixels
     dark, cells = signal < 0.5, signal > 300
     left = value[dark]
-    told = (left.mean(), np.sqrt(np.mean(left**2)))
+    moments = (left.mean(), np.sqrt(np.mean(left**2)))
     same = np.corrcoef(left, shared[dark])[0, 1] if left.std() else 0.0
     wrong = np.median((value[cells] - signal[cells]) / signal[cells])
-    return [*(f"{one:.1f}" for one in told), f"{same:+.2f}", f"{wrong:+.1%}"]
+    return [*(f"{one:.1f}" for one in moments), f"{same:+.2f}", f"{wrong:+.1%}"]
 
 
 def residues(
@@ -191,8 +191,8 @@ def residues(
         number_of = next(n for n, one in enumerate(renderer.channels) if one.background)
         raw = here / "raw" / SLIDE / f"{SLIDE}.ome.tif"
         for tool, path in {"as imaged": raw, **corrected(here)}.items():
-            told = residue(left_of(renderer, path, number_of))
-            rows.append([f"{error:+.0%}", tool, *told])
+            cells = residue(left_of(renderer, path, number_of))
+            rows.append([f"{error:+.0%}", tool, *cells])
         pictures.append(picture(renderer, here, number_of))
     return rows, pictures
 

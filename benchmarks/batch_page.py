@@ -50,10 +50,10 @@ PAINTED = "new Promise((done) => requestAnimationFrame(() => setTimeout(done)))"
 CLICK = """(async () => {{
   const times = [];
   for (const target of [...document.querySelectorAll({targets!r})].slice(0, {count})) {{
-    const begun = performance.now();
+    const started = performance.now();
     target.click();
     await {painted};
-    times.push(performance.now() - begun);
+    times.push(performance.now() - started);
   }}
   return times.sort((a, b) => a - b)[times.length >> 1];
 }})()"""

@@ -4,7 +4,7 @@
 
 COMMAND is that of the other tool. In its words {place} stands for a directory with raw/<sample>/
 <sample>_pre_<dye>.tif and ..._post_<dye>.tif, {sample} and {dye} for their names, and {out} for an
-empty directory of its own; it is run once for each pair. README.md tells how exo2micro is called.
+empty directory of its own; it is run once for each pair. README.md says how exo2micro is called.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DYE = "SYTO9"
 LEGEND = """\
 wall, CPU  s, of the whole command with all of its processes, for all pairs.
-peak       MB, of the largest job of unglow; the other tool tells of itself.
+peak       MB, of the largest job of unglow; the other tool reports its own.
 ratio      other / unglow: how many times as much the other one takes."""
 
 

@@ -62,7 +62,7 @@ def batch(slurm: Slurm, work: Path, jobs: int) -> tuple[int, float, str]:
         done = work / "results" / "telemetry"
         slurm.wait_for(lambda: len(list(done.glob("*/*/register"))) >= 3 or run.poll(), 1800)
         running = [
-            (node, told) for node, told in slurm.running().values() if "ingesting" not in told
+            (node, name) for node, name in slurm.running().values() if "ingesting" not in name
         ]
         if running:
             killed = running[0][0]

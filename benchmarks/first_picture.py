@@ -2,7 +2,7 @@
 
     python benchmarks/first_picture.py docs/pictures/first.jpg DIR/results/phantom/SYTO9 ...
 
-A window of each: before staining (registered), after, and what is left when the glow is subtracted,
+A window of each: before staining (registered), after, and what is left without autofluorescence,
 with the candidates that were listed and, for a phantom, the microbes that are truly there. A figure
 that a run has drawn (the picture of a slide) becomes a small JPEG:
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SIDE = 420
 # Quantiles of the px that are drawn black and white: of images, and of a difference.
 IMAGE, DIFFERENCE = (0.01, 0.998), (0.0002, 0.9998)
-TITLES = "before staining, registered", "after staining", "the glow subtracted"
+TITLES = "before staining, registered", "after staining", "autofluorescence subtracted"
 LISTED, TRUE = "#35d0a0", "#ff4fbf"
 
 

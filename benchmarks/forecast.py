@@ -3,7 +3,7 @@
     python benchmarks/forecast.py
 
 Each run is forecast twice: from the first guess that unglow ships with, and from the times of all
-the other runs, as on a machine that has done those before. README.md beside this file says how to
+the other runs, as on a machine that has done those before. README.md in this directory says how to
 read the table.
 """
 
@@ -54,7 +54,7 @@ class Planned:
 
     @property
     def name(self) -> str:
-        """What tells it from the others."""
+        """Its name among the others."""
         bent = f" bent {self.deformed} px" if self.deformed else ""
         return f"{self.pairs} x {self.side} {self.layout} {self.kind}{bent}"
 
@@ -140,7 +140,7 @@ def forecast_of(done: Done, others: list[EarlierRun]) -> Forecast:
     return found
 
 
-def told(runs: list[Done]) -> str:
+def format_runs(runs: list[Done]) -> str:
     """Return the table of all runs, and which part of the forecasts was right."""
     rows, right = [], {"first guess": [0, 0, 0], "learnt from the others": [0, 0, 0]}
     for run in runs:
@@ -182,7 +182,7 @@ def main() -> None:
     if load > BUSY:
         print(f"others keep {load:.1f} processors busy: wall times say little, CPU times some")
     runs = [made(run, work / "phantoms", work) for run in RUNS if run.side <= options.most]
-    print(told(runs))
+    print(format_runs(runs))
     for run in runs:
         shutil.rmtree(run.directory)
 

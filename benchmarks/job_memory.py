@@ -32,7 +32,7 @@ class Named(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What the memory of a job may depend on beside the images."""
+    """What the memory of a job may depend on apart from the images."""
 
     budget: int
     threads: int
@@ -194,7 +194,7 @@ class MemoryRuns:
     def records(
         self, about: str, words: Sequence[object], work: Path, environment: Mapping[str, str]
     ) -> list[dict[str, Any]]:
-        """Run a command that is told as ``about``; return the telemetry of its jobs."""
+        """Run a command that messages call ``about``; return the telemetry of its jobs."""
         status, text = run(*words, directory=work, environment=environment)
         if status != 0:
             end = "\n".join(text.splitlines()[-15:])

@@ -176,7 +176,7 @@ class Round:
         return killed
 
     def _new(self) -> Iterator[dict[str, Any]]:
-        """Yield the first lines, together, of attempts that have begun."""
+        """Yield the first lines, together, of attempts that have started."""
         for path in attempt_files(self.place / "results" / "telemetry"):
             if path in self._seen:
                 continue

@@ -1,7 +1,7 @@
 """Compare the memory that was predicted for each job with what it took, over a matrix of runs.
 
 Sizes x pixel types x file layouts x budgets x threads, on the real snakemake command. The layout of
-a raw file matters to ingest only, so one layout runs the whole way. README.md beside this
+a raw file matters to ingest only, so one layout runs the whole way. README.md next to this
 file says how to read the tables. The exit status is 1 if any prediction is wrong. Behind the word
 ``slides`` come the options of `slide_memory.py`, which does the same for multiplexed slides.
 """
@@ -169,7 +169,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         type=float,
         metavar="FACTOR",
         help="run each job in a memory control group of FACTOR x declared; "
-        "below 1: see that too little memory is told and mended",
+        "below 1: see that too little memory is reported and fixed",
     )
     add("--work", type=Path, default=WORK, help="directory for pairs and runs")
     add("--keep", action="store_true", help="keep the pairs")
@@ -201,7 +201,7 @@ def measured(options: argparse.Namespace, groups: ControlGroups | None) -> bool:
 
 
 def starved(options: argparse.Namespace, groups: ControlGroups) -> bool:
-    """Give every rule too little memory; return whether all was told and mended."""
+    """Give every rule too little memory; return whether all was reported and fixed."""
     fine = True
     for size, dtype in itertools.product(options.sizes, options.dtypes):
         case = Case(*size_of(size), options.layouts[0], dtype)

@@ -2,7 +2,7 @@
 
 `unglow phantom` evaluates a scene at every pixel, which takes minutes where an image has many of
 them. Here a small phantom is magnified, textured with a mirrored piece of another, and turned and
-scaled for pre: sections of one size look like those of another, compress alike, and register.
+scaled for pre: sections of one size look like those of another, compress equally, and register.
 There is no exact truth, so that accuracy is measured elsewhere.
 """
 
@@ -138,7 +138,7 @@ def forget_canvases(cache: Path) -> None:
 
 
 def _canvas(case: Case, role: str, cache: Path, workers: int) -> Image:
-    """Return the signal of one image, (rows, cols) uint8, in a file beside the pairs."""
+    """Return the signal of one image, (rows, cols) uint8, in a file next to the pairs."""
     shape = (case.rows, case.cols)
     if role == "pre":
         shape = round(case.rows * _TALLER), round(case.cols * _WIDER)

@@ -160,5 +160,5 @@ def drift_text(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def say(text: str) -> None:
-    """Tell about progress, apart from the tables."""
+    """Print progress, apart from the tables."""
     print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Give each rule too little memory: it is told in one sentence, and the next run mends it.
+"""Give each rule too little memory: one sentence reports it, and the next run fixes it.
 
 Two ways to have too little. *Declared*: the model is wrong, or the user has set too little, and the
 machine gives what was declared and some; the job's own memory limit has to speak. *Given*: the
@@ -44,7 +44,7 @@ _SPARE = 1.2
 # Pages of libraries that are touched once the limit is set, MB: it does not hold them.
 _TOUCHED_LATER_MB = 10.0
 # What a job says that ended well above what it had declared.
-_TOLD = "MB that were declared for it; what it made is whole"
+_REPORTED = "MB that were declared for it; what it made is whole"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def shortage(case: Case, raw: Path, work: Path, groups: ControlGroups, factor: f
 
     Returns
     -------
-    Whether every shortage was told in one sentence and mended by the next run, to the same bytes.
+    Whether one sentence reported every shortage, and the next run fixed it, to the same bytes.
     """
     with tempfile.TemporaryDirectory(prefix=f"short-{case.name}-", dir=work) as name:
         directory = Path(name)
@@ -124,13 +124,13 @@ def _starve(directory: Path, rule: str, kind: str, groups: ControlGroups, factor
 
 
 def _problems(status: int, records: list[dict[str, Any]], sentences: list[str]) -> list[str]:
-    """Return what is wrong with how a shortage was told."""
+    """Return what is wrong with how a shortage was reported."""
     outcome = records[-1]["outcome"]
     if status == 0 and outcome == "ok":
         return []
     found = []
     if outcome not in LACKED_MEMORY:
-        found.append(f"it ended as {outcome}, which does not tell of memory")
+        found.append(f"it ended as {outcome}, which does not mention memory")
     if not sentences:
         found.append("no sentence about it")
     elif not all("phantom" in s and "MB" in s for s in sentences):
@@ -142,7 +142,7 @@ def _beyond(record: dict[str, Any], text: str) -> str:
     """Return what is wrong if an attempt took more than it had declared; empty if nothing is."""
     declared, peak = record["declared_mb"], record.get("peak_mb", 0.0)
     if record["outcome"] == "ok":
-        quiet = peak > declared and _TOLD not in text
+        quiet = peak > declared and _REPORTED not in text
         return f"it took {peak:.0f} of {declared:.0f} MB without a word" if quiet else ""
     allowed = declared + allowance_mb(record["threads"]) + _TOUCHED_LATER_MB
     if record["outcome"] != "memory" or peak <= allowed:

@@ -1,4 +1,4 @@
-"""The peak that telemetry tells against the one that was observed, and what telemetry costs.
+"""The peak that telemetry reports against the one that was observed, and what telemetry costs.
 
 Jobs of real runs, and jobs that hold much memory for a tenth of a second, are watched by a process
 of the benchmark's own: it asks the kernel for their largest resident set a thousand times a second,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Event
 
 RIGHT = 0.01
-"""The peak that is told differs from the observed one by no more than this share."""
+"""The reported peak differs from the observed one by no more than this share."""
 MOST_CORE, MOST_MS = 0.01, 20.0
 """Aims: of a processor while a job runs, and CPU time for each job, ms."""
 _LOOK_S, _FIND_S = 0.001, 0.02
@@ -94,7 +94,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Processor time of a watchdog beside a job that sleeps, as a share."""
+    """Processor time of a watchdog next to a job that sleeps, as a share."""
 
     threads: int
     mb: int
@@ -155,7 +155,7 @@ def spike_peaks(place: Path) -> list[Peak]:
 
 
 def compared(telemetry: Path, seen: dict[int, tuple[int, float]]) -> list[Peak]:
-    """Lay what attempts say beside what was observed of their processes and all below."""
+    """Compare what attempts say with what was observed of their processes and all below."""
     found = []
     for path in attempt_files(telemetry):
         lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -211,7 +211,7 @@ def _watch(root: int, ready: Event, stop: Event, sender: Any) -> None:
                 alive.discard(pid)
             else:
                 # The last answer, not the largest: until a child runs its own program, the kernel
-                # tells the peak of its parent's.
+                # reports the peak of its parent's.
                 seen[pid] = seen[pid][0], peak
         for pid in _stopped():
             seen[pid] = seen[pid][0], _peak_mb(pid) or seen[pid][1]
@@ -263,7 +263,7 @@ def _peak_mb(pid: int) -> float | None:
 
 
 def load(place: Path, threads: int, mb: int, seconds: float) -> Load:
-    """Measure what a watchdog takes beside a job that holds memory and sleeps."""
+    """Measure what a watchdog takes next to a job that holds memory and sleeps."""
     say(f"watching {threads} threads with {mb} MB for {seconds:.0f} s")
     directory = place / f"load-{threads}-{mb}"
     directory.mkdir()

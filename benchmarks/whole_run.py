@@ -2,7 +2,7 @@
 
 For every pair: what each rule took (from the run's own telemetry), what the whole command took,
 and the floor below which nothing can be: reading the raw files once and writing as many bytes as
-the results hold. README.md beside this file says how to read the tables.
+the results hold. README.md next to this file says how to read the tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MB = 1e6
 PIECE = 1 << 23
 MOST_WRITTEN = 4_000_000_000
 BUSY = 0.5
-# From here on, what a run costs anyway is small beside what its pixels cost.
+# From here on, what a run costs anyway is small next to what its pixels cost.
 LARGE_PIXELS = 4096 * 4096
 RIGHT_EXPONENT = 1.05
 LEGEND = f"""\
@@ -314,7 +314,7 @@ def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> Floor:
     return Floor(read, write)
 
 
-def measured_anew(case: Case, work: Path, words: Sequence[str], *, keep: bool) -> Measurement:
+def measure_again(case: Case, work: Path, words: Sequence[str], *, keep: bool) -> Measurement:
     """Measure a case in a fresh directory below ``work``, which goes afterwards unless kept."""
     raw = phantom(case, work / "phantoms", processors())
     forget_canvases(work / "phantoms")
@@ -379,11 +379,11 @@ def main() -> None:
         cases = [Case(rows, cols, layout, dtype) for rows, cols in options.sizes]
         warm = Case(1024, 1024, layout, dtype)
         say(f"warming up on {warm.name} (libraries come into the caches)")
-        measured_anew(warm, work, words, keep=False)
+        measure_again(warm, work, words, keep=False)
         for case in cases:
             say(f"measuring {case.name}")
             runs = [
-                measured_anew(case, work, words, keep=options.keep)
+                measure_again(case, work, words, keep=options.keep)
                 for _ in range(max(1, options.repeats))
             ]
             measurements.append(median_of(runs))

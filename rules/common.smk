@@ -103,7 +103,7 @@ if workflow.is_main_process:
     writable = existing(Path(batch.settings.results))
     if not os.access(writable, os.W_OK | os.X_OK):
         logger.warning(
-            f"{writable} cannot be written, so nothing new can be computed: mend its permissions or "
+            f"{writable} cannot be written, so nothing new can be computed: fix its permissions or "
             "set another directory with --config results=DIRECTORY."
         )
     # Snakemake keeps its notes there, also for a dry run.

@@ -24,7 +24,7 @@ rule figures_registration:
         **resources("figures_registration"),
     params:
         memory=memory("figures_registration"),
-        version=7,
+        version=8,
     script:
         "../scripts/figures_registration.py"
 

@@ -32,7 +32,7 @@ def record_of(rulename, wildcards):
     return Path(apply_wildcards(workflow.get_rule(rulename).log.telemetry, wildcards))
 
 
-def mem_mb(rule, beside=False):
+def mem_mb(rule, in_main=False):
     """A function that predicts the peak memory of a job, MB, from headers and budget.
 
     Jobs of rules that always run in Snakemake's place need no launcher.
@@ -42,7 +42,7 @@ def mem_mb(rule, beside=False):
         declared = job_resources.mem_mb(batch, rule, wildcards, threads)
         if attempt > 1:
             declared = next_mb(record_of(rulename, wildcards), declared)
-        return declared + (0 if beside else launcher_mb())
+        return declared + (0 if in_main else launcher_mb())
 
     return predicted
 
@@ -92,8 +92,8 @@ def runtime(rule):
     return limit
 
 
-def runtime_beside(rule):
-    """The time limit of a job that runs beside Snakemake itself, minutes."""
+def runtime_in_main(rule):
+    """The time limit of a job that runs in the main Snakemake process, minutes."""
     expected = job_resources.runtime_min(batch, rule, {})
     return batch.settings.timeout_per_job or expected
 
@@ -108,12 +108,12 @@ def time_limit(expected, wildcards, attempt, rulename):
     return limit + node_snakemake.STARTING_MIN
 
 
-def resources(rule, beside=False):
-    """What a job of a rule asks for, by name; `beside` where it runs beside Snakemake itself."""
+def resources(rule, in_main=False):
+    """What a job of a rule asks for, by name; `in_main` where it runs in the main Snakemake process."""
     asked = dict(
-        mem_mb=mem_mb(rule, beside=beside),
+        mem_mb=mem_mb(rule, in_main=in_main),
         disk_mb=disk_mb(rule),
-        runtime=runtime_beside(rule) if beside else runtime(rule),
+        runtime=runtime_in_main(rule) if in_main else runtime(rule),
         attempt=this_attempt,
     )
     return {**asked, **({"disk_streams": 1} if STAGES[rule].streams else {})}

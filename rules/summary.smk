@@ -32,7 +32,7 @@ rule summary:
         "../envs/unglow.yaml"
     threads: STAGES["summary"].threads
     resources:
-        **resources("summary", beside=True),
+        **resources("summary", in_main=True),
     params:
         memory=memory("summary"),
         version=3,
@@ -85,7 +85,7 @@ rule verdict:
         "../envs/unglow.yaml"
     threads: STAGES["verdict"].threads
     resources:
-        **resources("verdict", beside=True),
+        **resources("verdict", in_main=True),
     params:
         memory=memory("verdict"),
         allow_failed=batch.settings.allow_failed,

@@ -88,7 +88,7 @@ def show_run():
 
 
 def profile_jobs():
-    """Tell the jobs, which inherit it, whose stacks are wanted."""
+    """Set for the jobs, which inherit it, whose stacks are wanted."""
     rules = batch.settings.profile
     if rules:
         os.environ[stack_sampler.VARIABLE] = "all" if rules is True else ",".join(rules)
@@ -96,7 +96,7 @@ def profile_jobs():
 
 
 def conclude_run(outcome):
-    """Tell the run's file how the run ends."""
+    """Write into the run's file how the run ends."""
     if run_recorder is not None:
         run_recorder.conclude(outcome)
 

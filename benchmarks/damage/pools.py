@@ -118,7 +118,7 @@ def as_text(value: float, form: str) -> str:
 
 
 def print_promises(promises: Sequence[Promise]) -> int:
-    """Print promises beside what was reached; return 1 if one is missed."""
+    """Print promises next to what was reached; return 1 if one is missed."""
     words = {None: "not judged", True: "kept", False: "MISSED"}
     rows = [(p.text, p.reached, p.limit, words[p.kept]) for p in promises]
     print("\n" + table(("promise", "reached", "limit", ""), rows))

@@ -82,7 +82,7 @@ def _read_slide(slide: Path) -> None:
 
 
 def _use_map(found: transforms.Transform) -> None:
-    """Map the corners, there and back, and tell what figures tell."""
+    """Map the corners, there and back, and read what figures show."""
     rows, cols = found.post_shape
     corners = np.array([[0, 0], [cols - 1, 0], [0, rows - 1], [cols - 1, rows - 1]], float)
     found.inverse_map(found.resampling_map.map(corners))

@@ -136,9 +136,9 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:
         said, bad = _attempt(name, call, path)
         if bad is not None:
             return bad
-        told = [line for line in said.splitlines() if _names(path, line)]
-        refused += told
-        if name == "verify" and is_changed and not told and _is_published(whole):
+        naming = [line for line in said.splitlines() if _names(path, line)]
+        refused += naming
+        if name == "verify" and is_changed and not naming and _is_published(whole):
             return Outcome(WRONG, f"verify did not notice it: {said.strip()[-200:]}")
     if not is_changed:
         return Outcome(REFUSED if refused else SAME, " ".join(refused))

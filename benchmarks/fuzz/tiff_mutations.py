@@ -106,9 +106,9 @@ def _one(rng: np.random.Generator, options: list[Entry]) -> Entry:
 
 
 def _odd(rng: np.random.Generator, near: int) -> int:
-    """Return a number that is often wrong: a limit of some type, or one beside the right one."""
-    beside = (near - 1, near + 1, near * 2, near // 2, near + 7, int(rng.integers(0, 1 << 16)))
-    options = (*_ODD, *beside, *beside)
+    """Return a number that is often wrong: a limit of some type, or one next to the right one."""
+    close = (near - 1, near + 1, near * 2, near // 2, near + 7, int(rng.integers(0, 1 << 16)))
+    options = (*_ODD, *close, *close)
     return int(options[int(rng.integers(0, len(options)))])
 
 

@@ -1,6 +1,6 @@
 """Puts each job of a benchmark into a memory control group of its own, before it imports anything.
 
-Python imports this by itself where the directory is on PYTHONPATH; `control_groups.py` beside it
+Python imports this by itself where the directory is on PYTHONPATH; `control_groups.py` next to it
 sets that and UNGLOW_JOB_GROUPS for the commands of a benchmark or test. Other processes than
 scripts of Snakemake are left alone.
 """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unglow.photometry.gain.scale import MethodResult
 
 KINDS = ("plain", "shaded", "deformed")
-"""Even light and a map that moves all alike; uneven light; a section that is bent."""
+"""Even light and a map that moves all equally; uneven light; a section that is bent."""
 SHADING, BEND_PX = 0.15, 5.0
 AIM = 0.93
 """Share of the pairs whose true gain is to lie in the statistical interval, at the least."""

@@ -187,14 +187,14 @@ def _rendered(renderer: Renderer, image: Any) -> NDArray[Any]:
 
 
 def _inside(renderer: Renderer) -> NDArray[np.bool_]:
-    """Tell which px lie on the section, clear of its outline."""
+    """Mark the px that lie on the section, clear of its outline."""
     y, x = np.indices(renderer.spec.shape, dtype=np.float64)
     on = renderer.scene.coverage(x.ravel(), y.ravel()).reshape(x.shape) > 0.95
     return np.asarray(ndimage.binary_erosion(on, iterations=_RIM_PX))
 
 
 def _stained(renderer: Renderer, reach: int) -> NDArray[np.bool_]:
-    """Tell which px feel a microbe through the filter."""
+    """Mark the px that feel a microbe through the filter."""
     out = np.zeros(renderer.spec.shape, dtype=np.bool_)
     spots = renderer.microbes
     for x, y, sigma in zip(spots.x, spots.y, spots.sigma_long, strict=True):

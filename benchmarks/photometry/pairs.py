@@ -49,7 +49,7 @@ class Pair:
     gain, offset_pre, offset_post, dtype
         post = gain * background + offset_post, pre = background + offset_pre.
     stained
-        Share of the section under patches of stain, beside the microbes.
+        Share of the section under patches of stain, apart from the microbes.
     shading
         Greatest relative difference in illumination between the images.
     blur_post, blur_pre

@@ -221,7 +221,7 @@ def _quiet(snr: NDArray[np.float32], places: Floats, radius: float) -> float:
 
 
 def near(places: Floats, others: Floats, radius: float) -> NDArray[np.bool_]:
-    """Tell which places (N, 2) have one of others (M, 2) within a radius."""
+    """Say which places (N, 2) have one of others (M, 2) within a radius."""
     if not len(others):
         return np.zeros(len(places), dtype=np.bool_)
     away = np.hypot(*(places[:, None] - others[None]).T).T
@@ -251,7 +251,7 @@ def false_share(one: Search, other: Search, radius: float) -> float:
 
 
 def _at(image: NDArray[np.float32], places: Floats) -> NDArray[np.float32]:
-    """Return the px nearest to places (..., 2) (x, y); NaN beside the image."""
+    """Return the px nearest to places (..., 2) (x, y); NaN outside the image."""
     col, row = np.moveaxis(np.rint(places).astype(int), -1, 0)
     rows, cols = image.shape
     inside = (col >= 0) & (row >= 0) & (col < cols) & (row < rows)
@@ -260,7 +260,7 @@ def _at(image: NDArray[np.float32], places: Floats) -> NDArray[np.float32]:
 
 
 def report_maps(outcomes: Sequence[Outcome]) -> bool:
-    """Print how far maps are off; tell whether an aim is missed."""
+    """Print how far maps are off; say whether an aim is missed."""
     rows, missed = [], False
     for o in outcomes:
         figures = _map_figures(o)
@@ -314,7 +314,7 @@ def report_gains(outcomes: Sequence[Outcome]) -> None:
 
 
 def report_candidates(figures: Sequence[Mapping[str, Any]], width: float) -> bool:
-    """Print lists of candidates against the expected cells; tell whether an aim is missed."""
+    """Print lists of candidates against the expected cells; say whether an aim is missed."""
     rows, missed = [], False
     for f, plain in zip(figures[::2], figures[1::2], strict=True):
         bad = f["found"][_JUDGED] < FOUND * f["expected"][_JUDGED] or f["false"] > FALSE

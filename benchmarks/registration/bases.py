@@ -64,7 +64,7 @@ class Base(Protocol):
         ...
 
     def inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return 1 on the section, 0 beside it, for places of post, (N,) to (N,)."""
+        """Return 1 on the section, 0 off it, for places of post, (N,) to (N,)."""
         ...
 
 
@@ -101,7 +101,7 @@ class PhantomBase:
         return self.inside(*points.T) > 0.95
 
     def inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return 1 on the section, 0 beside it."""
+        """Return 1 on the section, 0 off it."""
         return self.scene.coverage(x, y)
 
     def _rendered(
@@ -179,7 +179,7 @@ class PictureBase:
         return known & (self.inside(*points.T) > 0.95)
 
     def inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return 1 on the section, 0 beside it."""
+        """Return 1 on the section, 0 off it."""
         return np.ones(len(x)) if self.scene is None else self.scene.coverage(x, y)
 
     def _rendered(self, shape: tuple[int, int], to_post: Callable[[Points], Points]) -> Levels:

@@ -1,7 +1,7 @@
 """Run the three-pass prototype on two images; a process of its own, since it is no part of unglow.
 
 Arguments: folder of the prototype, post, pre, points, output. The output, a JSON file, holds CPU
-seconds; the mapped points are written beside it as ``.npy``.
+seconds; the mapped points are written next to it as ``.npy``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unglow.core.process import status_mb
 if __name__ == "__main__":
     folder, post, pre, points, out = (Path(word) for word in sys.argv[1:])
     sys.path.insert(0, str(folder))
-    from reg2 import mapf, register2  # throw-away code beside the project
+    from reg2 import mapf, register2  # throw-away code outside the project
 
     images = np.load(post, mmap_mode="r"), np.load(pre, mmap_mode="r")
     before = resource.getrusage(resource.RUSAGE_SELF)

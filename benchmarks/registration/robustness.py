@@ -77,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, default=300, help="positive draws (default: 300)")
     parser.add_argument("--negatives", type=int, default=60, help="pairs to refuse (default: 60)")
     parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
-    parser.add_argument("--seed", type=int, help="one positive draw alone, told in full")
+    parser.add_argument("--seed", type=int, help="one positive draw alone, reported in full")
     parser.add_argument("--negative-seed", type=int, help="one negative draw alone")
     parser.add_argument("--write", type=Path, metavar="DIR", help="write images of that one draw")
 
@@ -272,7 +272,7 @@ def _line(outcome: Outcome) -> str:
 
 
 def _alone(args: argparse.Namespace, data: Path | None) -> int:
-    """Run one draw, tell all about it and write its images where asked."""
+    """Run one draw, report all of it and write its images where asked."""
     if args.seed is not None:
         outcome = positive(args.seed, data)
         good = outcome.right and not outcome.silent

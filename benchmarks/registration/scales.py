@@ -54,7 +54,7 @@ _NOISE_LEVELS = 6.0
 class Outcome:
     """What became of one pair; ``scale`` is NaN without a map, errors are px of the coarser image.
 
-    ``sizes`` says what pixel sizes tell of the scale: ``true``, ``wrong`` or ``none``.
+    ``sizes`` says what pixel sizes say about the scale: ``true``, ``wrong`` or ``none``.
     """
 
     seed: int
@@ -131,15 +131,15 @@ def random_pair(seed: int, data: Path | None) -> Outcome:
     """Register one pair of any scale, or one that has no map."""
     rng = np.random.default_rng([seed, 31])
     sizes = str(rng.choice(_PIXEL_SIZES))
-    told = float(np.exp(rng.uniform(-np.log(RANGE), np.log(RANGE))))
+    ratio = float(np.exp(rng.uniform(-np.log(RANGE), np.log(RANGE))))
     if seed % _EVERY == 0:
         kind, post, pre = unrelated(seed // _EVERY, data)
         if rng.random() < 0.5:
             pre = _resized(pre, float(rng.uniform(0.4, 2.0)))
-        return _outcome(seed, kind, (post, pre), None if sizes == "none" else told)
-    draw = magnified(seed, data, told if sizes != "wrong" else 1 / told)
+        return _outcome(seed, kind, (post, pre), None if sizes == "none" else ratio)
+    draw = magnified(seed, data, ratio if sizes != "wrong" else 1 / ratio)
     post, pre, base = images(draw, data)
-    expected = {"true": draw.scale, "none": None, "wrong": told}[sizes]
+    expected = {"true": draw.scale, "none": None, "wrong": ratio}[sizes]
     found = _outcome(seed, draw.base, (post, pre), expected, draw=draw, base=base)
     return replace(found, sizes=sizes)
 
@@ -207,9 +207,9 @@ def resampled(k: int, data: Path) -> Outcome:
     found, seconds = _found(post, pre, RegisterSettings(), None)
     points = points[inside(truth.map(points), truth.pre_shape)]
     off = found.map((points + 0.5) * f - 0.5) - ((truth.map(points) + 0.5) * g - 0.5)
-    told = truth.scale * g / f
-    outcome = _told(k, f"slide {'-'.join(names)}", found, seconds, "none")
-    return _with_errors(replace(outcome, scale=told), np.hypot(*off.T))
+    scale = truth.scale * g / f
+    outcome = _make_outcome(k, f"slide {'-'.join(names)}", found, seconds, "none")
+    return _with_errors(replace(outcome, scale=scale), np.hypot(*off.T))
 
 
 @lru_cache(maxsize=1)
@@ -255,14 +255,14 @@ def _outcome(
 ) -> Outcome:
     settings = RegisterSettings(mirror=draw is not None and draw.mirror)
     found, seconds = _found(*pair, settings, expected)
-    outcome = _told(seed, name, found, seconds, "none" if expected is None else "wrong")
+    outcome = _make_outcome(seed, name, found, seconds, "none" if expected is None else "wrong")
     if draw is None:
         return outcome
     off = errors(found, draw.warp, section_points(base, draw.shape))
     return replace(outcome, scale=draw.scale, p95_px=off.p95 / max(1.0, draw.scale))
 
 
-def _told(seed: int, name: str, found: Transform, seconds: float, sizes: str) -> Outcome:
+def _make_outcome(seed: int, name: str, found: Transform, seconds: float, sizes: str) -> Outcome:
     return Outcome(
         seed, name, math.nan, sizes, found.status, found.scale, found.significance,
         math.nan, seconds, found.reasons,

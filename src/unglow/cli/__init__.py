@@ -43,7 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("unglow.cli.export", "write results in other formats"),
     "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),
 }
-#: Exit status for a mistake that the user can mend.
+#: Exit status for a mistake that the user can fix.
 MISTAKE = 2
 
 

@@ -75,7 +75,7 @@ def job_named(batch: Batch, rule: str, pair: str, wildcards: Sequence[str]) -> P
             f"{' '.join(filter(None, (pair, *wildcards))) or 'run'} has no job {rule}."
         )
     choices = "; ".join(" ".join(_words(job)) for job in found[:5])
-    raise InputError(f"{pair} has {len(found)} jobs {rule}: add words that tell it: {choices}.")
+    raise InputError(f"{pair} has {len(found)} jobs {rule}: add words that choose one: {choices}.")
 
 
 def _words(job: PlannedJob) -> Iterator[str]:

@@ -89,7 +89,7 @@ def results_of(directory: Path) -> Path:
     """Return the results directory of a working directory, or itself if it is one.
 
     That of a workflow that is not unglow's has its records in `FOREIGN`.
-    A directory without any telemetry is taken for a working directory whose run has not begun.
+    A directory without any telemetry is taken for a working directory whose run has not started.
 
     Raises
     ------
@@ -138,5 +138,5 @@ def all_results_of(directories: Iterable[Path]) -> list[Path]:
 def _readable(results: Path) -> Path:
     telemetry = results / TELEMETRY
     if not os.access(telemetry, os.R_OK | os.X_OK):
-        raise InputError(f"{telemetry} may not be read: mend its permissions.")
+        raise InputError(f"{telemetry} may not be read: fix its permissions.")
     return results

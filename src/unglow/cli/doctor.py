@@ -156,9 +156,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def lines(found: Iterable[Finding]) -> list[str]:
     """Return a line for each finding, and one with what helps for each that is not ok."""
-    told = []
+    lines = []
     for finding in found:
-        told.append(f"{finding.level:8} {finding.name}: {finding.found}")
+        lines.append(f"{finding.level:8} {finding.name}: {finding.found}")
         if finding.remedy:
-            told.append(f"         -> {finding.remedy}")
-    return told
+            lines.append(f"         -> {finding.remedy}")
+    return lines

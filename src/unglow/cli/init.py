@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow init` to a parser."""
     parser.description = (
         "Write config/config.yaml (every key with its default and what it means) and "
-        "config/samples.tsv (the pairs found in RAW, if no slides lie beside them), and print a "
-        "survey of the images. The exit status is 1 if the survey shows problems."
+        "config/samples.tsv (the pairs found in RAW, if there are no slides next to them), and "
+        "print a survey of the images. The exit status is 1 if the survey shows problems."
     )
     parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
     add_working_directory(parser, "working directory that config/ belongs to")

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_directory(parser)
     parser.add_argument(
-        "--now", action="store_true", help="end running jobs too, as Ctrl-C does; they begin anew"
+        "--now", action="store_true", help="end running jobs too, as Ctrl-C does; they start again"
     )
 
 

@@ -217,7 +217,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="profile to write (default: profiles/tuned)",
     )
     parser.add_argument(
-        "--repeat", type=int, default=1, metavar="N", help="run each N times, and tell the spread"
+        "--repeat", type=int, default=1, metavar="N", help="run each N times, and report the spread"
     )
     parser.add_argument(
         "--keep",
@@ -277,7 +277,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _keep(place: Path, target: Path) -> None:
-    """Keep what tells of a run: its telemetry and logs, without images."""
+    """Keep the records of a run: its telemetry and logs, without images."""
     for part in (Path("results") / "telemetry", Path("logs")):
         shutil.copytree(place / part, target / part)
 

@@ -210,7 +210,7 @@ def _all_is_well(results: Path) -> list[str]:
 
 
 def _leftovers(results: Path) -> bool:
-    """Tell what was left behind; return whether there was anything."""
+    """Report what was left behind; return whether there was anything."""
     from unglow.jobs.attempt_lock import leftovers  # noqa: PLC0415 (only here)
 
     left = leftovers(results)

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe `unglow where` to a parser."""
     parser.description = (
         'Print the path of the Snakefile that is installed: for `snakemake -s "$(unglow where)"`, '
-        "or for `module` in a Snakefile of yours. Rules, scripts and profiles lie beside it."
+        "or for `module` in a Snakefile of yours. Rules, scripts and profiles are next to it."
     )
 
 

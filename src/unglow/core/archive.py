@@ -31,7 +31,7 @@ _UNREADABLE = (
     RuntimeError, SyntaxError, OverflowError, TypeError, struct.error, TokenError,
 )  # fmt: skip
 """What reading a damaged ``.npz`` raises."""
-# The oldest time that a zip entry can carry: any other would tell when the file was written.
+# The oldest time that a zip entry can carry: any other would show when the file was written.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 

@@ -100,7 +100,7 @@ class Mapping:
 def mappings(library: str) -> list[Mapping]:
     """Return the mapped ranges of shared libraries whose file name starts with ``library``.
 
-    Empty where the system does not tell.
+    Empty where the system does not say.
     """
     return [
         mapping

@@ -178,7 +178,7 @@ def written_by(pid: int) -> frozenset[str]:
 def status_mb(pid: int | str = "self") -> dict[str, float]:
     """Return the memory lines of a process' status (``VmHWM``, ``VmRSS``, ``VmData``, ...), MB.
 
-    Empty where the system does not tell; some sandboxes leave single lines out.
+    Empty where the system does not say; some sandboxes leave single lines out.
     """
     rows = read(pid, "status").splitlines()
     return _sizes_mb(row for row in rows if row.startswith("Vm"))
@@ -214,7 +214,7 @@ def peak_mb() -> float:
 
 
 def bytes_moved() -> dict[str, int]:
-    """Return the bytes that this process has moved; nothing where the system does not tell.
+    """Return the bytes that this process has moved; nothing where the system does not say.
 
     ``bytes_read`` and ``bytes_written`` through read and write calls, cached or not; ``disk_read``
     and ``disk_written`` of them (or mapped) from and to a disk or a server.
@@ -257,7 +257,7 @@ class Memory(NamedTuple):
 
 
 class OpenFiles:
-    """The files that tell about a process, kept open: to read them again costs half as much.
+    """The files about a process, kept open: to read them again costs half as much.
 
     A file that was open when its process ended reports nothing more, whoever has its number now.
     The directory is that of the process, or of all of /proc for what concerns the machine.

@@ -51,7 +51,7 @@ _FAINT, _BRIGHT = 0.4, 6.0
 """Peaks of spots, in units of the expected limit: structures of pre drown also bright ones."""
 _MATCH_FWHMS, _MATCH_PX = 0.5, 0.5
 """A spot is found by a source that is no further away, in widths of the filter plus px."""
-_BESIDE_FWHMS = 2.0
+_NEAR_FWHMS = 2.0
 """No spot is put so near to a candidate, in widths of the filter."""
 _CURVE = 12
 """Bins of the curve in detection.json."""
@@ -178,7 +178,7 @@ def _trials(
     low, high = (math.log(v) for v in peaks)
     peak = np.exp(random.uniform(low, high, len(x)))
     px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
-    free = section.inside(*px) & ~_find_near(x, y, candidates_xy, _BESIDE_FWHMS * settings.fwhm_px)
+    free = section.inside(*px) & ~_find_near(x, y, candidates_xy, _NEAR_FWHMS * settings.fwhm_px)
     x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
     window = core.grow(HALO).clip(scene.post.shape)
     images = Images.read(scene, window.grow(compute_margin(settings)))

@@ -41,7 +41,7 @@ _LEAST_GLASS = 0.002
 _LEAST_PIECE = 0.002
 """Pieces below this share of the image are no section."""
 _POINTS = 4
-"""Points along the side of a block that tell how much of it is on the section."""
+"""Points along the side of a block that show how much of it is on the section."""
 _SIGMA_OF_MAD = 1.4826
 """Standard deviation of normal noise over its median absolute deviation."""
 
@@ -170,7 +170,7 @@ def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool
 
 
 def _smooth(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
-    """Return an image under a narrow blur of what is known: glass beside no data stays dark."""
+    """Return an image under a narrow blur of what is known: glass next to no data stays dark."""
     known = shapes.blur(has_data.astype(np.float32), _FINE)
     light = shapes.blur(np.where(has_data, image, np.float32(0)), _FINE)
     return np.asarray(light / np.maximum(known, np.float32(1e-6)), np.float32)

@@ -181,7 +181,7 @@ def find(
 
     Components above the threshold with sides of at most `HALO` px are sources, deblended where
     several touch. In what is larger they are looked for above twice the threshold, and so on, and
-    kept if they stand out from that by the threshold: a crowd, or a diffuse glow with microbes
+    kept if they stand out from that by the threshold: a crowd, or a diffuse haze with microbes
     on it, hides nothing. All of this is the same for each tile that holds the component complete,
     and a tile whose core has a part of it does.
 

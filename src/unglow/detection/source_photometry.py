@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, BESIDE_SPOILT = 8, 16, 32, 64, 128
+INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT = 8, 16, 32, 64, 128
 """Flags: px missing nearby; saturated; the error of the map counts for more than noise; not on the
 section; next to a spoilt place."""
 APERTURE_FWHMS = 1.5
@@ -85,7 +85,7 @@ def measure(
     out["flags"][ratio.noise_share[at] < 0.5] |= MISREGISTERED
     out["flags"][~section.inside(col, row)] |= OUTSIDE
     if scene.spoilt is not None:
-        out["flags"][scene.spoilt.is_near(col, row)] |= BESIDE_SPOILT
+        out["flags"][scene.spoilt.is_near(col, row)] |= NEAR_SPOILT
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     return out
 
@@ -164,7 +164,7 @@ FLAGS = {
     "saturated": SATURATED,
     "misregistered": MISREGISTERED,
     "outside": OUTSIDE,
-    "beside_spoilt": BESIDE_SPOILT,
+    "beside_spoilt": NEAR_SPOILT,
 }
 """Bit of each word in the column ``flags``."""
 UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)

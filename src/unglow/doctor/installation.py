@@ -172,9 +172,9 @@ def versions(required: Iterable[str], present: Mapping[str, str]) -> Finding:
     shown = [f"{name} {present[name]}" for name in _SHOWN if name in present]
     words = ", ".join((f"unglow {__version__}", f"Python {platform.python_version()}", *shown))
     asked = " ".join(f"'{name}'" for name in wrong)
-    told = ", ".join(wrong.values())
+    found = ", ".join(wrong.values())
     remedy = f"pip install {asked}"
-    return judged("versions", words, [fault(bool(wrong), f"not as asked for: {told}", remedy)])
+    return judged("versions", words, [fault(bool(wrong), f"not as asked for: {found}", remedy)])
 
 
 def opencv() -> Finding:
@@ -208,7 +208,7 @@ def _built(build: str, name: str) -> str:
 
 
 def loops() -> Finding:
-    """Tell which build of the loops in C is loaded; there are no others in their place."""
+    """Say which build of the loops in C is loaded; there are no others in their place."""
     path = kernels.library_path()
     try:
         for name in kernels.prototypes():

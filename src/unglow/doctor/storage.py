@@ -96,8 +96,8 @@ def room(place: Place, free_mb: float, free_files: int | None) -> Finding:
 
 def locking(place: Place, excludes: dict[str, bool | None]) -> Finding:
     """Judge whether locks keep another process out; None where there are none."""
-    told = {True: "works", False: "lets a second process in", None: "is not there"}
-    words = ", ".join(f"{kind} {told[works]}" for kind, works in excludes.items())
+    states = {True: "works", False: "lets a second process in", None: "is not there"}
+    words = ", ".join(f"{kind} {states[works]}" for kind, works in excludes.items())
     options = {"localflock", "local_lock=all", "local_lock=flock", "nolock"}
     one = options & (frozenset() if place.mount is None else place.mount.options)
     return judged(f"locks of {place.use}", words, [

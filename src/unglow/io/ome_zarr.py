@@ -227,9 +227,9 @@ def _planes(
 
 
 def _channels(metadata: dict[str, Any], count: int) -> tuple[ChannelInfo, ...]:
-    told = metadata.get("omero", {}).get("channels", [])
-    names = [str(channel.get("label") or "") for channel in told] if len(told) == count else []
-    names = names or [""] * count
+    channels = metadata.get("omero", {}).get("channels", [])
+    names = [str(channel.get("label") or "") for channel in channels]
+    names = names if len(names) == count else [""] * count
     return tuple(
         ChannelInfo(name or ("grey" if count == 1 else str(i))) for i, name in enumerate(names)
     )

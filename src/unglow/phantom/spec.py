@@ -195,7 +195,7 @@ class PhantomSpec(Damaged):
 
 
 def check_names(sample: str, dye: str) -> None:
-    """Raise ConfigError unless the names give files that the raw layout can tell apart."""
+    """Raise ConfigError unless the names give files that the raw layout can distinguish."""
     for label, name in (("sample", sample), ("dye", dye)):
         if not _NAME.fullmatch(name):
             raise ConfigError(

@@ -1,7 +1,7 @@
 """Moments of small cells of co-registered pixels, a sample of them from all over the section.
 
 Means of cells are nearly free of the noise that bends every fit to single pixels, and variances
-within cells tell how large that noise is. A cell's moments come from its own pixels alone, added up
+within cells show how large that noise is. A cell's moments come from its own pixels alone, added up
 in one order: how the image is cut into blocks cannot change a byte.
 """
 

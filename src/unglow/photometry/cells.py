@@ -38,7 +38,7 @@ T = TypeVar("T")
 WHITE = (CELL * CELL - 1) / (CELL * CELL)
 """Expected variance inside a cell of white noise of variance 1."""
 MOST_GAIN, MOST_NOISE = 1 << 15, 1 << 16
-"""Most cells of either fit; more are thinned out, as 32768 tell a variance to 0.2 %."""
+"""Most cells of either fit; more are thinned out, as 32768 give a variance to 0.2 %."""
 FAR_PX = 1.0
 """Cells where the map may be off by more than this are excluded from the fit of the gain, px."""
 # Phases per axis of the tables of retained noise. A blur leaves little of how it depends on the
@@ -237,7 +237,7 @@ def choose_surrounded(moments: CellMoments, around: Floats) -> Flags:
 GROUPS = 64
 """Groups of equal count by the gradient around a cell."""
 LEAST_CELLS = 200
-"""Fewer cells than this tell no noise."""
+"""Fewer cells than this give no noise."""
 
 
 @dataclass(eq=False, slots=True)

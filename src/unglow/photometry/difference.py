@@ -158,7 +158,7 @@ class Difference:
         """Where it is if it is written."""
         self.layout: StoreLayout = plan_layout(images.post.shape, "float32")
         self.attributes = make_attributes(images, method, result)
-        """Those that a written store has beside those of its pixels."""
+        """Those that a written store has in addition to those of its pixels."""
         self.empty = None if result.ok else read_reason(images.aligned, method, result)
         """Why there is no difference; None if there is one."""
         text = json.dumps(self.attributes, sort_keys=True)

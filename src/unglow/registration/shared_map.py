@@ -251,7 +251,7 @@ def _match_shared(pair: Pair, shared: SharedMap) -> _Check:
     share = float(pair.post_thumb.section.mean())
     size = block_size(pair.post.shape, share, pair.settings.block_px)
     corners, _ = sample_corners(pair, size, pair.settings.blocks)
-    # thumbnails that do not fit do not tell either whether the contrast is reversed
+    # thumbnails that do not fit do not show either whether the contrast is reversed
     signs = (coarse.sign,) if coarse.significance >= SURE else (1, -1)
     planes = [replace(pair, sign=sign).select_level(0, theirs.displacement) for sign in signs]
     shifts = [block_shifts(one, corners, size) for one in planes]

@@ -1,4 +1,4 @@
-"""Columns of the summary that pairs and markers of slides have alike."""
+"""Columns of the summary that both pairs and markers of slides have."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A difference as a picture in which stain stands out: colours in units of noise, spoilt places.
 
 Noise is black over a dim picture of the section, what is brighter in post goes from brown to white,
-what is darker is dark blue: hues and brightness that the colour-blind tell apart.
+what is darker is dark blue: hues and brightness that the colour-blind distinguish.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def is_group(column: str) -> bool:
     return column in _GROUPS or column.startswith("group_")
 
 
-def is_told(column: str) -> bool:
+def is_in_summary(column: str) -> bool:
     """Return whether a column of the sample sheet is handed on to the summary."""
     return is_group(column) or column in AXES
 

@@ -194,7 +194,7 @@ def _in_html(text: str) -> str:
 
 
 def _spoilt(named: Mapping[str, Mapping[str, str]]) -> Values:
-    """Return the share of the section that is spoilt, by reason, of each pair that tells."""
+    """Return the share of the section that is spoilt, by reason, of each pair that reports it."""
     found = {
         name: dict(_reasons(row.get("spoilt_reasons", "")))
         for name, row in named.items()

@@ -24,7 +24,7 @@ FEWEST = 6
 """Of fewer pairs, none is called unlike the others."""
 _MAD, _NORMAL = 1.4826, 1.96
 _COMPARED = ("ok", "suspect")
-_ALIKE = ("dye", "control", *VARIANT)
+_GROUP_COLUMNS = ("dye", "control", *VARIANT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Number:
     key, name
         Its column, and what it is called.
     scale
-        What makes its spread alike wherever it lies.
+        Makes its spread equal at every value.
     least
         Standard deviation, on that scale, that is at least assumed.
     both
@@ -107,16 +107,18 @@ def outliers(rows: Sequence[Mapping[str, Any]]) -> list[list[tuple[str, float]]]
     rows
         Of the summary, where known with ``seconds`` and ``peak_mb``.
     """
-    alike: dict[tuple[str, ...], list[int]] = {}
+    groups: dict[tuple[str, ...], list[int]] = {}
     for n, row in enumerate(rows):
         if row.get("status") in _COMPARED:
-            alike.setdefault(tuple(str(row.get(name) or "") for name in _ALIKE), []).append(n)
+            groups.setdefault(
+                tuple(str(row.get(name) or "") for name in _GROUP_COLUMNS), []
+            ).append(n)
     found: list[list[tuple[str, float]]] = [[] for _ in rows]
     values = [numbers_of(row) for row in rows]
     for own in values:
         if "density_per_mm2" in own:
             own.pop("candidates", None)
-    for members in alike.values():
+    for members in groups.values():
         for number in NUMBERS:
             known = [n for n in members if number.key in values[n]]
             for n, z in zip(known, _scores([values[n] for n in known], number), strict=True):
@@ -126,7 +128,7 @@ def outliers(rows: Sequence[Mapping[str, Any]]) -> list[list[tuple[str, float]]]
 
 
 def _scores(rows: Sequence[Mapping[str, float]], number: Number) -> list[float]:
-    """Return the robust z of each row's number; 0 of too few to tell."""
+    """Return the robust z of each row's number; 0 if there are too few."""
     if len(rows) < FEWEST:
         return [0.0] * len(rows)
     scaled = [number.scale(row[number.key]) for row in rows]

@@ -154,7 +154,7 @@ def table(summary: Iterable[Mapping[str, Any]]) -> str:
     What the sample sheet says about groups and order comes last.
     """
     filled = list(summary)
-    more = [c for c in dict.fromkeys(c for row in filled for c in row) if groups.is_told(c)]
+    more = [c for c in dict.fromkeys(c for row in filled for c in row) if groups.is_in_summary(c)]
     return _separated([*COLUMNS, *more], {**{c: c for c in _OPTIONAL}, **_SHOWN_WITH}, filled)
 
 

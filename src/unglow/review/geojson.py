@@ -29,7 +29,7 @@ _FEW = 10
 _LARGEST = 1e7
 """px; nothing can be further away."""
 _KINDS = ("Polygon", "MultiPolygon")
-_MEND = "correct it, or export the regions again."
+_REMEDY = "correct it, or export the regions again."
 
 
 def read_features(path: Path) -> list[dict[str, Any]]:
@@ -64,13 +64,13 @@ def _parsed(path: Path, data: bytes) -> Any:
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text, as GeoJSON is; {_MEND}") from error
+        raise InputError(f"{path} is not UTF-8 text, as GeoJSON is; {_REMEDY}") from error
     except json.JSONDecodeError as error:
         raise InputError(
-            f"{path}, line {error.lineno}: it is not JSON ({error.msg}); {_MEND}"
+            f"{path}, line {error.lineno}: it is not JSON ({error.msg}); {_REMEDY}"
         ) from error
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{path} holds what no GeoJSON needs ({error}); {_MEND}") from error
+        raise InputError(f"{path} holds what no GeoJSON needs ({error}); {_REMEDY}") from error
 
 
 def _features(path: Path, content: Any) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def _features(path: Path, content: Any) -> list[dict[str, Any]]:
                 "FeatureCollection; export the regions as objects."
             )
     if not isinstance(listed, list):
-        raise InputError(f"{path} holds no list of features; {_MEND}")
+        raise InputError(f"{path} holds no list of features; {_REMEDY}")
     for number, feature in enumerate(listed, 1):
         check_feature(f"{path}, feature {number}", feature)
     return listed
@@ -93,11 +93,11 @@ def _features(path: Path, content: Any) -> list[dict[str, Any]]:
 def check_feature(where: str, feature: Any) -> None:
     """Raise `InputError` for what is not a feature; its geometry is not checked."""
     if not isinstance(feature, dict) or feature.get("type") != "Feature":
-        raise InputError(f"{where} is not a GeoJSON Feature; {_MEND}")
+        raise InputError(f"{where} is not a GeoJSON Feature; {_REMEDY}")
     if not isinstance(feature.get("properties") or {}, dict):
-        raise InputError(f"{where} has properties that are not an object; {_MEND}")
+        raise InputError(f"{where} has properties that are not an object; {_REMEDY}")
     if not isinstance(feature.get("geometry"), dict):
-        raise InputError(f"{where} has no geometry; {_MEND}")
+        raise InputError(f"{where} has no geometry; {_REMEDY}")
 
 
 def polygons_of(where: str, feature: Mapping[str, Any]) -> list[list[Ring]]:
@@ -119,13 +119,13 @@ def polygons_of(where: str, feature: Mapping[str, Any]) -> list[list[Ring]]:
         )
     polygons = [given] if kind == _KINDS[0] else given
     if not isinstance(polygons, list) or not polygons:
-        raise InputError(f"{where} has no coordinates; {_MEND}")
+        raise InputError(f"{where} has no coordinates; {_REMEDY}")
     return [_rings(where, polygon) for polygon in polygons]
 
 
 def _rings(where: str, polygon: Any) -> list[Ring]:
     if not isinstance(polygon, list) or not polygon:
-        raise InputError(f"{where} has a polygon without an outline; {_MEND}")
+        raise InputError(f"{where} has a polygon without an outline; {_REMEDY}")
     return [_ring(where, ring) for ring in polygon]
 
 
@@ -134,12 +134,12 @@ def _ring(where: str, ring: Any) -> Ring:
     for point in points:
         if not isinstance(point, list) or len(point) < 2 or not all(map(_is_place, point[:2])):
             raise InputError(
-                f"{where} has a point {_shown(point)}, which is not [x, y] in px; {_MEND}"
+                f"{where} has a point {_shown(point)}, which is not [x, y] in px; {_REMEDY}"
             )
     numbers = np.fromiter((n for point in points for n in point[:2]), np.float64, 2 * len(points))
     made = numbers.reshape(-1, 2)
     if _distinct(made[:_FEW]) < 3 and _distinct(made) < 3:
-        raise InputError(f"{where} has an outline or a hole of fewer than three points; {_MEND}")
+        raise InputError(f"{where} has an outline or a hole of fewer than three points; {_REMEDY}")
     return made
 
 
@@ -237,7 +237,7 @@ def _put(number: int, feature: Any) -> dict[str, Any]:
     try:
         json.dumps(feature, allow_nan=False)
     except (RecursionError, ValueError) as error:
-        raise InputError(f"{where} holds numbers that JSON has not; {_MEND}") from error
+        raise InputError(f"{where} holds numbers that JSON has not; {_REMEDY}") from error
     given = feature.get("id")
     name = given if isinstance(given, str) and given else str(uuid.uuid4())
     return {**feature, "id": name}

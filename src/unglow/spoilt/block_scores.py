@@ -178,8 +178,8 @@ class BlockScores(Saved):
             If the part does not start with a block, or has more than there are.
         """
         joined = _join(np.concatenate(strips), self.side // BLOCK)
-        top, beside = (start // self.side for start in origin)
-        target = self.scores[top : top + len(joined), beside : beside + joined.shape[1]]
+        top, left = (start // self.side for start in origin)
+        target = self.scores[top : top + len(joined), left : left + joined.shape[1]]
         if any(start % self.side for start in origin) or target.shape != joined.shape:
             raise ValueError(f"{joined.shape[:2]} blocks from px {origin} on of {self.shape}")
         target[:] = np.clip(joined, -_LARGEST, _LARGEST)

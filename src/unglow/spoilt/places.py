@@ -281,7 +281,7 @@ class SpoiltMask:
 
     @cached_property
     def _near_blocks(self) -> Bools:
-        """Blocks that are spoilt or beside one that is: all others are near nothing."""
+        """Blocks that are spoilt or next to one that is: all others are near nothing."""
         padded = np.pad(self.blocks, 1)
         out = np.zeros_like(self.blocks)
         rows, cols = out.shape

@@ -336,7 +336,7 @@ def check_points(role: str, points: Floats, frame: Frame, where: Where) -> None:
     if spread < _LEAST_SPREAD * math.hypot(rows, cols):
         raise InputError(
             f"{where()}: all landmarks lie within {spread:.0f} px, too near to each other to "
-            f"tell rotation and scale of an image of {cols} x {rows} px; spread them over the "
+            f"give rotation and scale of an image of {cols} x {rows} px; spread them over the "
             "section."
         )
 

@@ -106,7 +106,7 @@ class ResidualShift:
 
     @classmethod
     def from_residuals(cls, left: NDArray[np.float64]) -> ResidualShift:
-        """Return the shift that blocks tell: measured minus mapped positions (N, 2) (x, y), px."""
+        """Return the shift that blocks show: measured minus mapped positions (N, 2) (x, y), px."""
         if not len(left):
             return cls(math.nan, math.nan, math.nan, 0)
         middle = np.median(left, axis=0)

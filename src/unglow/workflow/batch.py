@@ -152,8 +152,8 @@ class Batch:
         if not (every if chosen is None else chosen):
             raise InputError(_nothing_to_do(source, problems))
         refused = refused_slides(base / settings.results, slides)
-        told = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
-        return cls(settings, pairs, *told, chosen=chosen)
+        facts = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
+        return cls(settings, pairs, *facts, chosen=chosen)
 
     @classmethod
     def without_images(cls, config: Mapping[str, Any]) -> Batch:

@@ -109,7 +109,7 @@ def is_of_report(path: Path, results: Path) -> bool:
 def contents(pair: Path) -> tuple[list[Path], list[Path]]:
     """Return the stores and the files of a pair, of all its variants, sorted.
 
-    Hidden ones are not among them, nor is what people have told back: it is theirs to change.
+    Hidden ones are not among them, nor is what people have written back: it is theirs to change.
     """
     stores: list[Path] = []
     files: list[Path] = []
@@ -147,8 +147,8 @@ def check_run(results: Path) -> Iterator[Defect]:
 def check_pair(pair: Path) -> Iterator[Defect]:
     """Yield what is wrong with the results of a pair, of all its variants.
 
-    What a list of digests has is compared with it; of other files, their format may tell. With what
-    is wrong goes all that the same job makes.
+    What a list of digests has is compared with it; of other files, the format may show it. With
+    what is wrong goes all that the same job makes.
     """
     stores, files = contents(pair)
     published = Published.from_files(files)
@@ -223,14 +223,14 @@ def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterat
 def check_channels(store: Path) -> Iterator[Defect]:
     """Yield what is wrong with a store of many channels: shards that are not as they were."""
     root = store / DOCUMENT
-    told = _at(_json(root), "attributes", "unglow", "digest")
-    if told is None:  # of a refused slide, or missing: its own digest tells
+    published = _at(_json(root), "attributes", "unglow", "digest")
+    if published is None:  # of a refused slide, or missing: its own digest shows it
         return
     channels: dict[str, dict[str, str]] = {}
     for shard in store.glob("*/c/*/*/*"):
         level, c, channel, row, col = shard.relative_to(store).parts
         channels.setdefault(channel, {})[f"{level}/{c}/{row}/{col}"] = digests.hash_file(shard)
-    if store_digest({n: store_digest(own) for n, own in channels.items()}) != told:
+    if store_digest({n: store_digest(own) for n, own in channels.items()}) != published:
         yield Defect(
             f"{store}: its shards are not those that were published; delete {root} and rerun the "
             "workflow to make it again",
@@ -309,7 +309,7 @@ def check_file(
 ) -> Defect | None:
     """Return what is wrong with a file of results; None if nothing.
 
-    Without a digest, that is what its format can tell: JSON has to be JSON, archives of arrays have
+    Without a digest, that is what its format can show: JSON has to be JSON, archives of arrays have
     checksums, and pictures a beginning and an end. ``again`` says how it is made again.
     """
     published = published or Published()

@@ -223,7 +223,7 @@ def pieces(encoded, chunk):
     for i in range(0, len(encoded), chunk):
         last = i + chunk >= len(encoded)
         out += stream.feed(encoded[i : i + chunk], 5000, last=last)
-        while not stream.hungry:
+        while not stream.needs_data:
             out += stream.feed(b"", 5000, last=last)
     return out
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from unglow.core.poisson import poisson_interval
-from unglow.reporting.groups import density_of, is_group, is_told, pooled, t_quantile
+from unglow.reporting.groups import density_of, is_group, is_in_summary, pooled, t_quantile
 
 
 def test_quantiles_are_those_of_scipy():
@@ -62,4 +62,5 @@ def test_rows_are_pooled_by_group_dye_and_variant():
 def test_columns_that_make_groups_are_told_by_their_names():
     assert [is_group(c) for c in ("group", "group_x", "treatment", "replicate")] == [True] * 4
     assert [is_group(c) for c in ("date", "order", "groups", "gain")] == [False] * 4
-    assert [is_told(c) for c in ("date", "order", "group_x", "gain")] == [True, True, True, False]
+    columns = "date", "order", "group_x", "gain"
+    assert [is_in_summary(c) for c in columns] == [True, True, True, False]

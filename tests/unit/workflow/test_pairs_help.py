@@ -72,7 +72,7 @@ def test_landmarks_of_no_image_and_two_of_one_are_named(tmp_path):
     assert [pair.dye for pair in found.pairs] == ["X"]
     lonely, two = found.problems
     assert lonely.kind == "lonely-landmarks"
-    assert "post_Z.landmarks.csv: no image beside it has this name" in lonely.message
+    assert "post_Z.landmarks.csv: no image next to it has this name" in lonely.message
     assert (two.kind, two.dye) == ("two-landmarks", "Y")
     assert "(post_Y.landmarks.csv, post_Y.landmarks.tsv); keep one." in two.message
 
@@ -226,9 +226,9 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
     found = discover(tmp_path / "raw")
     assert found.pairs == ()
     told = {problem.dye: problem.message for problem in found.problems}
-    assert "post_Z.regions.geojson: no image beside it has this name" in told[None]
+    assert "post_Z.regions.geojson: no image next to it has this name" in told[None]
     assert "pre_X.regions.geojson belongs to the pre-stain image" in told["X"]
-    assert "has 2 files of regions beside it" in told["Y"]
+    assert "has 2 files of regions next to it" in told["Y"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_a_directory_of_such_a_name_is_not_ignored(tmp_path, ending):
     assert f"post_X.{ending}" in left_out(tmp_path).message
     (folder / f"post_X.{ending}").rename(folder / f"other.{ending}")
     (problem,) = Batch.load({}, tmp_path).problems
-    assert f"other.{ending}: no image beside it has this name" in problem.message
+    assert f"other.{ending}: no image next to it has this name" in problem.message
 
 
 def test_what_is_of_another_class_is_told(tmp_path):

@@ -35,7 +35,7 @@ class LzwStream:
     done = True
 
     def __init__(self) -> None:
-        self.hungry = True
+        self.needs_data = True
         self._data = b""
         self._bit = 9  # behind the first Clear code
         self._ended = False
@@ -44,9 +44,9 @@ class LzwStream:
         """Decode complete stretches of what has come so far; with ``last`` the rest as well.
 
         It returns once it has ``most`` bytes; the last stretch may add 8.4 MB, the most that one
-        can hold. If `hungry` is False afterwards, there is more to be had without new data.
+        can hold. If `needs_data` is False afterwards, there is more to be had without new data.
         """
-        self.hungry = True
+        self.needs_data = True
         if self._ended:
             return b""
         # Keep the two bytes in front of the stretch: its Clear code is put there.
@@ -58,7 +58,7 @@ class LzwStream:
         size = 0
         while not self._ended:
             if size >= most:
-                self.hungry = False
+                self.needs_data = False
                 break
             at, width, code = _next_mark(padded, len(buffer) * 8, self._bit)
             if code == NONE and not last:

@@ -126,7 +126,7 @@ class RowStream:
         wanted = rows * self._row_bytes
         out = self._pending
         while len(out) < wanted:
-            starved = self._codec.hungry and self._at == self._encoded_bytes
+            starved = self._codec.needs_data and self._at == self._encoded_bytes
             more = self._decode(wanted - len(out))
             if starved and not more:
                 raise ValueError("the compressed data ends early")
@@ -144,7 +144,7 @@ class RowStream:
 
     def _decode(self, most: int) -> bytes:
         data = b""
-        if self._codec.hungry and self._at < self._encoded_bytes:
+        if self._codec.needs_data and self._at < self._encoded_bytes:
             size = min(self._read_bytes, self._encoded_bytes - self._at)
             data = self._fetch(self._at, size)
             self._at += size

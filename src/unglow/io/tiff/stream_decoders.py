@@ -120,7 +120,7 @@ class Decompressor(Protocol):
     """A codec that takes encoded bytes and gives decoded ones as they come."""
 
     @property
-    def hungry(self) -> bool:
+    def needs_data(self) -> bool:
         """Nothing more comes without new data."""
         ...
 
@@ -150,7 +150,7 @@ class _Inflate:
         return out
 
     @property
-    def hungry(self) -> bool:
+    def needs_data(self) -> bool:
         return not self._decoder.unconsumed_tail
 
     @property
@@ -187,7 +187,7 @@ class _Frames:
         return bytes(out)
 
     @property
-    def hungry(self) -> bool:
+    def needs_data(self) -> bool:
         decoder = self._decoder
         if decoder.eof:
             return not (self._several and decoder.unused_data)
@@ -239,7 +239,7 @@ def _check_end(out: bytes, *, last: bool, done: bool) -> None:
 class _PackBits:
     """PackBits, cut between runs; a run of 2 bytes decodes to at most 128."""
 
-    hungry = True
+    needs_data = True
     done = True
 
     def __init__(self) -> None:

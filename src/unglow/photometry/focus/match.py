@@ -39,7 +39,7 @@ LEAST_PX = 0.3
 LEAST_GAIN = 0.02
 """Part by which the residual power of held-out blocks has to fall, noise included."""
 LEAST_BLOCKS = 12
-"""Fewest blocks that tell a width."""
+"""Fewest blocks that give a width."""
 # The width has to differ from 0, and the residual power of held-out blocks to fall, by this many
 # standard errors.
 _SIGMAS, _HELD_OUT_SIGMAS = 4.0, 3.0

@@ -45,7 +45,7 @@ RADII = np.arange(_FIRST, _LAST + 1) * _STEP
 """Frequencies of the bins, radians per px."""
 # Resampled noise is correlated over this many px.
 _LAG = 3
-# Every this many px of a block tell its phases.
+# Every this many px of a block give its phases.
 _THIN = 4
 # Shifts are found from frequencies below this, rad per px, in this many steps, and not believed
 # beyond this many px.

@@ -129,7 +129,7 @@ def _notes(result: MethodResult) -> list[str]:
     low, high = rejected["range"]
     sentence = (
         f"The gain map would go from {low:.2f} to {high:.2f}, which no light does, so it was not "
-        "used: smooth stain, or tissues that glow differently in the two images, would be in it."
+        "used: smooth stain, or tissues with other autofluorescence, would be in it."
     )
     return [sentence]
 

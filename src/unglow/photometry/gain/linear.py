@@ -124,7 +124,7 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
     Raises
     ------
     ValueError
-        A sentence without its full stop, if the cells do not tell gain and offset.
+        A sentence without its full stop, if the cells do not separate gain and offset.
     """
     if len(cells) < LEAST:
         raise ValueError(
@@ -160,7 +160,7 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
 
 
 _NO_TEXTURE = (
-    "pre has too little texture for gain and offset to be told apart: its brightness hardly "
+    "pre has too little texture to separate gain and offset: its brightness hardly "
     "differs from place to place by more than its noise"
 )
 

@@ -30,7 +30,7 @@ LEAST = 200
 """Fewest cells of a fit."""
 LEVELS = 32
 """Steps of brightness."""
-# Fewest cells that tell the noise at a step of brightness: their median to 8 %.
+# Fewest cells that give the noise at a step of brightness: their median to 8 %.
 _LEAST_STEP = 60
 # Tukey's constants below and above the line, in standard deviations: 4.685 is his, for 95 %
 # efficiency; above it stain is to have no weight, and `FEEDBACK` makes up for the narrowness.

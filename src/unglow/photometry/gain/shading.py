@@ -109,7 +109,7 @@ def _score_held_out(
     """Median absolute residual of cells in tiles that were kept out, in standard deviations.
 
     Of all of them, stained or not: a line that is too low would leave less below it. But not of
-    dark ones, which tell nothing of light.
+    dark ones, which say nothing about light.
     """
     low, high = cells.xy.min(axis=0), cells.xy.max(axis=0)
     tiles = ((cells.xy - low) / np.maximum(high - low, 1) * _TILES).astype(np.intp)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 # Dark pixels: the darkest 1 % and 10 % of an image. Of noise around 0 alone, the 10 % quantile is
 # 0.55 of the 1 % quantile; below an offset, nearly 1.
-_DARKEST, _DARK, _ALIKE = 0.01, 0.1, 0.7
+_DARKEST, _DARK, _SIMILAR = 0.01, 0.1, 0.7
 # More of the pixels with a ratio at the largest value of post than this are no longer grains.
 _SATURATED = 0.05
 # Nor does a smaller share of all pixels: where most have no ratio, a single one is 5 % of the rest.
@@ -136,7 +136,7 @@ def _negative_level(stats: JointStatistics, axis: int) -> float | None:
         return None
     lowest, low = (_quantile(stats.centres, marginal, q) for q in (_DARKEST, _DARK))
     clear = low + stats.width / 2 < -stats.grey_level  # where the entire bin is
-    return low if clear and low < _ALIKE * lowest else None
+    return low if clear and low < _SIMILAR * lowest else None
 
 
 def _growth_above_pedestal(stats: JointStatistics) -> float | None:

@@ -141,8 +141,8 @@ def inner_points(pair: Pair) -> Floats:
     surroundings as the section has to the background count.
     """
     thumb = pair.post_thumb
-    beside = thumb.image[~thumb.section]
-    dark = beside.size > 0 and np.median(beside) > np.median(thumb.image[thumb.section])
+    glass = thumb.image[~thumb.section]
+    dark = glass.size > 0 and np.median(glass) > np.median(thumb.image[thumb.section])
     return _where(thumb, (-thumb.detail if dark else thumb.detail) > _TEXTURE)
 
 
@@ -173,7 +173,7 @@ _SURE = 2.5
 _BOUND = 6.0
 """Residuals are limited to this multiple of their median length: few blocks decide nothing."""
 _LEAST_BLOCKS = 2 * NEIGHBOURS
-"""So few blocks tell nothing."""
+"""Blocks up to this number decide nothing."""
 _TOUCHING = 100
 """About this many blocks are measured next to others where these lie far apart."""
 
@@ -199,9 +199,9 @@ def is_deformed(pair: Pair, matches: Matches, agreeing: Mask, size: int) -> bool
     if np.median(apart) < 2 * size:
         return False
     some = np.arange(0, len(used), max(1, len(used) // _TOUCHING))
-    beside = _compute_residuals(pair, used.post[some], size)
-    clear = np.isfinite(beside).all(axis=1)
-    return _are_shared(own[some[clear]], _limit_lengths(beside[clear], bound))
+    touching = _compute_residuals(pair, used.post[some], size)
+    clear = np.isfinite(touching).all(axis=1)
+    return _are_shared(own[some[clear]], _limit_lengths(touching[clear], bound))
 
 
 def _limit_lengths(left: Floats, bound: float) -> Floats:

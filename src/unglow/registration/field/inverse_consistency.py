@@ -41,7 +41,7 @@ _SAMPLES = 150
 _CONSENSUS_PX = 2.0
 """They agree if one similarity puts them this near: they are measured against the map."""
 _LEAST_POINTS = 20
-"""Fewer points tell nothing."""
+"""Fewer points decide nothing."""
 _LEAST_AROUND = 7
 """A point is judged if this many of the 8 blocks around it were fitted to."""
 _INTERPOLATION_STEPS = 12

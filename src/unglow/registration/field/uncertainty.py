@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 _CLEAR = 2.0
-"""Peak ratio of blocks that tell of a tear."""
+"""Peak ratio of blocks that show a tear."""
 _TORN_BLOCKS, _TORN_SHARE, _TORN_AROUND = 4, 0.01, 3
 """A section is torn where this many blocks are off, this share of the clear ones, each with this
 many others of its 8 neighbours."""
@@ -58,7 +58,7 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     leaves a line by half of it times r squared; there the field soon continues in one.
 
     Where a seam is is known to a few px; points between it and its true place are off by the
-    full jump. They are far too few for the error around a control point to tell of them.
+    full jump. They are far too few for the error around a control point to show them.
 
     Returns
     -------

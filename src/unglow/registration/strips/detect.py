@@ -59,7 +59,7 @@ _LINES, _LEAST_LINES = 4, 16
 _MOST_SEAMS = 200
 _WORTH = 0.9
 """Strips have to leave less than this share of what is left without them."""
-_ALIKE = 3.0
+_RIVAL = 3.0
 """Strips of the other image, that leave less than this many times as much, are rivals."""
 _NEAR, _FAR = 3, 8
 """Surroundings of a step: positions that are this many half steps of the blocks away, at least and
@@ -141,7 +141,7 @@ def find_strips(pair: Pair, blocks: DenseMatches, level: int) -> tuple[Strips, D
     if not found:
         return None
     least, best = min(found, key=lambda item: item[0])
-    rivals = [s for ratio, s in found if _axis(s) == _axis(best) and ratio < _ALIKE * least]
+    rivals = [s for ratio, s in found if _axis(s) == _axis(best) and ratio < _RIVAL * least]
     strips = min((_move_to_lines(pair, blocks, s) for s in rivals), key=lambda item: item[1])[0]
     return (strips, blocks) if len(strips.seams) else None
 
@@ -166,10 +166,10 @@ def _lines(axis: int) -> Callable[[NDArray[np.int64]], Mask]:
     """Mark every few lines of blocks across strips: enough to see whether there are any."""
 
     def mark(cells: NDArray[np.int64]) -> Mask:
-        beside = cells[:, 1 - axis]
-        lines = int(np.ptp(beside)) + 1 if len(cells) else 0
+        across = cells[:, 1 - axis]
+        lines = int(np.ptp(across)) + 1 if len(cells) else 0
         every = min(_LINES, max(1, lines // _LEAST_LINES))
-        return np.asarray(beside % every == 0)
+        return np.asarray(across % every == 0)
 
     return mark
 

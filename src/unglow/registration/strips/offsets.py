@@ -32,12 +32,12 @@ STIFF, SOFT = 1.5, 0.75
 _ROUNDS = 3
 """Fits with new biweights."""
 _LEAST_BLOCKS = 30
-"""Fewer blocks tell of no jump."""
+"""Fewer blocks show no jump."""
 _LEAST_ALONE = 4
 """A strip needs this many blocks that see it alone."""
 _ACROSS = 0.35
 """A block that is nearer to a seam than this share of its side sees both strips."""
-_BESIDE = 0.75
+_NEAR_SEAM = 0.75
 """A block that is nearer than this share of its side says whether a seam is one."""
 _PART = 1 << 12
 """Blocks that are multiplied at a time, which bounds the memory."""
@@ -52,7 +52,7 @@ def fit_offsets(
     smooth field can follow is taken off blocks and steps equally before the steps are fitted.
 
     ``strips`` says where the seams are. ``field`` is the map that the blocks were measured against,
-    if it holds these strips: then blocks across a seam are used too, and tell how wrong its jumps
+    if it holds these strips: then blocks across a seam are used too, and show how wrong its jumps
     are.
     """
     if np.count_nonzero(blocks.weights) < _LEAST_BLOCKS:
@@ -190,7 +190,7 @@ def residual_ratio(pair: Pair, blocks: DenseMatches, strips: Strips) -> float:
     answer for blocks across a seam, which no smooth field can follow.
     """
     gap = strips.gap(strips.project(blocks.post, blocks.displacement))
-    near_seam = blocks.is_held_out & (gap <= _BESIDE * blocks.size)
+    near_seam = blocks.is_held_out & (gap <= _NEAR_SEAM * blocks.size)
     medians = []
     for some in (remove_strips(blocks, strips, None), blocks):
         test = near_seam & (some.weights > 0)

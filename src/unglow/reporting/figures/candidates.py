@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from unglow.spoilt.saved_places import SavedPlace
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
-# everyone tells them apart, and stand out from black, orange and blue.
+# everyone distinguishes them, and stand out from black, orange and blue.
 CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
 MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
@@ -51,7 +51,7 @@ _LINE, _BELOW = 0.2, 0.1
 # so many squares of the search along each side.
 _PER_CELL = 4.0
 _JOINED = (2, 3, 4, 6, 8, 12)
-# Of a cell of which less was searched, share of its area, no density is told.
+# Of a cell of which less was searched, share of its area, no density is reported.
 _LEAST_SEARCHED = 0.2
 
 
@@ -118,7 +118,7 @@ def _summary(report: Mapping[str, Any]) -> str:
 def _circles(
     figure: Figure, axes: Axes, points: NDArray[np.float64], fdr: NDArray[np.float64]
 ) -> None:
-    """Draw each candidate in the colour of its class, the best on top, and tell the classes."""
+    """Draw each candidate in the colour of its class, the best on top, and name the classes."""
     largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
     thin = 0.6 + 0.5 * largest / 9
     rates = np.nan_to_num(fdr, nan=np.inf)

@@ -1,4 +1,4 @@
-"""Values on a grid as colours: maps with stripes where no block tells, and colour bars."""
+"""Values on a grid as colours: maps with stripes where no block is, and colour bars."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Place = tuple[float, float, float, float]
 
 STRIPE = "#bcc3cb"
-# Width of a stripe (px), height of a colour bar (inches), length of the marks beside one (px).
+# Width of a stripe (px), height of a colour bar (inches), length of the marks next to one (px).
 _STRIPE, _BAR, _MARK = 3, 0.16, 4
 
 
@@ -44,7 +44,7 @@ class Colours:
     Attributes
     ----------
     name
-        A matplotlib colormap that is perceptually uniform and can be told apart by the
+        A matplotlib colormap that is perceptually uniform and can be distinguished by the
         colour-blind.
     low, high
         Values of its ends; what lies beyond has the colour of the end.
@@ -183,9 +183,9 @@ def upright_bar(
     shades
         (n, 3) RGB from the lowest value to the highest.
     ticks
-        Where along the bar, 0 to 1, and what is written beside it; a short mark for nothing.
+        Where along the bar, 0 to 1, and what is written next to it; a short mark for nothing.
     name
-        What the values are, written beside them.
+        What the values are, written next to them.
     """
     left, top, width, height = place
     rows, cols = round(height * DPI), round(width * DPI)

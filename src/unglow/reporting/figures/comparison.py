@@ -48,7 +48,7 @@ _WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.2
 _LINE, _PAD = 0.21, 0.17
 _NAME_CHARACTERS = 58
 # Pictures side by side; one or two of them are not drawn wider than two of them would be.
-_BESIDE = 3
+_MOST_IN_LINE = 3
 _TALLEST = 5.0
 # Many small pictures are shown side by side.
 _THUMB_PX = 512
@@ -100,10 +100,10 @@ def draw_comparison(
     names = [textwrap.wrap(row.name, _NAME_CHARACTERS) or [""] for row in rows]
     heights = [_LINE * len(name) + _PAD for name in names]
     drawn = [(n + 1, row.thumb) for n, row in enumerate(rows) if row.thumb is not None]
-    beside = 2 if len(drawn) <= 2 else _BESIDE
-    side = (_WIDTH - 2 * _EDGE - (beside - 1) * _GAP) / beside
+    in_line = 2 if len(drawn) <= 2 else _MOST_IN_LINE
+    side = (_WIDTH - 2 * _EDGE - (in_line - 1) * _GAP) / in_line
     tall = max([min(side * t.shape[0] / t.shape[1], _TALLEST) for _, t in drawn], default=0.0)
-    lines = -(-len(drawn) // beside)
+    lines = -(-len(drawn) // in_line)
     top = 1.3
     below = top + max(sum(heights), _LINE) + 0.75
     end = below + lines * (tall + 0.35) + 0.1
@@ -127,7 +127,7 @@ def draw_comparison(
         )
         label(figure, _EDGE, below - 0.5, heading, weight="bold", size=9.5, color=SOFT)
     for k, (n, values) in enumerate(drawn):
-        line, column = divmod(k, beside)
+        line, column = divmod(k, in_line)
         place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
         _draw_difference(figure, place, n, rows[n - 1].name, colours.pixels(values))
     return figure

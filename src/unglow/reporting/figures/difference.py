@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 CROPS = 4
 _LEFT = 9.42
-# Height that a number beside the colour bar takes, inches.
+# Height that a number next to the colour bar takes, inches.
 _LINE = 0.16
 
 
@@ -159,7 +159,7 @@ def _spread(histogram: DifferenceHistogram | None) -> str:
 
 
 def _colour_bar(figure: Figure, axes: Axes, colours: NoiseColours) -> None:
-    """Put a colour bar beside an image in these colours, with round multiples of noise on it."""
+    """Put a colour bar next to an image in these colours, with round multiples of noise on it."""
     box = axes.get_position()
     wide, high = figure.get_size_inches()
     left, top, height = box.x1 * wide + 0.12, (1 - box.y1) * high, box.height * high

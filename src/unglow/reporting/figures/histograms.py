@@ -253,7 +253,7 @@ def draw_ratio(
     ratio.set_xlabel("post / pre")
     ratio.set_xticks(_ratio_ticks(low, high))
     ratio.xaxis.set_major_formatter("{x:g}")
-    # Beside the axes: whatever corner it stood in, there are images whose bars or lines cross it.
+    # Next to the axes: whatever corner it was in, there are images whose bars or lines cross it.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     used = f"{stats.n['ratio']:,} pixels with post above 0 and pre at least one grey level"
     note = "" if fit.converged else "; the fit did not converge, the gain is the highest bin"

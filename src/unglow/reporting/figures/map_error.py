@@ -58,7 +58,7 @@ def draw_map_error(
     """Draw the error of a map over the section, and what the map does beyond its matrix.
 
     With a displacement field: the field as a deformed grid, its length, and the change of areas.
-    Without one: the residuals of the blocks, which tell the error.
+    Without one: the residuals of the blocks, which show the error.
 
     Parameters
     ----------

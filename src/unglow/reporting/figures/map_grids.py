@@ -76,7 +76,7 @@ def lattice(frame: tuple[int, int], count: int) -> Grid:
 
 
 def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
-    """Return the estimated error of the map over post, px; NaN where too few blocks tell.
+    """Return the estimated error of the map over post, px; NaN where there are too few blocks.
 
     With a field it is what the field's file holds; for a matrix alone it is estimated again from
     the blocks, in the way of ``transform.error_px`` (`unglow.registration.quality.map_error`).

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _WIDTH, _EDGE, _GAP = 14.0, 0.3, 0.12
 # Side of a picture in the figure of a marker, inches.
 _SIDE = 4.18
-# Inches above the pictures of a cell of the overview, and the most cells beside each other.
+# Inches above the pictures of a cell of the overview, and the most cells next to each other.
 _HEAD, _COLUMNS = 0.5, 5
 # Shares of a picture that its longer side may have of its shorter one.
 _FLATTEST, _TALLEST = 0.4, 1.5
@@ -93,20 +93,20 @@ class MarkerPictures:
 @styled
 def draw_marker(
     shown: MarkerPictures,
-    told: MarkerSubtraction,
+    subtraction: MarkerSubtraction,
     histogram: DifferenceHistogram,
     *,
     step: float,
     pixel_size_um: float | None,
     title: str,
 ) -> Figure:
-    """Draw a marker before and after what is subtracted, alike in grey, and its difference.
+    """Draw a marker before and after what is subtracted, in the same grey, and its difference.
 
     Parameters
     ----------
     shown
         A marker that was subtracted.
-    told
+    subtraction
         What was clipped of it.
     histogram
         Of its difference before clipping.
@@ -133,12 +133,12 @@ def draw_marker(
         image(axes, grey(stretch(np.asarray(picture), shown.reference)), step, y_label=n == 0)
         if n == 0:
             scale_bar(axes, pixel_size_um)
-    _histogram(panel(figure, 1.0, 6.35 + below, 7.6, 2.2), histogram, told)
-    facts(figure, _facts(row, told), left=9.2, top=6.35 + below, line=0.24, values=11.1)
+    _histogram(panel(figure, 1.0, 6.35 + below, 7.6, 2.2), histogram, subtraction)
+    facts(figure, _facts(row, subtraction), left=9.2, top=6.35 + below, line=0.24, values=11.1)
     return figure
 
 
-def _histogram(axes: Axes, histogram: DifferenceHistogram, told: MarkerSubtraction) -> None:
+def _histogram(axes: Axes, histogram: DifferenceHistogram, subtraction: MarkerSubtraction) -> None:
     """Draw how many px have each difference, with what was clipped below 0 and above the type."""
     edges, counts = rebinned(histogram)
     steps(axes, counts, edges, color=BLUE, linewidth=1.6)
@@ -148,14 +148,14 @@ def _histogram(axes: Axes, histogram: DifferenceHistogram, told: MarkerSubtracti
         margin = 0.05 * max(high - low, 1.0)
         axes.set_xlim(min(low - margin, 0), high + margin)
     axes.axvline(0, color=INK, linewidth=1, linestyle=":")
-    if told.below:
-        clipped = f"clipped at 0: {percent(told.below)}"
+    if subtraction.below:
+        clipped = f"clipped at 0: {percent(subtraction.below)}"
         left, _ = axes.get_xlim()
         axes.axvspan(left, 0, color=STATUS["failed"], alpha=0.12, linewidth=0, label=clipped)
-    if told.above:
-        text = f"clipped at the end of the type: {percent(told.above)}"
+    if subtraction.above:
+        text = f"clipped at the end of the type: {percent(subtraction.above)}"
         axes.plot([], [], " ", label=text)
-    if told.clipped:
+    if subtraction.clipped:
         axes.legend(loc="upper right")
     graph(axes, "marker − (gain × background + offset), grey levels", "pixels per bin")
 
@@ -167,7 +167,7 @@ def _line(row: Mapping[str, str]) -> str:
     return f"× {row['gain']}" + (f" {sign} {offset.lstrip('-')}" if offset.strip("-0.") else "")
 
 
-def _facts(row: Mapping[str, str], told: MarkerSubtraction) -> list[tuple[str, str]]:
+def _facts(row: Mapping[str, str], subtraction: MarkerSubtraction) -> list[tuple[str, str]]:
     """Return names and values of what was measured; without those that are not known."""
     interval = f" ({row['gain_low95']} to {row['gain_high95']})" if row.get("gain_low95") else ""
     known = [
@@ -179,7 +179,7 @@ def _facts(row: Mapping[str, str], told: MarkerSubtraction) -> list[tuple[str, s
         ("map error, median", _with_unit(row.get("error_median_px", ""))),
         ("difference, median", row.get("difference_median", "")),
         ("difference, MAD", row.get("difference_mad", "")),
-        ("shown by viewers from", " to ".join(f"{level:g}" for level in told.levels)),
+        ("shown by viewers from", " to ".join(f"{level:g}" for level in subtraction.levels)),
     ]
     lines = [(name, textwrap.wrap(value, _VALUE_CHARACTERS)) for name, value in known if value]
     return [("" if n else name, part) for name, parts in lines for n, part in enumerate(parts)]
@@ -191,7 +191,7 @@ def _with_unit(value: str) -> str:
 
 @styled
 def draw_slide(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
-    """Draw all markers of a slide side by side, each before and after alike in grey."""
+    """Draw all markers of a slide side by side, each before and after in the same grey."""
     drawn = [one.before.shape for one in markers if one.before is not None]
     columns = min(_COLUMNS, math.ceil(math.sqrt(len(markers)))) or 1
     cell = (_WIDTH - 2 * _EDGE - (columns - 1) * 2 * _GAP) / columns
@@ -201,7 +201,7 @@ def draw_slide(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
     lines = [max(map(len, reasons[n : n + columns])) for n in range(0, len(markers), columns)]
     heights = [_HEAD + max(wide * share, _LINE * most) + 0.12 for most in lines]
     figure = sheet(_WIDTH, 0.95 + sum(heights), title)
-    legend = "Before and after, alike in grey. In brackets the gain expected from exposure times."
+    legend = "Before and after in the same grey. In brackets the gain expected from exposure times."
     label(figure, _EDGE, 0.56, legend, color=SOFT, size=9)
     for n, marker in enumerate(markers):
         row, col = divmod(n, columns)

@@ -104,7 +104,7 @@ def _numbers(
 
 
 def _by_controls(upper: Axes, lower: Axes, table: Sequence[Mapping[str, Any]]) -> None:
-    """Draw how many are to be expected by the controls, and the purity they tell, with bands."""
+    """Draw the number expected by the controls, and the purity from it, with bands."""
     snr, bright, fdr = (
         np.array([row[key] for row in table], np.float64)
         for key in ("snr", "candidates", "fdr_control")

@@ -119,7 +119,7 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         handles=[
             Patch(color=GREEN, label="post"),
             Patch(color=MAGENTA, label="pre"),
-            Patch(facecolor="#d0d0d0", label="both alike"),
+            Patch(facecolor="#d0d0d0", label="both equal"),
         ],
         loc="upper left",
         bbox_to_anchor=(

@@ -87,17 +87,17 @@ class Searches:
     left_out: int = 0
 
     @property
-    def _beside(self) -> int:
+    def _in_line(self) -> int:
         return 2 if len(self.rows) <= 4 else 3
 
     @property
     def _side(self) -> float:
-        return (WIDTH - 2 * EDGE - self._beside * _GAP) / self._beside
+        return (WIDTH - 2 * EDGE - self._in_line * _GAP) / self._in_line
 
     @property
     def height(self) -> float:
         """Inches that `draw` takes."""
-        lines = -(-len(self.rows) // self._beside)
+        lines = -(-len(self.rows) // self._in_line)
         return _HEAD + _LINE * len(self.rows) + 0.75 + lines * (self._side + _AROUND)
 
     def draw(self, figure: Figure, top: float) -> None:
@@ -117,7 +117,7 @@ class Searches:
         label(figure, EDGE, below + 0.25, about, weight="bold", size=9.5, color=SOFT)
         colours = shared_colours([row.crop for row in self.rows])
         for n, row in enumerate(self.rows):
-            line, column = divmod(n, self._beside)
+            line, column = divmod(n, self._in_line)
             left = EDGE + _GAP + column * (self._side + _GAP)
             place = left, below + 0.85 + line * (self._side + _AROUND)
             self._picture(figure, place, n, colours.pixels(row.crop))

@@ -127,7 +127,7 @@ def colour_limit(differences: Sequence[NDArray[np.float32]]) -> float:
 def common_stretch(
     post: NDArray[np.float32], background: NDArray[np.float32]
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Map two squares to 0..1, linearly and alike: from the lowest to the highest value of both."""
+    """Map two squares to 0..1, linearly, from the lowest to the highest value of both."""
     both = np.concatenate([post.ravel(), background.ravel()])
     if not _some(both):
         return np.full_like(post, np.nan), np.full_like(background, np.nan)

@@ -37,14 +37,14 @@ INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
 DISAGREES = "#ff5555"
 """Colour of blocks that do not agree with the map."""
 STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplete": SOFT}
-# Okabe and Ito's colours, which the colour-blind tell apart.
+# Okabe and Ito's colours, which the colour-blind distinguish.
 BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
 METHOD = {name: method.colour for name, method in METHODS.items()}
 DIVERGING = LinearSegmentedColormap.from_list(
     "unglow",
     ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],
 ).with_extremes(bad="#c9ccd1")
-# So many px tell the quantiles of an overview.
+# Number of px that give the quantiles of an overview.
 _ENOUGH = 1 << 17
 _RC = {
     "font.size": 10,
@@ -150,7 +150,7 @@ def facts(
     bold: int = 0,
     size: float | None = None,
 ) -> None:
-    """Write names, and beside them their values, one line each.
+    """Write names, and next to them their values, one line each.
 
     Names begin at ``left``, values begin or end at ``values`` as they are aligned (inches); the
     first ``bold`` values are set in bold type.

@@ -131,9 +131,9 @@ def _without_pixels(
     indices: dict[str, tuple[int, ...]]
     if not isinstance(setting, str):
         named = {image: channels[image][number].name for image, number in setting.items()}
-        told = _and([f"{name} of {image}" for image, name in named.items()])
+        listed = _and([f"{name} of {image}" for image, name in named.items()])
         indices = {image: (number,) for image, number in setting.items()}
-        return ChannelChoice(indices, (named["post"],), {}, {}, f"{told} are set for this pair.")
+        return ChannelChoice(indices, (named["post"],), {}, {}, f"{listed} are set for this pair.")
     candidates = {image: usable(infos) for image, infos in channels.items()}
     for image, numbers in candidates.items():
         if not numbers:

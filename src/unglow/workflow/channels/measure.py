@@ -4,10 +4,10 @@ Whether an image is bright-field: what absorbs is dark on a bright background.
 
 Two things have to agree. Most of the image lies nearer to its brightest than to its darkest level;
 and the dark part is the textured one. In fluorescence the dark part is smooth glass or tissue that
-does not glow, however much of the image the section fills, and the bright part has the texture.
-On 7 bright-field images of 6 instruments the darkest 2 % of the px change by 8 to 32 % of the range
-within 4 px, 5 to 150 times as much as the brightest quarter; on 12 images of fluorescence and on
-phantoms by less than 1 %, at most 0.11 times as much.
+is not autofluorescent, however much of the image the section fills, and the bright part has the
+texture. On 7 bright-field images of 6 instruments the darkest 2 % of the px change by 8 to 32 % of
+the range within 4 px, 5 to 150 times as much as the brightest quarter; on 12 images of fluorescence
+and on phantoms by less than 1 %, at most 0.11 times as much.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from unglow.io.tiff import ChannelInfo
 
 
-# Px between the two of a pair that tell texture.
+# Px between the two of a pair that show texture.
 _APART = 4
 # What is below the background is less than this part of what is above the darkest.
 _NEARER = 0.8

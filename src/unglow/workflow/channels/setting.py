@@ -70,7 +70,7 @@ def parse_channels(setting: str, channels: Sequence[ChannelInfo], where: str) ->
     setting
         A name, a number from 0, or a sum of those; names go before numbers.
     channels
-        What the image has. Of a single channel (beside alpha) every setting means that one.
+        What the image has. Of a single channel (apart from alpha) every setting means that one.
     where
         The image, for messages.
 

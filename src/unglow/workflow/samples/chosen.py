@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str]
 """Sample and dye of a pair, or name and '' of a slide."""
-# So many names are suggested, and they are alike at least so much.
-_NAMED, _ALIKE = 3, 0.3
+# The most names that are suggested, and their least similarity.
+_NAMED, _SIMILAR = 3, 0.3
 
 
 def chosen_keys(
@@ -54,5 +54,5 @@ def _matches(pattern: str, key: Key) -> bool:
 
 def _no_match(pattern: str, keys: Collection[Key]) -> str:
     names = sorted("/".join(filter(None, key)) for key in keys)
-    near = difflib.get_close_matches(pattern, names, _NAMED, _ALIKE) or names[:_NAMED]
+    near = difflib.get_close_matches(pattern, names, _NAMED, _SIMILAR) or names[:_NAMED]
     return f"'{pattern}' matches no pair; the nearest names are {', '.join(near)}."

@@ -148,15 +148,15 @@ def _lonely(folder: _Folder) -> None:
     for file in folder.landmarks.unmatched:
         folder.problem(
             "lonely-landmarks",
-            f"{file}: no image beside it has this name; call it like the image that it was clicked "
-            "in, with .landmarks.csv in the place of .tif, or move it away.",
+            f"{file}: no image next to it has this name; call it like the image that it was "
+            "clicked in, with .landmarks.csv in the place of .tif, or move it away.",
             file,
         )
     for file in folder.regions.unmatched:
         folder.problem(
             "lonely-regions",
-            f"{file}: no image beside it has this name; call it like the post-stain image that it "
-            "was drawn on, with .regions.geojson in the place of .tif, or move it away.",
+            f"{file}: no image next to it has this name; call it like the post-stain image that "
+            "it was drawn on, with .regions.geojson in the place of .tif, or move it away.",
             file,
         )
 

@@ -1,4 +1,4 @@
-"""Files that help a pair: landmarks and regions beside its images, and what the sheet names."""
+"""Files that help a pair: landmarks and regions next to its images, and what the sheet names."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class FilesBeside:
             files = self._of[_stem(image)]
             if len(files) > 1:
                 raise ValueError(
-                    f"{image} has {len(files)} files of {self.kind} beside it "
+                    f"{image} has {len(files)} files of {self.kind} next to it "
                     f"({', '.join(f.name for f in files)}); keep one."
                 )
             found += files
@@ -105,7 +105,7 @@ def hint_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: Pat
 def file_problem(file: Path, sheet: Path, cell: str, what: str = "TIFF file") -> str | None:
     """Return what keeps a file from being opened, as the end of a sentence."""
     if file.is_symlink() and not file.exists():
-        return f"{cell} is a link to {file.readlink()}, which does not exist; mend the link"
+        return f"{cell} is a link to {file.readlink()}, which does not exist; fix the link"
     if file.is_dir():
         return f"{cell} is a directory; name the {what} in it"
     if file.exists():

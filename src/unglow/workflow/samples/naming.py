@@ -34,7 +34,7 @@ SAFE_NAME = re.compile(r"[^\W_](?:[ .]?[\w+-])*")
 #: Longest sample or dye name, characters.
 LONGEST = 80
 _BYTES = 240  # file systems allow 255, some for temporaries
-#: What a run itself writes beside the samples' folders.
+#: What a run itself writes next to the samples' folders.
 RESERVED = frozenset(
     {"benchmarks", "logs", "report.html", "summary.tsv", "telemetry", "verdict.txt"}
     | {"digests", "groups.tsv", "multiqc"}
@@ -115,7 +115,7 @@ def placeholder_in(path: str) -> str | None:
 
 
 def one_of(names: Iterable[str]) -> str:
-    """Return a regular expression of these names and no others, short where they begin alike.
+    """Return a regular expression of these names and no others, short where they share a beginning.
 
     Snakemake writes it into the pattern of every output and log, and reads all of that pattern for
     each file of each job: names one after the other would take a time that grows with the square of

@@ -84,7 +84,7 @@ class Pair:
 
     @property
     def key(self) -> tuple[str, str]:
-        """(sample, dye): what tells pairs apart."""
+        """(sample, dye): what distinguishes pairs."""
         return self.sample, self.dye
 
     @property
@@ -109,7 +109,7 @@ class Problem:
     paths: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make what is told printable, on one line, whatever the names of files hold."""
+        """Make the text printable, on one line, whatever the names of files hold."""
         for name in ("message", "sample", "dye"):
             text = getattr(self, name)
             object.__setattr__(

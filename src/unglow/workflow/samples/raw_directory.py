@@ -29,7 +29,7 @@ def check_raw(raw: Path) -> Problem | None:
     """Say what is wrong with the raw directory as such, or None."""
     if raw.is_symlink() and not raw.exists():
         return Problem(
-            f"The raw directory {raw} is a link to {raw.readlink()}, which does not exist; mend "
+            f"The raw directory {raw} is a link to {raw.readlink()}, which does not exist; fix "
             "the link, or set another directory with --config raw=DIRECTORY.",
             "dangling-link",
             paths=(raw,),
@@ -62,7 +62,7 @@ def unreadable(path: Path, error: OSError) -> Problem:
 
 
 def loose_files(raw: Path, files: list[Path]) -> Problem:
-    """Say that TIFFs lie beside the sample folders instead of in them."""
+    """Say that TIFFs are next to the sample folders instead of in them."""
     one = len(files) == 1
     named = [take_apart(file.name, "") for file in files]
     is_sample = all(n.markers and n.dye for n in named)
@@ -116,7 +116,7 @@ def listing_if_any(directory: Path) -> list[Path]:
 def dangling_sentence(file: Path, what: str = "image") -> str:
     """Say that a file is a link that leads nowhere; ``what`` it should have led to."""
     return (
-        f"{file} is a link to {file.readlink()}, which does not exist; mend the link or put the "
+        f"{file} is a link to {file.readlink()}, which does not exist; fix the link or put the "
         f"{what} in its place."
     )
 
@@ -134,7 +134,7 @@ def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
     return f"{raw}: {used} sample folder{'' if used == 1 else 's'} ({EXPECTED}){ignored}"
 
 
-#: What microscopes and scanners write: told wherever nothing readable stands for it.
+#: What microscopes and scanners write: reported wherever nothing readable stands for it.
 MICROSCOPES = {
     "czi": "Zeiss CZI", "lsm": "Zeiss LSM", "zvi": "Zeiss ZVI", "nd2": "Nikon ND2",
     "lif": "Leica LIF", "lof": "Leica LOF", "xlef": "Leica XLEF", "vsi": "Olympus VSI",
@@ -143,7 +143,7 @@ MICROSCOPES = {
     "vmu": "Hamamatsu VMU", "dcm": "DICOM", "dicom": "DICOM", "stk": "MetaMorph STK",
     "sld": "SlideBook", "dv": "DeltaVision", "h5": "HDF5", "n5": "N5",
 }  # fmt: skip
-#: What may as well be a photograph or an overview: told only if the name says pre or post.
+#: What may as well be a photograph or an overview: reported only if the name says pre or post.
 PICTURES = {
     "jp2": "JPEG 2000", "j2k": "JPEG 2000", "jpg": "JPEG", "jpeg": "JPEG", "png": "PNG",
     "bmp": "BMP", "gif": "GIF", "fits": "FITS", "npy": "NumPy",
@@ -168,7 +168,7 @@ class ForeignImage:
 
 
 def foreign_images(entries: Iterable[Path], sample: str) -> list[ForeignImage]:
-    """Return the images of a folder that are not read, but for those that were exported beside."""
+    """Return the images of a folder that are not read and have no export next to them."""
     entries = list(entries)
     readable = {stem_of(path.name) for path in images_of(entries)}
     found = []
@@ -178,8 +178,8 @@ def foreign_images(entries: Iterable[Path], sample: str) -> list[ForeignImage]:
             continue
         stem = path.name.removesuffix(ending.group())
         parts = take_apart(f"{stem}.tif", sample)
-        told = bool(parts.markers) or (not readable and ending[1].lower() in MICROSCOPES)
-        if stem not in readable and told:
+        is_reported = bool(parts.markers) or (not readable and ending[1].lower() in MICROSCOPES)
+        if stem not in readable and is_reported:
             kind = _KINDS[ending[1].lower()]
             found.append(ForeignImage(path, kind, parts.dye, parts.markers))
     return found
@@ -197,7 +197,7 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
         to_zarr = _command("bioformats2raw", path.name, f"{stem}.ome.zarr")
         yield Problem(
             f"{some(paths)} in {path.parent} {'is' if one else 'are'} {kind}, which unglow does "
-            f"not read: export {'it' if one else 'each'} as OME-TIFF or OME-Zarr beside it, for "
+            f"not read: export {'it' if one else 'each'} as OME-TIFF or OME-Zarr next to it, for "
             f"example with Bio-Formats, `{to_tiff}` or `{to_zarr}`.",
             "unreadable-format",
             sample,

@@ -18,7 +18,7 @@ from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import read_file
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.image_paths import is_ome_zarr
-from unglow.reporting.groups import is_told
+from unglow.reporting.groups import is_in_summary
 from unglow.workflow.samples.hint_files import (
     INITIAL,
     LANDMARKS,
@@ -88,7 +88,7 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
         problems.append(
             Problem(
                 f"{path} has a header but no rows; add one row per sample and dye, or write it "
-                "anew with `unglow init RAW`.",
+                "again with `unglow init RAW`.",
                 "empty-sheet",
                 paths=(path,),
             )
@@ -283,7 +283,7 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         register_from=row.cells.get("register_from"),
         regions=hints.get(REGIONS),
         control=values.get("control") is True,
-        groups={column: cell for column, cell in row.cells.items() if is_told(column)},
+        groups={column: cell for column, cell in row.cells.items() if is_in_summary(column)},
     )
 
 

@@ -100,12 +100,12 @@ def draw_comparison(
         The pair's name.
     """
     variants = len({_lower(row) for row in rows})
-    alike: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
         key = (*_upper(row), row.get("method"), row["status"], row.get("gain"))
-        alike.setdefault(key, []).append(row)
+        groups.setdefault(key, []).append(row)
     drawn = []
-    for group in alike.values():
+    for group in groups.values():
         row = group[0]
         names = [] if len(group) == variants > 1 else [_lower(r) for r in group]
         parts = [*_upper(row), ", ".join(names), row.get("method", "")]

@@ -99,12 +99,12 @@ class DetectInputs:
         noise = chosen.details.get("noise")
         if noise is None:
             raise InputError(
-                "the noise of the images is not known, so chance cannot be told from stain."
+                "the noise of the images is unknown, so chance cannot be distinguished from stain."
             )
         error = estimate_error(self.transform)
         if not error.has_values:
             raise InputError(
-                "the error of the map is not known, so edges cannot be told from stain."
+                "the error of the map is unknown, so edges cannot be distinguished from stain."
             )
         post_max, pre_max = (value_range(s.attributes)[1] for s in (self.post, self.pre))
         return Scene(

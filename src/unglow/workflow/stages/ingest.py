@@ -176,7 +176,7 @@ class SignalStore(StageStore):
         buffer: NDArray[Any] | None = None
         for (y0, y1), windows in shard_rows.items():
             first, *others = band_parts(self._header, y0, y1, height)
-            # The rest of a strip that was begun in the row before is taken before others are.
+            # The rest of a strip that was started in the row before is taken before others are.
             block = fetch(first)
             if buffer is None:  # a file of one strip has been decoded by now
                 buffer = np.empty((height, self._header.shape[1]), self._dtype)
@@ -195,9 +195,9 @@ class SignalStore(StageStore):
 
     def final_attributes(self) -> dict[str, Any]:
         """Return the statistics, and what the image does not store if there is such."""
-        told = {"statistics": self.statistics.to_dict()}
+        attributes = {"statistics": self.statistics.to_dict()}
         lacking = self.statistics.not_stored
-        return told if lacking is None else {**told, ATTRIBUTE: lacking.to_json()}
+        return attributes if lacking is None else {**attributes, ATTRIBUTE: lacking.to_json()}
 
 
 def ingest_both(plan: Plan, paths: Mapping[str, Path], *, workers: int) -> int:

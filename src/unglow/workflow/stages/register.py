@@ -117,15 +117,15 @@ def register_stores(
         more = [text for name, store in stores.items() for text in _missing(name, store)]
         transform = replace(found.transform, reasons=(*found.transform.reasons, *more))
         return replace(found, transform=transform)
-    told = check_headers(sizes, found.transform, settings)
+    reasons = check_headers(sizes, found.transform, settings)
     if any(NotStored.from_attributes(store.attributes) for store in stores.values()):
         from unglow.workflow.stages import spoilt_section  # noqa: PLC0415 - most pairs have all
 
         lacking, too_much = spoilt_section.judge(post, pre, found.transform)
         if too_much:
             return reject(post.shape, pre.shape, lacking, found.blocks)
-        told += lacking
-    return replace(found, transform=judge(found.transform, told))
+        reasons += lacking
+    return replace(found, transform=judge(found.transform, reasons))
 
 
 def _unusable(name: str, store: Store) -> Iterator[str]:
