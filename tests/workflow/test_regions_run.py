@@ -32,7 +32,7 @@ def drawn(box, kind, **more):
 
 
 def draw(work, *features):
-    """Save features beside the post image."""
+    """Save features next to the post image."""
     (post,) = work.glob("raw/*/*post*.tif")
     path = post.with_name(f"{post.stem}.regions.geojson")
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
