@@ -160,7 +160,7 @@ def write(path, lines):
 
 
 def profile(attempt, seconds):
-    """Write the profile of an attempt, next to its file: seconds of stacks of (name, file, line)."""
+    """Write the profile of an attempt next to its file: seconds of stacks of (name, file, line)."""
     taken, t = Profile(), 0.0
     for stack, s in seconds.items():  # one after the other
         t += s

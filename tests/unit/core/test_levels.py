@@ -18,7 +18,7 @@ def test_a_row_is_named_by_the_levels_that_it_has(tmp_path):
 
 
 def made(pair, swept):
-    """Make the results of one variant, with directories on some levels, and what is next to them."""
+    """Make the results of one variant, with directories on some levels and their neighbours."""
     place, names = pair, {}
     for level, name in RESULT_OF.items():
         if level in swept:

@@ -1,4 +1,4 @@
-"""Slides of which some tiles are not stored: no data there, reported where other channels have them."""
+"""Slides with tiles that are not stored: no data there, reported where other channels have them."""
 
 from __future__ import annotations
 

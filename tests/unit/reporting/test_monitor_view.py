@@ -53,7 +53,7 @@ def elsewhere(now=130.0):
 
 
 def going_on(made):
-    """A run whose first register lacked memory; the second continues, and another job has started."""
+    """A run whose first register lacked memory; the second continues, another job has started."""
     made.run(
         TOTAL,
         job(1, 1, "plan"),
