@@ -237,7 +237,7 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
         ("[{", "post_X.regions.geojson, line 1: it is not JSON"),
         (
             drawn((200, 200), (300, 300)),
-            "feature 1 lies at x 200 to 300, y 200 to 300, and so",
+            "x 200 to 300, y 200 to 300, and so",
         ),
     ],
 )
