@@ -75,7 +75,7 @@ def project() -> Path:
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Real images beside the checkout; the test is skipped where they are absent."""
+    """Real images next to the checkout; the test is skipped where they are absent."""
     data = PROJECT.parent / "shared" / "data"
     if not data.is_dir():
         pytest.skip(f"real images are not here: {data} does not exist")

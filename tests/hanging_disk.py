@@ -30,4 +30,4 @@ def hanging(place):
         finally:
             libc.umount2(target, _DETACH)
     finally:
-        os.close(device)  # whoever waits is told that it is gone
+        os.close(device)  # whoever waits learns that it is gone

@@ -39,9 +39,9 @@ def run(
 ) -> tuple[int, str]:
     """Run ``snakemake`` to its end; exit status and output. A signal ends it after the timeout."""
     with tempfile.NamedTemporaryFile("r") as output:
-        told = (str(directory), words, environment, timeout, output.name)
+        request = (str(directory), words, environment, timeout, output.name)
         server = _server()
-        server.stdin.write(json.dumps(told) + "\n")
+        server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         return int(server.stdout.readline()), output.read()
 
@@ -56,7 +56,7 @@ def _server() -> subprocess.Popen[str]:
 
 
 def _serve() -> None:
-    """Copy this process for each line that comes, and tell how the copy has ended."""
+    """Copy this process for each line that comes, and report how the copy ended."""
     for name in LIBRARIES:
         import_module(name)
     requests, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
@@ -87,7 +87,7 @@ def _become(
         sys.modules["snakemake.cli"].main()
     except SystemExit as end:
         status = end.code or 0
-    except BaseException:  # noqa: BLE001 (as Python itself tells what nobody has caught)
+    except BaseException:  # noqa: BLE001 (as Python itself reports what nobody has caught)
         traceback.print_exc()
     # as at the end of any process, but for what the first one has open
     threading._shutdown()

@@ -36,7 +36,7 @@ def torn(shape, image, along, matrix=AFFINE):
 
 
 def saved(folder, shape=FRAMES[0], matrix=AFFINE, field=True, um=True):
-    """Save a transform, and stores with pixel sizes beside it; return both.
+    """Save a transform, and stores with pixel sizes next to it; return both.
 
     ``field`` is a field, or whether there is one.
     """

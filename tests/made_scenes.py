@@ -38,7 +38,7 @@ def _smooth(points, size, seed):
 
 
 def render_hard(matrix, shape, seed):
-    """Draw fine texture that moves with the matrix, under a glow of the image's own; uint16.
+    """Draw fine texture that moves with the matrix, under the image's own autofluorescence; uint16.
 
     No search finds the map between two of them, and a refinement does.
     """

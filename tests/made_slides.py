@@ -53,15 +53,19 @@ def made_slide(results, name="s1", markers=("CD3", "CD8", "Ki/67"), *, figures=T
     scales = dict.fromkeys(markers, well)
     scales |= {markers[0]: doubtful, markers[-1]: MarkerScale(Scale.make_failed(REFUSED), 1.5)}
     save_scales(place / "scale.json", slide, scales)
-    told = {one: MarkerSubtraction("linear", 0.42, 0.01, (0.0, 900.0)) for one in markers[:-1]}
-    Subtraction("uint16", "nearest", ("corrected.ome.tif",), told).save(place / "subtraction.json")
+    subtractions = {
+        one: MarkerSubtraction("linear", 0.42, 0.01, (0.0, 900.0)) for one in markers[:-1]
+    }
+    Subtraction("uint16", "nearest", ("corrected.ome.tif",), subtractions).save(
+        place / "subtraction.json"
+    )
     random = np.random.default_rng(1)
     histogram = DifferenceHistogram.create(-50, 400, 1)
     histogram.add(random.normal(0, 10, (96, 128)).astype(np.float32))
-    save_residues(place / "residues.npz", [histogram] * len(told))
+    save_residues(place / "residues.npz", [histogram] * len(subtractions))
     before, background = (random.poisson(n, (96, 128)).astype(np.float32) for n in (150, 100))
     after = np.clip(before - 1.4 * background - 5, 0, None)
-    overviews = [MarkerOverview(before, background, after)] * len(told)
+    overviews = [MarkerOverview(before, background, after)] * len(subtractions)
     save_overviews(place / "overviews.npz", overviews, 1.0)
     if figures:
         paths = {path.stem: path for path in place.glob("*.*") if path.suffix in (".json", ".npz")}

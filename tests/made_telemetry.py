@@ -88,7 +88,7 @@ class Made:
             "cores": 2,
             "columns": COLUMNS,
         } | more
-        before = [path for begun, path in self._runs if begun <= first["wall"]]
+        before = [path for started, path in self._runs if started <= first["wall"]]
         run = more.get("run", before[-1] if before else None)
         first["run"] = None if run is None else run.stem
         place = self.results.joinpath("telemetry", *wildcards.values(), stage)
@@ -160,7 +160,7 @@ def write(path, lines):
 
 
 def profile(attempt, seconds):
-    """Write the profile of an attempt, beside its file: seconds of stacks of (name, file, line)."""
+    """Write the profile of an attempt next to its file: seconds of stacks of (name, file, line)."""
     taken, t = Profile(), 0.0
     for stack, s in seconds.items():  # one after the other
         t += s

@@ -1,6 +1,6 @@
 """What the loops of `unglow.core.kernels` compute, in plain numpy and Python, to compare them with.
 
-The operations and their order are those that `kernels.h` and the files beside it document, so that
+The operations and their order are those that `kernels.h` and the files next to it document, so that
 results are compared bit for bit; where a function only bounds the difference, it says so.
 """
 
@@ -17,7 +17,7 @@ f4 = np.float32
 
 
 def forget_library():
-    """Have the compiled loops looked for anew at the next call."""
+    """Have the compiled loops looked for again at the next call."""
     kernels.kernel.cache_clear()
     kernels._library.cache_clear()
 
@@ -38,8 +38,8 @@ class Map:
         knots = self.matrix[None] if self.knots is None else self.knots
         seams = np.array(self.seams, float)
         offsets = np.array(self.offsets, float).reshape(-1, 2)
-        told = knots, *knots.shape[1:], self.spacing, seams, offsets
-        return (self.matrix, *told, len(seams), self.axis, self.of_pre)
+        field = knots, *knots.shape[1:], self.spacing, seams, offsets
+        return (self.matrix, *field, len(seams), self.axis, self.of_pre)
 
     def places(self, row, first_col, cols):
         """Where a row of px of post falls in pre: x and y."""
@@ -403,17 +403,17 @@ def domains(x, y, spacing, border, key):
         return float(bits & 0x1FFFFF) / 2**21
 
     for n, (u, v) in enumerate(zip(*turned(x, y, spacing, key), strict=True)):
-        near, told = [], []
+        near, details = [], []
         for k in range(9):
             i, j = math.floor(u) + k % 3 - 1, math.floor(v) + k // 3 - 1
             h, more = lattice_hash(i, j, key), lattice_hash(i, j, key ^ 0xBF58476D1CE4E5B9)
             du = u - (i + 0.5 + 0.56 * (part(h) - 0.5))
             dv = v - (j + 0.5 + 0.56 * (part(h >> 21) - 0.5))
             near.append(du * du + dv * dv)
-            told.append((float(h >> 42) / 2**22, part(more), part(more >> 21)))
+            details.append((float(h >> 42) / 2**22, part(more), part(more >> 21)))
         nearest = math.sqrt(min(near))
         total, sums = 0.0, np.zeros(3)
-        for distance, attributes in zip(near, told, strict=True):
+        for distance, attributes in zip(near, details, strict=True):
             if distance < (nearest + reach) * (nearest + reach):
                 t = (math.sqrt(distance) - nearest) / reach
                 weight = 1.0 - t * t * (3.0 - 2.0 * t)

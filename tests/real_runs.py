@@ -76,9 +76,9 @@ def refusal(directory: Path, *words: str) -> str:
     """Return why the Snakefile would refuse what follows ``--config`` on the command line."""
     from snakemake.cli import parse_config  # takes more than a second
 
-    with pytest.raises(UnglowError) as told:
+    with pytest.raises(UnglowError) as error:
         Batch.load(parse_config(words), directory)
-    return str(told.value)
+    return str(error.value)
 
 
 def bytes_of(results: Path) -> dict[str, str]:
@@ -96,7 +96,7 @@ def bytes_of(results: Path) -> dict[str, str]:
 
 def but_figures(found: dict[str, str]) -> dict[str, str]:
     """Return the digests of what a run to `TABLES` makes."""
-    return {path: told for path, told in found.items() if "figures" not in path}
+    return {path: content for path, content in found.items() if "figures" not in path}
 
 
 def records_of(results: Path) -> list[Path]:
@@ -109,8 +109,8 @@ def attempts_of(results: Path) -> list[Path]:
     """The files of all attempts at jobs, in the order in which they began."""
 
     found = ((path, read_ends(path).head) for path in attempt_files(results / "telemetry"))
-    begun = [(head["wall"], path) for path, head in found if head.get("kind") == "attempt"]
-    return [path for _, path in sorted(begun)]
+    started = [(head["wall"], path) for path, head in found if head.get("kind") == "attempt"]
+    return [path for _, path in sorted(started)]
 
 
 def runs_of(results: Path) -> list[Path]:

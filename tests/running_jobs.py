@@ -1,4 +1,4 @@
-"""Jobs of a run that goes on beside the test: found, waited for, and held still."""
+"""Jobs of a run that continues during the test: found, waited for, and held still."""
 
 from __future__ import annotations
 

@@ -49,6 +49,6 @@ class Seen:
 
     def send(self, path, content, **headers):
         """Return status and JSON of what is answered to JSON."""
-        told = {"Content-Type": "application/json"} | headers
-        answer, body = self.ask(path, "POST", json.dumps(content), **told)
+        all_headers = {"Content-Type": "application/json"} | headers
+        answer, body = self.ask(path, "POST", json.dumps(content), **all_headers)
         return answer.status, json.loads(body)

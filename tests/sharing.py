@@ -26,11 +26,11 @@ def once(
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent  # of all processes
-    place, told = base / f"once-{name}", base / f"once-{name}.json"
+    place, record = base / f"once-{name}", base / f"once-{name}.json"
     with (base / f"once-{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not told.exists():
+        if not record.exists():
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
-            told.write_text(json.dumps(make(place)))
-    return place, json.loads(told.read_text())
+            record.write_text(json.dumps(make(place)))
+    return place, json.loads(record.read_text())

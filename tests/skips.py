@@ -60,6 +60,6 @@ class Skips:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch where it counts, and only in the process that all others tell."""
+    """Watch where it counts, and only in the process that all others report to."""
     if os.environ.get("CI") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Skips(), "skips-of-ci")

@@ -76,8 +76,8 @@ class Tab:
         self._session = None
         targets = self._ask("Target.getTargets")["targetInfos"]
         target = next(t["targetId"] for t in targets if t["type"] == "page")
-        told = self._ask("Target.attachToTarget", targetId=target, flatten=True)
-        self._session = told["sessionId"]
+        reply = self._ask("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = reply["sessionId"]
         for part in ("Page", "Runtime", "Network", "Log"):
             self._ask(f"{part}.enable")
 
@@ -87,10 +87,12 @@ class Tab:
 
     def run(self, code):
         """Return the value of an expression of the page."""
-        told = self._ask("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in told:
-            raise BrowserError(told["exceptionDetails"])
-        return told["result"].get("value")
+        reply = self._ask(
+            "Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True
+        )
+        if "exceptionDetails" in reply:
+            raise BrowserError(reply["exceptionDetails"])
+        return reply["result"].get("value")
 
     def follow(self, link):
         """Click on an element that leads to another page, which comes after this has ended."""
@@ -157,10 +159,10 @@ class Tab:
         held = sum(bit for word, bit in _MODIFIERS.items() if word in modifiers.split())
         text = _KEY_TEXT.get(name, name if len(name) == 1 else "")
         code = _KEY_CODES.get(name, ord(name.upper()) if len(name) == 1 else 0)
-        told = {"key": name, "windowsVirtualKeyCode": code, "modifiers": held}
+        key_event = {"key": name, "windowsVirtualKeyCode": code, "modifiers": held}
         typed = {"text": text} if text and held in (0, _MODIFIERS["shift"]) else {}
-        self._ask("Input.dispatchKeyEvent", type="keyDown", **told, **typed)
-        self._ask("Input.dispatchKeyEvent", type="keyUp", **told)
+        self._ask("Input.dispatchKeyEvent", type="keyDown", **key_event, **typed)
+        self._ask("Input.dispatchKeyEvent", type="keyUp", **key_event)
 
     def type(self, text):
         """Write into the element that has the focus."""
@@ -182,10 +184,10 @@ class Tab:
 
     def _ask(self, method, **parameters):
         self._number += 1
-        told = {"id": self._number, "method": method, "params": parameters}
+        request = {"id": self._number, "method": method, "params": parameters}
         if self._session:
-            told["sessionId"] = self._session
-        os.write(self._to, json.dumps(told).encode() + b"\0")
+            request["sessionId"] = self._session
+        os.write(self._to, json.dumps(request).encode() + b"\0")
         while True:
             answer = self._next()
             if answer.get("id") == self._number:
@@ -203,13 +205,13 @@ class Tab:
         line, _, self._rest = self._rest.partition(b"\0")
         return json.loads(line)
 
-    def _hear(self, event, told):
+    def _hear(self, event, params):
         if event == "Network.requestWillBeSent":
-            if not told["request"]["url"].startswith("data:"):  # pictures inside the page
-                self.requests.append(told["request"]["url"])
+            if not params["request"]["url"].startswith("data:"):  # pictures inside the page
+                self.requests.append(params["request"]["url"])
         elif event == "Runtime.exceptionThrown":
-            self.complaints.append(told["exceptionDetails"])
-        elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning"):
-            self.complaints.append(told["args"])
-        elif event == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.complaints.append(told["entry"])
+            self.complaints.append(params["exceptionDetails"])
+        elif event == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+            self.complaints.append(params["args"])
+        elif event == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+            self.complaints.append(params["entry"])

@@ -40,7 +40,7 @@ def bars(opened):
     return [text.replace("&lt;", "<").replace("&gt;", ">") for text in found]
 
 
-def test_bars_tell_name_share_and_seconds_and_names_are_text(report, browse):
+def test_bars_show_name_share_and_seconds_and_names_are_text(report, browse):
     opened = browse(report)
     assert opened.complaints() == []
     assert "data-failed" not in opened.root
@@ -56,7 +56,7 @@ def test_bars_tell_name_share_and_seconds_and_names_are_text(report, browse):
     assert "1 profiled attempt, 4.0 s of threads" in opened.text
 
 
-def test_a_call_is_seen_alone_told_and_left_again(report, browse):
+def test_a_call_is_seen_alone_described_and_left_again(report, browse):
     click = """
       const words = (bar) => bar.textContent;
       const fit = () => [...view.flames.inside.children].find((b) => words(b).startsWith("fit"));

@@ -133,8 +133,8 @@ def test_a_page_follows_a_real_run_with_a_pair_that_fails(tab, serve, tmp_path, 
     settings = {"cwd": tmp_path, "env": os.environ | {"PATH": path}, "stderr": subprocess.STDOUT}
     words = ("--size", "600x700", "--rotation-deg", "1", "--shift-px", "12", "-9")
     for seed, name in enumerate(("odd", "well")):
-        told = ("unglow", "phantom", *words, "--seed", str(seed), "--sample", name)
-        subprocess.run(told, check=True, stdout=subprocess.DEVNULL, **settings)
+        phantom = ("unglow", "phantom", *words, "--seed", str(seed), "--sample", name)
+        subprocess.run(phantom, check=True, stdout=subprocess.DEVNULL, **settings)
     raw = tmp_path / "raw"
     shutil.copy(raw / "well" / "well_post_SYTO9.tif", raw / "odd" / "odd_post_SYTO9.tif")
     server = serve(tmp_path / "results")  # before there is anything
@@ -158,8 +158,8 @@ def test_a_page_follows_a_real_run_with_a_pair_that_fails(tab, serve, tmp_path, 
             assert re.search("1 running", bars["align"]["words"])
             head = tab.run("document.querySelector('#progress header').innerText")
             assert re.search(r"\d of 6 jobs · about .* left \(.* to .*\)", head)
-        told, _ = run.communicate(timeout=400)
-        assert run.returncode == 0, told
+        output, _ = run.communicate(timeout=400)
+        assert run.returncode == 0, output
     tab.wait("document.querySelector('.live').innerText.includes('nothing runs')")
     assert tab.run("document.querySelector('#progress').hidden")
     assert "6 jobs finished, none failed" in tab.run(
@@ -223,9 +223,9 @@ def test_a_page_says_when_the_monitor_is_gone(made, tab):
         text=True,
     )
     try:
-        told = [program.stdout.readline() for _ in range(3)]
-        url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/[\w-]{20,}/)\n", told[0])[1]
-        assert told[1].startswith("From another machine, first: ssh -N -L ")
+        lines = [program.stdout.readline() for _ in range(3)]
+        url = re.fullmatch(r"Open (http://127\.0\.0\.1:\d+/[\w-]{20,}/)\n", lines[0])[1]
+        assert lines[1].startswith("From another machine, first: ssh -N -L ")
         tab.open(url)
         tab.wait("window.unglow && document.querySelector('.live').innerText.includes('as of')")
         program.send_signal(signal.SIGINT)

@@ -37,8 +37,8 @@ def test_markers_stand_below_their_slide(tab):
     order = "[...document.querySelectorAll('.batch .line, .batch .of-slide')]"
     heads = tab.run(f"{order}.map((row) => row.querySelector('b').textContent)")
     assert heads == ["left", "s1", "Ki/67", *MARKERS[:-1]]
-    told = tab.run("document.querySelector('.of-slide').textContent")
-    assert "7 markers: 1 failed, 1 suspect, 5 ok" in told
+    text = tab.run("document.querySelector('.of-slide').textContent")
+    assert "7 markers: 1 failed, 1 suspect, 5 ok" in text
     tab.run(
         "[...document.querySelectorAll('.heads button')]"
         ".find((b) => b.textContent === 'gain').click()"

@@ -1,4 +1,4 @@
-"""What a job waited for while it did nothing, in the report: drawn, told under the mouse."""
+"""What a job waited for while it did nothing, in the report: drawn, described under the mouse."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_stall_is_on_the_time_axis_with_its_reason(tmp_path, view_tab):
         "(({x, y, width, height}) => [x, y, width, height])"
         "(document.querySelector('#resources .u-over').getBoundingClientRect())"
     )
-    told, colours = {}, {}
+    tips, colours = {}, {}
     for t in (40, 100, 175):
         x, y = box[0] + box[2] * t / 200, box[1] + box[3] / 2
         view_tab.move(x, y)
-        told[t] = view_tab.wait("document.querySelector('#resources .tip')?.innerText", 10)
+        tips[t] = view_tab.wait("document.querySelector('#resources .tip')?.innerText", 10)
         colours[t] = view_tab.run(COLOUR % (x, y - 8))
-    assert "here: idle: network file system (1 min 40 s)" in told[100]
-    assert not any("idle" in told[t] for t in (40, 175))
+    assert "here: idle: network file system (1 min 40 s)" in tips[100]
+    assert not any("idle" in tips[t] for t in (40, 175))
     assert colours[40] == colours[175] != colours[100]
     view_tab.click(x, y)
     view_tab.wait("document.querySelector('#resources .attempt')?.innerText", 10)

@@ -1,4 +1,4 @@
-"""Candidates in the viewer: found by keys and marks, listed, decided on, and saved beside them."""
+"""Candidates in the viewer: found by keys and marks, listed, decided on, and saved next to them."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_keys_go_from_candidate_to_candidate(looked_at):
     tab.wait(f"{SOURCE} === '1'")
     tab.wait("document.querySelectorAll('.stamps canvas').length >= 3")
     first = rows[0]
-    told = tab.run("document.querySelector('.values').innerText")
-    assert f"{float(first['x']):.2f} ± {float(first['x_err']):.2f} px" in told
+    text = tab.run("document.querySelector('.values').innerText")
+    assert f"{float(first['x']):.2f} ± {float(first['x_err']):.2f} px" in text
     tab.run("document.querySelector('.table').focus()")
     tab.key("ArrowDown")
     tab.wait(f"{SOURCE} === '2'")
@@ -109,8 +109,8 @@ def test_a_decision_is_saved_at_once_and_undone(looked_at):
     tab.key("r")
     wait_saved(tab)
     assert decided(pair) == {1: "rejected"}
-    told = read_decisions(pair / "review.csv")[0]
-    assert (told.x, told.y) == pytest.approx((float(first["x"]), float(first["y"])))
+    decision = read_decisions(pair / "review.csv")[0]
+    assert (decision.x, decision.y) == pytest.approx((float(first["x"]), float(first["y"])))
     assert tab.run(SOURCE) == second["id"]  # it goes on by itself
     tab.key("a")
     tab.key("u")

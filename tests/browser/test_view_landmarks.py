@@ -102,9 +102,9 @@ def test_landmarks_that_are_clicked_register_a_pair_that_failed(landmarks):
     post = np.array([[float(row["post_x"]), float(row["post_y"])] for row in rows])
     assert np.abs(post - PLACES).max() < 2
     assert [row["name"] for row in rows] == ["1", "2", "3", "4", "5"]
-    told = tab.run("document.querySelector('.command code').textContent")
+    line = tab.run("document.querySelector('.command code').textContent")
 
-    run = command(work, "bash", "-c", told)
+    run = command(work, "bash", "-c", line)
 
     assert run.code == 0, run.text
     assert "register" in run.jobs()
@@ -117,7 +117,7 @@ def test_landmarks_that_are_clicked_register_a_pair_that_failed(landmarks):
     assert not tab.complaints
 
 
-def test_the_worst_is_told_and_mended(landmarks):
+def test_the_worst_is_reported_and_fixed(landmarks):
     tab, _ = landmarks
     click_pairs(tab, range(4))
     click_pairs(tab, [4], shift=(60, 0))

@@ -95,7 +95,7 @@ def test_a_difference_is_shown_written_or_computed(view, small_finished, method)
 
 
 def shift_aligned(results, px):
-    """Write the aligned pre of a pair anew, moved to the right: as a map that is wrong makes it."""
+    """Rewrite the aligned pre of a pair, moved to the right: as a map that is wrong makes it."""
     place = results / "phantom" / "SYTO9" / "aligned_pre.ome.zarr"
     store = open_store(place)
     image = store.read(Window.from_shape(store.shape)).astype(np.float32)

@@ -144,7 +144,7 @@ def test_a_pair_without_a_map_is_seen_whole_at_one_scale(view, batch):
 
 
 @pytest.mark.slow
-def test_vectors_and_intervals_are_told_apart(view, batch):
+def test_vectors_and_intervals_are_distinguished(view, batch):
     tab = view(batch, pair=DONE)
     rows = tab.run(
         "JSON.stringify([...document.querySelectorAll('.about .facts tr')].map((row) =>"

@@ -76,11 +76,11 @@ def test_a_region_that_is_drawn_is_searched_no_more(regions):
     tab.wait(
         "document.body.innerText.includes('These are the regions that the workflow reads.')", 30
     )
-    told = tab.run("document.querySelector('.command code').textContent")
+    line = tab.run("document.querySelector('.command code').textContent")
     used = work / "raw" / "phantom" / "phantom_post_SYTO9.regions.geojson"
     assert json.loads(used.read_text())["features"] == [feature]
 
-    run = command(work, "bash", "-c", f"{told} --verbose")  # with Snakemake's table of jobs
+    run = command(work, "bash", "-c", f"{line} --verbose")  # with Snakemake's table of jobs
 
     assert run.code == 0, run.text
     assert "detect" in run.jobs()

@@ -29,9 +29,9 @@ def results(tmp_path_factory):
     reasons = np.array([REASONS.index("lost"), REASONS.index("debris")], np.uint8)
     places = Places(32, labels, reasons, np.array([185.46, 7.0], np.float32), {}, 0.0, 770)
     write_places(pair / "artefacts.geojson", places, SHAPE)
-    told = json.loads((pair / "detection.json").read_text())
-    told["spoilt"] = report(places, SHAPE)
-    (pair / "detection.json").write_text(json.dumps(told))
+    record = json.loads((pair / "detection.json").read_text())
+    record["spoilt"] = report(places, SHAPE)
+    (pair / "detection.json").write_text(json.dumps(record))
     return results
 
 
@@ -48,8 +48,8 @@ def hatched(tab, x, y):
     place = f"unglow.panes[0].screenAt({x}, {y}).map((v) => Math.round(v * devicePixelRatio))"
     left, top = tab.run(place)
     near = marks(tab)[top - 6 : top + 7, left - 6 : left + 7]
-    alike = (np.abs(near[..., :3] - COLOUR).max(axis=-1) < 40) & (near[..., 3] > 100)
-    return bool(alike.any())
+    matching = (np.abs(near[..., :3] - COLOUR).max(axis=-1) < 40) & (near[..., 3] > 100)
+    return bool(matching.any())
 
 
 def state(tab):

@@ -48,8 +48,8 @@ def test_a_folder_shows_the_same_on_any_web_server(
     pairs, size = write_site(small_finished / "results", folder, computed=False, say=print)
     assert (pairs, size) == (1, sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()))
     here = str(small_finished).encode()
-    told = [p for p in folder.rglob("*json") if here in p.read_bytes()]
-    assert not told, "where results lie on this machine is nobody's business"
+    leaks = [p for p in folder.rglob("*json") if here in p.read_bytes()]
+    assert not leaks, "where results lie on this machine is nobody's business"
     state = {"pair": "phantom~SYTO9", "a": "difference-linear", "x": 450, "y": 350, "zoom": 4}
     drawn = "unglow.panes[0].viewer.drawer.canvas.toDataURL('image/png')"
     pictures = []

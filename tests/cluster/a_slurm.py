@@ -189,7 +189,7 @@ def assert_registered_as_in(reference: Path, results: Path, samples: tuple[str, 
     assert {f"{sample}/SYTO9/transform.json" for sample in samples} <= made.keys()
     places = {_place(path) for path in made}
     assert not [place for place in places if "aligned_pre.ome.zarr" in place]
-    assert made == {p: told for p, told in bytes_of(reference).items() if _place(p) in places}
+    assert made == {p: content for p, content in bytes_of(reference).items() if _place(p) in places}
 
 
 def _place(path: str) -> tuple[str, ...]:

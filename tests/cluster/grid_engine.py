@@ -63,10 +63,10 @@ class GridEngine:
         """Start it; raises `subprocess.CalledProcessError` if it does not come up."""
         up = ["bash", str(HERE / "sge-up.sh"), str(self.state)]
         known = os.environ | {"SGE_PORT": str(self.port)}
-        told = subprocess.run(
+        output = subprocess.run(
             up, env=known, check=True, capture_output=True, text=True, timeout=1200
         ).stdout
-        lines = (line.removeprefix("export ") for line in told.splitlines())
+        lines = (line.removeprefix("export ") for line in output.splitlines())
         self.environment = os.environ | dict(line.split("=", 1) for line in lines)
         self.environment |= {"UNGLOW_SCHEDULER": "sge", "PATH": f"{BIN}:{os.environ['PATH']}"}
 

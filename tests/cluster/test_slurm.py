@@ -21,7 +21,7 @@ STARVED = (
 
 
 @pytest.mark.timeout(3000)
-def test_lack_of_memory_and_a_lost_node_are_told_and_mended(slurm, work, three_raw) -> None:
+def test_lack_of_memory_and_a_lost_node_are_reported_and_fixed(slurm, work, three_raw) -> None:
     with slurm.started(work, *slurm.snakemake(*STARVED, *SHORT)) as run:
         record = work / "results/telemetry/Rock3/SYTO9/register"
         slurm.wait_for(record.is_dir, 600)
@@ -50,6 +50,6 @@ def test_resume_after_snakemake_was_killed_ends_its_jobs_first(slurm, work, thre
     assert orphans
     code, text = slurm.command(work, "unglow", "resume", timeout=1500)
     assert code == 0, text
-    told = slurm.ask("sacct", "-X", "-n", "-P", "-j", ",".join(orphans), "-o", "State")
-    assert {words[0] for words in told} == {"CANCELLED"}
+    states = slurm.ask("sacct", "-X", "-n", "-P", "-j", ",".join(orphans), "-o", "State")
+    assert {words[0] for words in states} == {"CANCELLED"}
     assert_registered_as_in(three_raw / "results", work / "results", SAMPLES)

@@ -15,14 +15,14 @@ pytestmark = pytest.mark.workflow
 def job_of(slurm, sample: str) -> tuple[str, str] | None:
     """Return number and node of the job that a sample's pair is in; None if none runs."""
     jobs = slurm.running().items()
-    return next(((job, node) for job, (node, told) in jobs if sample in told), None)
+    return next(((job, node) for job, (node, name) in jobs if sample in name), None)
 
 
 def at_work(slurm, results, known) -> tuple[str, str, str] | None:
     """Return sample, number and node of a job that ingests one of two pairs, no known one."""
     for sample in {"Rock1", "Rock2"} - set(known):
-        begun = (results / f"telemetry/{sample}/SYTO9/ingest").is_dir()
-        if begun and (found := job_of(slurm, sample)):
+        started = (results / f"telemetry/{sample}/SYTO9/ingest").is_dir()
+        if started and (found := job_of(slurm, sample)):
             return sample, *found
     return None
 

@@ -1,4 +1,4 @@
-"""Real runs that something happens to: started beside the test, watched, and killed."""
+"""Real runs that are disturbed: started by the test, watched, and killed."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def test_after_sigkill_of_snakemake_its_jobs_end_and_resume_goes_on(work, expect
     assert left_behind(work) == []
 
 
-def test_everything_killed_at_once_leaves_nothing_that_a_resume_would_not_mend(work, expected):
+def test_everything_killed_at_once_leaves_nothing_that_a_resume_would_not_fix(work, expected):
     with started(work, *SHORT) as process:
         wait_for(lambda: attempt_at(work, "ingest"))
         os.killpg(process.pid, signal.SIGKILL)
@@ -78,9 +78,7 @@ def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
     assert bytes_of(work) == expected
 
 
-def test_resume_of_a_copy_leaves_the_original_alone_and_tells_what_to_give(
-    tmp_path, work, expected
-):
+def test_resume_of_a_copy_leaves_the_original_alone_and_says_what_to_give(tmp_path, work, expected):
     with started(work, *SHORT) as process:
         wait_for(lambda: attempt_at(work, "register"))
         os.killpg(process.pid, signal.SIGKILL)
@@ -91,7 +89,8 @@ def test_resume_of_a_copy_leaves_the_original_alone_and_tells_what_to_give(
     before = bytes_of(copy)
     code, text = unglow(work.parent, "resume", copy)
     assert code == 2
-    assert f"{copy} was copied or moved: the last run that it tells of worked in {work}" in text
+    assert f"{copy} was copied or moved" in text
+    assert f"worked in {work}" in text
     assert sorted((work / ".snakemake" / "locks").iterdir()) == locks
     assert bytes_of(copy) == before
     code, text = command(tmp_path, "bash", "-c", text.splitlines()[-1])

@@ -124,7 +124,7 @@ def test_a_raw_image_from_the_future_is_named_and_not_computed_for_ever(tmp_path
     assert post.name in text
 
 
-def test_status_tells_how_far_each_pair_is(finished):
+def test_status_shows_the_progress_of_each_pair(finished):
     code, text = unglow(finished, "status")
     assert code == 0, text
     row = next(line.split() for line in text.splitlines() if "SYTO9" in line)

@@ -118,7 +118,7 @@ OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap"
 OPENS = {
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
-    "unglow.core.cgroups": "reads what the kernel tells",
+    "unglow.core.cgroups": "reads what the kernel reports",
     "unglow.core.process": "reads /proc",
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
@@ -186,7 +186,7 @@ PARSES = {
     "unglow.photometry.gain.scale": "scale.json",
     "unglow.io.candidates_csv": "detection.json",
     "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
-    "unglow.telemetry.reading.rejections": "status and reasons, which all of these have alike",
+    "unglow.telemetry.reading.rejections": "status and reasons, which all of these share",
     "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
     "unglow.workflow.header_cache": "its own cache",
     "unglow.workflow.forecast": "its own times",

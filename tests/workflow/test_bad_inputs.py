@@ -1,4 +1,4 @@
-"""Bad pairs: a sentence each, before any job; the good pair beside them ends well."""
+"""Bad pairs: a sentence each, before any job; the good pair next to them succeeds."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def test_allow_failed_ends_with_success_and_reruns_only_the_verdict(zoo):
     assert set(run.jobs()) == {"verdict"}
 
 
-def test_survey_tells_the_same_problems(zoo):
+def test_survey_reports_the_same_problems(zoo):
     work, _ = zoo
     run = command(work, "unglow", "survey", "raw")
     assert run.code == 1
@@ -187,23 +187,23 @@ def test_survey_tells_the_same_problems(zoo):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("regster={a: 1}",), "config key 'regster' is not known; did you mean 'register'?"),
         (("raw=nowhere",), "nowhere"),
     ],
 )
-def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, words, told):
+def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, words, message):
     (tmp_path / "raw").symlink_to(small_raw)
     run = snakemake(tmp_path, "--config", *words)
     assert run.code == 1
-    assert told in run.text
+    assert message in run.text
     assert "Traceback" not in run.text
     assert not (tmp_path / "results").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("memory_per_job=abc", "config key 'memory_per_job' is 'abc' but has to be a number"),
         ("scale={percentile: 150}", "config key 'scale.percentile' is 150"),
@@ -211,17 +211,19 @@ def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, w
         ("scale={methods: [manual], default: manual}", "no gain is given"),
     ],
 )
-def test_any_wrong_setting_is_refused_by_what_the_snakefile_asks(small_raw, tmp_path, words, told):
+def test_any_wrong_setting_is_refused_by_what_the_snakefile_asks(
+    small_raw, tmp_path, words, message
+):
     (tmp_path / "raw").symlink_to(small_raw)
-    assert told in refusal(tmp_path, words)
+    assert message in refusal(tmp_path, words)
 
 
 def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(zoo):
     work, _ = zoo
-    told = rows(work)
-    assert told["Good"]["status"] == "ok"
-    assert told["Rotten"]["status"] == "failed"
-    assert "Rotten_pre_SYTO9.tif" in told["Rotten"]["reasons"]
+    summary = rows(work)
+    assert summary["Good"]["status"] == "ok"
+    assert summary["Rotten"]["status"] == "failed"
+    assert "Rotten_pre_SYTO9.tif" in summary["Rotten"]["reasons"]
 
 
 def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tmp_path):
@@ -231,9 +233,9 @@ def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tm
     assert run.code == 1
     assert f"the working directory is {work}, whose braces Snakemake would fill in" in run.text
     assert "Traceback" not in run.text
-    beside = tmp_path / "{3F25-11D3}"
-    shutil.copytree(small_raw, beside / "raw")
-    assert snakemake(beside, "-n").code == 0
+    odd_place = tmp_path / "{3F25-11D3}"
+    shutil.copytree(small_raw, odd_place / "raw")
+    assert snakemake(odd_place, "-n").code == 0
 
 
 def test_results_may_lie_in_a_directory_of_any_other_letters(small_raw, tmp_path):

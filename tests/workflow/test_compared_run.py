@@ -40,14 +40,14 @@ def test_just_what_was_changed_is_said(small_finished, small_work, said, tmp_pat
     assert code == 0
     assert lines[2:4] == ["1 pair: 1 different.", "different: phantom SYTO9"]
     about = lines[4 : lines.index("")]
-    told = (
+    expected = (
         r"    map moved 0\.20 px \(its error is 0\.\d+\), most 0\.20 px at x \d+, y \d+",
         r"    gain of linear \+1\.0 % \(1\.\d times its interval\)",
         rf"    candidates: 10 lost \((\d clear|all clear)\), {len(rows) - 10} matched",
         r"    transform\.json, scale\.json, candidates\.csv of B: not as published .other digests.",
     )
-    assert len(about) == len(told)
-    assert all(re.fullmatch(*both) for both in zip(told, about, strict=True)), about
+    assert len(about) == len(expected)
+    assert all(re.fullmatch(*both) for both in zip(expected, about, strict=True)), about
     with (tmp_path / "t.tsv").open(newline="") as stream:
         (row,) = csv.DictReader(stream, delimiter="\t")
     differing = {name for name, value in row.items() if value == "different"}

@@ -68,7 +68,7 @@ def test_every_job_gets_through_with_little_more_than_was_declared(run_inside):
         assert 20 < job["group_mb"] <= job["limit_mb"], job
 
 
-def test_a_job_that_the_kernel_kills_is_told_in_a_sentence_and_runs_later(
+def test_a_job_that_the_kernel_kills_is_reported_in_a_sentence_and_runs_later(
     bench, groups, run_inside
 ):
     _, running = bench
@@ -100,15 +100,15 @@ def test_preflight_sees_the_memory_of_the_group_and_not_of_the_machine(groups, w
         "snakemake": (BIN / "snakemake", *SNAKEFILE, "-n", "--resources", "mem_mb=4000"),
         "unglow": (BIN / "unglow", "preflight", "--cores", "2", "--resources", "mem_mb=4000"),
     }
-    told = command(work, *groups.inside(group, *words[program]))
-    found = re.search(r"(\d+\.\d+) GB available", " ".join(told.text.split()))
-    assert found is not None, told.text
+    done = command(work, *groups.inside(group, *words[program]))
+    found = re.search(r"(\d+\.\d+) GB available", " ".join(done.text.split()))
+    assert found is not None, done.text
     # the program itself is in the group as well
-    assert 0.6 < float(found[1]) < 0.9, told.text
+    assert 0.6 < float(found[1]) < 0.9, done.text
 
 
 def test_the_default_limit_for_all_jobs_is_a_share_of_the_group(groups, work):
     group = groups.group("large", 2000)
-    told = command(work, *groups.inside(group, BIN / "snakemake", *SNAKEFILE, "-n"))
-    assert told.code == 0, told.text
-    assert "1.20 GB are allowed" in " ".join(told.text.split())
+    done = command(work, *groups.inside(group, BIN / "snakemake", *SNAKEFILE, "-n"))
+    assert done.code == 0, done.text
+    assert "1.20 GB are allowed" in " ".join(done.text.split())

@@ -58,9 +58,9 @@ def report(work, sample):
 
 
 def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_nothing(work):
-    told = report(work, "phantom")
-    assert told["status"] == "ok"
-    blank, dark = told["controls"]
+    content = report(work, "phantom")
+    assert content["status"] == "ok"
+    blank, dark = content["controls"]
     assert (blank["sample"], blank["reason"]) == ("blank", None)
     assert (dark["sample"], dark["searched_px"], dark["candidates"]) == ("dark", 0, None)
     assert dark["reason"] == report(work, "dark")["reason"]
@@ -71,18 +71,18 @@ def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_noth
     own = searches["phantom"]
     sides = Sides(own.lowest, own.bright, own.dark)
     rates = Controls(("blank",), (searches["blank"],)).rates(sides, own.searched_px)
-    first_bin = int(sides.bins(told["threshold_snr"] + 1e-6))
-    assert told["fdr_control"] == pytest.approx(rates.fdr[first_bin], rel=0.01)
-    assert told["fdr_control_ci95"] == pytest.approx(
+    first_bin = int(sides.bins(content["threshold_snr"] + 1e-6))
+    assert content["fdr_control"] == pytest.approx(rates.fdr[first_bin], rel=0.01)
+    assert content["fdr_control_ci95"] == pytest.approx(
         [rates.low[first_bin], rates.high[first_bin]], rel=0.01
     )
     assert blank["candidates"] == searches["blank"].bright[first_bin:].sum()
-    assert told["threshold_snr"] == max(told["thresholds"].values())
-    assert told["fdr"] <= 0.05
-    assert told["fdr_control"] <= 0.05
+    assert content["threshold_snr"] == max(content["thresholds"].values())
+    assert content["fdr"] <= 0.05
+    assert content["fdr_control"] <= 0.05
     with (work / "results/phantom/SYTO9/candidates.csv").open() as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == told["candidates"] + told["not_counted"]
+    assert len(rows) == content["candidates"] + content["not_counted"]
     for row in rows:
         bin_of = sides.bins(float(row["snr"]))
         assert 0 < float(row["fdr_control"]) <= float(row["fdr_control_high95"])
@@ -90,10 +90,10 @@ def test_controls_give_the_rate_of_the_stained_pair_and_a_refused_one_stops_noth
 
 
 def test_controls_have_lists_of_their_own_and_are_marked(work):
-    told = report(work, "blank")
-    assert told["is_control"] is True
-    assert told["controls"] is told["fdr_control"] is None
-    assert told["threshold_from"] == "negative"
+    content = report(work, "blank")
+    assert content["is_control"] is True
+    assert content["controls"] is content["fdr_control"] is None
+    assert content["threshold_from"] == "negative"
     with (work / "results" / "summary.tsv").open() as stream:
         rows = {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
     assert {name: row["control"] for name, row in rows.items()} == {
@@ -125,6 +125,6 @@ def test_the_column_reruns_the_searches_that_it_concerns_and_nothing_else(work):
 
 
 def test_the_survey_knows_them(work):
-    told = command(work, "unglow", "survey").text
-    assert "blank SYTO9 (unstained control): " in told
-    assert "phantom SYTO9: " in told
+    text = command(work, "unglow", "survey").text
+    assert "blank SYTO9 (unstained control): " in text
+    assert "phantom SYTO9: " in text

@@ -49,13 +49,13 @@ def test_the_debugger_opens_where_an_error_is_raised(small_work):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("register", "other/SYTO9"), "'other/SYTO9' is not one of the pairs: phantom/SYTO9."),
         (("slide_scale", "phantom/SYTO9"), "phantom/SYTO9 has no job slide_scale."),
     ],
 )
-def test_what_is_no_job_is_told(small_work, words, told):
+def test_what_is_not_a_job_is_reported(small_work, words, message):
     run = debugged(small_work, "", *words)
     assert run.returncode == 2
-    assert told in run.stdout
+    assert message in run.stdout

@@ -42,8 +42,8 @@ def test_nothing_is_exported_unless_it_is_asked_for(small_work):
     assert not (pair / "difference" / "moffat.ome.zarr").exists()
     read = tifffile.imread(pair / "exports" / "difference_moffat.ome.tif")
     np.testing.assert_array_equal(read, store.read(Window.from_shape(store.shape)))
-    told = snakemake(small_work, "--config", WANTED)
-    assert told.jobs() == {}, told.text
+    second = snakemake(small_work, "--config", WANTED)
+    assert second.jobs() == {}, second.text
     by_hand = small_work / "by_hand.fits"
     run = command(small_work, "unglow", "export", "--fits", by_hand, pair / "aligned_pre.ome.zarr")
     assert run.code == 0, run.text
@@ -58,8 +58,8 @@ def test_the_ratio_to_noise_is_an_image_if_it_is_asked_for(small_work):
     assert {n: run.jobs()[n] for n in ("snr", "export_snr")} == {"snr": 1, "export_snr": 1}
     assert not {"detect", "difference", "align"} & set(run.jobs())
     (record,) = (small_work / "results" / "telemetry").rglob("snr.jsonl")
-    told = json.loads(record.read_text())
-    assert told["peak_mb"] <= told["declared_mb"]
+    content = json.loads(record.read_text())
+    assert content["peak_mb"] <= content["declared_mb"]
     store = open_store(pair / "snr.ome.zarr")
     image = store.read(Window.from_shape(store.shape))
     assert (image.dtype, image.shape) == (np.float32, (700, 900))

@@ -231,7 +231,7 @@ def test_a_results_directory_that_is_a_file_is_one_sentence(small_raw, tmp_path)
     assert "Traceback" not in run.text
 
 
-def test_a_read_only_results_directory_is_told_with_a_remedy(small_raw, tmp_path):
+def test_a_read_only_results_directory_is_reported_with_a_remedy(small_raw, tmp_path):
     (tmp_path / "raw").symlink_to(small_raw)
     if os.geteuid() == 0:  # root may write everywhere but to /proc and its like
         results = "/proc/sys/results"
@@ -244,7 +244,7 @@ def test_a_read_only_results_directory_is_told_with_a_remedy(small_raw, tmp_path
     assert "Traceback" not in run.text
 
 
-def test_what_is_in_the_way_of_files_is_told_before_the_first_job(small_work):
+def test_what_is_in_the_way_of_files_is_reported_before_the_first_job(small_work):
     (pair,) = (small_work / "results").glob("*/SYTO9")
     (pair / "figures" / "registration.png").unlink()
     for place in ("logs", "results/telemetry"):
@@ -263,7 +263,7 @@ def test_what_is_in_the_way_of_files_is_told_before_the_first_job(small_work):
 
 
 @pytest.mark.parametrize("place", [".snakemake", "config/config.yaml"])
-def test_what_is_no_file_or_no_directory_is_told_by_a_dry_run_too(small_raw, tmp_path, place):
+def test_what_is_not_a_file_or_directory_is_reported_by_a_dry_run_too(small_raw, tmp_path, place):
     (tmp_path / "raw").symlink_to(small_raw)
     if place == ".snakemake":
         (tmp_path / place).write_text("")
@@ -297,7 +297,7 @@ def test_a_setting_out_of_range_does_not_get_past_parsing(small_raw, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("scale={manual: .nan}", "'scale.manual' is nan but has to be a finite number"),
         ("scale={manual: -1}", "'scale.manual' is -1 but has to be above 0"),
@@ -306,10 +306,10 @@ def test_a_setting_out_of_range_does_not_get_past_parsing(small_raw, tmp_path):
     ],
 )
 def test_no_setting_out_of_range_is_taken_by_what_the_snakefile_asks(
-    small_raw, tmp_path, words, told
+    small_raw, tmp_path, words, message
 ):
     (tmp_path / "raw").symlink_to(small_raw)
-    assert told in refusal(tmp_path, words)
+    assert message in refusal(tmp_path, words)
 
 
 # ------------------------------------------------------------------------ formats, stage by stage

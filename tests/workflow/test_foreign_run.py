@@ -161,9 +161,9 @@ def test_commands_read_the_record(work):
     assert shown.code == 0, shown.text
     assert "3 of 3 jobs" in shown.text
     assert "pairs" not in shown.text
-    told = command(work, "unglow", "status")
-    assert told.code == 0, told.text
-    assert "flaky" in told.text
+    status = command(work, "unglow", "status")
+    assert status.code == 0, status.text
+    assert "flaky" in status.text
     written = command(work, "unglow", "report", work)
     assert written.code == 0, written.text
     assert (work / FOREIGN / "report.html").is_file()
@@ -171,7 +171,7 @@ def test_commands_read_the_record(work):
     assert "Nothing to do" in again.text
 
 
-def test_what_the_kernel_killed_is_told_with_what_to_declare(work):
+def test_what_the_kernel_killed_is_reported_with_what_to_declare(work):
     with control_group(60) as group:
         done = run_of(
             work,
@@ -206,7 +206,7 @@ def test_a_dry_run_leaves_nothing(work):
     assert not (work / FOREIGN).exists()
 
 
-def test_rules_of_a_workflow_that_uses_unglow_are_measured_beside_its_own(small_raw, work):
+def test_rules_of_a_workflow_that_uses_unglow_are_measured_with_its_own(small_raw, work):
     shutil.copytree(small_raw, work / "raw")
     (work / "config" / "config.yaml").unlink()
     done = run_of(

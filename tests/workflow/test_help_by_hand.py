@@ -97,7 +97,7 @@ def test_wrong_landmarks_of_a_pair_that_can_be_searched_make_it_suspect(work):
     assert found.landmarks.max_px > 300
 
 
-def test_landmarks_that_cannot_be_used_are_told_before_any_job(work):
+def test_landmarks_that_cannot_be_used_are_reported_before_any_job(work):
     directory, run = work
     with (directory / "results" / "summary.tsv").open() as stream:
         rows = {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
@@ -198,8 +198,8 @@ def test_a_dye_takes_the_map_of_another_and_its_images_are_asked(dyes):
 
 def test_a_sample_without_that_dye_is_left_out_with_a_sentence(dyes):
     _, run, _ = dyes
-    told = " ".join(run.text.split())
-    assert "skipped: Sample T, dye Cy3 is to take the map of DAPI, which this sample" in told
+    text = " ".join(run.text.split())
+    assert "skipped: Sample T, dye Cy3 is to take the map of DAPI, which this sample" in text
 
 
 def test_registering_itself_again_reruns_only_the_registrations_that_change(dyes):

@@ -47,12 +47,14 @@ def check_wheel(wheel, system, machine, tmp_path, monkeypatch):
     assert wheel.name.endswith(f"-{tag}.whl")
     with zipfile.ZipFile(wheel) as content:
         found = {n for n in content.namelist() if n.endswith(".so")}
-        told = content.read(next(n for n in content.namelist() if n.endswith("/WHEEL"))).decode()
+        metadata = content.read(
+            next(n for n in content.namelist() if n.endswith("/WHEEL"))
+        ).decode()
         content.extractall(tmp_path)
     names = [building.file_name(level) for level in building.levels(machine)]
     assert found == {f"unglow/core/kernels/{name}" for name in names}
-    assert "Root-Is-Purelib: false" in told
-    assert f"Tag: {tag}\n" in told
+    assert "Root-Is-Purelib: false" in metadata
+    assert f"Tag: {tag}\n" in metadata
     if machine != platform.machine():
         return
     check_workflow(tmp_path)
@@ -83,10 +85,10 @@ def check_workflow(installed):
         text=True,
         check=False,
     )
-    told = done.stdout + done.stderr
-    assert done.returncode == 0, told
-    assert "1 figures_registration" in told  # in the words of the logger plugin
-    assert f"{installed}/unglow/snakefile/profiles/serial" in told, told
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert "1 figures_registration" in output  # in the words of the logger plugin
+    assert f"{installed}/unglow/snakefile/profiles/serial" in output, output
 
 
 def test_the_source_archive_has_sources_and_nothing_compiled(archive):
@@ -150,8 +152,8 @@ def test_an_installed_wheel_runs_where_there_is_no_checkout_and_no_compiler(arch
 
     assert run("where").strip() == str(packages / "unglow" / "snakefile" / "Snakefile")
     run("phantom", "--size", "700x900")
-    told = run("run", "--cores", "2")
+    output = run("run", "--cores", "2")
     (log,) = (work / ".snakemake" / "log").iterdir()
     assert f"Snakefile: {packages}/unglow/snakefile/Snakefile" in log.read_text()
-    assert "results/summary.tsv: 1 ok" in told
+    assert "results/summary.tsv: 1 ok" in output
     assert (work / "results" / "report.html").is_file()

@@ -102,7 +102,7 @@ def test_microbes_stand_out_of_the_difference(pair):
     assert np.nanmedian(at) > 5 * noise
 
 
-def test_the_summary_tells_status_residual_and_gain(pair):
+def test_the_summary_reports_status_residual_and_gain(pair):
     work, _ = pair
     with (work / "results" / "summary.tsv").open() as stream:
         (row,) = csv.DictReader(stream, delimiter="\t")

@@ -106,5 +106,5 @@ def test_two_jobs_that_got_too_little_get_more_but_not_at_the_same_time(finished
 def _span(text):
     """When a job began to work, after it had waited, and when it had ended."""
     lines = [row for row in text.splitlines() if re.match(r"\d{4}-", row)]
-    begun = next(row for row in lines if "memory limit at" in row)
-    return begun[:23], lines[-1][:23]
+    start = next(row for row in lines if "memory limit at" in row)
+    return start[:23], lines[-1][:23]

@@ -111,8 +111,8 @@ def test_a_run_is_followed_in_every_way(work):
         urllib.request.urlopen(address, timeout=60)
     assert re.search(r"━+─+ 1 of 2 jobs", plain)
     assert "rule register" not in run.text
-    (told,) = (work / ".snakemake" / "log").glob("*.log")
-    assert "rule register" in told.read_text()
+    (log_file,) = (work / ".snakemake" / "log").glob("*.log")
+    assert "rule register" in log_file.read_text()
     assert "results/report.html (open it in a browser)" in run.text
 
     # in a log file
@@ -137,15 +137,15 @@ def test_ctrl_c_says_what_happens_and_the_same_command_continues(work):
     assert "; 1 job to do" in again.text
 
 
-def test_a_run_that_was_killed_is_told(work):
+def test_a_run_that_was_killed_is_reported(work):
     run = Typed(work, *unglow("--until", "ingest"))
     run.until(lambda _: attempt_at(work, "ingest"))
     os.kill(run.process.pid, signal.SIGKILL)
     run.end()
-    told = command(work, "unglow", "monitor", "--once")
-    assert told.code == 1
-    assert re.match("results: pairs: 1 incomplete; the run was killed after ", told.text)
-    assert "unglow resume" in told.text
+    shown = command(work, "unglow", "monitor", "--once")
+    assert shown.code == 1
+    assert re.match("results: pairs: 1 incomplete; the run was killed after ", shown.text)
+    assert "unglow resume" in shown.text
 
 
 def test_in_a_pipe_there_is_a_line_for_each_pair_and_none_for_jobs(small_work):
@@ -178,8 +178,8 @@ def test_jobs_are_counted_whatever_snakemake_is_quiet_about(small_work, words):
     goal = ("--forcerun", "detect", "--until", "detect")
     run = command(small_work, *unglow("--quiet", *words), *goal)
     assert run.code == 0, run.text
-    told = command(small_work, "unglow", "monitor", "--once")
-    assert re.match(r"results: pairs: 1 ok; the run finished after .*\n━+ 1 of 1 job\n", told.text)
+    shown = command(small_work, "unglow", "monitor", "--once")
+    assert re.match(r"results: pairs: 1 ok; the run finished after .*\n━+ 1 of 1 job\n", shown.text)
     (*_, last) = read_model(small_work / "results")["runs"]
     assert (last["outcome"], last["done"], last["of"]) == ("ok", 1, 1)
 

@@ -95,7 +95,7 @@ def candidates(place, name):
 
 
 def in_lost_tiles(found, margin=0):
-    """Say which candidates lie in the tiles that are lost, or no more than a margin beside, px."""
+    """Say which candidates are in the lost tiles or within a margin of them, px."""
     distances = [
         np.maximum(abs(found[:, 1] - (row + 0.5) * TILE), abs(found[:, 0] - (col + 0.5) * TILE))
         for row, col in LOST
@@ -104,11 +104,11 @@ def in_lost_tiles(found, margin=0):
 
 
 def test_lost_tiles_make_the_pair_suspect_with_their_share(run):
-    told = rows(run)
-    assert (told["whole"]["status"], told["lost"]["status"]) == ("ok", "suspect")
-    reason = told["lost"]["reasons"]
+    summary = rows(run)
+    assert (summary["whole"]["status"], summary["lost"]["status"]) == ("ok", "suspect")
+    reason = summary["lost"]["reasons"]
     assert reason.startswith("2 of 256 tiles of lost_post_SYTO9.tif are not stored. 1.3 % of the ")
-    assert told["lost"]["gain"] == told["whole"]["gain"]
+    assert summary["lost"]["gain"] == summary["whole"]["gain"]
 
 
 def test_candidates_outside_of_lost_tiles_are_those_of_the_whole_pair(run):

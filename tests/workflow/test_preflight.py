@@ -40,7 +40,7 @@ def remedies(run):
     return [shlex.split(line) for line in lines if line.startswith("      snakemake ")]
 
 
-def test_a_dry_run_tells_jobs_at_a_time_and_disk_before_anything_exists(work):
+def test_a_dry_run_reports_jobs_at_a_time_and_disk_before_anything_exists(work):
     run = snakemake(work, "-n", "--resources", "mem_mb=4000")
     assert run.code == 0, run.text
     assert f"preflight: {JOBS} jobs to do:" in run.text
@@ -68,8 +68,8 @@ def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work):
     assert expected["rules"].keys() == {*run.jobs(), "figures", "figures_registration"}
     again = snakemake(work, "-n", "--forceall", *words)
     assert re.search(rf"time about {A_TIME} on 2 cores, .*; by the last run here", plain(again))
-    told = command(work, "unglow", "preflight", "--cores", "1", *words)
-    assert re.search(rf"time about {A_TIME} on 1 core, .*; by the last run here", plain(told))
+    forecast = command(work, "unglow", "preflight", "--cores", "1", *words)
+    assert re.search(rf"time about {A_TIME} on 1 core, .*; by the last run here", plain(forecast))
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,12 @@ def test_preflight_counts_what_the_rules_declare(work, config):
 
 def test_the_command_says_what_snakemake_says(work):
     words = ("--cores", "2", "--resources", "mem_mb=50")
-    told = command(work, "unglow", "preflight", *words)
+    forecast = command(work, "unglow", "preflight", *words)
     dry = snakemake(work, "-n", *words[2:])
-    assert told.code == 1
+    assert forecast.code == 1
     assert dry.code == 0
     assert "preflight: a real run would be refused:" in dry.text
-    for line in re.findall(r"memory +TOO MUCH.*?(?=\n  \w)", told.text, re.DOTALL):
+    for line in re.findall(r"memory +TOO MUCH.*?(?=\n  \w)", forecast.text, re.DOTALL):
         assert line in dry.text
 
 
@@ -107,8 +107,10 @@ def test_a_run_that_cannot_fit_is_refused_and_the_remedy_makes_it_run(work):
     run = snakemake(work, *words)
     assert run.code == 1
     assert "preflight: too much, so nothing was started:" in run.text
-    told = r"all jobs together have 50 MB \(--resources mem_mb=50\), but \w+ of phantom SYTO9 needs"
-    assert re.search(told, plain(run))
+    message = (
+        r"all jobs together have 50 MB \(--resources mem_mb=50\), but \w+ of phantom SYTO9 needs"
+    )
+    assert re.search(message, plain(run))
     assert run.jobs() == {}
     assert not (work / "results").exists()
     first, *_, forced = remedies(run)
@@ -119,7 +121,7 @@ def test_a_run_that_cannot_fit_is_refused_and_the_remedy_makes_it_run(work):
     assert snakemake(work, *words).code == 0  # there is nothing left to do
 
 
-def test_a_refusal_is_told_also_where_snakemake_is_not_to_say_a_word(work):
+def test_a_refusal_is_reported_even_where_snakemake_has_to_be_quiet(work):
     run = snakemake(work, "--quiet", "all", "--resources", "mem_mb=50")
     assert run.code == 1
     assert "\npreflight: too much, so nothing was started:\n" in run.text

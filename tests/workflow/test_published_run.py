@@ -45,7 +45,7 @@ def test_every_file_of_a_run_has_a_digest_that_sha256sum_confirms(small_work, pa
     assert (done.code, done.text) == (0, "")
 
 
-def test_any_file_that_is_missing_is_told_and_wanted_by_the_next_run(small_work, pair):
+def test_any_file_that_is_missing_is_reported_and_wanted_by_the_next_run(small_work, pair):
     gone = published(pair)
     for path in gone:
         path.unlink()
@@ -97,7 +97,7 @@ def change(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-def test_what_is_damaged_is_told_removed_and_made_again(small_work, small_finished, pair):
+def test_what_is_damaged_is_reported_removed_and_made_again(small_work, small_finished, pair):
     lines = (pair / "blocks.csv").read_text().splitlines(keepends=True)
     (pair / "blocks.csv").write_text("".join(lines[:-3]))
     text = (pair / "candidates.csv").read_text()
@@ -125,7 +125,7 @@ def test_what_is_damaged_is_told_removed_and_made_again(small_work, small_finish
     assert (code, bool(WHOLE.fullmatch(text))) == (0, True), text
 
 
-def test_a_raw_image_that_was_changed_with_size_and_time_kept_is_told(small_work):
+def test_a_raw_image_that_was_changed_with_size_and_time_kept_is_reported(small_work):
     (post,) = (small_work / "raw").rglob("*_post_*.tif")
     times, content = post.stat(), bytearray(post.read_bytes())
     content[len(content) // 2] ^= 1

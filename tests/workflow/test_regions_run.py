@@ -32,7 +32,7 @@ def drawn(box, kind, **more):
 
 
 def draw(work, *features):
-    """Save features beside the post image."""
+    """Save features next to the post image."""
     (post,) = work.glob("raw/*/*post*.tif")
     path = post.with_name(f"{post.stem}.regions.geojson")
     path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
@@ -129,7 +129,7 @@ def test_regions_that_cannot_be_used_leave_out_their_pair_and_say_why(small_work
     path = draw(small_work, drawn((5000, 5000, 6000, 6000), "exclude"))
     run = snakemake(small_work, "-n")
     assert run.code != 0
-    assert f"{path.relative_to(small_work)}, feature 1 lies at x 5000 to 6000" in run.text
+    assert f"{path.relative_to(small_work)}, feature 1 is at x 5000 to 6000" in run.text
 
 
 def test_a_job_with_many_vertices_takes_what_it_has_declared(small_work):

@@ -24,7 +24,7 @@ def last_line(run):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--config", "results=" + 300 * "r"), "config key 'results' is too long for a path"),
         (("--config", "fwhm=1"), "config key 'fwhm' is not known"),
@@ -34,11 +34,11 @@ def last_line(run):
         (("--sdm", "apptainer"), "no image is named for jobs to run in"),
     ],
 )
-def test_a_refused_run_prints_its_sentence_alone(small_raw, tmp_path, words, told):
+def test_a_refused_run_prints_its_sentence_alone(small_raw, tmp_path, words, message):
     (tmp_path / "raw").symlink_to(small_raw)
     run = snakemake(tmp_path, "-n", *words)
     assert run.code == 1
-    assert told in last_line(run)
+    assert message in last_line(run)
     assert not [frame for frame in FRAMES if frame in run.text]
 
 

@@ -70,8 +70,8 @@ def test_markers_are_corrected_and_a_damaged_slide_stops_no_other(run_of_slides)
         row = rows["good", name]
         assert float(row["gain"]) == pytest.approx(gain, rel=0.02)
         assert float(row["error_median_px"]) < 0.1
-        told = rows["damaged", name]
-        assert (told["status"], "is damaged" in told["reasons"]) == ("failed", True)
+        damaged = rows["damaged", name]
+        assert (damaged["status"], "is damaged" in damaged["reasons"]) == ("failed", True)
     with tifffile.TiffFile(work / "results/good/corrected.ome.tif") as tif:
         table = (work / "results/good/markers_corrected.csv").read_text().splitlines()
         assert tif.series[0].shape == (len(table) - 1, 768, 768)
@@ -84,8 +84,8 @@ def test_a_slide_that_is_refused_leaves_no_image_and_is_not_tried_again(run_of_s
     work, _ = run_of_slides
     place = work / "results/damaged"
     assert not list(place.glob("corrected*"))
-    told = json.loads((place / "subtraction.json").read_text())
-    assert (told["status"], told["images"], told["markers"]) == ("failed", [], {})
+    record = json.loads((place / "subtraction.json").read_text())
+    assert (record["status"], record["images"], record["markers"]) == ("failed", [], {})
     assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
     assert "corrected.ome" not in (place / "digests/slide_subtract.sha256").read_text()
     assert snakemake(work, "-n").jobs() == {"verdict": 1}
@@ -98,8 +98,8 @@ def test_results_are_listed_and_checked(own):
         file.seek(image.stat().st_size // 2)
         file.write(b"\x01\x02\x03")
     (own / "raw/good/good.ome.tif").write_bytes(b"II*\0 another one")
-    told = command(own, "unglow", "verify").text
-    assert f"{image.relative_to(own)} is not as it was published" in told
+    text = command(own, "unglow", "verify").text
+    assert f"{image.relative_to(own)} is not as it was published" in text
 
 
 def test_only_what_follows_from_a_change_is_made_again(own):
@@ -138,7 +138,7 @@ def test_slides_without_a_map_as_float_and_as_zarr(own):
     )
     assert run.code == 0, run.text
     (marker,) = json.loads((own / "plain/good/scale.json").read_text())["markers"].values()
-    assert np.hypot(*marker["residual_px"]) > 1  # and it is told
+    assert np.hypot(*marker["residual_px"]) > 1  # and it is reported
     assert any("lies" in reason for reason in marker["reasons"]), marker["reasons"]
     levels = zarr.open_group(own / "plain/good/corrected.ome.zarr", mode="r")
     image = tifffile.imread(own / "plain/good/corrected.ome.tif")
@@ -169,9 +169,9 @@ def test_candidates_in_a_marker_are_its_cells(own):
     cells = np.argwhere((signal == maximum_filter(signal, 9)) & (signal > 50))[:, ::-1]
     table = read_candidates(pair / "candidates.csv")
     near, which = cKDTree(cells).query(table.xy)
-    told = json.loads((pair / "detection.json").read_text())
-    assert told["candidates"] == float(rows["good.candidates"]["candidates"])
+    record = json.loads((pair / "detection.json").read_text())
+    assert record["candidates"] == float(rows["good.candidates"]["candidates"])
     assert len(cells) == 66
     assert len(set(which[near < 8])) >= 60
     assert (near >= 8).sum() <= 6
-    assert 58 <= told["candidates"] <= 70
+    assert 58 <= record["candidates"] <= 70

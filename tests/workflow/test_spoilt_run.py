@@ -17,7 +17,7 @@ pytestmark = pytest.mark.workflow
 
 SECTION = ("--size", "1400x1400", "--seed", "3", "--microbes-per-mpx", "80")
 DAMAGE = {"good": None, "spoilt": "lost:110,debris:60", "kept": "lost:110", "swapped": "swap"}
-BESIDE = 16
+MARGIN = 16
 """Candidates so near to a place are not compared, px."""
 
 
@@ -84,13 +84,13 @@ def counted(place, sample):
 
 
 def far_from(points, rings):
-    """Say which points lie outside of rings and not beside them."""
+    """Say which points are outside of rings and not next to them."""
     px = np.rint(points).astype(np.int64)
     outside = np.ones(len(points), np.bool_)
     for ring in rings:
         outside &= ~Polygon.of([ring]).holds(px[:, 0], px[:, 1])
         apart = np.hypot(*(points[:, None, k] - ring[None, :, k] for k in (0, 1)))
-        outside &= apart.min(axis=1) > BESIDE + 32
+        outside &= apart.min(axis=1) > MARGIN + 32
     return outside
 
 
@@ -119,14 +119,14 @@ def test_the_list_outside_of_them_is_that_of_the_good_pair(run):
     assert (apart.min(axis=0) < 1).mean() >= 0.95
 
 
-def test_the_summary_tells_their_share_and_the_pair_stays_ok(run):
-    told = rows(run)
-    assert told["good"]["spoilt_share"] == "0"
-    assert told["spoilt"]["status"] == "ok"
-    assert 0.02 < float(told["spoilt"]["spoilt_share"]) < 0.12
-    assert told["spoilt"]["spoilt_reasons"].startswith("lost ")
+def test_the_summary_reports_their_share_and_the_pair_stays_ok(run):
+    summary = rows(run)
+    assert summary["good"]["spoilt_share"] == "0"
+    assert summary["spoilt"]["status"] == "ok"
+    assert 0.02 < float(summary["spoilt"]["spoilt_share"]) < 0.12
+    assert summary["spoilt"]["spoilt_reasons"].startswith("lost ")
     low, rate, high = (
-        float(told["good"][name]) for name in ("fdr_low95", "candidates_fdr", "fdr_high95")
+        float(summary["good"][name]) for name in ("fdr_low95", "candidates_fdr", "fdr_high95")
     )
     assert low < rate < high
     report = json.loads((pair(run, "spoilt") / "detection.json").read_text())
@@ -139,9 +139,9 @@ def test_a_region_to_count_in_keeps_what_is_in_it(run):
 
 
 def test_swapped_images_are_suspect_by_name(run):
-    told = rows(run)["swapped"]
-    assert told["status"] == "suspect"
-    assert "pre and post look swapped" in told["reasons"]
+    row = rows(run)["swapped"]
+    assert row["status"] == "suspect"
+    assert "pre and post look swapped" in row["reasons"]
 
 
 def test_the_gain_is_that_of_the_good_pair(run):

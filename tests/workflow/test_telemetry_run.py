@@ -86,7 +86,7 @@ def slow(small_work, tmp_path):
         run.wait()
 
 
-def test_a_run_tells_all_of_its_jobs_and_each_is_joined_to_its_attempt(small_finished):
+def test_a_run_records_all_of_its_jobs_and_each_is_joined_to_its_attempt(small_finished):
     (path,) = runs_of(small_finished / "results")
     lines = read(path)
     head, end = lines[0], lines[-1]
@@ -104,8 +104,8 @@ def test_a_run_tells_all_of_its_jobs_and_each_is_joined_to_its_attempt(small_fin
     assert len(jobs) == sum(total["jobs"].values())
     assert len({job["jobid"] for job in jobs}) == len(jobs)
     for state in ("started", "finished"):
-        told = [line["jobid"] for line in of_kind(lines, "state") if line["state"] == state]
-        assert sorted(told) == sorted(job["jobid"] for job in jobs)
+        reported = [line["jobid"] for line in of_kind(lines, "state") if line["state"] == state]
+        assert sorted(reported) == sorted(job["jobid"] for job in jobs)
 
     results = small_finished / "results"
     records = {str(path.relative_to(small_finished)) for path in records_of(results)}
@@ -153,7 +153,7 @@ def test_jobs_of_a_batch_system_that_exports_nothing_know_their_run(small_work):
     assert (head["rule"], head["run"]) == ("ingest", runs_of(small_work / "results")[-1].stem)
 
 
-def test_every_attempt_tells_its_memory_and_its_steps(small_finished):
+def test_every_attempt_records_its_memory_and_its_steps(small_finished):
     steps = {}
     for path in attempts_of(small_finished / "results"):
         lines = read(path)
@@ -165,11 +165,11 @@ def test_every_attempt_tells_its_memory_and_its_steps(small_finished):
             line[lines[0]["columns"].index("peak")] for line in lines if isinstance(line, list)
         ]
         assert max(peaks) <= end["peak_mb"] + 0.01 <= head["declared_mb"]
-        begun = [line["name"] for line in of_kind(lines, "step") if line["edge"] == "begin"]
-        assert begun[0] == "libraries"
+        started = [line["name"] for line in of_kind(lines, "step") if line["edge"] == "begin"]
+        assert started[0] == "libraries"
         ends = {line["id"] for line in of_kind(lines, "step") if line["edge"] == "end"}
-        assert len(ends) == len(begun)
-        steps[head["rule"]] = set(begun)
+        assert len(ends) == len(started)
+        steps[head["rule"]] = set(started)
     assert {"copy", "pyramid", "publish"} <= steps["ingest"]
     assert {"thumbnails", "search", "match", "judge"} <= steps["register"]
     assert "warp" in steps["align"]
@@ -230,7 +230,7 @@ def test_a_second_run_adds_files_and_touches_none(small_work):
     assert read(attempt)[-1]["outcome"] == "ok"
 
 
-def test_a_job_that_fails_is_told_with_every_attempt(small_work):
+def test_a_job_that_fails_is_recorded_with_every_attempt(small_work):
     results = small_work / "results"
     old = {*runs_of(results), *attempts_of(results)}
     little = ("--set-resources", "ingest:mem_mb=30", "--config", "force_run=True")
@@ -253,7 +253,7 @@ def test_a_job_that_fails_is_told_with_every_attempt(small_work):
     assert needed in first[-1]["remedy"]
 
 
-def test_ctrl_c_is_told_by_the_run_and_by_its_jobs(slow):
+def test_ctrl_c_is_recorded_by_the_run_and_by_its_jobs(slow):
     work, run, attempt = slow
     os.killpg(run.pid, signal.SIGINT)
     assert run.wait(600) == 1
@@ -282,7 +282,7 @@ def test_a_snakemake_that_is_killed_leaves_a_run_without_an_end(slow):
     assert not of_kind(read(attempt), "end")
 
 
-def test_a_job_that_is_killed_is_told_and_the_run_goes_on(slow):
+def test_a_job_that_is_killed_is_recorded_and_the_run_continues(slow):
     work, run, attempt = slow
     (process,) = of_kind(read(attempt), "process")
     os.kill(process["pid"], signal.SIGKILL)

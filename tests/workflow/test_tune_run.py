@@ -27,10 +27,10 @@ def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, ca
     before = {path.name for path in batch.iterdir()}
     words = ["tune", "--force", "--cores", "1", "--repeat", "2", "--keep", "kept"]
     assert main([*words, "--pair", "phantom_02/SYTO9"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[0] == "phantom_02 SYTO9; cores: 1"
-    assert told[-1] == "Take it with --workflow-profile profiles/tuned"
-    row = told[-4].split()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "phantom_02 SYTO9; cores: 1"
+    assert lines[-1] == "Take it with --workflow-profile profiles/tuned"
+    row = lines[-4].split()
     assert (row[0], row[2], row[4]) == ("1", "±", "1.00")
     assert float(row[1]) > 0
     assert float(row[3]) >= 0
@@ -58,8 +58,8 @@ def test_a_run_that_fails_says_where_its_logs_are(batch, capsys):
 def test_nothing_is_advised_or_written_on_a_busy_machine(batch, capsys, monkeypatch):
     monkeypatch.setattr("unglow.cli.tune.busy_processors", lambda: 1000.0)
     assert main(["tune", "--cores", "1"]) == 2
-    told = capsys.readouterr()
-    assert told.out.count("tune") == 0
-    assert "busy with other work (load 1000.0)" in told.err
-    assert "run again on an idle machine, or add --force." in told.err
+    output = capsys.readouterr()
+    assert output.out.count("tune") == 0
+    assert "busy with other work (load 1000.0)" in output.err
+    assert "run again on an idle machine, or add --force." in output.err
     assert not (batch / "profiles").exists()

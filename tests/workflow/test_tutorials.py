@@ -27,9 +27,9 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 def printed(page: str, place: Path) -> list[tuple[str, str]]:
     """Run a page in a directory, in one shell; return each text block with what was printed."""
-    told = blocks(page)
+    found = blocks(page)
     script = "set -eu\n" + "\n".join(
-        f"{words}\necho '<<<>>>'" for kind, words in told if kind == "sh"
+        f"{words}\necho '<<<>>>'" for kind, words in found if kind == "sh"
     )
     done = subprocess.run(
         ["bash", "-c", script],
@@ -44,7 +44,7 @@ def printed(page: str, place: Path) -> list[tuple[str, str]]:
     assert done.returncode == 0, done.stdout
     outputs = iter(done.stdout.split("<<<>>>\n"))
     pairs, last = [], ""
-    for kind, words in told:
+    for kind, words in found:
         if kind == "sh":
             last = next(outputs)
         else:

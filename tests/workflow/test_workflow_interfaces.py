@@ -92,7 +92,7 @@ def test_no_profile_inherits_a_limit_from_another():
 
 @pytest.mark.parametrize("source", ["clone", "github"])
 def test_the_workflow_is_a_module_of_another(tmp_path, small_raw, monkeypatch, source):
-    """Imported at a tag: from a local clone, or as from GitHub with git told to take that clone."""
+    """Imported at a tag: from a local clone, or as from GitHub with git set to take that clone."""
     if source == "github" and Version(snakemake_version) < Version("9.27"):
         pytest.skip("before 9.27 Snakemake fetches from GitHub without git, which needs the net")
     clone = tmp_path / "acme" / "unglow"
@@ -200,7 +200,7 @@ def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
     for name in ("model-affine/percentile-40", "model-homography/percentile-60"):
         assert open_store(pair / name / "difference" / "linear.ome.zarr").empty is None
         gain = open_difference(pair / name, "percentile").attributes["gain"]
-        assert min(abs(float(told) - gain) for _, told in gains["percentile"]) < 1e-3
+        assert min(abs(float(written) - gain) for _, written in gains["percentile"]) < 1e-3
     # linear does not follow from the percentile: each registration stores its difference once
     for outer in ("model-affine", "model-homography"):
         same = [pair / outer / f"percentile-{n}" / "difference/linear.ome.zarr" for n in (40, 60)]

@@ -250,7 +250,7 @@ def test_loops_close_where_the_maps_do(room):
     assert np.isnan(room.real.closure([shifted(500.0), back], points)).all()
 
 
-def test_likeness_tells_the_better_map(room):
+def test_likeness_finds_the_better_map(room):
     image = (1000 * gaussian_filter(RNG.random((400, 400)), 1.5)).astype(np.uint16)
     post, pre = image[:, 5:], image[:, :-5]
     centres = np.array([[190.0, 200], [60, 60], [200, 150]])

@@ -32,7 +32,7 @@ def bench():
         (100.0, 0.009, 21, 1),
     ],
 )
-def test_the_exit_status_tells_of_any_aim_that_was_missed(
+def test_the_exit_status_reports_any_aim_that_was_missed(
     bench, capsys, said, core, more_ms, missed
 ):
     peaks = [bench.Peak("align", "ok", 200, 200), bench.Peak("align", "killed", said, 100)]

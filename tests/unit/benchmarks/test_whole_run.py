@@ -25,7 +25,7 @@ END = 1_700_000_000
 
 @pytest.fixture(scope="module")
 def bench() -> ModuleType:
-    sys.path.insert(0, str(SCRIPT.parent))  # its modules lie beside it
+    sys.path.insert(0, str(SCRIPT.parent))  # its modules are next to it
     spec = importlib.util.spec_from_file_location("whole_run", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules["whole_run"] = module  # dataclasses look their module up
@@ -161,7 +161,7 @@ def measurement(bench, run, size, wall):
     )
 
 
-def test_what_is_told_about_a_run(bench, run):
+def test_what_is_reported_about_a_run(bench, run):
     lines = bench.run_text(measurement(bench, run, 1000, 10.0)).splitlines()
     assert lines[0] == (
         "1000 x 1000 px, uint8, tiles: 2.0 Mpx in both images, 60.0 MB decoded, 20.0 MB of files"
@@ -234,7 +234,7 @@ def test_the_floor_reads_and_writes_and_leaves_nothing(bench, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["source.tif"]
 
 
-def test_a_command_that_fails_is_told(bench, tmp_path):
+def test_a_command_that_fails_is_reported(bench, tmp_path):
     words = [sys.executable, "-c", "print('the reason'); raise SystemExit(3)"]
     with pytest.raises(SystemExit, match=r"(?s)the reason.*failed in "):
         bench.command(*words, directory=tmp_path)

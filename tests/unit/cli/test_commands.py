@@ -190,8 +190,8 @@ def test_init_keeps_a_link_to_the_images_and_says_what_is_next(here, capsys):
     (here / "work").mkdir()
     (here / "work" / "raw").symlink_to(here / "elsewhere")
     assert main(["init", "work/raw", "--directory", "work"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert told[-1] == "Next: `unglow run -n --directory work` shows what a run would do and take."
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "Next: `unglow run -n --directory work` shows what a run would do and take."
     written = yaml.safe_load((here / "work" / "config" / "config.yaml").read_text())
     assert written["raw"] == "raw"
     assert main(["init", "elsewhere", "--directory", "work", "--force"]) == 0
@@ -199,7 +199,7 @@ def test_init_keeps_a_link_to_the_images_and_says_what_is_next(here, capsys):
     assert written["raw"] == str(here / "elsewhere")
 
 
-def test_init_overwrites_only_when_told(here, capsys):
+def test_init_overwrites_only_on_request(here, capsys):
     (here / "config").mkdir()
     (here / "config" / "samples.tsv").write_text("mine")
     assert main(["init", "raw"]) == 2
@@ -262,9 +262,9 @@ def test_version_help_and_mistakes(capsys):
 )
 def test_export_says_what_is_missing_and_what_it_can_do(words, lacking, capsys):
     assert main(["export", *words]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"unglow export: {lacking} is missing: stores go to --tiff, ")
-    assert "usage:" not in told
+    message = capsys.readouterr().err
+    assert message.startswith(f"unglow export: {lacking} is missing: stores go to --tiff, ")
+    assert "usage:" not in message
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
@@ -295,7 +295,7 @@ def test_survey_leaves_out_what_it_does_not_need(here):
     assert done.stdout.rstrip().endswith("[]")
 
 
-def test_export_names_images_by_what_tells_them_apart(tmp_path):
+def test_export_names_images_by_their_differences(tmp_path):
     stores = [tmp_path / "S 1" / dye / "post.ome.zarr" for dye in ("A", "B")]
     assert image_names(stores) == {"A_post": stores[0], "B_post": stores[1]}
     assert image_names(stores[:1]) == {"post": stores[0]}

@@ -30,9 +30,9 @@ def became(monkeypatch):
     def of(*words):
         monkeypatch.setattr(os, "execv", execv)
         monkeypatch.setenv(STARTED, "")
-        with pytest.raises(BecameError) as told:
+        with pytest.raises(BecameError) as caught:
             main(["run", *words])
-        return told.value.args[0]
+        return caught.value.args[0]
 
     return of
 
@@ -70,7 +70,7 @@ def test_pairs_become_a_key_of_the_configuration(became, capsys):
     assert "--only needs a name" in capsys.readouterr().err
 
 
-def test_what_it_became_is_told_as_the_command_that_was_typed(became):
+def test_what_it_became_is_reported_as_the_command_that_was_typed(became):
     words = became("--cores", "2")
     argv = ["snakemake", *words[3:]]
     assert snakemake_words(argv) == ["unglow", "run", "--cores", "2"]
@@ -100,9 +100,9 @@ def test_the_line_about_the_profile_is_not_printed():
 def test_help_says_what_follows_and_names_the_profiles(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--help"])
-    told = " ".join(capsys.readouterr().out.split())
-    assert "Every option of snakemake may follow" in told
-    assert "cluster-generic, default, local, " in told
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Every option of snakemake may follow" in text
+    assert "cluster-generic, default, local, " in text
 
 
 def test_where_prints_the_snakefile(project, capsys):
@@ -113,8 +113,8 @@ def test_where_prints_the_snakefile(project, capsys):
 def test_a_copy_without_its_workflow_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("unglow.cli.run.snakefile", lambda: tmp_path / "Snakefile")
     assert main(["run"]) == 2
-    told = f"lacks its workflow ({tmp_path / 'Snakefile'}): install it again."
-    assert told in capsys.readouterr().err
+    message = f"lacks its workflow ({tmp_path / 'Snakefile'}): install it again."
+    assert message in capsys.readouterr().err
 
 
 def test_what_lies_in_the_package_comes_first(tmp_path, monkeypatch):

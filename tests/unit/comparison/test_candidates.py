@@ -63,7 +63,7 @@ def listed(place, rows, threshold=5.0):
 ROWS = [(20.0 * n, 30.0, 100.0 + n, 8.0 + n, "") for n in range(40)]
 
 
-def test_clear_ones_that_are_lost_or_new_are_told_from_those_at_the_limit(tmp_path):
+def test_clear_ones_that_are_lost_or_new_are_distinguished_from_those_at_the_limit(tmp_path):
     faint, other = (5.0, 300.0, 50.0, 5.9, ""), (60.0, 300.0, 50.0, 5.2, "")
     outside = (100.0, 400.0, 500.0, 99.0, "outside")
     a = listed(tmp_path / "a", [*ROWS, faint, outside], threshold=4.0)

@@ -38,7 +38,7 @@ def test_a_difference_counts_in_units_of_the_halves_that_face_each_other(tmp_pat
     assert compare_gains(b, a).excess == pytest.approx(0.013 / 0.005)
 
 
-def test_what_intervals_allow_is_equal_and_told(tmp_path):
+def test_what_intervals_allow_is_equal_and_reported(tmp_path):
     a = saved(tmp_path / "a", {"linear": linear()})
     b = saved(tmp_path / "b", {"linear": linear(1.3026, 1.95)})
     found = compare_gains(a, b)
@@ -54,7 +54,7 @@ def test_gains_that_were_given_have_no_error(tmp_path):
     assert compare_gains(paths[0], paths[0]).verdict == "equal"
 
 
-def test_methods_that_fail_or_change_places_are_told(tmp_path):
+def test_methods_that_fail_or_change_places_are_reported(tmp_path):
     failed = MethodResult.make_failed("too few px")
     a = saved(tmp_path / "a", {"linear": linear(), "moffat": failed})
     b = saved(tmp_path / "b", {"linear": linear(), "moffat": linear()}, "moffat")

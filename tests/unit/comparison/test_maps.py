@@ -51,7 +51,7 @@ def test_a_shift_is_judged_by_both_errors(tmp_path, step, verdict):
     assert found.excess == pytest.approx(step / np.hypot(0.05, 0.03))
 
 
-def test_fields_are_part_of_maps_and_the_worst_place_is_told(tmp_path):
+def test_fields_are_part_of_maps_and_the_worst_place_is_reported(tmp_path):
     paths = [saved(tmp_path / n, displacement=field(h)) for n, h in (("a", 0.1), ("b", 1.6))]
     found = compare_maps(*paths)
     truth = field(1.5).evaluate(np.array([[400.0, 300.0]]))[

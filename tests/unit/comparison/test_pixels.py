@@ -30,14 +30,14 @@ def first(tmp_path):
     return stored(tmp_path / "a", IMAGE)
 
 
-def test_the_same_pixels_are_told_by_their_digest(tmp_path, first):
+def test_the_same_pixels_are_recognised_by_their_digest(tmp_path, first):
     other = stored(tmp_path / "b", IMAGE)
     for shard in other.parent.glob("0/c/*/*"):
         shard.write_bytes(shard.read_bytes()[:-4] + b"oops")  # nobody reads it
     assert compare_pixels(first, other).verdict == "identical"
 
 
-def test_rms_and_maximum_are_told_in_units_of_the_noise(tmp_path, first):
+def test_rms_and_maximum_are_reported_in_units_of_the_noise(tmp_path, first):
     changed = IMAGE + RANDOM.normal(0, 1, IMAGE.shape).astype(np.float32)
     changed[300, 500] = IMAGE[300, 500] - 50
     found = compare_pixels(first, stored(tmp_path / "b", changed))
@@ -54,7 +54,7 @@ def test_rms_and_maximum_are_told_in_units_of_the_noise(tmp_path, first):
     assert (little.verdict, little.numbers["linear_pixels_rms"]) == ("equal", pytest.approx(0.3))
 
 
-def test_a_large_image_is_sampled_and_that_is_told(tmp_path, first, monkeypatch):
+def test_a_large_image_is_sampled_and_that_is_reported(tmp_path, first, monkeypatch):
     monkeypatch.setattr(pixels, "SIDE_PX", 100)
     monkeypatch.setattr(pixels, "SAMPLED", 10)
     other = stored(tmp_path / "b", IMAGE + 1)

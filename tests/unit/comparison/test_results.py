@@ -76,7 +76,7 @@ def test_pairs_that_differ_come_first_the_worst_on_top(sides):
     assert found.pairs[0].edited == ("transform.json of B: not as published (other digests)",)
 
 
-def test_pairs_on_one_side_alone_are_told_with_the_reason(sides):
+def test_pairs_on_one_side_alone_are_reported_with_the_reason(sides):
     a, b = sides
     shutil.rmtree(b / "S2")
     shutil.copytree(a / "S1", b / "S10")
@@ -121,9 +121,9 @@ def test_results_of_which_little_is_left_are_compared_as_far_as_they_go(sides):
     (b / "S2" / "D" / "scale.json").write_text("[]")
     partly, damaged = sorted(compared(a, b).pairs, key=lambda p: p.name)
     assert partly.word == "identical as far as compared"
-    (told,) = partly.sentences
-    assert told == ("not compared: input: plan.json is not in A; candidates: candidates.csv is not "
-                    "in A; difference images: A has none")  # fmt: skip
+    (sentence,) = partly.sentences
+    assert sentence == ("not compared: input: plan.json is not in A; candidates: candidates.csv is "
+                        "not in A; difference images: A has none")  # fmt: skip
     assert "scale.json is damaged" in damaged.sentences[0]
     for name in ("transform.json", "scale.json"):
         (pair / name).unlink()

@@ -38,7 +38,7 @@ def changed(number, by):
     return image
 
 
-def test_the_worst_channel_is_told_in_units_of_the_noise_that_was_not_cut_off(tmp_path):
+def test_the_worst_channel_is_reported_in_units_of_the_noise_that_was_not_cut_off(tmp_path):
     one = tiff(tmp_path / "a/c.ome.tif", SLIDE)
     image = changed(2, 7)
     image[2, 30, 50] += 100
@@ -90,7 +90,7 @@ def published(results, image):
     return path
 
 
-def told(a, b):
+def compare(a, b):
     (pair,) = compare_results(open_results(a), open_results(b)).pairs
     (found,) = (one for one in pair.findings if one.what == "pixels")
     return found.verdict, found.sentence
@@ -101,13 +101,13 @@ def test_results_of_slides_are_compared_to_the_pixel(tmp_path):
     for side, image in ((a, SLIDE), (c, changed(1, 1))):
         published(side, image)
     shutil.copytree(a, b)
-    assert told(a, b) == ("identical", "corrected.ome.tif identical")
-    verdict, sentence = told(a, c)
+    assert compare(a, b) == ("identical", "corrected.ome.tif identical")
+    verdict, sentence = compare(a, c)
     assert (verdict, sentence[:31]) == ("equal", "corrected.ome.tif: CD3 off by 0")
     (c / "s1/corrected.ome.tif").write_bytes(b"")
-    assert told(a, c)[0] == "unknown"
+    assert compare(a, c)[0] == "unknown"
     (c / "s1/corrected.ome.tif").unlink()
     away = "corrected.ome.tif has other bytes, and is not on both sides to be read"
-    assert told(a, c) == ("unknown", away)
+    assert compare(a, c) == ("unknown", away)
     shutil.rmtree(c / "s1/digests")
-    assert told(a, c) == ("unknown", "no corrected image is on both sides")
+    assert compare(a, c) == ("unknown", "no corrected image is on both sides")

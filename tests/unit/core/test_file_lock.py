@@ -40,7 +40,7 @@ def held(tmp_path):
     holder.communicate()
 
 
-def test_who_waits_in_vain_is_told(held):
+def test_a_wait_without_success_is_reported(held):
     path, _ = held
     with (
         pytest.raises(UnglowError, match="is being changed by another program"),

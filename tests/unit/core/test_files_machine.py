@@ -57,7 +57,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for_and_closed_again(tmp_pa
     assert psutil.Process().num_fds() == before
 
 
-def test_what_is_written_is_hidden_beside_its_place_until_it_is_whole(tmp_path):
+def test_what_is_written_is_hidden_next_to_its_place_until_it_is_complete(tmp_path):
     path = tmp_path / "x.json"
     with replace_file(path) as temporary, replace_file(path) as other:
         for one in (temporary, other):
@@ -83,12 +83,12 @@ def test_json_has_its_own_order_and_letters(tmp_path):
 
 def test_an_error_of_the_system_is_one_sentence(tmp_path):
     path = tmp_path / "x.txt"
-    for error, told in ((OSError(errno.ENOSPC, "No space left"), "No space left"),
+    for error, words in ((OSError(errno.ENOSPC, "No space left"), "No space left"),
                         (OSError("odd"), "odd")):  # fmt: skip
-        with pytest.raises(UnglowError) as told_error, replace_file(path):
+        with pytest.raises(UnglowError) as caught, replace_file(path):
             raise error
-        assert str(told_error.value) == (
-            f"{path} could not be written ({told}): see that its file system has free space and "
+        assert str(caught.value) == (
+            f"{path} could not be written ({words}): see that its file system has free space and "
             "may be written, then run again."
         )
     assert list(tmp_path.iterdir()) == []
@@ -98,12 +98,12 @@ def test_an_error_of_the_system_is_one_sentence(tmp_path):
 def test_what_stands_in_the_way_is_the_place_itself_or_the_nearest_above(tmp_path, number):
     error = OSError(getattr(errno, number), "")
     (tmp_path / "file").touch()
-    told = "something else is in its place: move {} away"
-    assert remedy(error, tmp_path / "x") == told.format(tmp_path / "x")
-    assert remedy(error, tmp_path / "file" / "a" / "x") == told.format(tmp_path / "file")
+    message = "something else is in its place: move {} away"
+    assert remedy(error, tmp_path / "x") == message.format(tmp_path / "x")
+    assert remedy(error, tmp_path / "file" / "a" / "x") == message.format(tmp_path / "file")
     (tmp_path / "link").symlink_to("nowhere")
-    assert remedy(error, tmp_path / "link" / "x") == told.format(tmp_path / "link")
-    assert remedy(error, Path("odd")) == told.format("odd")
+    assert remedy(error, tmp_path / "link" / "x") == message.format(tmp_path / "link")
+    assert remedy(error, Path("odd")) == message.format("odd")
 
 
 def test_a_directory_that_is_gone_and_a_disk_that_is_full_have_their_remedies(tmp_path):

@@ -24,7 +24,7 @@ LEVELS = list(building.levels(platform.machine()))
 
 
 @pytest.fixture
-def anew():
+def fresh_kernels():
     """The library is looked for again, before and after."""
     forget_library()
     yield
@@ -45,26 +45,26 @@ def test_every_loop_of_the_header_can_be_called_and_nothing_else_is_exported():
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="there is one build for other machines")
 def test_the_build_is_chosen_by_what_the_processor_can(tmp_path, monkeypatch):
-    told = tmp_path / "cpuinfo"
+    cpuinfo = tmp_path / "cpuinfo"
     monkeypatch.setattr(process, "PROC", tmp_path)
     monkeypatch.delenv(kernels.CHOICE, raising=False)
     flags = "fpu sse2 avx avx2 abm bmi1 bmi2 f16c fma movbe xsave avx512f"
-    told.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: x\n")
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\nbugs\t\t: x\n")
     assert kernels.library_path().name == "loops-x86-64-v3.so"
     for missing in ("avx2", "fma", "xsave"):
-        told.write_text(f"flags\t\t: {flags.replace(missing + ' ', '')}\n")
+        cpuinfo.write_text(f"flags\t\t: {flags.replace(missing + ' ', '')}\n")
         assert kernels.level() == "x86-64"
-    told.write_text(f"processor\t: 0\nmodel name\t: flags: {flags}\n")
+    cpuinfo.write_text(f"processor\t: 0\nmodel name\t: flags: {flags}\n")
     assert kernels.level() == "x86-64"
-    told.unlink()
+    cpuinfo.unlink()
     assert kernels.library_path().name == "loops-x86-64.so"
 
 
-@pytest.mark.usefixtures("anew")
+@pytest.mark.usefixtures("fresh_kernels")
 @pytest.mark.parametrize(
     "kind", ["absent", "empty", 10, 700, 30_000, -1, "another library", "a directory"]
 )
-def test_a_library_that_cannot_be_loaded_is_told_in_a_sentence(tmp_path, monkeypatch, kind):
+def test_a_library_that_cannot_be_loaded_is_reported_in_a_sentence(tmp_path, monkeypatch, kind):
     whole = kernels.library_path()
     path = tmp_path / "loops.so"
     if kind == "a directory":
@@ -80,7 +80,7 @@ def test_a_library_that_cannot_be_loaded_is_told_in_a_sentence(tmp_path, monkeyp
         kernels.kernel("filtered")
 
 
-@pytest.mark.usefixtures("anew")
+@pytest.mark.usefixtures("fresh_kernels")
 def test_a_library_of_other_sources_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.delenv(kernels.CHOICE, raising=False)
     monkeypatch.setattr(building, "digest", lambda: "0" * 64)

@@ -73,8 +73,8 @@ def test_resampling(loop, name):
     source = spoiled(RNG.normal(100, 30, pre_shape).astype(f4), 0.005)
     wide = np.full((shape[0], shape[1] + 8), -1, f4)
     out, room = wide[:, 3:-5], np.empty((2, shape[1]))
-    told = *pre_shape, 0, 0, *pre_shape, *known.arguments(), *corner
-    loop("catmull_rom")(source, *told, out, *shape, wide.shape[1], room)
+    arguments = *pre_shape, 0, 0, *pre_shape, *known.arguments(), *corner
+    loop("catmull_rom")(source, *arguments, out, *shape, wide.shape[1], room)
     same(out, plain.catmull_rom(source, (0, 0), pre_shape, known, corner, shape))
     assert (wide[:, :3] == -1).all()
     assert (wide[:, -5:] == -1).all()
@@ -86,15 +86,15 @@ def test_resampling_from_a_part_of_pre_and_of_images_of_a_few_px(loop):
     known, room = plain.Map(np.array([[1, 0, 0.25], [0, 1, -0.4], [0, 0, 1.0]])), np.empty((2, 9))
     for pre_shape in ((1, 1), (1, 7), (2, 2), (3, 9)):
         pre, out = RNG.normal(size=pre_shape).astype(f4), np.empty((5, 9), f4)
-        told = *pre_shape, 0, 0, *pre_shape, *known.arguments(), -1, -1
-        loop("catmull_rom")(pre, *told, out, 5, 9, 9, room)
+        arguments = *pre_shape, 0, 0, *pre_shape, *known.arguments(), -1, -1
+        loop("catmull_rom")(pre, *arguments, out, 5, 9, 9, room)
         same(out, plain.catmull_rom(pre, (0, 0), pre_shape, known, (-1, -1), (5, 9)))
     pre = RNG.normal(size=(40, 50)).astype(f4)
     part, out = np.ascontiguousarray(pre[8:24, 10:30]), np.empty((9, 8), f4)
-    told = *part.shape, 8, 10, *pre.shape, *known.arguments(), 11, 14
-    loop("catmull_rom")(part, *told, out, *out.shape, 8, room)
+    arguments = *part.shape, 8, 10, *pre.shape, *known.arguments(), 11, 14
+    loop("catmull_rom")(part, *arguments, out, *out.shape, 8, room)
     same(out, plain.catmull_rom(pre, (0, 0), pre.shape, known, (11, 14), out.shape))
-    loop("catmull_rom")(part, *told, out[:0], 0, 8, 8, room)
+    loop("catmull_rom")(part, *arguments, out[:0], 0, 8, 8, room)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
@@ -103,8 +103,8 @@ def test_phases(loop, name):
     known, corner, shape, block = MAPS[name], (-20, -5), (44, 39), 16
     tables = RNG.random((4, 4, 8, 8)).astype(f4)
     out, room = np.empty(shape, f4), np.empty((2, shape[1]))
-    told = *corner, tables, *tables.shape[:3], block
-    loop("phase_factor")(*known.arguments(), *told, out, *shape, room)
+    arguments = *corner, tables, *tables.shape[:3], block
+    loop("phase_factor")(*known.arguments(), *arguments, out, *shape, room)
     same(out, plain.phase_factor(known, corner, tables, block, shape))
 
 
@@ -120,10 +120,10 @@ def test_compressed_blocks(loop, shape, kind):
         values = spoiled(values)
     elif kind != "counts":
         values[:] = 15.3 if kind == "flat" else np.nan
-    told = 12.5, 3.0, 2, int(0.25 * values.size)
-    expected, deviation = plain.compress(values, *told)
+    arguments = 12.5, 3.0, 2, int(0.25 * values.size)
+    expected, deviation = plain.compress(values, *arguments)
     out, found = values.copy(), np.empty(1)
-    loop("compress")(out, out.size, *told, found)
+    loop("compress")(out, out.size, *arguments, found)
     same(found, deviation)
     if expected is not None:
         same(out, expected)
@@ -157,8 +157,8 @@ def test_spline_fits(loop, shape):
     points[7] = np.nan  # of weight 0
     normal, padded = np.zeros((7, 7, *shape)), (shape[0] + 6, shape[1] + 6)
     right, work, solution = (np.zeros((n, *padded)) for n in (2, 3, 2))
-    told = points, targets, weights, 80, spacing, numbers, 5000
-    loop("fit_spline")(*told, normal, right, work, solution, *shape)
+    arguments = points, targets, weights, 80, spacing, numbers, 5000
+    loop("fit_spline")(*arguments, normal, right, work, solution, *shape)
     expected = plain.fit_spline(points, targets, weights, spacing, numbers, shape)
     np.testing.assert_allclose(solution[:, 3:-3, 3:-3], expected, atol=1e-7 * abs(expected).max())
     margin = np.ones(padded, bool)
@@ -196,8 +196,8 @@ def test_judging_px(loop, shape, share):
     limits, reasons = np.array([250, 240, 3], f4), np.full(shape, 9, "u1")
     expected = plain.judge(post, pre, left, background, error, limits)
     rest, stride = apart(left)
-    told = (*apart(post, 1), *apart(pre), rest, stride, background, error, limits)
-    loop("judge")(*told, reasons, *shape)
+    arguments = (*apart(post, 1), *apart(pre), rest, stride, background, error, limits)
+    loop("judge")(*arguments, reasons, *shape)
     same(reasons, expected[0])
     same(rest, expected[1])
     assert (rest.base[:, :3] == 7).all()
@@ -235,9 +235,11 @@ def test_significance(loop, shape, share):
     gain, factor, shifted = image(0.5, 2), image(0.4, 1), image(0, 30)
     numbers = np.array([-9, 0.2, 1.5, 0.1, 1 / 12, 1.3, 0.05], f4)
     ratio, part = np.empty((2, *shape), f4)
-    told = squares, gain, factor, shifted, numbers
-    loop("significance")(signal, post, *apart(pre), *apart(weight, 1), *told, ratio, part, *shape)
-    expected = plain.significance(signal, post, pre, weight, *told)
+    arguments = squares, gain, factor, shifted, numbers
+    loop("significance")(
+        signal, post, *apart(pre), *apart(weight, 1), *arguments, ratio, part, *shape
+    )
+    expected = plain.significance(signal, post, pre, weight, *arguments)
     for found, known in zip((ratio, part), expected, strict=True):
         same(found, known)
     assert share or np.isfinite(ratio).all()
@@ -302,9 +304,9 @@ def test_counts(loop, dtype, shape):
     sums = [np.zeros(s, np.int64) for s in ((bins, bins), bins, (groups, len(edges) + 1), 6)]
     joint, alone, ratios, counters = sums
     extremes = np.array([np.inf, 0.0])
-    told = post, kernels.pixel_type(post.dtype), pre, *shape, corner, binning, cells, edges
+    arguments = post, kernels.pixel_type(post.dtype), pre, *shape, corner, binning, cells, edges
     into = joint, bins, alone, ratios, groups, counters, extremes
-    loop("count_pairs")(*told, len(edges), *into)
+    loop("count_pairs")(*arguments, len(edges), *into)
     expected = plain.count_pairs(post, pre, corner, binning, edges, bins, groups)
     for found, known in zip((joint, alone, ratios, counters, extremes), expected, strict=True):
         same(found, known)
@@ -320,9 +322,9 @@ def test_values(loop, start, step, bins, count):
     values = spoiled(np.rint(RNG.normal(1, 2, count) * 32).astype(f4) / 32)
     counts, missing = RNG.integers(0, 9, bins), np.array([3])
     expected = plain.count_values(values, start, step, bins)
-    told = counts.copy()
-    loop("count_values")(values, count, start, step, told, bins, missing)
-    same(told - counts, expected[0])
+    counted = counts.copy()
+    loop("count_values")(values, count, start, step, counted, bins, missing)
+    same(counted - counts, expected[0])
     assert missing[0] - 3 == expected[1]
     assert expected[0].sum() + expected[1] == count
 
@@ -406,8 +408,8 @@ def test_spots(loop):
     y, x = np.mgrid[0.0:30, 0.0:40]
     wide = RNG.normal(size=(30, 50))
     before, out = wide.copy(), wide[:, 4:44]
-    told = 17.3, 11.9, 80.0, 1.4, 2.5, 0.6, 6.0
-    loop("add_spot")(x, 40, y, 40, *told, out, 50, 30, 40)
+    arguments = 17.3, 11.9, 80.0, 1.4, 2.5, 0.6, 6.0
+    loop("add_spot")(x, 40, y, 40, *arguments, out, 50, 30, 40)
     before[:, 4:44] += plain.spot(x, y, (17.3, 11.9), 80.0, (1.4, 2.5), 0.6, 6.0)
     np.testing.assert_allclose(wide, before, rtol=0, atol=1e-12)
     assert (wide[:, :4] == before[:, :4]).all()
@@ -421,8 +423,8 @@ def test_exposures(loop, dtype, scale, electrons, read_noise):
     light[0, :2] = 0, np.nan
     light[0, 2] = 1e6
     out, highest = np.empty(light.shape, dtype), float(np.iinfo(dtype).max)
-    told = *light.shape, 5, -3, KEY, electrons, read_noise, 0.5, scale, highest
-    loop("expose")(light, *told, out, kernels.pixel_type(out.dtype))
+    arguments = *light.shape, 5, -3, KEY, electrons, read_noise, 0.5, scale, highest
+    loop("expose")(light, *arguments, out, kernels.pixel_type(out.dtype))
     expected = plain.expose(light, (5, -3), KEY, electrons, read_noise, 0.5, scale, highest)
     same(out, expected)
 

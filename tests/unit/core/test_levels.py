@@ -1,4 +1,4 @@
-"""Levels of results: names of rows, and directories of variants told by what is in them."""
+"""Levels of results: names of rows, and directories of variants recognised by their content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_row_is_named_by_the_levels_that_it_has(tmp_path):
 
 
 def made(pair, swept):
-    """Make the results of one variant, with directories on some levels, and what lies beside."""
+    """Make the results of one variant, with directories on some levels and their neighbours."""
     place, names = pair, {}
     for level, name in RESULT_OF.items():
         if level in swept:
@@ -40,7 +40,7 @@ def made(pair, swept):
         (),
     ],
 )
-def test_a_directory_tells_which_levels_were_swept(tmp_path, swept):
+def test_a_directory_reports_which_levels_were_swept(tmp_path, swept):
     place, names = made(tmp_path / "s" / "D", swept)
     found = [*variants_in(tmp_path / "s" / "D")]
     assert found[0] == (tmp_path / "s" / "D", {})

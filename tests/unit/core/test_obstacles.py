@@ -32,14 +32,14 @@ def test_directories_that_are_missing_are_no_obstacle(tmp_path):
     assert obstacles(tmp_path / name for name in names) == []
 
 
-def test_a_file_where_a_directory_has_to_be_is_told_once(tmp_path):
+def test_a_file_where_a_directory_has_to_be_is_reported_once(tmp_path):
     (tmp_path / "logs").write_text("")
     files = [tmp_path / "logs" / "a" / f"{n}.log" for n in range(9)]
     (sentence,) = {*obstacles(files)}
     assert sentence == f"{tmp_path / 'logs'} is a file, but has to be a directory: move it away."
 
 
-def test_a_directory_where_a_file_has_to_be_is_told(tmp_path):
+def test_a_directory_where_a_file_has_to_be_is_reported(tmp_path):
     (tmp_path / "scale.json" / "x").mkdir(parents=True)
     (sentence,) = obstacles([tmp_path / "scale.json"])
     assert (
@@ -47,20 +47,20 @@ def test_a_directory_where_a_file_has_to_be_is_told(tmp_path):
     )
 
 
-def test_a_link_that_leads_nowhere_is_told(tmp_path):
+def test_a_link_that_leads_nowhere_is_reported(tmp_path):
     (tmp_path / "results").symlink_to(tmp_path / "gone")
     (sentence,) = obstacles([tmp_path / "results" / "x"])
     assert sentence.startswith(f"{tmp_path / 'results'} is a link that leads nowhere")
 
 
 @pytest.mark.parametrize("name", [Path("x"), Path("a") / "x"])
-def test_a_directory_that_may_not_be_written_is_told(tmp_path, name):
+def test_a_directory_that_may_not_be_written_is_reported(tmp_path, name):
     tmp_path.chmod(0o555)
     command = (sys.executable, "-c", ASK, name)
     words = (*AS_OTHERS, *command) if os.geteuid() == 0 else command
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     tmp_path.chmod(0o755)
-    assert done.stdout.startswith("the working directory may not be written: mend")
+    assert done.stdout.startswith("the working directory may not be written")
 
 
 def test_what_snakemake_stumbles_over_is_said_before_it_does(tmp_path, monkeypatch):
@@ -96,7 +96,7 @@ def blocked(place, kind):
 
 
 @pytest.mark.parametrize(
-    ("words", "place", "kind", "told"),
+    ("words", "place", "kind", "message"),
     [
         (("status",), "results", "file", "results is a file"),
         (("status",), "results/telemetry", "file", "results/telemetry is a file"),
@@ -114,7 +114,7 @@ def blocked(place, kind):
     ],
 )
 def test_a_command_says_in_a_sentence_what_is_in_its_way(
-    tmp_path, monkeypatch, capsys, words, place, kind, told
+    tmp_path, monkeypatch, capsys, words, place, kind, message
 ):
     rng = np.random.default_rng(0)
     for role in ("pre", "post"):
@@ -125,7 +125,7 @@ def test_a_command_says_in_a_sentence_what_is_in_its_way(
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     said = capsys.readouterr().err
-    assert told in said
+    assert message in said
     assert said.startswith(f"unglow {words[0]}: ")
 
 
@@ -138,7 +138,8 @@ def test_telemetry_that_may_not_be_read_is_not_taken_for_none(tmp_path):
     done = ended(words)
     telemetry.chmod(0o755)
     assert done.returncode == 2
-    assert done.stderr == f"unglow status: {telemetry} may not be read: mend its permissions.\n"
+    assert done.stderr.startswith(f"unglow status: {telemetry} may not be read")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_full_disk_behind_the_output_is_a_sentence(tmp_path):
@@ -149,6 +150,6 @@ def test_a_full_disk_behind_the_output_is_a_sentence(tmp_path):
 
 
 def test_many_obstacles_are_counted():
-    told = message_of([f"{n}." for n in range(30)])
-    assert told.startswith("files of this run cannot be written, so nothing was started:\n0.\n")
-    assert told.endswith("\n9.\n... and 20 more.")
+    message = message_of([f"{n}." for n in range(30)])
+    assert message.startswith("files of this run cannot be written, so nothing was started:\n0.\n")
+    assert message.endswith("\n9.\n... and 20 more.")

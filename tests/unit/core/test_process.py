@@ -1,4 +1,4 @@
-"""What /proc tells of processes, and what is known where there is none."""
+"""What /proc reports of processes, and what is known where there is none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def mounted(request, tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("mounted")
-def test_a_process_is_told_from_others_by_machine_boot_number_and_start(sleeper):
+def test_a_process_is_distinguished_from_others_by_machine_boot_number_and_start(sleeper):
     own = Process(host(), boot_id(), sleeper.pid, started_ticks(sleeper.pid))
     assert own.lives()
     for other in (
@@ -82,7 +82,7 @@ def test_the_fields_of_a_stat_are_behind_the_name():
         assert Stat.of(text) is None
 
 
-def test_of_several_processors_the_first_is_told(tmp_path, monkeypatch):
+def test_of_several_processors_the_first_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "PROC", tmp_path)
     assert process.cpuinfo() == {}
     text = "processor\t: 0\nflags\t\t: a b: c\npower management:\n\nprocessor\t: 1\nflags\t: d\n"

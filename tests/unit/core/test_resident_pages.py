@@ -10,7 +10,7 @@ import pytest
 from unglow.core import own_memory, process
 
 needs_smaps = pytest.mark.skipif(
-    not process.is_mounted(), reason="the system does not tell what is resident"
+    not process.is_mounted(), reason="the system does not report what is resident"
 )
 
 
@@ -45,4 +45,4 @@ def test_only_clean_pages_of_libraries_count_as_clean():
     assert not own_memory.mappings("no-such-library")
     relocated = own_memory.Mapping(0, 4096, "r--p", "x.so", {"Anonymous": 4, "Private_Dirty": 4})
     assert not relocated.clean
-    assert not own_memory.Mapping(0, 4096, "r--p", "x.so", {}).clean  # where nothing is told
+    assert not own_memory.Mapping(0, 4096, "r--p", "x.so", {}).clean  # where nothing is reported

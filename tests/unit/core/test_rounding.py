@@ -10,7 +10,7 @@ from unglow.core import rounding
 
 
 @pytest.mark.parametrize(
-    ("value", "interval", "told"),
+    ("value", "interval", "expected"),
     [
         (1.3004, (1.2953, 1.3057), "1.300 (1.295 to 1.306)"),
         (1.30366, (1.30334, 1.30397), "1.30366 (1.30334 to 1.30397)"),
@@ -23,8 +23,8 @@ from unglow.core import rounding
         (None, None, "–"),
     ],
 )
-def test_an_estimate_and_its_interval_end_where_its_error_does(value, interval, told):
-    assert rounding.estimate(value, interval) == told
+def test_an_estimate_and_its_interval_end_where_its_error_does(value, interval, expected):
+    assert rounding.estimate(value, interval) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,15 +51,15 @@ def test_next_to_no_error_leaves_no_digits_of_the_arithmetic():
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [(0.005892, "0.0059"), (0.0299, "0.030"), (0.0997, "0.10"), (1.04, "1.0"), (123.4, "123")],
 )
-def test_what_is_an_error_itself_has_two_digits(value, told):
-    assert rounding.uncertainty(value, "px") == f"{told} px"
+def test_what_is_an_error_itself_has_two_digits(value, expected):
+    assert rounding.uncertainty(value, "px") == f"{expected} px"
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         (None, "–"),
         (math.nan, "–"),
@@ -75,12 +75,12 @@ def test_what_is_an_error_itself_has_two_digits(value, told):
         (3e-9, "3e-09"),
     ],
 )
-def test_other_numbers_have_three_digits_and_all_before_the_point(value, told):
-    assert rounding.number(value) == told
+def test_other_numbers_have_three_digits_and_all_before_the_point(value, expected):
+    assert rounding.number(value) == expected
 
 
 @pytest.mark.parametrize(
-    ("part", "told"),
+    ("part", "expected"),
     [
         (0.0476, "4.8 %"),
         (0.05, "5 %"),
@@ -96,12 +96,12 @@ def test_other_numbers_have_three_digits_and_all_before_the_point(value, told):
         (math.nan, "–"),
     ],
 )
-def test_shares_have_two_digits_of_what_is_small(part, told):
-    assert rounding.percent(part) == told
+def test_shares_have_two_digits_of_what_is_small(part, expected):
+    assert rounding.percent(part) == expected
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "unit", "told"),
+    ("before", "after", "unit", "expected"),
     [
         (0.1e6, 56.6e6, "bytes", "566 x"),
         (566.0, 1.0, "s", "1/566 x"),
@@ -116,8 +116,8 @@ def test_shares_have_two_digits_of_what_is_small(part, told):
         (0.0, 0.31, "share", "+31 points"),
     ],
 )
-def test_changes_are_told_as_what_they_are(before, after, unit, told):
-    assert rounding.change(before, after, unit) == told
+def test_changes_are_reported_as_what_they_are(before, after, unit, expected):
+    assert rounding.change(before, after, unit) == expected
 
 
 def test_a_number_that_knows_its_error_is_a_number():

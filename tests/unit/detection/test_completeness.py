@@ -96,7 +96,7 @@ def test_the_same_pair_gives_the_same_spots_whatever_the_workers():
     assert found(key="b").to_json() != first
 
 
-def test_nothing_is_put_beside_candidates_or_outside_of_the_section():
+def test_nothing_is_put_next_to_candidates_or_outside_of_the_section():
     mask = np.zeros(SHAPE, bool)
     mask[:, :600] = True
     y, x = np.mgrid[0 : SHAPE[0] : 8, 0:300:8]

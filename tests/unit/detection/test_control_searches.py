@@ -168,7 +168,7 @@ def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_b
         assert made.thresholds["control"] > alone
 
 
-def test_the_report_tells_the_rate_its_interval_and_which_controls_were_used():
+def test_the_report_reports_the_rate_its_interval_and_which_controls_were_used():
     refused = SearchCounts.make_refused("Registration was refused.")
     some = Controls(("Blank1", "Blank2"), (*STRICT.search_counts, refused))
     report = candidates(OWN, some, threshold_from="negative").report(None)

@@ -155,26 +155,26 @@ def test_without_a_dark_side_everything_is_believed():
 
 
 def test_the_table_is_in_steps_of_a_quarter_up_to_ten():
-    told = sides([4.0, 6.0], [4.1]).table()
-    assert [row["snr"] for row in told[:3]] == [3.5, 3.75, 4.0]
-    assert told[-1]["snr"] == 10.0
-    assert told[2] == {"snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5}
+    rows = sides([4.0, 6.0], [4.1]).table()
+    assert [row["snr"] for row in rows[:3]] == [3.5, 3.75, 4.0]
+    assert rows[-1]["snr"] == 10.0
+    assert rows[2] == {"snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5}
 
 
-def test_the_table_tells_of_controls_where_there_are_any():
+def test_the_table_reports_controls_where_there_are_any():
     found = sides([4.0, 6.0], [4.1])
     rates = ControlRates(*(np.arange(931) * k for k in (0.01, 0.001, 0.1)), np.arange(931))
-    told = found.table(rates)
-    assert told[2] == {
+    rows = found.table(rates)
+    assert rows[2] == {
         "snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5,
         "control": 10, "fdr_control": 0.1, "fdr_control_ci95": [0.01, 1.0],
     }  # fmt: skip
-    assert len(told) == 27
+    assert len(rows) == 27
 
 
-def test_rates_are_told_in_four_digits():
-    told = sides([3.5] * 300, [3.5] * 100).table()
-    assert told[0]["fdr"] == 0.3333
+def test_rates_are_given_in_four_digits():
+    rows = sides([3.5] * 300, [3.5] * 100).table()
+    assert rows[0]["fdr"] == 0.3333
 
 
 @pytest.mark.parametrize(
@@ -195,10 +195,10 @@ def test_poisson_intervals_of_many_counts_are_those_of_each():
 
 
 def test_a_density_needs_a_pixel_size():
-    told = density(10, 4_000_000, (0.5, 0.5))
-    assert told["area_mm2"] == 1.0
-    assert told["density_per_mm2"] == 10.0
-    assert told["density_ci95_per_mm2"] == pytest.approx([4.79539, 18.3904])
+    figures = density(10, 4_000_000, (0.5, 0.5))
+    assert figures["area_mm2"] == 1.0
+    assert figures["density_per_mm2"] == 10.0
+    assert figures["density_ci95_per_mm2"] == pytest.approx([4.79539, 18.3904])
     assert set(density(10, 4_000_000, None).values()) == {None}
     assert set(density(0, 0, (0.5, 0.5)).values()) == {None}
 

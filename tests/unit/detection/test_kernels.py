@@ -172,6 +172,6 @@ def test_tiles_hold_what_is_around_them_and_read_each_px_once(monkeypatch, side,
     assert (covered == 1).all()
     for image in (post, pre, left):
         assert (image.count >= 1).all()
-        # but for what lies beside panels
+        # except what is next to panels
         again = np.flatnonzero((image.count > 1).any(axis=0))
         assert len(again) == 2 * around * ((shape[1] - 1) // panel)

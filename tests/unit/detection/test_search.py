@@ -166,7 +166,7 @@ def test_the_error_of_a_field_is_read_between_its_control_points():
 # -------------------------------------------------------------------------------- the background
 
 
-def test_what_is_left_of_the_background_is_told_by_medians_whatever_is_stained():
+def test_what_is_left_of_the_background_is_reported_by_medians_whatever_is_stained():
     col = np.indices((512, 640))[1]
     slope = (0.5 + col / 640).astype(np.float32)
     image = slope.copy()
@@ -197,14 +197,14 @@ def test_a_level_that_is_left_makes_nothing_significant():
     made = scene(post + np.float32(2.0), pre)
     level = replace(made, background=estimate_background(made.difference))
     assert len(search(made, EVERYWHERE, workers=1).found) > 5 * len(plain.found)
-    mended = search(level, EVERYWHERE, workers=1)
-    assert len(mended.found) == pytest.approx(len(plain.found), abs=10)
+    repaired = search(level, EVERYWHERE, workers=1)
+    assert len(repaired.found) == pytest.approx(len(plain.found), abs=10)
 
 
 # ------------------------------------------------------------------------------------ the search
 
 
-def test_spots_are_found_measured_and_told_from_noise():
+def test_spots_are_found_measured_and_distinguished_from_noise():
     found = search(scene(*images(1, SPOTS)), EVERYWHERE, workers=1)
     listed = found.list_candidates()
     assert len(listed) == len(SPOTS)
@@ -221,7 +221,7 @@ def test_spots_are_found_measured_and_told_from_noise():
     assert 4 < found.threshold < 10
 
 
-def test_spots_on_a_glow_count_by_what_they_stand_out_from_it():
+def test_spots_on_autofluorescence_count_by_what_they_stand_out_from_it():
     post, pre = images(1, SPOTS)
     post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
     found = search(scene(post, pre), EVERYWHERE, workers=1)
@@ -336,7 +336,7 @@ def test_a_corner_of_glass_at_the_edge_of_the_data_is_glass():
     assert mask[inside & np.isfinite(image)].all()
 
 
-def test_glass_whose_noise_is_smooth_like_a_texture_is_told_by_its_darkness():
+def test_glass_whose_noise_is_smooth_like_a_texture_is_recognised_by_its_darkness():
     rng = np.random.default_rng(7)
     row, col = np.indices((400, 420))
     inside = row > 120 + 0.2 * col

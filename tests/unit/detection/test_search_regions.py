@@ -98,23 +98,23 @@ def test_nothing_is_listed_in_what_is_left_out_and_nothing_changes_far_from_it(w
 
 
 def test_the_area_is_without_what_is_left_out(without, drawn):
-    told, before = drawn.report(PIXEL_UM), without.report(PIXEL_UM)
-    assert told["masked_px"] == {**before["masked_px"], "excluded": 100 * 90}
-    # and without the px beside it, which have no slope, as at the end of the image
-    rim = before["searched_px"] - 100 * 90 - told["searched_px"]
+    after, before = drawn.report(PIXEL_UM), without.report(PIXEL_UM)
+    assert after["masked_px"] == {**before["masked_px"], "excluded": 100 * 90}
+    # and without the px next to it, which have no slope, as at the end of the image
+    rim = before["searched_px"] - 100 * 90 - after["searched_px"]
     assert 360 <= rim <= 2 * (100 + 90)
-    assert told["area_mm2"] == pytest.approx(told["searched_px"] * 0.25e-6, rel=1e-5)
-    assert told["candidates"] < before["candidates"]
+    assert after["area_mm2"] == pytest.approx(after["searched_px"] * 0.25e-6, rel=1e-5)
+    assert after["candidates"] < before["candidates"]
     assert "regions" not in before
 
 
 def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
-    told = drawn.report(PIXEL_UM)["regions"]
+    regions = drawn.report(PIXEL_UM)["regions"]
     listed = drawn.list_candidates()
     count = int((listed["x"] < 139.5).sum())
     ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE)).snr
     px = int(np.isfinite(ratio[:, :140]).sum())
-    assert told == [
+    assert regions == [
         {
             "name": "left",
             "candidates": count,
@@ -143,14 +143,14 @@ def test_a_source_at_the_edge_is_measured_on_what_is_left_and_says_so():
         workers=1,
     )
     bright = result.found[result.found["snr"] > 8]
-    told = {(int(row["col"]), int(row["row"])): words(int(row["flags"])) for row in bright}
-    assert len(told) == 3
-    assert {x for x, _ in told} < set(range(57, 90))
-    assert told[min(told)] == ""
-    assert "incomplete" in told[max(told)]
+    flagged = {(int(row["col"]), int(row["row"])): words(int(row["flags"])) for row in bright}
+    assert len(flagged) == 3
+    assert {x for x, _ in flagged} < set(range(57, 90))
+    assert flagged[min(flagged)] == ""
+    assert "incomplete" in flagged[max(flagged)]
 
 
-def test_a_px_left_out_has_no_ratio_and_those_beside_it_have_one():
+def test_an_excluded_px_has_no_ratio_and_its_neighbours_have_one():
     ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE))
     left_out = mask_over((BUBBLE,), Window.from_shape(SHAPE))
     assert np.array_equal(ratio.reasons == EXCLUDED, left_out)

@@ -60,7 +60,7 @@ def test_what_is_not_above_the_threshold_or_has_no_value_is_nothing():
     assert len(whole(image)[0]) == 0
 
 
-def test_spots_that_touch_are_told_apart_and_say_so():
+def test_spots_that_touch_are_distinguished_and_say_so():
     image = empty()
     spot(image, 200, 120, 40.0)
     spot(image, 208, 120, 30.0)
@@ -133,7 +133,7 @@ def test_a_component_of_the_greatest_size_is_whole_in_every_tile_that_has_a_part
         assert tiled(image, tile)[0].tobytes() == once.tobytes()
 
 
-def test_more_sources_than_sep_tells_apart_are_left_together(monkeypatch):
+def test_more_sources_than_sep_separates_are_left_together(monkeypatch):
     image = empty()
     spot(image, 200, 120, 40.0)
     spot(image, 208, 120, 30.0)
@@ -156,7 +156,7 @@ def test_any_number_of_px_may_be_above_the_threshold():
 
 
 @pytest.mark.parametrize(("smooth", "steps"), [(0.0, 64), (1.3, 64), (2.0, 2), (3.0, 64)])
-def test_what_has_one_peak_is_the_same_whether_it_is_told_apart_or_not(smooth, steps):
+def test_what_has_one_peak_is_the_same_whether_it_is_distinguished_or_not(smooth, steps):
     image = np.random.default_rng(7).normal(size=(400, 500))
     image = ndimage.gaussian_filter(image, smooth)
     image = (np.round(image / image.std() * 3 * steps) / steps).astype("f4")  # plateaus as well

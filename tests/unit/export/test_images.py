@@ -96,15 +96,15 @@ def test_every_level_of_the_tiff_is_that_of_the_store(store, tmp_path):
         assert (first.is_tiled, first.tilewidth, first.compression) == (True, 512, 8)
         assert first.get_resolution("CENTIMETER") == pytest.approx((1e4 / 0.325, 1e4 / 0.65))
         assert len(first.subifds) == 2
-        told = tiff.ome_metadata
+        xml = tiff.ome_metadata
     for text in ('Name="Präparat 1"', 'Type="float"', 'PhysicalSizeX="0.325"',
                  'PhysicalSizeY="0.65"', '<M K="gain">1.3051</M>', '<M K="offset">-0.5</M>',
                  f'<M K="inputs.post">sha256:{"5a" * 32}</M>', '<M K="method">moffat</M>',
                  '<M K="matrix">[[1.0, 0.0, 12.5], [0.0, 1.0, -3.25], [0.0, 0.0, 1.0]]</M>',
                  f'<M K="digest">{store.digest}</M>'):  # fmt: skip
-        assert text in told
-    assert "layout" not in told
-    assert "stored_bytes" not in told
+        assert text in xml
+    assert "layout" not in xml
+    assert "stored_bytes" not in xml
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -122,7 +122,7 @@ def test_every_type_of_pixel_comes_through(dtype, tmp_path):
     np.testing.assert_array_equal(stored.reshape(523, 70).astype("f8") + zero, image.astype("f8"))
 
 
-def test_the_fits_header_tells_where_the_image_comes_from(store, tmp_path):
+def test_the_fits_header_records_where_the_image_comes_from(store, tmp_path):
     write_fits(store, tmp_path / "a.fits")
     cards, stored, _ = read_fits(tmp_path / "a.fits")
     np.testing.assert_array_equal(
@@ -263,10 +263,10 @@ def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path,
     with tifffile.TiffFile(tmp_path / "a.ome.tif") as tiff:
         assert len(tiff.series[0].levels) == written.levels == 3
         np.testing.assert_array_equal(tiff.asarray(), expected)
-        told = tiff.ome_metadata
+        xml = tiff.ome_metadata
     about_post = f'<M K="inputs.post">{images.post.digest}</M>'
     for text in ('<M K="method">moffat</M>', '<M K="gain">1.25</M>', about_post):
-        assert text in told
+        assert text in xml
     cards, stored, _ = read_fits(tmp_path / "a.fits")
     assert (cards["METHOD"], cards["BGGAIN"]) == ("moffat", "1.25")
     np.testing.assert_array_equal(stored.reshape(post.shape), expected)

@@ -48,7 +48,7 @@ def sitk():
 
 
 @pytest.mark.parametrize("shape", FRAMES)
-def test_simpleitk_maps_points_alike(tmp_path, shape, sitk):
+def test_simpleitk_maps_points_equally(tmp_path, shape, sitk):
     path, found = saved(tmp_path, shape)
     at = points(shape)
     for name, most in (("out.tfm", 1e-10), ("out.mha", ERROR_PX + 2e-5)):
@@ -65,7 +65,7 @@ def read(sitk, path):
 
 
 @pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
-def test_simpleitk_resamples_pre_alike(tmp_path, matrix, sitk):
+def test_simpleitk_resamples_pre_equally(tmp_path, matrix, sitk):
     path, found = saved(tmp_path, FRAMES[1], matrix)
     assert main(["export", "--itk", str(tmp_path / "out.mha"), str(path)]) == 0
     moves = read(sitk, tmp_path / "out.mha")
@@ -104,7 +104,7 @@ PARAMETERS = """(Transform "DeformationFieldTransform")
 
 
 @pytest.mark.parametrize("matrix", [AFFINE, HOMOGRAPHY])
-def test_transformix_resamples_pre_alike(tmp_path, matrix):
+def test_transformix_resamples_pre_equally(tmp_path, matrix):
     itk = pytest.importorskip("itk", reason="itk-elastix is not installed")
     if not hasattr(itk, "TransformixFilter"):
         pytest.skip("itk-elastix is not installed")

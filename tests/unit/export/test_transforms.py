@@ -200,9 +200,11 @@ def test_pixels_have_the_map_of_their_strip(tmp_path, image, along, matrix, caps
     path, found = saved(tmp_path, shape, matrix, torn(shape, image, along, matrix))
     assert widest_step(found) == 1
     assert main(["export", "--itk", str(tmp_path / "out.mha"), str(path)]) == 0
-    told = capsys.readouterr().out
-    assert "samples 1 px apart" in told
-    assert f"on two sides of a seam of {along} of {image} it blurs the jump (up to 3.1 px)" in told
+    output = capsys.readouterr().out
+    assert "samples 1 px apart" in output
+    assert (
+        f"on two sides of a seam of {along} of {image} it blurs the jump (up to 3.1 px)" in output
+    )
     _, vectors = metaimage(tmp_path / "out.mha")
     at = np.argwhere(np.ones(shape))[:, ::-1].astype(float)
     assert vectors.shape == (*shape, 2)
@@ -257,7 +259,7 @@ def failure(capsys, *arguments):
 def test_what_cannot_be_exported_is_one_sentence(tmp_path, capsys):
     path, _ = saved(tmp_path / "good", um=False)
     out = tmp_path / "out.mha"
-    assert "are not known" in failure(capsys, "--itk", out, "--unit", "um", path)
+    assert "not known" in failure(capsys, "--itk", out, "--unit", "um", path)
     assert "is a directory" in failure(capsys, "--itk", out, path.parent)
     assert "does not exist" in failure(capsys, "--itk", out, tmp_path / "absent.json")
     (tmp_path / "list.json").write_text("[1]")

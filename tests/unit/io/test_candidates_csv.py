@@ -32,7 +32,7 @@ def test_columns_by_name(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "has no column id, x, y, snr, flags"),
         ("id,x,y,snr\n", "has no column flags"),
@@ -40,10 +40,10 @@ def test_columns_by_name(tmp_path):
         ("id,x,y,snr,flags\n1,2,3,many,\n", "is damaged or was edited"),
     ],
 )
-def test_what_is_no_table_is_named(tmp_path, text, told):
+def test_what_is_no_table_is_named(tmp_path, text, message):
     path = tmp_path / "candidates.csv"
     path.write_text(text)
-    with pytest.raises(InputError, match=told) as error:
+    with pytest.raises(InputError, match=message) as error:
         read_candidates(path)
     assert str(path) in str(error.value)
 

@@ -101,7 +101,7 @@ def test_ome_zarr_py_reads_names_and_colours(tmp_path):
     assert scale == [1.0, 0.65, 0.325]
 
 
-def test_the_header_tells_names_and_pixel_size(tmp_path):
+def test_the_header_records_names_and_pixel_size(tmp_path):
     write("tiff", tmp_path / "a.ome.tif", planes_of((40, 50), "uint16", 2))
     header = read_header(tmp_path / "a.ome.tif")
     assert header.pixel_size_um == (0.325, 0.65)
@@ -187,7 +187,7 @@ def test_a_writer_that_is_killed_leaves_what_was_there(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", SINKS)
-def test_a_file_system_without_room_is_told(tmp_path, kind):
+def test_a_file_system_without_space_is_reported(tmp_path, kind):
     command = [sys.executable, "-c", WRITER, kind, tmp_path / "a", "full"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     assert re.search(r"Error: \S+/a could not be written \(File too large\)", done.stderr)

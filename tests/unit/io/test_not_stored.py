@@ -38,11 +38,11 @@ def test_tiles_are_found_and_neighbours_are_one_rectangle(tmp_path):
     tifffile.imwrite(path, PIXELS[0], tile=(32, 48))
     assert found(path) is None
     drop(path, [1, 2, 4, 5, 6])
-    told = found(path)
-    assert (told.file, told.unit, told.count, told.units) == ("a.tif", "tiles", 5, 9)
+    gaps = found(path)
+    assert (gaps.file, gaps.unit, gaps.count, gaps.units) == ("a.tif", "tiles", 5, 9)
     # what lies beyond the image (90 x 130) does not count
-    assert set(told.rectangles) == {Window(0, 64, 48, 130), Window(64, 90, 0, 48)}
-    assert told.share == pytest.approx((64 * 82 + 26 * 48) / (90 * 130))
+    assert set(gaps.rectangles) == {Window(0, 64, 48, 130), Window(64, 90, 0, 48)}
+    assert gaps.share == pytest.approx((64 * 82 + 26 * 48) / (90 * 130))
 
 
 def test_strips_of_the_wanted_channel_alone_count(tmp_path):
@@ -51,8 +51,8 @@ def test_strips_of_the_wanted_channel_alone_count(tmp_path):
         path, PIXELS, rowsperstrip=16, planarconfig="separate", photometric="minisblack"
     )
     drop(path, [2, 6 + 5])  # each sample has six strips
-    told = found(path, (0,))
-    assert (told.unit, told.rectangles) == ("strips", (Window(32, 48, 0, 130),))
+    gaps = found(path, (0,))
+    assert (gaps.unit, gaps.rectangles) == ("strips", (Window(32, 48, 0, 130),))
     assert found(path, (1,)).rectangles == (Window(80, 90, 0, 130),)
     assert found(path, (0, 1)).count == 2
 
@@ -101,11 +101,11 @@ def test_chunks_are_found_in_either_format(tmp_path, version, key):
     (path / names[version].format(1, 2)).unlink()
     (path / names[version].format(1, 1)).unlink()
     (path / "0" / "notes.txt").write_text("no chunk")
-    told = found(path, (0,))
-    assert (told.unit, told.count, told.units) == ("chunks", 2, 9)
-    assert told.rectangles == (Window(32, 64, 48, 130),)
+    gaps = found(path, (0,))
+    assert (gaps.unit, gaps.count, gaps.units) == ("chunks", 2, 9)
+    assert gaps.rectangles == (Window(32, 64, 48, 130),)
     assert found(path, (1,)) is None
-    assert found(path, (1, 0)).rectangles == told.rectangles
+    assert found(path, (1, 0)).rectangles == gaps.rectangles
 
 
 def test_a_missing_shard_and_a_missing_entry_of_one_are_found(tmp_path):
@@ -116,9 +116,9 @@ def test_a_missing_shard_and_a_missing_entry_of_one_are_found(tmp_path):
         array[32:64, :48] = 0  # the fill value: the writer leaves the chunk out of its shard
     assert found(path).rectangles == (Window(32, 64, 0, 48),)
     (path / "0/c/1/1").unlink()
-    told = found(path)
-    assert (told.count, told.units) == (2, 9)
-    assert set(told.rectangles) == {Window(32, 64, 0, 48), Window(64, 90, 96, 130)}
+    gaps = found(path)
+    assert (gaps.count, gaps.units) == (2, 9)
+    assert set(gaps.rectangles) == {Window(32, 64, 0, 48), Window(64, 90, 96, 130)}
     shard = path / "0/c/0/0"
     content = bytearray(shard.read_bytes())
     content[-6] ^= 255
@@ -130,42 +130,42 @@ def test_a_missing_shard_and_a_missing_entry_of_one_are_found(tmp_path):
 def test_rectangles_cover_what_is_missing_exactly():
     rng = np.random.default_rng(1)
     missing = rng.random((40, 30)) < 0.4
-    told = NotStored.from_grid(missing, (1, 1), missing.shape, "a.tif", "tiles")
+    gaps = NotStored.from_grid(missing, (1, 1), missing.shape, "a.tif", "tiles")
     covered = np.zeros(missing.shape, int)
-    for one in told.rectangles:
+    for one in gaps.rectangles:
         covered[one.slices] += 1
     assert np.array_equal(covered, missing)
-    assert len(told.rectangles) < missing.sum()
-    assert np.array_equal(told.mask(Window(3, 20, 5, 28)), missing[3:20, 5:28])
+    assert len(gaps.rectangles) < missing.sum()
+    assert np.array_equal(gaps.mask(Window(3, 20, 5, 28)), missing[3:20, 5:28])
 
 
 def test_many_rectangles_are_covered_by_fewer(monkeypatch):
     monkeypatch.setattr(module, "MOST_RECTANGLES", 3)
-    told = made(grid("#.#.", "....", "#.#.", "...#"), unit=(10, 10), shape=(40, 40))
-    assert told.count == 5
-    assert told.rectangles == (Window(0, 40, 0, 40),)
-    assert told.share == 1
+    gaps = made(grid("#.#.", "....", "#.#.", "...#"), unit=(10, 10), shape=(40, 40))
+    assert gaps.count == 5
+    assert gaps.rectangles == (Window(0, 40, 0, 40),)
+    assert gaps.share == 1
 
 
 def test_it_goes_through_the_attributes_of_a_store():
-    told = made(grid(".#.", "...", "#.."))
-    attributes = json.loads(json.dumps({"not_stored": told.to_json()}))
+    gaps = made(grid(".#.", "...", "#.."))
+    attributes = json.loads(json.dumps({"not_stored": gaps.to_json()}))
     assert attributes["not_stored"]["rectangles_px"] == [[0, 48, 32, 96], [64, 0, 90, 48]]
-    assert NotStored.from_attributes(attributes) == told
+    assert NotStored.from_attributes(attributes) == gaps
     assert NotStored.from_attributes({}) is None
-    assert told.description == "2 of 9 tiles of a.tif are not stored"
+    assert gaps.description == "2 of 9 tiles of a.tif are not stored"
 
 
 @pytest.mark.parametrize("change", [{"count": "two"}, {"rectangles_px": [[1, 2, 3]]}, {"of": None}])
 def test_a_damaged_attribute_is_refused(change):
-    told = made(grid(".#.", "...", "#..")).to_json() | change
+    gaps = made(grid(".#.", "...", "#..")).to_json() | change
     with pytest.raises(ValueError, match=r"not|missing|numbers"):
-        NotStored.from_attributes({"not_stored": told})
+        NotStored.from_attributes({"not_stored": gaps})
 
 
 def test_px_that_are_not_stored_are_nan_on_every_level():
-    told = made(grid("...", ".#.", "..."))  # rows 32 to 63, columns 48 to 95
-    image = StoredPixels(ArrayPixels(PIXELS[0], 3), told)
+    gaps = made(grid("...", ".#.", "..."))  # rows 32 to 63, columns 48 to 95
+    image = StoredPixels(ArrayPixels(PIXELS[0], 3), gaps)
     assert (image.shape, image.levels) == ((90, 130), 3)
     window = Window(30, 70, 40, 100)
     block = image.read(window)
@@ -187,7 +187,7 @@ def test_an_image_that_stores_everything_is_left_as_it_is():
 
 
 def test_rectangles_grow_over_their_surroundings():
-    told = made(grid("...", ".#.", "..."))
-    (part,) = told.clip_to(Window(20, 90, 0, 130), grown=7)
+    gaps = made(grid("...", ".#.", "..."))
+    (part,) = gaps.clip_to(Window(20, 90, 0, 130), grown=7)
     assert part == Window(25 - 20, 71 - 20, 41, 103)
-    assert not list(told.clip_to(Window(71, 90, 0, 130), grown=7))
+    assert not list(gaps.clip_to(Window(71, 90, 0, 130), grown=7))

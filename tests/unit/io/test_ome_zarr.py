@@ -111,18 +111,18 @@ def test_names_sizes_and_levels_come_from_the_metadata(image):
     assert "pyramid levels is read" in read_header(path).notes[0]
     group = zarr.open_group(str(path), mode="a")
     attributes = dict(group.attrs)
-    told = attributes.get("ome", attributes)
-    told["omero"] = {"channels": [{"label": name} for name in ("DAPI", "CD3", "CD8")]}
-    for axis in told["multiscales"][0]["axes"][1:]:
+    metadata = attributes.get("ome", attributes)
+    metadata["omero"] = {"channels": [{"label": name} for name in ("DAPI", "CD3", "CD8")]}
+    for axis in metadata["multiscales"][0]["axes"][1:]:
         axis["unit"] = "nanometer"
     scale = {"type": "scale", "scale": [1.0, 500.0, 250.0]}
-    told["multiscales"][0]["datasets"][0]["coordinateTransformations"] = [scale]
+    metadata["multiscales"][0]["datasets"][0]["coordinateTransformations"] = [scale]
     group.attrs.update(attributes)
     header = read_header(path)
     assert header.pixel_size_um == (0.25, 0.5)
     assert [c.name for c in header.channels] == ["DAPI", "CD3", "CD8"]
     of_all = {"type": "scale", "scale": [1.0, 2.0, 2.0]}
-    told["multiscales"][0]["coordinateTransformations"] = [of_all]
+    metadata["multiscales"][0]["coordinateTransformations"] = [of_all]
     group.attrs.update(attributes)
     assert read_header(path).pixel_size_um == (0.5, 1.0)
     scale["scale"] = [1.0, 0.0, 250.0]  # a slip
@@ -130,16 +130,16 @@ def test_names_sizes_and_levels_come_from_the_metadata(image):
     assert read_header(path).pixel_size_um is None
 
 
-def test_a_plate_is_told_with_a_link_that_works(image, tmp_path):
+def test_a_plate_is_reported_with_a_link_that_works(image, tmp_path):
     plate = tmp_path / "a plate.zarr"
     field = image(CZYX[0, 0], "yx", name="a plate.zarr/B/3/0")
     version = 2 if (field / ".zattrs").exists() else 3
-    for folder, told in (
+    for folder, metadata in (
         (plate, {"plate": {"wells": [{"path": "B/3"}, {"path": "B/4"}]}}),
         (field.parent, {"well": {"images": [{"path": "0"}]}}),
     ):
         group = zarr.open_group(str(folder), mode="a", zarr_format=version)
-        group.attrs.update(told if version == 2 else {"ome": told})
+        group.attrs.update(metadata if version == 2 else {"ome": metadata})
     with pytest.raises(InputError, match=r"is a plate of 2 wells \(HCS\), not one image") as error:
         read_header(plate)
     assert shlex.quote(str(field)) in str(error.value)
@@ -150,7 +150,7 @@ def test_a_plate_is_told_with_a_link_that_works(image, tmp_path):
     assert np.array_equal(all_of(read_header(tmp_path / "pre_X.ome.zarr"))[0], CZYX[0, 0])
 
 
-def test_what_is_no_image_is_told(tmp_path, image):
+def test_what_is_not_an_image_is_reported(tmp_path, image):
     (tmp_path / "empty.zarr").mkdir()
     with pytest.raises(InputError, match=r"holds no zarr.json and no .zattrs: copy the whole"):
         read_header(tmp_path / "empty.zarr")

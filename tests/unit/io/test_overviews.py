@@ -56,7 +56,7 @@ def test_the_brightest_places_are_apart_and_in_order():
     image = np.zeros((200, 300), np.float32)
     image[50, 60], image[50, 70], image[150, 250] = 9, 8, 7
     image[0, 0], image[100, 30] = np.nan, np.nan
-    image[100, 31] = 99  # beside missing data
+    image[100, 31] = 99  # next to missing data
     found = brightest(Overview(image, 1), 2, apart_px=64)
     assert found == [(120.5, 100.5), (500.5, 300.5)]
 

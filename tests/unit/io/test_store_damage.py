@@ -113,7 +113,7 @@ def test_verify_lists_every_damaged_shard(path, damage, reason):
 
 
 def test_bytes_as_written_that_do_not_decompress_lacked_memory(path, monkeypatch):
-    """Blosc fails alike for want of memory: the remedy is not to delete the store."""
+    """Blosc fails in the same way without memory: the remedy is not to delete the store."""
     from numcodecs import blosc
 
     def without_memory(_):

@@ -39,7 +39,7 @@ def fuzz():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux tells it")
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux reports it")
 def test_nothing_bad_comes_of_damaged_files():
     command = [sys.executable, str(BENCHMARKS / "fuzz"), "--count", "112", "--seed", "7"]
     command += ["--kinds", "tiff", "--made", "--workers", "2", "--files", *FILES]

@@ -122,7 +122,7 @@ def test_series_of_several_shapes(tmp_path):
         read_header(path, series=2)
 
 
-def test_small_preview_beside_a_large_image(tmp_path):
+def test_small_preview_next_to_a_large_image(tmp_path):
     large = stack(200, 160)
     path = tmp_path / "a.tif"
     with tifffile.TiffWriter(path) as tif:

@@ -162,12 +162,12 @@ def test_only_hidden_siblings_of_the_name_are_under_way(tmp_path):
     assert list(temporaries(tmp_path / "none" / "a.csv")) == []
 
 
-def test_what_is_removed_is_told(tmp_path, caplog):
+def test_what_is_removed_is_reported(tmp_path, caplog):
     (tmp_path / ".a.csv.1.partial").touch()
     with caplog.at_level("INFO", "unglow.jobs.attempt_lock"):
         revoke([tmp_path / "a.csv", tmp_path / "a.csv"])
-    told = f"removed {tmp_path / '.a.csv.1.partial'}, which an earlier attempt had left"
-    assert caplog.messages == [told]
+    message = f"removed {tmp_path / '.a.csv.1.partial'}, which an earlier attempt had left"
+    assert caplog.messages == [message]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -309,9 +309,9 @@ def test_a_launcher_that_cannot_be_seen_is_not_missed(monkeypatch):
 
 
 def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monkeypatch):
-    told = tmp_path / "told"
+    calls = tmp_path / "calls"
     scancel = tmp_path / "scancel"
-    scancel.write_text(f'#!/bin/sh\necho "$@" >> {told}\n')
+    scancel.write_text(f'#!/bin/sh\necho "$@" >> {calls}\n')
     scancel.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.setenv("SLURM_JOB_ID", "17")
@@ -321,10 +321,10 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
 
         ticks = started_ticks(process.pid)
         ParentProcess(os.getppid(), process.pid, ticks, in_job=False).end_in_job()
-        assert not told.exists()
+        assert not calls.exists()
         assert process.poll() is None
         ParentProcess(os.getppid(), process.pid, ticks, in_job=True).end_in_job()
-        assert told.read_text() == "--full --signal=KILL 17\n"
+        assert calls.read_text() == "--full --signal=KILL 17\n"
         assert process.wait(300) == -signal.SIGKILL
     finally:
         process.kill()

@@ -103,16 +103,16 @@ def test_a_job_that_took_more_than_declared_and_could_not_be_refused_it_says_so(
     (record,) = records(tmp_path)
     peak = record["peak_mb"]
     assert 300 < peak < 400
-    told = re.fullmatch(
+    match = re.fullmatch(
         r"align \(S1, SYTO9\): took (\d+) MB, more than the 120 MB that were declared for it; what "
         r"it made is whole\. Where memory is tight, declare it: --set-resources "
         r"align:mem_mb=(\d+) \(now 120\)\.\n",
         done.stderr,
     )
-    assert told, done.stderr
-    assert float(told[1]) == pytest.approx(peak, abs=0.6)
-    assert peak <= float(told[2]) < peak + 10
-    assert f"WARNING took {told[1]} MB" in logged(tmp_path)
+    assert match, done.stderr
+    assert float(match[1]) == pytest.approx(peak, abs=0.6)
+    assert peak <= float(match[2]) < peak + 10
+    assert f"WARNING took {match[1]} MB" in logged(tmp_path)
 
 
 def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceback(tmp_path):
@@ -134,8 +134,8 @@ def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceb
 
 @pytest.mark.parametrize("kind", ["UnglowError", "ConfigError", "StoreError"])
 def test_every_error_for_users_ends_this_way(tmp_path, kind):
-    done = run(tmp_path, f"import unglow.core.errors\nraise unglow.core.errors.{kind}('Mend it.')")
-    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Mend it.\n")
+    done = run(tmp_path, f"import unglow.core.errors\nraise unglow.core.errors.{kind}('Fix it.')")
+    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Fix it.\n")
 
 
 def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp_path):
@@ -152,7 +152,7 @@ def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp
     assert records(tmp_path)[0]["outcome"] == "error"
 
 
-def test_memory_that_is_refused_is_told_as_such(tmp_path):
+def test_memory_that_is_refused_is_reported_as_such(tmp_path):
     done = run(tmp_path, "bytearray(1 << 60)")
     assert done.returncode == 1
     assert "needs more memory than the 512 MB that were declared for it" in done.stderr
@@ -208,17 +208,17 @@ def test_a_record_or_log_that_cannot_be_written_costs_no_result_and_hides_no_err
     (tmp_path / way).write_text("a file in the way")
     assert run(tmp_path, "open('result', 'w').write('x')").returncode == 0
     assert (tmp_path / "result").read_text() == "x"
-    done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Mend it.')")
+    done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Fix it.')")
     assert done.returncode == 1
-    assert "align (S1, SYTO9): Mend it." in done.stderr
+    assert "align (S1, SYTO9): Fix it." in done.stderr
     assert "Traceback" not in done.stderr
 
 
 def test_a_full_disk_under_the_log_hides_no_error(tmp_path):
     (tmp_path / "logs/a/b").mkdir(parents=True)
     (tmp_path / "logs/a/b/rule.log").symlink_to("/dev/full")
-    done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Mend it.')")
-    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Mend it.\n")
+    done = run(tmp_path, "from unglow.core.errors import InputError\nraise InputError('Fix it.')")
+    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Fix it.\n")
 
 
 def test_the_peak_is_at_least_what_was_held_and_not_what_the_parent_held(tmp_path):
@@ -450,8 +450,8 @@ def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
     done = run(tmp_path, WRITING, before=PUBLISHING)
     assert (done.returncode, done.stderr) == (0, "")
     abc = hashlib.sha256(b"abc").hexdigest()
-    told = (tmp_path / "r/S/D/digests/t.sha256").read_text()
-    assert told == f"# SHA-256 of 2 files\n{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
+    digests = (tmp_path / "r/S/D/digests/t.sha256").read_text()
+    assert digests == f"# SHA-256 of 2 files\n{abc}  t.csv\n{abc}  x.ome.zarr/zarr.json\n"
 
 
 @pytest.mark.parametrize(
@@ -459,7 +459,7 @@ def test_a_job_lists_the_digests_of_what_it_has_published(tmp_path):
     [
         "raise ValueError",
         "import os; os.kill(os.getpid(), 9)",
-        # a later attempt has begun
+        # a later attempt has started
         "Path('telemetry/a/b/rule/9.jsonl').touch()",
         # what was published is gone, or the list cannot be written
         "Path(snakemake.output[0]).unlink()",

@@ -31,8 +31,8 @@ def test_files_count_where_they_take_memory_and_belong_to_this_user(tmp_path, mo
 
 
 def test_what_was_written_into_memory_is_a_result_and_not_lost(monkeypatch):
-    told = {"MemAvailable": 7000.0, "AnonPages": 900.0}
-    monkeypatch.setattr(leftovers.process, "meminfo_mb", lambda: told)
+    meminfo = {"MemAvailable": 7000.0, "AnonPages": 900.0}
+    monkeypatch.setattr(leftovers.process, "meminfo_mb", lambda: meminfo)
     before = leftovers.MachineMemory({"MemAvailable": 8000.0, "AnonPages": 1000.0}, 5.0)
     on_disk = before.compare([], 300e6, [12.0, 8.0])
     assert (on_disk["available_before_mb"], on_disk["available_after_mb"]) == (8000, 7000)

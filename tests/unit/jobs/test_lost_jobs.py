@@ -24,8 +24,8 @@ def no_scheduler(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
 
 
-def told(record: Path, attempt: int = 1, **more) -> dict:
-    """What Snakemake tells of a job that it hands over."""
+def make_job_info(record: Path, attempt: int = 1, **more) -> dict:
+    """What Snakemake reports of a job that it hands over."""
     resources = {"mem_mb": 400, "runtime": 5, "attempt": attempt}
     known = {"jobid": 7, "rule_name": "align", "log": ["align.log", str(record)]}
     return {**known, "resources": resources, **more}
@@ -40,7 +40,7 @@ def begin(record: Path, *lines: dict) -> None:
 
 
 def failure(log: Path | None = None, external: str | None = "17") -> dict:
-    """What Snakemake tells of a job that has failed."""
+    """What Snakemake reports of a job that has failed."""
     logs = [] if log is None else [str(log)]
     return {"jobid": 7, "log": logs, "aux": {"external_jobid": external}}
 
@@ -57,7 +57,7 @@ def handed_over(tmp_path: Path, *jobids: int) -> tuple[LostJobs, dict[int, Path]
     losses = LostJobs(LAUNCHER_MB)
     records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in jobids}
     for jobid, record in records.items():
-        losses.submitted(told(record, jobid=jobid))
+        losses.submitted(make_job_info(record, jobid=jobid))
     return losses, records
 
 
@@ -82,7 +82,7 @@ def all_failed(losses: LostJobs, records: dict[int, Path], log: Path) -> dict:
 def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(told(record))
+    losses.submitted(make_job_info(record))
     begin(record)
     tried, loss = losses.failed(failure(slurm_log(tmp_path, text)))
     assert tried
@@ -101,7 +101,7 @@ def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
 def test_memory_that_was_too_little_grows_with_that_of_the_launcher(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(told(record))
+    losses.submitted(make_job_info(record))
     losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
     assert retries.next_mb(record, 110) + LAUNCHER_MB == 600  # half as much again
 
@@ -112,16 +112,16 @@ def test_time_that_was_too_short_is_tripled_for_each_attempt_that_was_late(tmp_p
     late = slurm_log(tmp_path, "CANCELLED AT T DUE TO TIME LIMIT")
     assert retries.next_min(record, 4) == 4
     for attempt, limit in ((1, 12), (2, 36)):
-        losses.submitted(told(record, attempt))
+        losses.submitted(make_job_info(record, attempt))
         losses.failed(failure(late))
         assert retries.next_min(record, 4) == limit
         assert retries.next_mb(record, 110) == 110
 
 
-def test_an_attempt_that_has_told_its_end_is_left_alone(tmp_path) -> None:
+def test_an_attempt_that_has_recorded_its_end_is_left_alone(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(told(record))
+    losses.submitted(make_job_info(record))
     begin(record, {"kind": "end", "outcome": "bad_input"})
     assert losses.failed(failure()) == (True, None)
     assert attempt_numbers(retries.attempts_directory(record)) == [1]
@@ -141,7 +141,7 @@ def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     begin(record, {"kind": "end", "outcome": "error"})
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(told(record))
+    losses.submitted(make_job_info(record))
     _, loss = losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
     assert loss is not None
     assert loss.outcome == "oom_killed"
@@ -154,7 +154,7 @@ def test_slurm_starts_snakemake_twice_in_a_job_and_others_once() -> None:
     assert node_snakemake.launcher_mb(None, {"JOB_ID": "4"}) == LAUNCHER_MB / 2
 
 
-def test_a_group_that_did_not_begin_is_told_once_and_all_of_it_gets_more(tmp_path) -> None:
+def test_a_group_that_did_not_start_is_reported_once_and_all_of_it_gets_more(tmp_path) -> None:
     losses, records = handed_over(tmp_path, 1, 2)
     log = slurm_log(tmp_path, "Detected 1 oom-kill event(s)")
     ended = list(all_failed(losses, records, log).values())
@@ -163,7 +163,7 @@ def test_a_group_that_did_not_begin_is_told_once_and_all_of_it_gets_more(tmp_pat
     assert {retries.next_mb(record, 110) for record in records.values()} == {310}
 
 
-def test_a_group_that_is_lost_between_two_of_its_jobs_is_told_once(tmp_path) -> None:
+def test_a_group_that_is_lost_between_two_of_its_jobs_is_reported_once(tmp_path) -> None:
     losses, records = handed_over(tmp_path, 1, 2, 3)
     begin(records[1], {"kind": "end", "outcome": "ok"})
     log = slurm_log(tmp_path, "CANCELLED AT T DUE TO PREEMPTION")

@@ -195,7 +195,7 @@ def test_a_hard_limit_below_what_is_wanted_is_the_limit(monkeypatch):
 
 
 @pytest.mark.parametrize("status", [{}, {"VmData": 400.0}, {"VmRSS": 150.0}])
-def test_where_the_system_does_not_tell_there_is_no_limit(monkeypatch, status):
+def test_where_the_system_does_not_report_one_there_is_no_limit(monkeypatch, status):
     process = Limited(monkeypatch, **status)
     assert memory_limit.set_limit(500.0, 2) is None
     assert process.asked == []
@@ -218,7 +218,7 @@ def test_where_limits_cannot_be_set_there_is_none(monkeypatch, error):
 
 
 @pytest.mark.parametrize("declared", [100.0, 150.4])
-def test_a_process_that_has_taken_all_of_it_is_told_how_much(monkeypatch, declared):
+def test_a_process_that_has_taken_all_of_it_learns_how_much(monkeypatch, declared):
     process = Limited(monkeypatch, VmData=400.0, VmRSS=150.4)
     with pytest.raises(MemoryError, match=r"^the libraries alone take 150 MB$"):
         memory_limit.set_limit(declared, 2)
@@ -265,7 +265,7 @@ def test_the_words_of_a_library_are_taken_in_any_case():
     assert not mentions_memory("memory is fine")
 
 
-def test_the_first_error_for_want_of_memory_tells_how_much_was_asked_for():
+def test_the_first_error_without_memory_reports_how_much_was_asked_for():
     last = MemoryError("Unable to allocate 3.00 MiB for an array")
     middle = chained(RuntimeError("Failed to allocate 5000000 bytes"), last)
     assert asked_mb(chained(ValueError("allocate 9 bytes"), middle)) == 5.0

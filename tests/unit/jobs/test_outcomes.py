@@ -11,8 +11,8 @@ from unglow.memory.stages import small
 
 
 def job(rule, mem_mb, **more):
-    told = {"limit_s": None, "launcher_mb": 0.0, "log_path": None, "in_flight": None}
-    return SimpleNamespace(rule=rule, mem_mb=mem_mb, **({"least_mb": None} | told | more))
+    defaults = {"limit_s": None, "launcher_mb": 0.0, "log_path": None, "in_flight": None}
+    return SimpleNamespace(rule=rule, mem_mb=mem_mb, **({"least_mb": None} | defaults | more))
 
 
 def needed(what, peak_mb=100.0):
@@ -22,14 +22,14 @@ def needed(what, peak_mb=100.0):
 
 
 @pytest.mark.parametrize("rule", ["scale", "figures", "summary"])
-def test_a_job_of_small_files_is_told_what_preflight_says_is_enough(rule):
+def test_a_job_of_small_files_is_given_what_preflight_says_is_enough(rule):
     enough = small(rule).peak_mb(0, 1)
     assert needed(job(rule, enough - 10, least_mb=enough)) == enough
     assert needed(job(rule, 40, least_mb=enough)) == enough
     assert needed(job(rule, enough, least_mb=enough)) >= 1.5 * enough  # it was not
 
 
-def test_a_job_that_knows_its_least_is_told_that():
+def test_a_job_that_knows_its_least_is_reported_that():
     assert needed(job("register", 120, least_mb=280)) == 280
     assert needed(job("register", 280, least_mb=280), peak_mb=270) == 450
 
@@ -37,10 +37,10 @@ def test_a_job_that_knows_its_least_is_told_that():
 # ------------------------------------------------------------------------------------ doing nothing
 
 
-def test_why_a_job_does_nothing_is_told_with_what_helps_and_shows_more():
-    told = outcomes.explain_idleness(Reason("disk", "it waits for a disk", "look at it"), 17)
-    assert told.startswith("it waits for a disk: look at it. `ps ")
-    assert told.endswith("-p 17`, `uptime` and `free -m` show more.")
+def test_why_a_job_does_nothing_is_reported_with_what_helps_and_shows_more():
+    message = outcomes.explain_idleness(Reason("disk", "it waits for a disk", "look at it"), 17)
+    assert message.startswith("it waits for a disk: look at it. `ps ")
+    assert message.endswith("-p 17`, `uptime` and `free -m` show more.")
 
 
 @pytest.mark.parametrize("timed_out", [True, False])

@@ -39,7 +39,7 @@ def test_an_exit_status_is_read_of_the_error_about_the_job(text, code):
         ({"code": -9, "kernel_kills": 1, "interrupted": True}, "interrupted"),
     ],
 )
-def test_a_cause_is_told_only_with_evidence(changes, outcome):
+def test_a_cause_is_reported_only_with_evidence(changes, outcome):
     ending = ending_of(replace(FAILURE, **changes))
     assert ending["outcome"] == outcome
     if outcome in ("memory", "oom_killed"):
@@ -52,6 +52,6 @@ def test_without_a_declaration_no_command_is_made_up():
     assert "remedy" not in ending
 
 
-def test_more_than_was_declared_is_told():
+def test_more_than_was_declared_is_reported():
     assert "130 MB" in overrun(100.0, 130.0)
     assert overrun(130.0, 100.0) == overrun(None, 5.0) == overrun(5.0, None) == ""

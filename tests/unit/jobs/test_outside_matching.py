@@ -57,7 +57,7 @@ def test_what_is_nobodys_is_given_to_nobody():
     assert found([], SHELLS) == []
 
 
-def test_equal_commands_are_told_apart_by_where_they_write():
+def test_equal_commands_are_distinguished_by_where_they_write():
     jobs = [job(n, f"seq 3 > o/{n}", (f"o/{n}",)) for n in (1, 2)]
     assert found(["seq", "3"], jobs) == [1, 2]
     assert found(["seq", "3"], jobs, writes=frozenset({str(Path("o/2").absolute())})) == [2]

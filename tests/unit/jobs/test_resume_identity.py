@@ -22,7 +22,7 @@ from unglow.telemetry.jsonl import LineFile
 
 @pytest.fixture
 def work(tmp_path):
-    """A working directory, its workflow beside it."""
+    """A working directory, its workflow next to it."""
     (tmp_path / "flow").mkdir()
     (tmp_path / "flow" / "Snakefile").touch()
     work = tmp_path / "a b"
@@ -30,7 +30,7 @@ def work(tmp_path):
     return work
 
 
-def record(work, kind="run", **told):
+def record(work, kind="run", **changes):
     """Write the record of a run, or of an attempt, as the workflow writes it."""
     flow = work.parent / "flow"
     head = {"kind": kind, "host": host(), "pid": 2**22, "started": 1, "boot": boot_id(),
@@ -39,7 +39,7 @@ def record(work, kind="run", **told):
             "results": "results", "beat_s": 2.0}  # fmt: skip
     name = "runs/20261122T060000.000Z-x-1.jsonl" if kind == "run" else "S/D/align/1.jsonl"
     file = LineFile(work / "results/telemetry" / name, pytest.fail)
-    file.write(head | told)
+    file.write(head | changes)
     file.close()
     return file.path
 
@@ -72,18 +72,18 @@ def test_a_record_is_for_its_owner_alone_whatever_the_umask(work):
 def test_a_record_that_others_may_write_is_not_executed(work, mode, capsys):
     record(work).chmod(mode)
     assert main(["resume", str(work)]) == 2
-    told = capsys.readouterr().err
-    assert "may be written by others, so nothing of it is executed" in told
-    assert f"`chmod go-w '{work}/results/telemetry/runs/" in told
+    message = capsys.readouterr().err
+    assert "may be written by others, so nothing of it is executed" in message
+    assert f"`chmod go-w '{work}/results/telemetry/runs/" in message
 
 
 def test_a_record_of_somebody_else_is_not_executed(work, monkeypatch, capsys):
     record(work)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert main(["resume", str(work)]) == 2
-    told = capsys.readouterr().err
-    assert f"belongs to another user (uid {os.getuid()}), so nothing of it is executed" in told
-    assert told.endswith("let them resume it, or start the run again yourself.\n")
+    message = capsys.readouterr().err
+    assert f"belongs to another user (uid {os.getuid()}), so nothing of it is executed" in message
+    assert message.endswith("let them resume it, or start the run again yourself.\n")
 
 
 def test_a_link_to_a_file_of_the_caller_is_no_record(work):
@@ -96,14 +96,14 @@ def test_a_link_to_a_file_of_the_caller_is_no_record(work):
     assert last_run(work / "results") is None
 
 
-@pytest.mark.parametrize("told", [{"directory": "/"}, {"results": "other"}, {"results": "/tmp"}])
-def test_a_record_about_another_directory_is_refused(work, told):
-    record(work, **told)
-    with pytest.raises(InputError, match=r"^.*a b was copied or moved: the last run that it tells"):
+@pytest.mark.parametrize("changes", [{"directory": "/"}, {"results": "other"}, {"results": "/tmp"}])
+def test_a_record_about_another_directory_is_refused(work, changes):
+    record(work, **changes)
+    with pytest.raises(InputError, match=r"^.*a b was copied or moved"):
         check(work)
 
 
-def test_a_working_directory_whose_results_another_one_has_written_is_told_from_it(work):
+def test_a_working_directory_whose_results_another_one_has_written_is_distinguished_from_it(work):
     record(work, results=str(work / "results"))
     other = work.parent / "other"
     other.mkdir()
@@ -117,7 +117,7 @@ ODD = "cd '{new}' && snakemake --snakefile={flow} 'x;y' --rerun-incomplete"
 
 
 @pytest.mark.parametrize(
-    ("told", "locked", "command"),
+    ("changes", "locked", "command"),
     [
         ({}, False, "cd '{new}' && " + AGAIN),
         ({}, True, "cd '{new}' && " + AGAIN + " --unlock && " + AGAIN),
@@ -125,11 +125,11 @@ ODD = "cd '{new}' && snakemake --snakefile={flow} 'x;y' --rerun-incomplete"
         ({"results": "{old}/results"}, False, CONFIGURED),
     ],
 )
-def test_for_a_copy_the_command_to_give_there_is_told(work, told, locked, command):
+def test_for_a_copy_the_command_to_give_there_is_reported(work, changes, locked, command):
     new, flow = work.parent / "new one", work.parent / "flow" / "Snakefile"
     names = {"new": new, "old": work, "flow": flow}
-    told = {k: v.format(**names) if isinstance(v, str) else v for k, v in told.items()}
-    record(work, **told)
+    changes = {k: v.format(**names) if isinstance(v, str) else v for k, v in changes.items()}
+    record(work, **changes)
     if locked:
         (work / ".snakemake" / "locks").mkdir(parents=True)
         (work / ".snakemake" / "locks" / "0.input.lock").touch()
@@ -147,8 +147,8 @@ def test_only_the_recorded_workflow_is_run(work):
             check(work)
 
 
-def run_of(*words, directory="/nowhere", **told):
-    return Trace(Path("/x"), {"command": list(words), "directory": directory} | told)
+def run_of(*words, directory="/nowhere", **changes):
+    return Trace(Path("/x"), {"command": list(words), "directory": directory} | changes)
 
 
 def test_the_options_of_a_run_are_those_behind_its_command():
@@ -165,23 +165,23 @@ def test_the_options_of_a_run_are_those_behind_its_command():
         "the last run was not started by the snakemake command, so it is not known how to go on: "
         "start it again the way it was."
     )
-    for told in ({"command": "snakemake -c 1"}, {"command": None}, {}, {"command": ["snakemake"]},
+    for head in ({"command": "snakemake -c 1"}, {"command": None}, {}, {"command": ["snakemake"]},
                  {"command": ["python", "-m", "pytest"]}):  # fmt: skip
         with pytest.raises(InputError) as error:
-            identity.options_of(Trace(Path("/x"), told))
+            identity.options_of(Trace(Path("/x"), head))
         assert str(error.value) == refused
 
 
-def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_told():
+def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_recorded():
     assert identity.started_in(run_of(started_in="/from")) == Path("/from")
     assert identity.started_in(run_of(started_in="")) == Path("/nowhere")
     assert identity.started_in(run_of()) == Path("/nowhere")
 
 
-@pytest.mark.parametrize("told", [{}, {"directory": ""}, {"directory": None}, {"directory": 3}])
-def test_a_record_that_names_no_directory_is_not_about_the_current_one(work, monkeypatch, told):
+@pytest.mark.parametrize("changes", [{}, {"directory": ""}, {"directory": None}, {"directory": 3}])
+def test_a_record_that_names_no_directory_is_not_about_the_current_one(work, monkeypatch, changes):
     monkeypatch.chdir(work)
-    run = Trace(Path("/x"), {"command": ["snakemake", "-c", "1"], **told}, own=True)
+    run = Trace(Path("/x"), {"command": ["snakemake", "-c", "1"], **changes}, own=True)
     refused = "/x does not say where the last run worked: start it again the way it was."
     for asked in (
         lambda: identity.check(run, work, work / "results"),
@@ -239,8 +239,8 @@ def test_without_a_name_it_is_where_snakemake_looks(tmp_path, name):
 def test_a_workflow_that_is_not_known_is_not_compared(work):
     here = work.parent / "flow"
 
-    def compare(options, **told):
-        identity._check_workflow(run_of(started_in=str(work), **told), options)
+    def compare(options, **changes):
+        identity._check_workflow(run_of(started_in=str(work), **changes), options)
 
     compare(["-s", "../flow/Snakefile"], workflow=str(here))
     compare(["-s", "../flow/Snakefile"])
@@ -274,7 +274,7 @@ def test_the_command_for_a_copy_of_a_record_without_the_name_of_its_results(work
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "expected"),
     [
         (["snakemake", "-s", "https://x/S"], "cd '{new}' && snakemake -s https://x/S {rerun}"),
         (["snakemake", "-d", "x"], "cd '{old}' && snakemake -d x {rerun} {config}"),
@@ -283,7 +283,7 @@ def test_the_command_for_a_copy_of_a_record_without_the_name_of_its_results(work
         (["unglow", "run"], "cd '{new}' && unglow run {rerun}"),
     ],
 )
-def test_the_command_for_a_copy_keeps_addresses_and_names_results(work, command, told):
+def test_the_command_for_a_copy_keeps_addresses_and_names_results(work, command, expected):
     new = work.parent / "new one"
     record(work, command=command)
     subprocess.run(["cp", "-a", str(work), str(new)], check=True)
@@ -291,7 +291,7 @@ def test_the_command_for_a_copy_keeps_addresses_and_names_results(work, command,
              "config": f"--config 'results={new}/results'"}  # fmt: skip
     with pytest.raises(InputError) as refusal:
         check(new)
-    assert str(refusal.value).splitlines()[1].strip() == told.format(**names)
+    assert str(refusal.value).splitlines()[1].strip() == expected.format(**names)
 
 
 def test_the_command_for_results_of_another_name_or_depth(work):
@@ -374,7 +374,7 @@ def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
         process.wait()
 
 
-def test_a_queue_is_not_told_to_cancel_what_others_have_noted(work, monkeypatch):
+def test_a_queue_is_not_asked_to_cancel_what_others_have_noted(work, monkeypatch):
     noted = work / queued_jobs.SUBMITTED
     noted.parent.mkdir(parents=True)
     noted.write_text(f"sge\t17\tx\t{work}\n")
@@ -388,7 +388,7 @@ def test_a_queue_is_not_told_to_cancel_what_others_have_noted(work, monkeypatch)
     assert queued_jobs.run_ids(work) == []
 
 
-def test_the_command_is_told_before_it_is_run_and_starts_snakemake_and_nothing_else(work):
+def test_the_command_is_shown_before_it_is_run_and_starts_snakemake_and_nothing_else(work):
     (work / "snakemake.py").write_text("print('a file of the directory was run')")
     record(work, command=["snakemake", "-s", "../flow/Snakefile", "--version", "a'b; touch c"])
     done = subprocess.run(

@@ -72,7 +72,7 @@ def job(tmp_path):
 
 
 def test_attempts_of_another_run_say_nothing_about_this_one(tmp_path, monkeypatch):
-    """Its first attempt was lost before it began: numbers alone do not tell the runs apart."""
+    """Its first attempt was lost before it began: numbers alone do not distinguish the runs."""
     record = tmp_path / "align.jsonl"
     monkeypatch.setenv(VARIABLE, "run-1")
     attempt(record, 1, outcome="memory", needed_mb=900)
@@ -110,7 +110,7 @@ def test_too_little_memory_is_one_sentence_with_a_remedy(job):
 
 
 @pytest.mark.parametrize(
-    ("body", "outcome", "told"),
+    ("body", "outcome", "text"),
     [
         (
             "    import unglow.core.errors as e; raise e.InputError('a is cut.')",
@@ -127,11 +127,11 @@ def test_too_little_memory_is_one_sentence_with_a_remedy(job):
         ),
     ],
 )
-def test_every_end_is_one_sentence_and_one_word(job, body, outcome, told):
+def test_every_end_is_one_sentence_and_one_word(job, body, outcome, text):
     done, (record,), _ = job(body)
     assert done.returncode == 1
     (sentence,) = done.stderr.splitlines()
-    assert told in sentence
+    assert text in sentence
     assert record["outcome"] == outcome
 
 
@@ -181,7 +181,7 @@ def test_a_job_that_was_killed_may_try_again(job):
     assert job(FINE, attempt=2)[0].returncode == 0
 
 
-def test_another_run_starts_anew(job):
+def test_another_run_starts_over(job):
     job("    raise ValueError('no')")
     assert job(FINE)[0].returncode == 0
     assert len(job(FINE, attempt=2)[1]) == 1
@@ -227,13 +227,13 @@ def test_an_attempt_that_the_machine_has_no_memory_for_gives_up(tmp_path):
 
 
 def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path):
-    begun = time.monotonic()
+    started = time.monotonic()
     with (
         pytest.raises(MemoryError, match="would need 10000000000 MB, which is more than there is"),
         one_at_a_time(1e10, lock=tmp_path / "lock"),
     ):
         pass
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - started < 5
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_only_attempts_of_the_last_run_count(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "no line", '{"kind": "attempt"}\n', '{"attempt": "1"}\n'])
-def test_files_that_tell_nothing_count_as_none(tmp_path, text):
+def test_files_without_information_count_as_none(tmp_path, text):
     record = tmp_path / "align.jsonl"
     attempt(record, outcome="memory", needed_mb=500)
     directory = attempts_directory(record)

@@ -68,14 +68,14 @@ def test_a_job_that_was_never_listed_may_be_in_another_queue(answers):
     assert slurm_watch.ended(["3", "4", "5"], slurm_queue(), seen=["3"]) == {"5": "COMPLETED"}
 
 
-def test_a_job_that_will_not_start_is_told_with_a_remedy(answers):
+def test_a_job_that_will_not_start_is_reported_with_a_remedy(answers):
     answers("squeue", "3|PENDING|Resources|x\n4|PENDING|PartitionTimeLimit|x\n5|RUNNING|None|x")
     (sentence,) = slurm_watch.hopeless(["3", "4", "5"], slurm_queue()).values()
     assert sentence.startswith("Job 4 will not start: Slurm says PartitionTimeLimit. It asks for")
     assert "timeout_per_job" in sentence
 
 
-def test_a_state_counts_once_it_is_told_twice_and_advice_is_given_once(answers):
+def test_a_state_counts_once_it_is_reported_twice_and_advice_is_given_once(answers):
     watch = slurm_watch.SlurmWatch()
     answers("squeue", "3|RUNNING|None|x\n4|PENDING|PartitionTimeLimit|x")
     assert [len(found) for found in watch.look(["3", "4"])] == [0, 1]
@@ -85,7 +85,7 @@ def test_a_state_counts_once_it_is_told_twice_and_advice_is_given_once(answers):
     assert watch.look(["3", "4"]) == ({}, [])
     answers("squeue", "4|PENDING|None|x")
     answers("sacct", "", 1)
-    assert watch.look(["3", "4"]) == ({}, [])  # told, but something else
+    assert watch.look(["3", "4"]) == ({}, [])  # reported, but something else
     assert watch.look(["3", "4"]) == ({"3": "UNKNOWN"}, [])
 
 

@@ -48,8 +48,8 @@ def start():
         process.communicate()
 
 
-def proof(pid, **told):
-    return {"host": host(), "boot": boot_id(), "pid": pid, "started": started_ticks(pid)} | told
+def proof(pid, **changes):
+    return {"host": host(), "boot": boot_id(), "pid": pid, "started": started_ticks(pid)} | changes
 
 
 def write(path, *lines):
@@ -62,9 +62,9 @@ def write(path, *lines):
 def work(tmp_path):
     """A working directory, and what writes the record of a run in it."""
 
-    def run(pid, *lines, **told):
+    def run(pid, *lines, **changes):
         head = {"kind": "run", "wall": 1000.0, "directory": str(tmp_path), "results": "results"}
-        return write(run_file(tmp_path), head | proof(pid, **told), *lines)
+        return write(run_file(tmp_path), head | proof(pid, **changes), *lines)
 
     return tmp_path, run
 
@@ -104,11 +104,11 @@ def test_now_ends_jobs_as_well_but_not_their_watchdogs(work, start, words, numbe
     assert watchdog.poll() is None
 
 
-@pytest.mark.parametrize("told", [{"boot": "before"}, {"started": 1}])
-def test_another_process_of_that_number_is_left_alone(work, start, told):
+@pytest.mark.parametrize("changes", [{"boot": "before"}, {"started": 1}])
+def test_another_process_of_that_number_is_left_alone(work, start, changes):
     place, run = work
     other = start()
-    run(other.pid, **told)
+    run(other.pid, **changes)
     assert stop.running_here(place / "results") is None
     assert other.poll() is None
 

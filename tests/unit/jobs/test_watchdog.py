@@ -97,12 +97,12 @@ def test_a_job_dies_with_its_watchdog(tmp_path):
     pytest.fail("the job outlived its watchdog")
 
 
-def test_a_stall_is_told_once_and_measured():
+def test_a_stall_is_reported_once_and_measured():
     stall = Stall(after_s=60)
-    told = [stall.sample(1.0, Activity(2.0, 500)) for _ in range(100)]
-    at = {told.index(turn): turn for turn in told if turn is not None}
+    turns = [stall.sample(1.0, Activity(2.0, 500)) for _ in range(100)]
+    at = {turns.index(turn): turn for turn in turns if turn is not None}
     assert at == {60: Turn.STALLED}  # the first sample is a change
-    assert len([turn for turn in told if turn]) == 1
+    assert len([turn for turn in turns if turn]) == 1
     assert stall.longest_s == stall.idle_s == 99
     assert stall.sample(1.0, Activity(2.0, 501)) is Turn.OVER
     assert stall.quiet_s == stall.idle_s == 0
@@ -115,9 +115,9 @@ def test_a_stall_is_told_once_and_measured():
 )
 def test_little_work_is_no_stall_but_an_idle_event_loop_is(cpu_per_s, bytes_per_s, stalls):
     stall = Stall(after_s=60)
-    told = [stall.sample(1.0, Activity(t * cpu_per_s, t * bytes_per_s)) for t in range(1, 90)]
-    assert (Turn.STALLED in told) is stalls
+    turns = [stall.sample(1.0, Activity(t * cpu_per_s, t * bytes_per_s)) for t in range(1, 90)]
+    assert (Turn.STALLED in turns) is stalls
 
 
-def test_the_machine_tells_what_is_available():
+def test_the_machine_reports_what_is_available():
     assert 0 < meminfo_mb()["MemAvailable"] <= meminfo_mb()["MemTotal"]

@@ -1,4 +1,4 @@
-"""Slides of which some tiles are not stored: no data there, told where other channels have them."""
+"""Slides with tiles that are not stored: no data there, reported where other channels have them."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_gaps_are_known_by_channel_and_lost_where_others_are_stored(tmp_path):
         assert gaps.lost(one.channel("A")) == pytest.approx(SHARE)
         assert gaps.lost(one.channel("AF")) == 0
         assert gaps.doubt(one.channel("AF")) == (None, False)
-        told, too_much = gaps.doubt(one.channel("A"))
-        assert told == (
+        reason, too_much = gaps.doubt(one.channel("A"))
+        assert reason == (
             "2 of 12 tiles of A in s.ome.tif are not stored where other channels are: 10 % of the "
             "slide, which is left out. Copy the file again if it was cut off."
         )
@@ -58,9 +58,9 @@ def test_gaps_are_known_by_channel_and_lost_where_others_are_stored(tmp_path):
 def test_gain_and_difference_are_those_of_the_rest(tmp_path, page):
     one, headers = made(tmp_path, {page: [5]})
     found = measure_slide(one, headers, moved(), LINEAR)
-    told = found["A"].scale
-    assert told.default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
-    assert "1 of 12 tiles of " in told.reasons[-1]
+    scale = found["A"].scale
+    assert scale.default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
+    assert "1 of 12 tiles of " in scale.reasons[-1]
     # the background of all markers, or one marker alone
     assert bool(found["B"].scale.reasons) == (page == 0)
     assert found["A"].statistics.n["overlap"] == SHAPE[0] * SHAPE[1] - 256**2

@@ -21,12 +21,12 @@ def table(tmp_path):
     return write
 
 
-def told(markers):
+def list_values(markers):
     return [(m.name, m.cycle, m.background, m.exposure, m.removed) for m in markers]
 
 
 def test_a_table_as_backsub_has_it(table):
-    assert told(read_markers(table(GOOD))) == [
+    assert list_values(read_markers(table(GOOD))) == [
         ("DAPI", 1, None, 20.0, False),
         ("AF", 1, None, 100.0, True),
         ("CD3", 2, "AF", 150.0, False),
@@ -44,7 +44,7 @@ def test_a_table_as_backsub_has_it(table):
 )
 def test_what_spreadsheets_make_of_a_table_is_the_same_table(table, text, coding):
     path = table(text, coding)
-    assert told(read_markers(path)) == told(read_markers(table(GOOD)))
+    assert list_values(read_markers(path)) == list_values(read_markers(table(GOOD)))
 
 
 def test_a_channel_called_like_an_empty_cell_is_no_background(table):
@@ -85,7 +85,7 @@ def test_the_older_form_names_backgrounds_by_their_filter(table):
         (",AF,150", ",TRUE,150", "line 4, column background: TRUE says that this channel is"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_place(table, wrong, right, sentence):
+def test_what_is_wrong_is_reported_with_its_place(table, wrong, right, sentence):
     path = table(GOOD.replace(wrong, right, 1))
     with pytest.raises(InputError) as error:
         read_markers(path)
@@ -115,6 +115,6 @@ def test_a_configuration_names_backgrounds_too(table, backgrounds, found):
         ({"AF": "all", "DAPI": "all"}, "gives all to AF and DAPI"),
     ],
 )
-def test_backgrounds_that_do_not_fit_are_told(table, backgrounds, sentence):
+def test_backgrounds_that_do_not_fit_are_reported(table, backgrounds, sentence):
     with pytest.raises(ValueError, match=sentence.replace("?", r"\?")):
         with_backgrounds(read_markers(table(GOOD)), backgrounds)

@@ -49,14 +49,14 @@ def test_neither_threads_nor_markers_at_a_time_change_anything(made, measured):
             np.testing.assert_array_equal(array, other[name].statistics.arrays[key])
 
 
-def test_a_map_that_is_off_is_told_by_the_marker_itself(made):
+def test_a_map_that_is_off_shows_in_the_marker_itself(made):
     found = measure_slide(*made, moved(0, 0), LINEAR)
     shift = found["C"].shift
     assert (shift.x_px, shift.y_px) == pytest.approx(MOVE, abs=0.1)
-    assert any("beside this marker" in reason for reason in found["C"].scale.reasons)
+    assert any("this marker (setting" in reason for reason in found["C"].scale.reasons)
     assert found["A"].scale.reasons == ()
     wide = measure_slide(*made, moved(0, 0), LINEAR, suspect_px=2.0)
-    assert not any("beside this marker" in reason for reason in wide["C"].scale.reasons)
+    assert not any("this marker (setting" in reason for reason in wide["C"].scale.reasons)
 
 
 @pytest.mark.parametrize(
@@ -81,10 +81,10 @@ def test_a_gain_that_exposure_times_do_not_promise_is_a_note_where_it_is_used_an
     found = measure_slide(
         slide(made[0].images[0], tuple(wrong)), made[1], moved(), ScaleSettings(methods)
     )
-    told, others = found["A"].scale.notes, found["A"].scale.reasons
+    notes, others = found["A"].scale.notes, found["A"].scale.reasons
     if is_doubt:
-        told, others = others, told
-    (sentence,) = (one for one in told if "exposure" in one)
+        notes, others = others, notes
+    (sentence,) = (one for one in notes if "exposure" in one)
     assert words in sentence
     assert not any("exposure" in one for one in others)
     for about in (found["B"].scale.reasons, found["B"].scale.notes):

@@ -333,13 +333,13 @@ def test_truth_on_disk_lists_places_and_damaged_microbes(tmp_path):
     for one, entry in zip(masks, values["damage"], strict=False):
         assert one.sum() == pytest.approx(entry["area_px"], rel=0.01)
     x, y = (np.rint(values["microbes"][axis]).astype(int) for axis in ("x", "y"))
-    told = np.array(values["microbes"]["damaged"])
-    assert 10 < told.sum() < len(told)
-    assert (told != (masks[0] | masks[1])[y, x]).sum() <= 2  # centres are rounded here
+    flags = np.array(values["microbes"]["damaged"])
+    assert 10 < flags.sum() < len(flags)
+    assert (flags != (masks[0] | masks[1])[y, x]).sum() <= 2  # centres are rounded here
     lost = masks[0][y, x]
     post = tifffile.imread(tmp_path / "phantom" / "phantom_pre_SYTO9.tif")  # they are swapped
     assert np.median(post[y[lost], x[lost]]) <= 1
-    assert np.median(post[y[~told], x[~told]]) > 20
+    assert np.median(post[y[~flags], x[~flags]]) > 20
 
 
 def test_without_damage_the_truth_does_not_speak_of_it(tmp_path):

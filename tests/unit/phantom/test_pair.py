@@ -261,7 +261,7 @@ def test_command_makes_pairs_with_seeds_that_follow(tmp_path):
         (["--scale", "2", "--pre-pixel-size-um", "0.5"], 0.5),  # a header that lies
     ],
 )
-def test_headers_tell_the_magnification_unless_they_are_to_lie(tmp_path, options, pre_um):
+def test_headers_give_the_magnification_unless_they_are_to_lie(tmp_path, options, pre_um):
     assert _run(["--raw", str(tmp_path), "--size", "90x80", *options]) == 0
     folder = tmp_path / "phantom"
     sizes = {

@@ -29,8 +29,8 @@ def test_markers_are_what_the_truth_says(tmp_path):
     moved = warp_matrix(
         lambda part: background[part.slices], (SIDE, SIDE), np.array(truth["maps"]["2-1"]), inner
     )
-    told = marker.gain * moved + marker.offset + renderer.signal(marker, inner)
-    left = planes[names.index(marker.name)][inner.slices] - told
+    expected = marker.gain * moved + marker.offset + renderer.signal(marker, inner)
+    left = planes[names.index(marker.name)][inner.slices] - expected
     assert abs(np.median(left)) < 0.5
     assert np.percentile(abs(left), 95) < 4  # interpolation of 1.5 x 700 counts
     assert planes[names.index(marker.name)].max() > 1500

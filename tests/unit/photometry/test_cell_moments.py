@@ -132,7 +132,7 @@ def test_blocks_that_cut_through_cells_are_refused():
     assert bins.count.sum() == 16
 
 
-def test_a_file_is_read_as_it_was_written_and_damage_is_told(tmp_path):
+def test_a_file_is_read_as_it_was_written_and_damage_is_reported(tmp_path):
     bins = gathered(*images((64, 80)))
     path = tmp_path / "bins.npz"
     bins.save(path)

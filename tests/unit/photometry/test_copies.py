@@ -1,4 +1,4 @@
-"""One exposure in the place of two is told, in whatever form; two exposures are not."""
+"""One exposure in the place of two is reported, in whatever form; two exposures are not."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def test_two_exposures_of_few_grey_levels_are_not_called_a_copy():
     scene = light()
     post, pre = (np.floor(exposed(scene, seed, 8.0, 0.3) / 16) for seed in (3, 4))
     assert is_copy(cells(post, pre), integer=True)
-    (told,) = copy_warnings(cells(post, pre), integer=True)
-    assert "or both have too few grey levels to show their noise" in told
+    (warning,) = copy_warnings(cells(post, pre), integer=True)
+    assert "or both have too few grey levels to show their noise" in warning
     image = exposed(light(), 1)
-    (told,) = copy_warnings(cells(image, image), integer=True)
-    assert "one is probably a copy of the other" in told
+    (warning,) = copy_warnings(cells(image, image), integer=True)
+    assert "one is probably a copy of the other" in warning

@@ -223,7 +223,7 @@ def test_what_cannot_be_read_is_refused(pairs, tmp_path):
         nothing.read(Window(0, 9, 0, 9))
 
 
-def test_a_lost_shard_of_an_image_is_told(place):
+def test_a_lost_shard_of_an_image_is_reported(place):
     made = open_difference(place)
     (place / "aligned_pre.ome.zarr" / "0" / "c" / "1" / "2").unlink()
     whole(made, 1)
@@ -401,19 +401,19 @@ def test_the_images_of_a_sweep_are_found_above(place, monkeypatch, swept):
     assert_same_bits(whole(open_image("../difference/linear.ome.zarr")), expected)
 
 
-def test_what_is_not_there_is_told_in_a_sentence(place, tmp_path):
-    told = (
+def test_what_is_not_there_is_reported_in_a_sentence(place, tmp_path):
+    message = (
         r"has no difference by 'manual': its scale\.json has linear, moffat, percentile; add it to "
         r"scale\.methods and run again\."
     )
-    with pytest.raises(StoreError, match=told):
+    with pytest.raises(StoreError, match=message):
         open_difference(place, "manual")
-    told = (
+    message = (
         r"has no scale\.json: name the directory of a pair's results, or run the workflow to make "
         r"it\."
     )
     for wrong in (tmp_path, place / "post.ome.zarr", place / "nowhere", place / "scale.json"):
-        with pytest.raises(StoreError, match=told):
+        with pytest.raises(StoreError, match=message):
             open_difference(wrong)
     (place / "gain_map.npz").unlink()
     with pytest.raises(StoreError, match=r"has no gain_map\.npz"):
@@ -427,7 +427,7 @@ def test_what_is_not_there_is_told_in_a_sentence(place, tmp_path):
         open_difference(place)
 
 
-def test_a_store_that_is_written_and_not_whole_is_told(place):
+def test_a_store_that_is_written_and_incomplete_is_reported(place):
     write(place, place)
     (place / "difference" / "linear.ome.zarr" / "0" / "c" / "0" / "1").unlink()
     with pytest.raises(StoreError, match=r"linear\.ome\.zarr: shard 0/c/0/1 is missing"):

@@ -1,4 +1,4 @@
-"""Gain maps: evaluated alike in any window, fitted where light is uneven and nowhere else."""
+"""Gain maps: evaluated equally in any window, fitted where light is uneven and nowhere else."""
 
 from __future__ import annotations
 

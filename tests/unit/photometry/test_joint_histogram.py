@@ -194,7 +194,7 @@ def test_misuse_is_refused():
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<u2", ">u2", "i2", "f4", ">f4", "f8", "u4"])
-def test_any_dtype_and_layout_counts_alike(dtype):
+def test_any_dtype_and_layout_counts_equally(dtype):
     post, pre = pair(60, 80)
     expected = counted(post, pre)
     statistics = empty(post, pre)

@@ -150,7 +150,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("reason", REFUSED)
-def test_what_tells_no_gain_is_refused_with_a_sentence(reason):
+def test_what_gives_no_gain_is_refused_with_a_sentence(reason):
     rng = np.random.default_rng(1)
     pre, post = REFUSED[reason](scene(), rng)
     noisy = (

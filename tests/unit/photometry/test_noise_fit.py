@@ -101,7 +101,7 @@ def test_gain_and_offset_may_differ_from_cell_to_cell():
     assert found == fit_noise(bins, GAIN, OFFSET, transform)
 
 
-def test_texture_out_of_register_is_told_from_noise():
+def test_texture_out_of_register_is_distinguished_from_noise():
     """Cells of a map that is 0.5 px off: what is left of texture grows with the gradient."""
     bins, transform = samples("same px", grain=3.0)
     shifted = CellMoments.create(bins.shape, bins.tops)
@@ -128,7 +128,7 @@ def test_texture_out_of_register_is_told_from_noise():
     assert noise[1][0] == pytest.approx(noise[0][0], rel=0.1)
 
 
-def test_a_pre_image_without_noise_of_its_own_is_told_from_post():
+def test_a_pre_image_without_noise_of_its_own_is_distinguished_from_post():
     bins, transform = samples("turned")
     shape = bins.shape
     random = np.random.default_rng(4)

@@ -165,7 +165,7 @@ def test_few_points_and_nothing_are_no_error():
 
 @pytest.mark.filterwarnings("error")
 def test_the_highest_bin_stands_where_there_is_nothing_to_fit():
-    # all ratios in the band around 1, which is left out; and two bins beside it
+    # all ratios in the band around 1, which is excluded; and two bins next to it
     ratios = np.zeros(len(EDGES) + 1, dtype=np.int64)
     ratios[len(ratios) // 2 - 2 : len(ratios) // 2 + 2] = 1000
     fit = moffat.fit(ratios, EDGES, (-0.0005, 0.0005))

@@ -234,13 +234,13 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
 
 
 def test_scale_json_keeps_what_was_found(tmp_path):
-    told = Sharpness(-0.81, 0.02, "post", 0.7, 120)
-    scale = replace(Scale.make_failed("why"), sharpness=told)
+    measured = Sharpness(-0.81, 0.02, "post", 0.7, 120)
+    scale = replace(Scale.make_failed("why"), sharpness=measured)
     scale.save(tmp_path / "scale.json")
-    assert Scale.load(tmp_path / "scale.json").sharpness == told
+    assert Scale.load(tmp_path / "scale.json").sharpness == measured
     assert scale.blur == Blur("post", 0.81)
     assert Scale.make_failed("why").blur is None
-    assert replace(scale, sharpness=replace(told, blurred=None)).blur is None
+    assert replace(scale, sharpness=replace(measured, blurred=None)).blur is None
 
 
 def test_phantoms_out_of_focus_are_blurred_and_the_same_in_any_window():

@@ -41,7 +41,7 @@ def under_light(contrast, seed=0, gain=1.3):
     return evidence(*(np.clip(np.rint(v), 0, 1023) for v in (post, pre)))
 
 
-def test_a_map_beyond_belief_is_not_used_and_told(tmp_path):
+def test_an_implausible_map_is_reported_and_not_used(tmp_path):
     scale = estimate(under_light(2.7), SETTINGS)
     refused = scale.default_result.details["gain_map_refused"]
     assert scale.default_result.gain_map is None

@@ -1,4 +1,4 @@
-"""Pixels that make every ratio wrong are told; ordinary ones are not."""
+"""Pixels that make every ratio wrong are reported; ordinary ones are not."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RATIOS = ScaleSettings(("moffat", "percentile"))
 def statistics(pedestal=0.0, *, top=255.0, dark=0.4):
     """Joint statistics of a section of grey levels 20 to 150 on a dark background."""
     rng = np.random.default_rng(1)
-    glow = rng.uniform(20, 150, (512, 512)) * (rng.random((512, 512)) > dark)
-    pre = np.rint(glow + rng.normal(0, 0.7, glow.shape) + pedestal).astype(np.float32)
-    post = np.rint(GAIN * glow + rng.normal(0, 0.7, glow.shape) + pedestal)
+    texture = rng.uniform(20, 150, (512, 512)) * (rng.random((512, 512)) > dark)
+    pre = np.rint(texture + rng.normal(0, 0.7, texture.shape) + pedestal).astype(np.float32)
+    post = np.rint(GAIN * texture + rng.normal(0, 0.7, texture.shape) + pedestal)
     post = np.minimum(post, top).astype(np.float32)
     ranges = (float(post.min()), float(post.max())), (float(pre.min()), float(pre.max()))
     made = JointStatistics.create(
@@ -60,7 +60,7 @@ def test_a_gain_set_by_hand_is_not_compared():
     assert estimate(Evidence(statistics(20)), settings).reasons == ()
 
 
-def test_a_saturated_post_is_told_with_its_share():
+def test_a_saturated_post_is_reported_with_its_share():
     (reason,) = estimate(Evidence(statistics(top=120.0)), RATIOS).reasons
     assert "of the post pixels have its largest value (120)" in reason
 
@@ -91,6 +91,6 @@ def test_one_image_twice_has_gain_one():
     ],
 )
 def test_a_background_that_is_another_one_is_doubtful(spread, words):
-    told = background_warnings(spread)
-    assert len(told) == len(words)
-    assert all(word in sentence for word, sentence in zip(words, told, strict=True))
+    warnings = background_warnings(spread)
+    assert len(warnings) == len(words)
+    assert all(word in sentence for word, sentence in zip(words, warnings, strict=True))

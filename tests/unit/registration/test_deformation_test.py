@@ -38,7 +38,7 @@ def test_blocks_far_apart_are_compared_with_blocks_that_touch_them(amplitude, de
     assert len(matches) == len(corners)
     agreeing = np.ones(len(matches), dtype=bool)
     assert is_deformed(pair, matches, agreeing, SIZE) is deformed
-    # of themselves they cannot tell: that is what the touching blocks are for
+    # they alone cannot show it: that is what the touching blocks are for
     assert not is_deformed(pair, matches, agreeing, APART)
 
 

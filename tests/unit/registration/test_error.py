@@ -109,8 +109,8 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
 # ------------------------------------------------------------------------------------------ jumps
 
 
-def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
-    """Jumps of a seam that is none, fitted to what a field leaves of blocks and steps alike."""
+def test_a_jump_that_is_off_moves_the_map_next_to_its_seam():
+    """Jumps of a seam that is none, fitted to what a field leaves of both blocks and steps."""
     first = count_blocks(0.05, 0)
     field, stiffness = fitted(first).field, fitted(first).stiffness
     strips = Strips("post", "columns", np.eye(3), np.array([800.0]), np.zeros((2, 2)))
@@ -128,12 +128,10 @@ def test_a_jump_that_is_off_moves_the_map_beside_its_seam():
     variance = jump_variance(first, split, residuals, use, stiffness).ravel()
     moved = (field.knots[:, 0] >= 800.0) - followed.evaluate(field.knots)[:, 0]
     expected = moved**2 * (np.array(jumps) ** 2).sum(axis=1).mean()
-    beside = np.abs(field.knots[:, 0] - 800) < 70
-    assert np.sqrt(variance[beside].mean()) == pytest.approx(
-        np.sqrt(expected[beside].mean()), rel=0.25
-    )
+    near = np.abs(field.knots[:, 0] - 800) < 70
+    assert np.sqrt(variance[near].mean()) == pytest.approx(np.sqrt(expected[near].mean()), rel=0.25)
     far = np.abs(field.knots[:, 0] - 800) > 400
-    assert variance[far].max() < 0.01 * variance[beside].mean()
+    assert variance[far].max() < 0.01 * variance[near].mean()
     np.testing.assert_array_equal(
         jump_variance(first, field, residuals, use, stiffness), np.zeros((28, 28))
     )
@@ -161,7 +159,7 @@ def test_a_way_back_raises_the_error_to_what_it_misses_by():
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_an_error_is_told_of_the_section_and_not_of_what_lies_beside_it(dark):
+def test_an_error_is_reported_for_the_section_and_not_for_the_glass_around_it(dark):
     rng = np.random.default_rng(4)
     y, x = np.mgrid[:400, :400]
     away = np.hypot(x - 200, y - 200)
@@ -171,7 +169,7 @@ def test_an_error_is_told_of_the_section_and_not_of_what_lies_beside_it(dark):
     image = (255 - image if dark else image).astype(np.float32)
     pair = SimpleNamespace(post_thumb=thumbnail(ArrayPixels(image), 0))
     off = [np.hypot(*(points(pair) - 200).T) for points in (find_textured_points, inner_points)]
-    beside = [float((away > 125).mean()) for away in off]
-    assert beside[0] > 0.04
-    assert beside[1] < 0.4 * beside[0]
+    adjacent = [float((away > 125).mean()) for away in off]
+    assert adjacent[0] > 0.04
+    assert adjacent[1] < 0.4 * adjacent[0]
     assert len(off[1]) > 0.3 * len(off[0])

@@ -44,8 +44,8 @@ def drawn(model, draws, noise_of, step=2 * SIZE, size=SIZE):
         matches = noisy(MATRICES[model], post, noise_of(rng, post))
         matrix = fitted(model, matches)
         off = np.hypot(*residuals(matrix, post, mapped(MATRICES[model], post)).T)
-        told = (model, matches, everyone, everyone, matrix, post, size)
-        error = map_error(*told)
+        arguments = (model, matches, everyone, everyone, matrix, post, size)
+        error = map_error(*arguments)
         quantiles = error.quantiles
         true.append(np.quantile(off, (0.5, 0.95)))
         said.append((quantiles.median, quantiles.p95))
@@ -60,15 +60,15 @@ def white(rng, post):
 @pytest.mark.parametrize("model", MATRICES)
 def test_the_mean_square_is_that_of_least_squares_with_so_many_numbers(model):
     """For Tukey's biweight it is 1 / 0.95 times as large."""
-    _, _, (_, told) = drawn(model, 20, white)
+    _, _, (_, expected) = drawn(model, 20, white)
     numbers = {"translation": 2, "similarity": 4, "affine": 6, "homography": 8}[model]
-    assert told.mean() == pytest.approx(numbers * 0.05**2 / 196 / 0.95, rel=0.1)
+    assert expected.mean() == pytest.approx(numbers * 0.05**2 / 196 / 0.95, rel=0.1)
 
 
 def test_half_of_all_maps_are_better_than_the_typical_one():
-    true, said, (off, told) = drawn("affine", 60, white)
+    true, said, (off, expected) = drawn("affine", 60, white)
     assert np.median(true, axis=0) == pytest.approx(np.median(said, axis=0), rel=0.15)
-    assert told.mean() == pytest.approx(off.mean(), rel=0.2)
+    assert expected.mean() == pytest.approx(off.mean(), rel=0.2)
 
 
 def test_what_is_said_hardly_differs_from_map_to_map_though_the_truth_does():

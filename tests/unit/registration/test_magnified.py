@@ -165,15 +165,15 @@ def test_images_that_could_not_share_enough_are_not_searched():
 )
 def test_pixel_sizes_that_differ_by_more_than_is_searched_are_said(post, pre, words):
     settings = replace(SETTINGS, max_scale=1.25)
-    (told,) = check_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
-    assert all(word in told for word in words)
-    assert ("set max_scale" in told) == ("max_scale" in words[-1])
+    (reason,) = check_headers((post, pre), Transform("failed", (9, 9), (9, 9)), settings)
+    assert all(word in reason for word in words)
+    assert ("set max_scale" in reason) == ("max_scale" in words[-1])
 
 
 @pytest.mark.parametrize(
     ("post", "pre"), [(None, (0.5, 0.5)), ((0.5, 0.5), None), ((0.5, 0.5), (0.45, 0.45))]
 )
-def test_pixel_sizes_that_are_alike_or_unknown_are_not_said(post, pre):
+def test_pixel_sizes_that_are_equal_or_unknown_are_not_mentioned(post, pre):
     for found in (
         Transform("failed", (9, 9), (9, 9)),
         Transform("ok", (9, 9), (9, 9), matrix=np.eye(3), scale=1.0),

@@ -215,7 +215,7 @@ def test_a_torn_section_is_suspect():
     assert found.residual_px.p95 > 5
 
 
-def test_blocks_tell_what_was_measured():
+def test_blocks_report_what_was_measured():
     matrix = similarity(3, 1.02, (20, 10), (SIDE, SIDE))
     found = run(*pair(matrix))
     blocks, transform = found.blocks, found.transform

@@ -87,7 +87,7 @@ def test_a_displacement_field_is_taken_over_and_counts(images):
     assert np.median(np.hypot(*(measured - truth).T)) < 0.1
 
 
-def test_images_beside_the_map_are_suspect_with_the_distance(images):
+def test_images_off_the_map_are_suspect_with_the_distance(images):
     found = run(images, source(moved(-3.0, 1.0))).transform
     assert found.status == "suspect"
     (reason,) = found.reasons

@@ -1,4 +1,4 @@
-"""Finding the strips of a scanner: jumps beside a field, seams, the right image, whole pairs."""
+"""Finding the strips of a scanner: jumps next to a field, seams, the right image, whole pairs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def torn_blocks(image="post", along="rows", **kind):
 
 @pytest.mark.parametrize("along", ["rows", "columns"])
 @pytest.mark.parametrize("image", ["post", "pre"])
-def test_jumps_are_found_beside_a_wave(image, along):
+def test_jumps_are_found_next_to_a_wave(image, along):
     blocks, strips = torn_blocks(image, along)
     found = fit_offsets(FRAME, blocks, make_strips(strips, strips.seams))
     np.testing.assert_array_equal(found.seams, SEAMS)
@@ -97,7 +97,7 @@ def test_jumps_below_a_quarter_px_are_left_to_the_field():
         assert len(fit_offsets(FRAME, blocks, strips).seams) == count
 
 
-def test_few_blocks_tell_no_jump():
+def test_few_blocks_give_no_jump():
     blocks, strips = torn_blocks()
     blind = replace(
         blocks, peak_ratio=np.where(np.arange(len(blocks)) < 29, blocks.peak_ratio, 1.0)

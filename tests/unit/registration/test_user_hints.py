@@ -38,7 +38,7 @@ def smooth(points, size, seed):
 
 
 def image(matrix, seed):
-    """Draw fine texture that moves with the matrix, under a glow of the image's own."""
+    """Draw fine texture that moves with the matrix, under the image's own autofluorescence."""
     rows, cols = np.indices(SHAPE)
     points = np.column_stack([cols.ravel(), rows.ravel()]).astype(float)
     total = smooth(apply_matrix(matrix, points), 4.0, 1)

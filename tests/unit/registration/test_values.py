@@ -39,7 +39,7 @@ def holed(image):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "reason"),
     [
         (lambda i: (i + 1) * 1e302, "100 % of the post-stain pixels are NaN, infinite or beyond"),
         (lambda i: i * 1e302, "% of the post-stain pixels are NaN, infinite or beyond 3.4e38"),
@@ -47,11 +47,11 @@ def holed(image):
         (lambda i: i.astype("u4") + np.uint32(2**31), "floating point has only 1 steps there"),
     ],
 )
-def test_values_that_cannot_be_computed_with_are_the_reason(change, told):
+def test_values_that_cannot_be_computed_with_are_the_reason(change, reason):
     images = Image(change(TEXTURE)), Image(TEXTURE)
     found = register.register_stores(*images, RegisterSettings(), workers=1).transform
     assert found.status == "failed"
-    assert told in found.reasons[0]
+    assert reason in found.reasons[0]
     assert len(found.reasons) == 1
 
 

@@ -130,13 +130,13 @@ def square(x, y, side, reason="lost"):
 
 
 def spoilt_report(**changes):
-    told = report(**changes)
-    told["masked_px"] |= {"spoilt": 123_456, "excluded": 4000}
-    return told | {"spoilt": {"share": 0.0238}}
+    detection = report(**changes)
+    detection["masked_px"] |= {"spoilt": 123_456, "excluded": 4000}
+    return detection | {"spoilt": {"share": 0.0238}}
 
 
-def drawn(shape, found, told):
-    return draw_candidates(difference(shape), found, told, search_counts(shape), step=4)
+def drawn(shape, found, detection):
+    return draw_candidates(difference(shape), found, detection, search_counts(shape), step=4)
 
 
 @pytest.fixture(scope="module")
@@ -387,7 +387,7 @@ def test_spoilt_places_are_hatched_where_they_are_and_named(tmp_path):
     assert not [text for text, _ in texts(plain) if "poilt" in text]
 
 
-def test_what_is_spoilt_is_told_beside_the_map(drawings):
+def test_what_is_spoilt_is_reported_next_to_the_map(drawings):
     said = [text for text, _ in texts(drawings["spoilt"])]
     assert "2.4 % of the section, 123,456 px" in said
     assert "spoilt" not in [text for text, _ in texts(drawings["candidates"])]

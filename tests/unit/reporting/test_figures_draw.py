@@ -249,7 +249,7 @@ def test_text_stays_on_the_paper_and_apart(drawings, name):
         assert box.y0 >= 0, text
         assert box.x1 <= paper.x1, text
         assert box.y1 <= paper.y1, text
-    # A line may stand close below another one, but not beside it.
+    # A line may be close below another one, but not next to it.
     boxes = [(text, box.padded(2, -1.5)) for text, box in drawn]
     for (text, box), (other, there) in itertools.combinations(boxes, 2):
         assert not box.overlaps(there), (text, other)

@@ -43,24 +43,24 @@ def test_attempts_share_a_tree_and_waiting_is_left_out(made):
     first, second = (made.attempt(rule, t, end(1.0)) for rule, t in (("register", 2), ("align", 3)))
     profile(first, {(MAIN, FIT): 0.5, (MAIN,): 0.25, (MAIN, waiting): 9.0})
     profile(second, {(MAIN, SAVE): 1.0, (MAIN, FIT): 1.0})
-    told = flames(made)
-    assert told["frames"] == [list(MAIN), list(FIT), list(SAVE)]
-    assert (told["in"], told["frame"]) == ([0, 1, 1], [0, 1, 2])
-    ids = [a["attempt"] for a in told["attempts"]]
+    graphs = flames(made)
+    assert graphs["frames"] == [list(MAIN), list(FIT), list(SAVE)]
+    assert (graphs["in"], graphs["frame"]) == ([0, 1, 1], [0, 1, 2])
+    ids = [a["attempt"] for a in graphs["attempts"]]
     assert ids == ["s1/DAPI/register/1", "s1/DAPI/align/1"]
-    assert list(map(by_call, told["attempts"])) == [{2: 500, 1: 250}, {3: 1000, 2: 1000}]
+    assert list(map(by_call, graphs["attempts"])) == [{2: 500, 1: 250}, {3: 1000, 2: 1000}]
 
 
 def test_each_call_has_its_time_when_it_was_seen(made):
     path = made.attempt("register", 2.0, end(1.0))
     profile(path, {(MAIN, FIT): 0.1, (MAIN, SAVE): 0.05})
-    (told,) = flames(made)["attempts"]
-    rows = list(zip(told["node"], told["bin"], told["ms"], strict=True))
-    assert told["bin_s"] == 0.05
+    (attempt,) = flames(made)["attempts"]
+    rows = list(zip(attempt["node"], attempt["bin"], attempt["ms"], strict=True))
+    assert attempt["bin_s"] == 0.05
     assert rows == [(2, 0, 50), (2, 1, 50), (3, 2, 50)]
 
 
-def test_only_the_last_run_is_told_and_nothing_without_profiles(made):
+def test_only_the_last_run_is_reported_and_nothing_without_profiles(made):
     path = made.attempt("register", 2.0, end(1.0))
     assert flames(made) is None
     profile(path, {})  # killed before the first sample
@@ -80,18 +80,18 @@ def test_copies_of_a_script_are_one_and_the_inside_of_import_is_left_out(made):
         inside = ("_find_and_load", "<frozen importlib._bootstrap>", 1165)
         module = ("<module>", "zarr.py", 1)
         profile(path, {(script, inside, module): 0.01, (script, inside): 0.02})
-    told = flames(made)
-    assert [file for _, file, _ in told["frames"]] == ["scripts/scale.py", "zarr.py"]
-    assert told["in"] == [0, 1]
-    assert list(map(by_call, told["attempts"])) == [{2: 10, 1: 20}] * 2
+    graphs = flames(made)
+    assert [file for _, file, _ in graphs["frames"]] == ["scripts/scale.py", "zarr.py"]
+    assert graphs["in"] == [0, 1]
+    assert list(map(by_call, graphs["attempts"])) == [{2: 10, 1: 20}] * 2
 
 
 def test_calls_too_short_to_be_seen_go_to_their_callers(made):
     path = made.attempt("register", 2.0, end(1.0))
     profile(path, {(MAIN, FIT): 40.0, (MAIN, SAVE): 0.03, (SAVE,): 0.02})
-    told = flames(made)
-    assert told["in"] == [0, 1]
-    (attempt,) = told["attempts"]
+    graphs = flames(made)
+    assert graphs["in"] == [0, 1]
+    (attempt,) = graphs["attempts"]
     assert by_call(attempt) == {2: 40000, 1: 30, 0: 20}
 
 
@@ -103,6 +103,6 @@ def test_many_attempts_are_small_and_nothing_of_their_time_is_lost(made):
         stacks = [tuple(chance.sample(frames[:40], 5)) for _ in range(50)]
         stacks += [tuple(chance.sample(frames, 5)) for _ in range(2000)]
         profile(path, {stack: 5.0 if k < 50 else 0.01 for k, stack in enumerate(stacks)})
-    told = flames(made)
-    assert together(told) == pytest.approx(20 * 270, abs=0.01)
-    assert len(json.dumps(told, separators=(",", ":"))) < 300_000
+    graphs = flames(made)
+    assert together(graphs) == pytest.approx(20 * 270, abs=0.01)
+    assert len(json.dumps(graphs, separators=(",", ":"))) < 300_000

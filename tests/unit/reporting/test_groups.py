@@ -17,11 +17,11 @@ def test_one_pair_has_the_poisson_interval_and_pairs_that_differ_a_wider_one():
     low, high = poisson_interval(40)
     assert density_of([40], [2.0]) == (20.0, low / 2, high / 2, None)
     assert density_of([0, 0], [1.0, 1.0])[1::2] == (0.0, None)
-    alike, unlike = density_of([38, 40, 42], [2.0] * 3), density_of([10, 40, 70], [2.0] * 3)
-    assert alike[0] == unlike[0] == 20.0
-    assert alike[3] == 1.0
+    equal, unlike = density_of([38, 40, 42], [2.0] * 3), density_of([10, 40, 70], [2.0] * 3)
+    assert equal[0] == unlike[0] == 20.0
+    assert equal[3] == 1.0
     assert unlike[3] == pytest.approx(2 * 30**2 / 40 / 2)
-    assert unlike[1] < alike[1] < 20 < alike[2] < unlike[2]
+    assert unlike[1] < equal[1] < 20 < equal[2] < unlike[2]
 
 
 def test_intervals_cover_where_pairs_differ():
@@ -59,7 +59,7 @@ def test_rows_are_pooled_by_group_dye_and_variant():
     assert pooled([{"dye": "D", "status": "ok"}]) == []
 
 
-def test_columns_that_make_groups_are_told_by_their_names():
+def test_columns_that_make_groups_are_reported_by_their_names():
     assert [is_group(c) for c in ("group", "group_x", "treatment", "replicate")] == [True] * 4
     assert [is_group(c) for c in ("date", "order", "groups", "gain")] == [False] * 4
     columns = "date", "order", "group_x", "gain"

@@ -29,15 +29,15 @@ def test_each_marker_has_a_row_and_what_failed_first_speaks(tmp_path):
     assert [row["reasons"] for row in found] == [
         *(DOUBT, "", f"{REFUSED} In the corrected slide it is left as it was imaged."),
     ]
-    told = texts(found[1])
-    assert {name: told[name] for name in ("gain", "gain_low95", "expected_gain", "offset")} == {
+    written = texts(found[1])
+    assert {name: written[name] for name in ("gain", "gain_low95", "expected_gain", "offset")} == {
         "gain": "1.400",
         "gain_low95": "1.390",
         "expected_gain": "1.500",
         "offset": "5.0",
     }
-    assert (told["residual_shift_px"], told["clipped"]) == ("0.050", "0.43")
-    assert (told["background_channel"], told["model"]) == ("AF", "translation")
+    assert (written["residual_shift_px"], written["clipped"]) == ("0.050", "0.43")
+    assert (written["background_channel"], written["model"]) == ("AF", "translation")
     assert verdict(found).splitlines()[0] == "1 ok, 1 suspect, 1 failed"
 
 
@@ -123,12 +123,12 @@ def test_figures_show_whole_reasons(tmp_path):
     row = texts(rows([ENTRY], (), tmp_path)[1])
     reason = " ".join(f"Reason {n} of this marker is a sentence." for n in range(40))
     shown = MarkerPictures.of(row | {"reasons": reason}, *_overview(place))
-    told = MarkerSubtraction("linear", 0.4, 0.0, (0.0, 9.0))
+    subtraction = MarkerSubtraction("linear", 0.4, 0.0, (0.0, 9.0))
     histogram = load_residues(place / "residues.npz", ["CD3", "CD8"])["CD8"]
     about = {"step": 1.0, "pixel_size_um": None, "title": "t"}
-    long = draw_marker(shown, told, histogram, **about)
+    long = draw_marker(shown, subtraction, histogram, **about)
     assert reason in words(long)
-    short = draw_marker(replace(shown, row=row), told, histogram, **about)
+    short = draw_marker(replace(shown, row=row), subtraction, histogram, **about)
     assert long.get_figheight() > short.get_figheight()
     failed = MarkerPictures(row | {"status": "failed", "reasons": reason})
     assert reason in words(draw_slide([shown, failed], title="t"))
@@ -138,9 +138,9 @@ def test_a_long_name_leaves_the_gain_to_be_seen(tmp_path):
     place = made_slide(tmp_path, figures=False)
     row = texts(rows([ENTRY], (), tmp_path)[1])
     names = {"dye": "D" * 300, "background_channel": "B" * 300}
-    told = words(draw_slide([MarkerPictures.of(row | names, *_overview(place))], title="t"))
-    assert "× 1.400 (1.500)" in told
-    assert shorten("D" * 300, 20)[:5] in told
+    drawn = words(draw_slide([MarkerPictures.of(row | names, *_overview(place))], title="t"))
+    assert "× 1.400 (1.500)" in drawn
+    assert shorten("D" * 300, 20)[:5] in drawn
 
 
 def _overview(place):

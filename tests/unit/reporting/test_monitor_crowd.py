@@ -225,7 +225,7 @@ def test_a_flood_keeps_nobody_out(run):
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "expected"),
     [
         (b"GET foo HTTP/1.1\r\n\r\n", b"HTTP/1.1 403 "),
         (b"GET http://[x/ HTTP/1.1\r\n\r\n", b"HTTP/1.1 403 "),
@@ -242,7 +242,7 @@ def test_a_flood_keeps_nobody_out(run):
         ),
     ],
 )
-def test_what_is_no_request_is_refused_without_a_trace(made, serve, sent, told, capfd):
+def test_what_is_no_request_is_refused_without_a_trace(made, serve, sent, expected, capfd):
     server = serve(Site([made.results]))
     with socket.create_connection((ADDRESS, server.port), timeout=PATIENCE_S) as peer:
         with contextlib.suppress(ConnectionError):  # it need not read to the end
@@ -251,7 +251,7 @@ def test_what_is_no_request_is_refused_without_a_trace(made, serve, sent, told, 
         with contextlib.suppress(ConnectionResetError):
             while more := peer.recv(4096):
                 answer += more
-    assert told in answer
+    assert expected in answer
     assert asked(server) == (200, True)
     assert capfd.readouterr().err == ""
 
@@ -263,7 +263,7 @@ class Faulty(Site):
         raise RecursionError("maximum recursion depth exceeded")
 
 
-def test_a_fault_of_ours_is_told_and_traced_once(made, serve, capfd):
+def test_a_fault_of_ours_is_reported_and_traced_once(made, serve, capfd):
     server = serve(Faulty([made.results]))
     for _ in range(5):
         connection = connect(server)

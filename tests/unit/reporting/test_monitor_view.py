@@ -53,7 +53,7 @@ def elsewhere(now=130.0):
 
 
 def going_on(made):
-    """A run whose first register lacked memory; the second goes on, and another job has begun."""
+    """A run whose first register lacked memory; the second continues, another job has started."""
     made.run(
         TOTAL,
         job(1, 1, "plan"),
@@ -221,7 +221,7 @@ def test_names_act_neither_as_markup_nor_on_the_terminal(made):
     assert not any("2" in part[:6] and "DAPI" in part[:14] for part in text.split("\x1b[31m")[1:])
 
 
-def test_jobs_of_a_run_elsewhere_are_told_by_their_machine(made):
+def test_jobs_of_a_run_elsewhere_are_recognised_by_their_machine(made):
     samples = [sample(1, 100), sample(2, 120)]
     made.run(TOTAL)
     made.attempt("register", 6, *samples)
@@ -291,7 +291,7 @@ def test_jobs_that_have_ended_are_not_starting_where_snakemake_says_nothing(made
 
 
 @pytest.mark.parametrize("outcome", ["ok", "failed", None])
-def test_all_who_show_a_run_count_its_jobs_alike(made, outcome):
+def test_all_views_of_a_run_count_its_jobs_equally(made, outcome):
     path = quiet(made)
     if outcome is not None:
         with path.open("a") as stream:
@@ -317,7 +317,7 @@ def test_jobs_of_an_older_version_have_no_run(made):
     assert printed([run], 80)[0].endswith("results contains jobs without the record of a run")
 
 
-def test_events_are_told_once_and_in_order(made):
+def test_events_are_reported_once_and_in_order(made):
     events, reader = EventLines("b\x1b[1mold"), RunReader(made.results)
     made.run({"kind": "end", "t": 1.0, "outcome": "ok"}, start=-50, pid=1)
     assert events.lines(reader.read(elsewhere())) == []  # was over before
@@ -345,7 +345,7 @@ def test_events_are_told_once_and_in_order(made):
     )
 
 
-def test_markers_of_a_slide_that_failed_are_told_as_the_summary_tells_them(made):
+def test_markers_of_a_slide_that_failed_are_reported_as_in_the_summary(made):
     place = made_slide(made.results, figures=False)
     os.utime(place / "scale.json", (WALL + 5, WALL + 5))
     markers = dict.fromkeys(("CD3", "CD8", "Ki/67"), "AF")
@@ -360,7 +360,7 @@ def test_markers_of_a_slide_that_failed_are_told_as_the_summary_tells_them(made)
     assert [one.message for one in run.incidents if one.kind == "pair"] == [REFUSED]
 
 
-def test_the_status_tells_of_a_run_that_did_not_end_well(made):
+def test_the_status_reports_a_run_that_did_not_end_well(made):
     stream = io.StringIO()
     place = [made.results]
     assert follow(place, stream, 1.0, once=True) == 0
@@ -372,24 +372,24 @@ def test_the_status_tells_of_a_run_that_did_not_end_well(made):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--interval", "0"), "'0' is not a number of seconds from 0.1 to 3600"),
         (("--interval", "often"), "'often' is not a number of seconds"),
         (("--port", "70000"), "'70000' is not a port, 1 to 65535"),
     ],
 )
-def test_options_that_cannot_be_are_refused(capsys, words, told):
+def test_options_that_cannot_be_are_refused(capsys, words, message):
     with pytest.raises(SystemExit) as refused:
         main(["monitor", *words])
     assert refused.value.code == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_directory_that_is_not_there_is_a_mistake(capsys, tmp_path):
     assert main(["monitor", str(tmp_path / "missing")]) == 2
-    told = "is not a directory; name a working directory or a results directory."
-    assert told in capsys.readouterr().err
+    message = "is not a directory; name a working directory or a results directory."
+    assert message in capsys.readouterr().err
 
 
 def test_cpu_use_is_that_of_the_last_two_seconds():

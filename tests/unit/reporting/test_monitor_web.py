@@ -40,8 +40,8 @@ def server(made):
 
 def ask(server, path, host=None, method="GET", **headers):
     connection = http.client.HTTPConnection(ADDRESS, server.port, timeout=300)
-    told = {"Host": host} if host is not None else {}
-    connection.request(method, path, headers=told | headers)
+    host_header = {"Host": host} if host is not None else {}
+    connection.request(method, path, headers=host_header | headers)
     answer = connection.getresponse()
     body = answer.read()
     connection.close()
@@ -119,7 +119,7 @@ def test_ports_that_are_taken_are_passed_over(made):
         assert chosen.url == f"http://127.0.0.1:{number}/{chosen.token}/"
 
 
-def test_the_way_from_another_machine_is_told(monkeypatch):
+def test_the_way_from_another_machine_is_reported(monkeypatch):
     monkeypatch.setenv("LOGNAME", "me")
     assert tunnel(8799) == f"ssh -N -L 8799:127.0.0.1:8799 me@{os.uname().nodename}"
 
@@ -201,13 +201,13 @@ def test_the_log_of_an_attempt_is_read(made):
     key = attempt.attempt.id
     assert log(made, key).note == "It is not there any more."
     logged(made, "logs/a.log", "<b>one</b>\ntwo\n")
-    told = log(made, key)
-    assert (told.name, told.text, told.note) == ("logs/a.log", "<b>one</b>\ntwo\n", "")
+    tail = log(made, key)
+    assert (tail.name, tail.text, tail.note) == ("logs/a.log", "<b>one</b>\ntwo\n", "")
     logged(made, "logs/a.log", "".join(f"line {n}\n" for n in range(20_000)))
-    told = log(made, key)
-    assert len(told.text) <= TAIL_BYTES
-    assert told.text.startswith("line ")
-    assert told.text.endswith("line 19999\n")
+    tail = log(made, key)
+    assert len(tail.text) <= TAIL_BYTES
+    assert tail.text.startswith("line ")
+    assert tail.text.endswith("line 19999\n")
 
 
 def test_a_log_that_a_later_attempt_wrote_says_so(made):
@@ -231,10 +231,10 @@ def test_no_file_but_a_log_of_these_results_is_read(made, tmp_path):
     for n, path in enumerate(paths):
         made.attempt("register", 2.0 + n / 10, log=path)
     found = History.read(made.results).last.attempts
-    told = [log(made, a.attempt.id) for a in found]
-    assert [t.text for t in told] == [""] * len(paths)
+    tails = [log(made, a.attempt.id) for a in found]
+    assert [t.text for t in tails] == [""] * len(paths)
     refused = "It is none of the logs of these results, and is not shown."
-    assert {t.note for t in told} == {refused}
+    assert {t.note for t in tails} == {refused}
     assert log(made, "../../secret").note == "There is no such attempt."
 
 

@@ -89,7 +89,7 @@ def test_the_table_of_statuses_has_reasons_and_the_interval_and_nothing_acts_in_
     assert list(pairs["headers"]) == ["status", "reasons", "notes", "gain", "interval", "method"]
 
 
-def test_spoilt_area_is_told_by_reason_where_the_summary_has_it(tmp_path):
+def test_spoilt_area_is_reported_by_reason_where_the_summary_has_it(tmp_path):
     files = written(tmp_path, *SPOILT)
     assert files[multiqc.SPOILT]["data"] == {
         "S1 SYTO9": {"lost": 2.1, "debris": 0.3},

@@ -80,7 +80,7 @@ def made(tmp_path):
     return made
 
 
-def test_a_model_tells_what_happened(made):
+def test_a_model_describes_what_happened(made):
     model = read_model(made.results)
     (run,) = model["runs"]
     assert (run["outcome"], run["seconds"], run["cores"], run["rows"]) == ("ok", 20.0, 2, ["1"])
@@ -104,12 +104,12 @@ def test_a_model_of_a_thousand_jobs_is_small(tmp_path):
     assert {len(a["curve"]["hi"]) for a in model["attempts"]} == {curves.bins_for(1011)}
 
 
-def summary(results, *told):
+def summary(results, *entries):
     results.mkdir(parents=True, exist_ok=True)
     with (results / "summary.tsv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(told[0]), delimiter="\t")
+        writer = csv.DictWriter(stream, list(entries[0]), delimiter="\t")
         writer.writeheader()
-        writer.writerows(told)
+        writer.writerows(entries)
 
 
 def test_pairs_are_those_of_the_summary_once_a_run_has_ended(made):
@@ -270,11 +270,11 @@ def test_a_report_that_fails_is_a_sentence_and_not_an_exit_status_of_0(
     assert said.startswith(f"unglow report: {tmp_path / NAME} could not be written (KeyError: ")
 
 
-def test_pairs_are_told_with_what_they_took_and_what_is_unlike_the_others(made):
-    told = [{"sample": f"s{n}", "dye": "DAPI", "status": "ok", "gain": str(1.3 + n / 1000),
+def test_pairs_are_reported_with_what_they_took_and_what_is_unlike_the_others(made):
+    pairs = [{"sample": f"s{n}", "dye": "DAPI", "status": "ok", "gain": str(1.3 + n / 1000),
              "group": "wet"} for n in range(8)]  # fmt: skip
-    told[3]["gain"] = "2.5"
-    summary(made.results, *told)
+    pairs[3]["gain"] = "2.5"
+    summary(made.results, *pairs)
     made.attempt("align", 6.0, sample(0.1, 77), end(2.0), sample="s1")
     (made.results / "groups.tsv").write_text("by\tgroup\ndye\twet\n")
     batch = read_model(made.results)["batch"]
@@ -289,19 +289,19 @@ def test_pairs_are_told_with_what_they_took_and_what_is_unlike_the_others(made):
 
 @pytest.mark.parametrize("length", [1, 20_000])
 def test_embedded_json_cannot_end_its_element(length):
-    told = {"text": "</script><script>" * length, "é": "\ud800"}
-    made = embedded(told, "model")
+    content = {"text": "</script><script>" * length, "é": "\ud800"}
+    made = embedded(content, "model")
     inside = re.fullmatch(r'<script type="application/(json|gzip)" id="model">(.*)</script>', made)
     assert "<" not in inside[2]
     text = inside[2]
     if inside[1] == "gzip":
         text = gzip.decompress(base64.b64decode(text)).decode()
-    assert json.loads(text)["text"] == told["text"]
+    assert json.loads(text)["text"] == content["text"]
 
 
 def test_numbers_that_json_does_not_have_are_null():
-    told = {"a": [float("nan"), 1.5, {"b": float("inf")}], "c": (1, "x")}
-    assert json.loads(as_json(told)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
+    content = {"a": [float("nan"), 1.5, {"b": float("inf")}], "c": (1, "x")}
+    assert json.loads(as_json(content)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
 
 
 def test_braces_in_what_is_embedded_are_no_places_of_the_template():
@@ -332,11 +332,14 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
         made = Made(place)
         made.run(DONE)
         made.attempt("plan", 2.0, sample(1.0, mb), end(4.0, cpu_s=2.0, read=1e6, written=3e6))
-    told = {row.name: row for row in rows(side_by_side([runs_of(place) for place in places]))}
-    assert told["peak memory of all jobs"].values == [200.0, 300.0]
-    assert told["peak memory of all jobs"].change == "+50 %"
-    assert (told["read"].values, told["processors at work"].values) == ([1e6, 1e6], [0.05, 0.05])
-    assert told["unglow"].change is None
+    by_name = {row.name: row for row in rows(side_by_side([runs_of(place) for place in places]))}
+    assert by_name["peak memory of all jobs"].values == [200.0, 300.0]
+    assert by_name["peak memory of all jobs"].change == "+50 %"
+    assert (by_name["read"].values, by_name["processors at work"].values) == (
+        [1e6, 1e6],
+        [0.05, 0.05],
+    )
+    assert by_name["unglow"].change is None
     out = tmp_path / "compare.html"
     assert main(["compare", *map(str, places), "-o", str(out)]) == 0
     text = capsys.readouterr().out
@@ -345,7 +348,7 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
     assert out.is_file()
 
 
-def test_settings_and_versions_that_differ_are_told_first(tmp_path):
+def test_settings_and_versions_that_differ_are_reported_first(tmp_path):
     made = [Made(tmp_path / name / "results") for name in ("a", "b")]
     register = ({"block_px": 256, "model": "auto"}, {"block_px": 512, "model": "auto"})
     for one, settings, version in zip(made, register, ("0.1.0", "0.2.0"), strict=True):
@@ -359,7 +362,7 @@ def test_settings_and_versions_that_differ_are_told_first(tmp_path):
     assert origins(a, None)[0].startswith("B without a record of a run")
 
 
-def test_runs_of_one_directory_are_told_apart_by_their_time(tmp_path, capsys):
+def test_runs_of_one_directory_are_distinguished_by_their_time(tmp_path, capsys):
     made = Made(tmp_path / "work" / "results")
     files = [made.run(DONE, start=s, pid=p) for s, p in ((0, 1), (500, 2))]
     made.attempt("plan", 2, end(1.0))

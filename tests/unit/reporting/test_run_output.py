@@ -83,9 +83,9 @@ def test_nothing_that_fails_gets_out_and_snakemakes_own_text_follows(capsys):
     handler.emit(record("one", logging.ERROR))
     handler.emit(record("two"))
     handler.close()
-    told = capsys.readouterr().err.splitlines()
-    assert told[0].startswith("unglow: the display failed (RuntimeError('broken'))")
-    assert told[1:] == ["one", "two"]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("unglow: the display failed (RuntimeError('broken'))")
+    assert lines[1:] == ["one", "two"]
 
 
 class Stream(io.StringIO):

@@ -43,7 +43,7 @@ def statuses(made, **how):
 
 
 def going_on(made):
-    """s1 DAPI is registered, s1 FITC failed, s2 has lost a job, and s3 has not begun."""
+    """s1 DAPI is registered, s1 FITC failed, s2 has lost a job, and s3 has not started."""
     made.run(TOTAL, job(1, 1, "register"), job(1, 2, "register", "s2"), state(9, 2, "failed"),
              pairs=PAIRS)  # fmt: skip
     made.attempt("register", 2, sample(1, 50), {"kind": "progress", "t": 9, "done": 9, "of": 20})
@@ -55,14 +55,14 @@ def going_on(made):
 
 def test_pairs_wait_run_or_have_failed_while_a_run_goes_on(made):
     going_on(made)
-    told = model(made)
-    assert {f"{p['sample']} {p['dye']}": (p["status"], p["reasons"]) for p in told["pairs"]} == {
+    status = model(made)
+    assert {f"{p['sample']} {p['dye']}": (p["status"], p["reasons"]) for p in status["pairs"]} == {
         "s1 DAPI": ("running", ""),
         "s1 FITC": ("failed", UNLIKE),
         "s2 DAPI": ("incomplete", "register: a fault."),
         "s3 DAPI": ("waiting", ""),
     }
-    assert told["working"] == {"s1 DAPI": "register 45 %"}
+    assert status["working"] == {"s1 DAPI": "register 45 %"}
 
 
 def test_a_job_that_starts_makes_its_pair_run_and_only_its_variant(made):
@@ -90,7 +90,7 @@ def test_variants_of_a_pair_run_on_their_own(made):
     assert {p["status"] for p in model(made)["pairs"]} == {"running"}
 
 
-def test_results_that_a_run_is_about_to_make_anew_are_not_told(made):
+def test_results_that_a_run_is_about_to_make_again_are_not_reported(made):
     say(made.results, "s1", "FITC", "plan.json", "ok", reason=None)
     say(made.results, "s1", "FITC", "transform.json", "failed", reasons=[UNLIKE])
     names = {"sample": "s1", "dye": "FITC"}
@@ -101,8 +101,8 @@ def test_results_that_a_run_is_about_to_make_anew_are_not_told(made):
     path = made.run(*run, pairs=PAIRS[1:2])
     assert statuses(made) == {"s1 FITC": "waiting"}
     with path.open("a") as stream:
-        told = (job(1, 1, "register", dye="FITC"), state(2, 1, "started"), state(9, 1, "finished"))
-        stream.writelines(json.dumps(line) + "\n" for line in told)
+        lines = (job(1, 1, "register", dye="FITC"), state(2, 1, "started"), state(9, 1, "finished"))
+        stream.writelines(json.dumps(line) + "\n" for line in lines)
     os.utime(transform, (WALL + 8, WALL + 8))
     assert statuses(made) == {"s1 FITC": "failed"}  # though jobs of it are to come
 
@@ -132,7 +132,7 @@ def test_a_fault_of_an_earlier_run_is_forgotten_while_the_next_one_goes_on(made)
     assert statuses(made) == {"s1 DAPI": "waiting"}
 
 
-def test_a_pair_that_failed_is_an_incident_at_once_and_told_what_helps(made):
+def test_a_pair_that_failed_is_an_incident_at_once_with_what_helps(made):
     going_on(made)
     config = {"register": {"max_scale": 1.25}}
     (found,) = [i for i in model(made)["incidents"] if i["kind"] == "pair"]
@@ -145,10 +145,10 @@ def test_a_pair_that_failed_is_an_incident_at_once_and_told_what_helps(made):
     made.run(TOTAL, start=1, pid=7, pairs=PAIRS, config=config)
     (run,) = (r for r in Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 60)).shown
               if r.pid == 7)  # fmt: skip
-    told = run.incidents[0]
-    assert (told.kind, told.cause, told.title) == ("pair", "failed", "s1 FITC")
-    assert "take the map of DAPI (setting register: from: DAPI)" in told.helps
-    assert "more than 1.25 times" in told.helps
+    incident = run.incidents[0]
+    assert (incident.kind, incident.cause, incident.title) == ("pair", "failed", "s1 FITC")
+    assert "take the map of DAPI (setting register: from: DAPI)" in incident.helps
+    assert "more than 1.25 times" in incident.helps
     lines = EventLines().lines(Runs.read(made.results, Machine("x", boot=BOOT, now=WALL + 60)))
     (line,) = [line for line in lines if "s1 FITC: failed" in line]
     assert UNLIKE in line
@@ -159,7 +159,7 @@ def test_a_pair_that_failed_is_an_incident_at_once_and_told_what_helps(made):
     ("plan", "reasons"),
     [("failed", [UNLIKE]), ("ok", ["The pre-stain image is a mirror image: set mirror: true."])],
 )
-def test_no_help_is_told_that_would_not_help(made, plan, reasons):
+def test_no_help_is_offered_that_would_not_help(made, plan, reasons):
     made.run(TOTAL, pairs=PAIRS[:1])
     say(made.results, "s1", "DAPI", "plan.json", plan, reason="The file is damaged.")
     say(made.results, "s1", "DAPI", "transform.json", "failed", reasons=reasons)

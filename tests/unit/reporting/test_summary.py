@@ -128,7 +128,7 @@ def only_row(results, made):
 # --------------------------------------------------------------------------------- what a row says
 
 
-def test_notes_of_a_gain_stand_beside_a_pair_that_is_ok(tmp_path):
+def test_notes_of_a_gain_leave_a_pair_ok(tmp_path):
     scaled = replace(scale(), notes=("One method gave no gain.",))
     row = only_row(tmp_path, finish(tmp_path, entry(), scaled=scaled))
     assert (row["status"], row["reasons"]) == ("ok", "")
@@ -190,9 +190,9 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
 
 
 def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):
-    told = [("A", "wet", 40), ("B", "wet", 80), ("C", "dry", 30), ("D", "wet", 0)]
+    entries = [("A", "wet", 40), ("B", "wet", 80), ("C", "dry", 30), ("D", "wet", 0)]
     made = []
-    for sample, group, count in told:
+    for sample, group, count in entries:
         one = replace(entry(sample), groups={"group": group, "date": "2026-11-23"})
         made.append(finish(tmp_path, one, detection={
             "candidates": count, "searched_px": 2_000_000, "area_mm2": 2.0,
@@ -245,7 +245,7 @@ def test_variants_of_a_pair_are_no_repetition(tmp_path):
     assert [row["notes"] for row in rows(made, (), tmp_path)] == ["", ""]
 
 
-def test_other_methods_are_told_beside_the_default(tmp_path):
+def test_other_methods_are_reported_next_to_the_default(tmp_path):
     scaled = scale(
         moffat=GOOD,
         percentile=MethodResult(1.3333333333, 0.0, None),
@@ -259,18 +259,18 @@ def test_other_methods_are_told_beside_the_default(tmp_path):
 def test_a_gain_without_an_interval_leaves_the_cells_empty(tmp_path):
     scaled = scale(moffat=MethodResult(2.0, 0.0, None))
     made = finish(tmp_path, entry(), scaled=scaled, values=(np.nan,))
-    (told,) = csv.DictReader(table(rows([made], (), tmp_path)).splitlines(), delimiter="\t")
-    assert told["gain"] == "2"
-    assert told["offset"] == "0"
-    assert told["gain_low95"] == told["gain_high95"] == ""
-    assert told["difference_median"] == told["difference_mad"] == ""
+    (row,) = csv.DictReader(table(rows([made], (), tmp_path)).splitlines(), delimiter="\t")
+    assert row["gain"] == "2"
+    assert row["offset"] == "0"
+    assert row["gain_low95"] == row["gain_high95"] == ""
+    assert row["difference_median"] == row["difference_mad"] == ""
 
 
 FOUND = {"candidates", "candidates_fdr", "density_per_mm2"}
 NOISE = {"status": "failed", "reason": "the noise is not known."}
 
 
-def test_candidates_of_another_method_are_not_told(tmp_path):
+def test_candidates_of_another_method_are_not_reported(tmp_path):
     made = finish(tmp_path, entry(), detection={"method": "percentile"})
     row = only_row(tmp_path, made)
     assert row["status"] == "ok"
@@ -294,7 +294,7 @@ NOTHING_SPOILT = {"share": 0.0, "places": 0, "by_reason": {}, "largest": []}
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("detection", "expected"),
     [
         ({"spoilt": NOTHING_SPOILT}, ("0", "")),
         ({"spoilt": NOTHING_SPOILT, "settings": {"spoilt": "auto"}}, ("0", "")),
@@ -302,8 +302,8 @@ NOTHING_SPOILT = {"share": 0.0, "places": 0, "by_reason": {}, "largest": []}
         ({}, ("0.024", "lost 0.021, debris 0.0028")),
     ],
 )
-def test_the_spoilt_share_is_empty_where_it_was_not_looked_for(tmp_path, told, expected):
-    text = table(rows([finish(tmp_path, entry(), detection=told)], (), tmp_path))
+def test_the_spoilt_share_is_empty_where_it_was_not_looked_for(tmp_path, detection, expected):
+    text = table(rows([finish(tmp_path, entry(), detection=detection)], (), tmp_path))
     (row,) = csv.DictReader(text.splitlines(), delimiter="\t")
     assert (row["spoilt_share"], row["spoilt_reasons"]) == expected
 
@@ -438,12 +438,12 @@ def test_status_and_reasons(tmp_path, files, status, reasons):
 
 def test_a_failed_pair_has_no_figures_that_could_pass_for_results(tmp_path):
     files = {"found": transform("failed", "No match."), "scaled": Scale.make_failed("No match.")}
-    (told,) = csv.DictReader(
+    (row,) = csv.DictReader(
         table(rows([finish(tmp_path, entry(), **files)], (), tmp_path)).splitlines(),
         delimiter="\t",
     )
     for column in ("model", "rotation_deg", "shift_x_px", "residual_p95_px", "gain", "offset"):
-        assert told[column] == "", column
+        assert row[column] == "", column
 
 
 @pytest.mark.parametrize("missing", ["plan", "transform", "scale", "moffat", "detection"])
@@ -522,9 +522,9 @@ def test_skipped_pairs_come_first_under_their_own_name(tmp_path):
     assert verdict(made).splitlines()[0] == "1 ok, 2 skipped"
 
 
-def test_what_was_done_otherwise_is_told_and_leaves_a_pair_ok(tmp_path):
-    told = replace(scale(), notes=("The gain map was not used.",))
-    summary = rows([finish(tmp_path, entry(), scaled=told)], [], tmp_path)
+def test_what_was_done_otherwise_is_reported_and_leaves_a_pair_ok(tmp_path):
+    noted = replace(scale(), notes=("The gain map was not used.",))
+    summary = rows([finish(tmp_path, entry(), scaled=noted)], [], tmp_path)
     assert (summary[0]["status"], summary[0]["reasons"]) == ("ok", "")
     assert summary[0]["notes"] == "The gain map was not used."
     assert "notes" in table(summary).split("\n")[0].split("\t")
@@ -557,11 +557,11 @@ def test_tabs_newlines_and_quotes_in_reasons_cannot_break_the_table(tmp_path):
     target = tmp_path / "summary.tsv"
     write_summary([made], problems, tmp_path, target)
     assert len(target.read_bytes().split(b"\n")) == 4  # header, two rows, end
-    told = read_summary(target)
-    assert [r["status"] for r in told] == ["skipped", "failed"]
-    assert told[0]["sample"] == "S 0"
-    assert told[0]["reasons"] == "a b c d e f \"g\", 'h' i caf\\udce9"
-    assert told[1]["reasons"] == "a b c d e f \"g\", 'h' i caf"
+    read = read_summary(target)
+    assert [r["status"] for r in read] == ["skipped", "failed"]
+    assert read[0]["sample"] == "S 0"
+    assert read[0]["reasons"] == "a b c d e f \"g\", 'h' i caf\\udce9"
+    assert read[1]["reasons"] == "a b c d e f \"g\", 'h' i caf"
     assert len(verdict(rows([made], problems, tmp_path)).splitlines()) == 3
 
 
@@ -572,11 +572,11 @@ def test_what_is_written_is_read_back(tmp_path):
     ]
     target = tmp_path / "summary.tsv"
     written = write_summary(made, PROBLEMS, tmp_path, target)
-    told = read_summary(target)
-    assert [r["sample"] for r in told] == ["S0", "", "S1", "Größe 2"]
-    assert [r["status"] for r in told] == [r["status"] for r in written]
-    assert told[3]["reasons"] == "Twice as µ."
-    assert float(told[2]["gain"]) == 1.25
+    read = read_summary(target)
+    assert [r["sample"] for r in read] == ["S0", "", "S1", "Größe 2"]
+    assert [r["status"] for r in read] == [r["status"] for r in written]
+    assert read[3]["reasons"] == "Twice as µ."
+    assert float(read[2]["gain"]) == 1.25
 
 
 def test_an_unchanged_summary_keeps_its_time_and_a_changed_one_is_written(tmp_path):

@@ -1,4 +1,4 @@
-"""What a review tells: shares and densities with exact intervals."""
+"""Results of a review: shares and densities with exact intervals."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def test_density_of_a_region():
     box = np.array([[3.5, 3.5], [8.5, 3.5], [8.5, 8.5], [3.5, 8.5]])
     region = Region("analyse", "left", (Polygon.of([box]),))
     counted = np.array([True, True, False, True])
-    told = of_region(region, review("accepted", "accepted"), counted, 25, (200.0, 100.0))
-    assert told["name"] == "left"
-    assert told["candidates"]["count"] == 1
-    assert told["accepted"] == {"count": 1, **density(1, 25, (200.0, 100.0))}
-    assert told["accepted"]["area"] == 0.5
-    assert told["accepted"]["unit"] == "mm2"
-    assert told["accepted"]["density"] == 2.0
+    result = of_region(region, review("accepted", "accepted"), counted, 25, (200.0, 100.0))
+    assert result["name"] == "left"
+    assert result["candidates"]["count"] == 1
+    assert result["accepted"] == {"count": 1, **density(1, 25, (200.0, 100.0))}
+    assert result["accepted"]["area"] == 0.5
+    assert result["accepted"]["unit"] == "mm2"
+    assert result["accepted"]["density"] == 2.0
     assert density(3, 10**6, None)["density"] == 3.0
     assert density(3, 10**6, None)["density_ci95"] == [0.618672, 8.76727]
     assert density(3, 0, None)["density"] is None

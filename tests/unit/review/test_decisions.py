@@ -43,7 +43,7 @@ def decided(pair, *changes):
     return change_review(pair / "review.csv", changes, pair / "candidates.csv", NOW)
 
 
-def told(review):
+def list_decisions(review):
     return {one["id"]: one["decision"] for one in review.to_json()}
 
 
@@ -93,7 +93,7 @@ def test_a_note_is_no_formula_in_the_file_and_comes_back_unchanged(pair, note):
         assert written == (note if note in ("'quoted'", "-0.5") else f"'{note}")
 
 
-def test_decisions_lie_beside_the_rows_of_the_table(pair):
+def test_decisions_match_the_rows_of_the_table(pair):
     review = decided(pair, change(2, 30, 11, "rejected", "dust"), change(9, 500, 500))
     assert review.columns == (["", "rejected", "", ""], ["", "dust", "", ""])
     # whoever sorts the table by brightness has another file, and the same candidates
@@ -101,18 +101,18 @@ def test_decisions_lie_beside_the_rows_of_the_table(pair):
     (pair / "candidates.csv").write_text("\n".join([lines[0], *lines[:0:-1]]) + "\n")
     review = Review.read(pair / "review.csv", pair / "candidates.csv")
     assert review.columns[0] == ["", "", "rejected", ""]
-    assert told(decided(pair, change(4, 80, 80))) == {
+    assert list_decisions(decided(pair, change(4, 80, 80))) == {
         2: "rejected",
         4: "accepted",
         None: "accepted",
     }
 
 
-def test_what_is_decided_anew_takes_the_place_and_what_is_taken_back_goes(pair):
+def test_what_is_decided_again_takes_the_place_and_what_is_taken_back_goes(pair):
     decided(pair, change(1, 10, 10), change(2, 30, 11), change(3, 11.5, 40, "unsure"))
     review = decided(pair, change(2, 30, 11, "rejected"), change(1, 10, 10, ""))
     assert [one.id for one in review.decisions] == [2, 3]
-    assert told(review) == {2: "rejected", 3: "unsure"}
+    assert list_decisions(review) == {2: "rejected", 3: "unsure"}
     assert decided(pair, change(2, 30, 11, ""), change(3, 11.5, 40, "")).decisions == ()
     assert read_decisions(pair / "review.csv") == []
 
@@ -121,7 +121,7 @@ def test_a_new_list_finds_its_decisions_by_position(pair):
     decided(pair, change(1, 10, 10), change(2, 30, 11, "rejected"), change(4, 80, 80, "unsure"))
     candidates(pair / "candidates.csv", [(0, 0), (10.9, 10.8), (32.1, 11), (11.5, 40)])
     review = Review.read(pair / "review.csv", pair / "candidates.csv")
-    assert told(review) == {2: "accepted", None: "unsure"}
+    assert list_decisions(review) == {2: "accepted", None: "unsure"}
     alone = [one for one in review.to_json() if one["id"] is None]
     assert [(one["x"], one["y"]) for one in alone] == [(30, 11), (80, 80)]
     # what is decided on the new list is about it, the others stay as they are
@@ -137,7 +137,7 @@ def test_partners_are_one_to_one_and_the_nearest_first(pair):
     decided(pair, change(1, 10, 10, "accepted"), change(2, 30, 11, "rejected"))
     candidates(pair / "candidates.csv", [(28.5, 11), (29.5, 11), (10, 12), (10, 8.5)])
     review = Review.read(pair / "review.csv", pair / "candidates.csv")
-    assert told(review) == {4: "accepted", 2: "rejected"}
+    assert list_decisions(review) == {4: "accepted", 2: "rejected"}
 
 
 def test_who_looks_at_an_earlier_list_decides_on_the_place(pair):
@@ -165,7 +165,7 @@ def test_without_candidates_decisions_keep_their_places(tmp_path):
         ('1,2,3,accepted,"open,,', "line 2: unexpected end of data"),
     ],
 )
-def test_a_damaged_file_is_told_and_stays_as_it_is(pair, line, what):
+def test_a_damaged_file_is_reported_and_stays_as_it_is(pair, line, what):
     path = pair / "review.csv"
     text = ",".join(COLUMNS) + "\n" + line + "\n"
     path.write_text(text)
@@ -208,7 +208,7 @@ def test_what_is_no_change_changes_nothing(pair, wrong):
     assert not (pair / "review.csv").exists()
 
 
-def test_a_directory_that_cannot_be_written_is_told(pair):
+def test_a_directory_that_cannot_be_written_is_reported(pair):
     (pair / ".review.csv.lock").mkdir()
     with pytest.raises(UnglowError, match="cannot be changed"):
         decided(pair, change(2, 30, 11))
@@ -238,7 +238,7 @@ def test_many_decisions_on_a_long_list(pair):
     points = points[np.argsort(points[:, 1])]
     candidates(pair / "candidates.csv", points)
     changes = [change(n, *xy) for n, xy in enumerate(points.tolist(), 1)]
-    assert len(told(decided(pair, *changes))) == 5000
+    assert len(list_decisions(decided(pair, *changes))) == 5000
     candidates(pair / "candidates.csv", points + 0.25)
     review = Review.read(pair / "review.csv", pair / "candidates.csv")
     assert [row for row in review.rows if row is None] == []

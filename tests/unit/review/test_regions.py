@@ -1,4 +1,4 @@
-"""Files of regions: what QuPath writes is read, damage is told, nobody's change is lost."""
+"""Files of regions: what QuPath writes is read, damage is reported, nobody's change is lost."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_other_classes_are_left_aside_with_a_note(tmp_path):
     assert not regions.exclude
     assert not regions.analyse
     assert [note.split(": ", 1)[1] for note in regions.notes] == [
-        f"{told} left aside; regions are of class 'exclude' or 'analyse'."
-        for told in ("1 feature of class 'Tumor: Positive'", "2 features without a class")
+        f"{message} left aside; regions are of class 'exclude' or 'analyse'."
+        for message in ("1 feature of class 'Tumor: Positive'", "2 features without a class")
     ]
 
 
@@ -106,7 +106,7 @@ def test_holes_and_several_polygons():
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("[{]", r"line 1: it is not JSON"),
         ("[" * 300_001, "more than 300000 points"),
@@ -124,9 +124,9 @@ def test_holes_and_several_polygons():
         ([feature(rings=[[[90, 90], [99, 90], [99, 99]]])], "x 90 to 99, y 90 to 99,.* outside"),
     ],
 )  # fmt: skip
-def test_damage_is_told_in_a_sentence_that_names_the_file(tmp_path, content, told):
+def test_damage_is_reported_in_a_sentence_that_names_the_file(tmp_path, content, message):
     path = written(tmp_path, content)
-    with pytest.raises(InputError, match=told) as info:
+    with pytest.raises(InputError, match=message) as info:
         read_regions(path, (50, 50))
     assert str(info.value).startswith(str(path))
     assert str(info.value).count("\n") == 0

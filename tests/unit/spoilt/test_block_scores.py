@@ -85,7 +85,7 @@ def test_parts_that_are_no_blocks_are_refused():
         found.put([part], (96, 96))
 
 
-def test_scores_are_kept_in_a_file_and_damage_is_told(good, tmp_path):
+def test_scores_are_kept_in_a_file_and_damage_is_reported(good, tmp_path):
     path = tmp_path / "blocks.npz"
     scores = good.scores()
     scores.save(path)

@@ -72,7 +72,7 @@ def test_no_places_are_an_empty_collection(tmp_path):
     assert json.loads((tmp_path / "none.geojson").read_text())["features"] == []
 
 
-def test_the_report_tells_shares_and_the_largest_places():
+def test_the_report_reports_shares_and_the_largest_places():
     found = report(places([[0, 1, 1], [2, 0, 0], [3, 0, 0]], reasons=(1, 3, 3)), (96, 96))
     assert found["places"] == 3
     assert found["share"] == 4 / 50

@@ -42,8 +42,8 @@ def test_places_are_read_as_they_were_written(tmp_path):
 
 def test_without_a_file_there_are_no_places(tmp_path):
     assert read_places(tmp_path / "artefacts.geojson") == []
-    told = json.loads(artefacts_json(tmp_path / "artefacts.geojson"))
-    assert told == {"type": "FeatureCollection", "features": []}
+    content = json.loads(artefacts_json(tmp_path / "artefacts.geojson"))
+    assert content == {"type": "FeatureCollection", "features": []}
 
 
 NO_NUMBER = """{"type": "FeatureCollection", "features": [

@@ -99,7 +99,7 @@ def record(work):
 # ------------------------------------------------------------------------------------ what it says
 
 
-def test_a_job_that_ends_well_is_told_from_head_to_end(work):
+def test_a_job_that_ends_well_is_recorded_from_start_to_end(work):
     body = """
 from unglow.core.progress import step
 job.limit_memory()
@@ -230,7 +230,7 @@ def test_a_job_that_was_stopped_says_so_and_that_it_went_on(work):
     assert work.lines()[-1]["outcome"] == "ok"
 
 
-def test_a_stall_that_is_over_is_told_again_with_all_of_its_time(work):
+def test_a_stall_that_is_over_is_reported_again_with_all_of_its_time(work):
     body = "time.sleep(1.5)\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
     _, lines = work.run(body, stall=0.5)
     seen, over = of_kind(lines, "stall")
@@ -299,7 +299,7 @@ def group():
         yield place
 
 
-def test_a_kill_by_the_kernel_is_told_from_one_by_a_person(work, group):
+def test_a_kill_by_the_kernel_is_distinguished_from_one_by_a_person(work, group):
     small = group.group("telemetry", 150)
 
     def inside(words):

@@ -1,4 +1,4 @@
-"""Files of attempts: numbers that two attempts never share, and what both ends of a file tell."""
+"""Files of attempts: numbers that two attempts never share, and what both ends of a file report."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_other_kernels_are_seen():
 
 
 @pytest.mark.parametrize(
-    ("keys", "value", "told"),
+    ("keys", "value", "expected"),
     [
         (("processor", "features"), ["sse4_2"], "processor (X avx2; X sse4_2)"),
         (("packages", "numpy"), "3.0", "numpy (2.4; 3.0)"),
@@ -50,7 +50,7 @@ def test_other_kernels_are_seen():
         (("variables",), {"OPENBLAS_CORETYPE": "Zen"}, "variables (none; Zen)"),
     ],
 )
-def test_what_differs_is_named_and_nothing_else(keys, value, told):
+def test_what_differs_is_named_and_nothing_else(keys, value, expected):
     one = {
         "processor": {"name": "X", "features": ["avx2"]},
         "blas": {"name": "openblas", "kernels": "Haswell"},
@@ -65,7 +65,7 @@ def test_what_differs_is_named_and_nothing_else(keys, value, told):
     for key in keys[:-1]:
         place = place[key]
     place[keys[-1]] = value
-    assert differences(one, other) == [told]
+    assert differences(one, other) == [expected]
 
 
 def test_another_name_of_a_processor_that_can_do_the_same_is_no_difference():
@@ -73,7 +73,7 @@ def test_another_name_of_a_processor_that_can_do_the_same_is_no_difference():
     assert differences(one, {"processor": {"name": "X 2", "features": ["avx2"]}}) == []
 
 
-def test_what_an_older_record_lacks_tells_nothing():
+def test_what_an_older_record_lacks_is_no_difference():
     assert differences({"unglow": "0.1.0"}, computing() | {"unglow": "0.1.0"}) == []
 
 

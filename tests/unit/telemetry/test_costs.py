@@ -1,4 +1,4 @@
-"""What jobs cost, as far as records tell: what is left behind, steps, parts of memory, threads."""
+"""What jobs cost, as far as records show: what is left behind, steps, parts of memory, threads."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_more_threads_ready_to_run_than_asked_for_are_flagged_unless_by_chance(m
     assert crowded == {"align": True, "scale": None}
 
 
-def test_an_attempt_of_an_earlier_version_tells_what_it_knows(made):
+def test_an_attempt_of_an_earlier_version_reports_what_it_knows(made):
     made.attempt("align", 0.0, sample(0.5, 50), end(1.0))
     (a,) = history(made).last.attempts
     assert costs_known(a.attempt) == {"threads_seen": 2}

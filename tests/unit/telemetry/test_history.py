@@ -168,7 +168,7 @@ def test_a_number_that_another_process_has_now_does_not_mean_it_lives(
     assert [a.outcome for a in run.attempts] == ["killed"]
 
 
-def test_a_machine_that_was_started_anew_has_lost_it(made, proc_with):
+def test_a_machine_that_was_restarted_has_lost_it(made, proc_with):
     made.attempt("plan", 1)
     proc_with(101, 7)
     (run,) = history(made, host="node7", boot="boot-2").runs
@@ -185,7 +185,7 @@ def test_a_machine_that_was_started_anew_has_lost_it(made, proc_with):
         ([job(0.0, 1, "plan"), state(0.5, 1, "failed")], 30, "running"),  # of the one before
     ],
 )
-def test_of_other_machines_their_run_or_their_silence_tells(made, lines, now, outcome):
+def test_other_machines_are_judged_by_their_run_or_their_silence(made, lines, now, outcome):
     made.run(*lines)
     made.attempt("plan", 1, host="node8")
     (run,) = history(made, now=WALL + now).runs
@@ -224,7 +224,7 @@ def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss
     t, mb = memory_of_all(run.attempts)
     assert list(zip(t, mb, strict=True)) == [
         *((1, 110), (2, 170), (2.1, 258), (3, 330)),
-        (4, 258.2),  # the peak that was told at the end, with the last sample
+        (4, 258.2),  # the peak reported at the end, with the last sample
         (5, 0),
     ]
     curve = of_attempt(run.attempts[0].attempt, 5)
@@ -358,21 +358,21 @@ def test_incidents_are_what_did_not_end_well_the_newest_first(made):
         "seconds": 5.0,
         "number": 1.0,
     }
-    assert failed.tail is None  # the other attempt began the log anew
+    assert failed.tail is None  # the other attempt started the log again
 
 
-def test_the_end_of_a_log_is_told_unless_it_is_of_another_attempt(made):
+def test_the_end_of_a_log_is_shown_unless_it_is_of_another_attempt(made):
     log = made.results.parent / "logs" / "s1" / "DAPI" / "register.log"
     log.parent.mkdir(parents=True)
     log.write_text("".join(f"line {n}\n" for n in range(50)))
     made.run(DONE)
     made.attempt("register", 2, end(5.0, "error"))
     os.utime(log, (WALL + 7, WALL + 7))
-    (told,) = incidents(history(made), made.results)
-    assert told.tail.splitlines() == [f"line {n}" for n in range(10, 50)]
+    (incident,) = incidents(history(made), made.results)
+    assert incident.tail.splitlines() == [f"line {n}" for n in range(10, 50)]
     os.utime(log, (WALL + 100, WALL + 100))
-    (told,) = incidents(history(made), made.results)
-    assert told.tail is None
+    (incident,) = incidents(history(made), made.results)
+    assert incident.tail is None
 
 
 def test_a_run_that_was_killed_is_an_incident_until_another_ends_well(made):

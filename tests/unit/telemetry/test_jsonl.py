@@ -22,13 +22,13 @@ def read(path):
 
 
 @pytest.fixture
-def told():
+def messages():
     return []
 
 
 @pytest.fixture
-def file(tmp_path, told):
-    made = LineFile(tmp_path / "a" / "b.jsonl", told.append)
+def file(tmp_path, messages):
+    made = LineFile(tmp_path / "a" / "b.jsonl", messages.append)
     yield made
     made.close()
 
@@ -40,7 +40,7 @@ def steps(file):
     record_steps(None)
 
 
-def test_a_process_is_told_from_others_of_its_number():
+def test_a_process_is_distinguished_from_others_of_its_number():
     found = identity()
     assert (found["host"], found["pid"]) == (os.uname().nodename, os.getpid())
     assert found["boot"] == boot_id()
@@ -58,8 +58,8 @@ def test_every_line_is_in_the_file_as_soon_as_it_was_written(file):
     assert read(file.path)[1] == [0.1, None, "R"]
 
 
-def test_lines_of_two_writers_never_mix(file, told):
-    other = LineFile(file.path, told.append)
+def test_lines_of_two_writers_never_mix(file, messages):
+    other = LineFile(file.path, messages.append)
     text = "x" * 3000
 
     def many(one, name):
@@ -74,20 +74,20 @@ def test_lines_of_two_writers_never_mix(file, told):
     found = read(file.path)
     assert [e["n"] for e in found if e["name"] == "a"] == list(range(200))
     assert [e["n"] for e in found if e["name"] == "b"] == list(range(200))
-    assert not told
+    assert not messages
 
 
-def test_a_place_that_cannot_be_written_is_told_once(tmp_path, told):
+def test_a_place_that_cannot_be_written_is_reported_once(tmp_path, messages):
     (tmp_path / "a").write_text("a file in the way")
-    made = LineFile(tmp_path / "a" / "b.jsonl", told.append)
+    made = LineFile(tmp_path / "a" / "b.jsonl", messages.append)
     made.write({"x": 1})
-    (sentence,) = told
+    (sentence,) = messages
     assert sentence == (
         f"telemetry is lost: {tmp_path}/a/b.jsonl could not be written (File exists)"
     )
 
 
-def test_a_full_disk_is_told_once_and_a_torn_line_spoils_no_other(file, told, monkeypatch):
+def test_a_full_disk_is_reported_once_and_a_torn_line_spoils_no_other(file, messages, monkeypatch):
     write, left = os.write, [5, None, 0, 0]
 
     def short(descriptor, line):
@@ -100,14 +100,14 @@ def test_a_full_disk_is_told_once_and_a_torn_line_spoils_no_other(file, told, mo
     for n in range(5):
         file.write({"n": n})
     assert file.path.read_bytes() == b'{"n":\n{"n":2}\n{"n":3}\n{"n":4}\n'
-    assert told == [
+    assert messages == [
         f"telemetry is lost: {file.path} could not be written (No space left on device)"
     ]
 
 
-def test_without_a_path_there_is_no_file(told):
-    LineFile(None, told.append).write({"x": 1})
-    assert not told
+def test_without_a_path_there_is_no_file(messages):
+    LineFile(None, messages.append).write({"x": 1})
+    assert not messages
 
 
 # ------------------------------------------------------------------------------------------- steps
@@ -151,7 +151,7 @@ def test_a_step_of_another_thread_lies_within_none(steps):
     assert [e["in"] for e in steps() if e["edge"] == "begin"] == [None, None]
 
 
-def test_progress_is_told_five_times_a_second_and_at_the_end(steps, monkeypatch):
+def test_progress_is_reported_five_times_a_second_and_at_the_end(steps, monkeypatch):
     now = time.monotonic()
     monkeypatch.setattr("unglow.core.progress.time.monotonic", lambda: now)
     for done in range(1, 101):

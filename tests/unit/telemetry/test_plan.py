@@ -124,7 +124,7 @@ def test_a_job_of_a_batch_system_is_submitted_until_its_attempt_is_heard_of(made
 
 
 @pytest.mark.parametrize("jobs", [None, [1], [[1, "a", {}, [2]], [2, "b", {}, [1]]]])
-def test_without_a_plan_that_can_be_read_the_totals_are_told(made, jobs):
+def test_without_a_plan_that_can_be_read_the_totals_are_reported(made, jobs):
     made.run(TOTAL, {"kind": "plan", "t": 1, "jobs": jobs}, *began(1, 1, "ingest", "s0"))
     assert [row.words for row in last(made, 9).rules] == [
         "1 running, 2 waiting",
@@ -138,7 +138,7 @@ def forecast(seconds):
     return {"seconds": seconds, "low": seconds / 2, "high": seconds * 2, "rules": rules}
 
 
-def test_before_anything_is_measured_the_forecast_is_told(made):
+def test_before_anything_is_measured_the_forecast_is_used(made):
     made.run(TOTAL, PLANNED, expected=forecast(60.0))
     left = time_left(last(made, 0))
     assert left.seconds == pytest.approx(60.0)

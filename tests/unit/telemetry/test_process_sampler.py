@@ -152,7 +152,7 @@ def test_what_a_child_has_done_is_not_lost_between_its_end_and_its_parents_wait(
     assert (after.processes, after.threads) == (1, 3)
 
 
-def test_a_system_that_does_not_tell_gives_a_sample_without_figures(tmp_path):
+def test_a_system_without_this_information_gives_a_sample_without_figures(tmp_path):
     assert Sampler(10, str(tmp_path)).take() == Sample(processes=0)
 
 

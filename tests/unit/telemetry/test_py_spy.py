@@ -193,7 +193,7 @@ def test_py_spy_that_is_killed_harms_nothing_and_is_started_again(tmp_path, may_
     assert 0 < took(path, "spin") < 2.5
 
 
-def test_py_spy_that_fails_is_told_once(tmp_path):
+def test_py_spy_that_fails_is_reported_once(tmp_path):
     warnings = []
 
     def body():
@@ -214,11 +214,11 @@ def test_py_spy_that_hangs_delays_the_end_by_two_seconds_at_most(tmp_path):
         spin(0.3)
         return 5
 
-    begun = time.monotonic()
+    started = time.monotonic()
     warnings = []
     ending, _ = run(tmp_path, body, spy=spy, warnings=warnings)
     assert (ending.code, len(warnings)) == (5, 1)
-    assert 1.8 < time.monotonic() - begun < 4  # it was waited for, and then killed
+    assert 1.8 < time.monotonic() - started < 4  # it was waited for, and then killed
 
 
 def test_py_spy_dies_with_the_watchdog(tmp_path, may_attach):

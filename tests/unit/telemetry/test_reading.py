@@ -151,7 +151,7 @@ def test_a_sample_named_like_the_directory_of_runs_is_a_sample(tmp_path):
     assert len(follower.runs) == 1
 
 
-def test_a_record_beside_the_files_of_its_attempts_does_not_count_twice(tmp_path):
+def test_a_record_next_to_the_files_of_its_attempts_does_not_count_twice(tmp_path):
     made = Made(tmp_path)
     made.attempt("plan", 0, end(1.0))
     record = tmp_path / "telemetry" / "s1" / "DAPI" / "plan.jsonl"

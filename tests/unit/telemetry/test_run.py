@@ -37,8 +37,8 @@ def recorder(logger, tmp_path):
 
 @pytest.fixture
 def say(logger, recorder):
-    def event(name, text="", level=logging.INFO, **told):
-        logger.log(level, text, extra={"event": name, **told})
+    def event(name, text="", level=logging.INFO, **fields):
+        logger.log(level, text, extra={"event": name, **fields})
 
     return event
 
@@ -71,13 +71,13 @@ def test_a_run_is_its_head_its_jobs_their_states_and_its_end(tmp_path, say, reco
     say("job_finished", job_id=7)
     recorder.conclude("ok")
     recorder.close()
-    head, total, plan, told, started, finished, end = lines(tmp_path)
+    head, total, plan, message, started, finished, end = lines(tmp_path)
     assert (head["kind"], head["schema"], head["cores"]) == ("run", 1, 2)
     assert {"host", "pid", "started", "boot", "wall", "clock", "command"} <= head.keys()
     assert total.items() >= {"kind": "total", "jobs": {"scale": 1}}.items()
     assert plan.items() >= {"kind": "plan", "jobs": [[7, "scale", {"sample": "S"}, []]]}.items()
-    assert told.pop("t") >= 0
-    assert told == {
+    assert message.pop("t") >= 0
+    assert message == {
         "kind": "job",
         "jobid": 7,
         "rule": "scale",
@@ -116,9 +116,9 @@ def test_two_instances_of_the_workflow_record_their_own_jobs(tmp_path, logger):
     assert not recorders["a"].is_recorded([], [])  # all
     stats = {"a": 1, "b": 1, "total": 2}
     logger.info("", extra={"event": "run_info", "stats": stats})
-    told = {"rule_name": "x", "wildcards": {}, "reason": "", "threads": 1, "resources": {}}
+    fields = {"rule_name": "x", "wildcards": {}, "reason": "", "threads": 1, "resources": {}}
     for jobid, name in enumerate("ab"):
-        more = told | {"input": [], "output": ["x"], "log": made[name], "local": True}
+        more = fields | {"input": [], "output": ["x"], "log": made[name], "local": True}
         logger.info("", extra={"event": "job_info", "jobid": jobid, **more})
     for event in ({"event": "job_finished", "job_id": 0}, {"event": "job_error", "jobid": 1}):
         logger.info("", extra=event)
@@ -147,17 +147,21 @@ def test_a_job_elsewhere_starts_when_its_attempt_says_so(tmp_path, say, recorder
     assert [e["kind"] for e in lines(tmp_path)] == ["run", "total", "plan", "job", "end"]
 
 
-def test_a_job_that_is_tried_again_is_told_again(tmp_path, say, recorder):
+def test_a_job_that_is_tried_again_is_recorded_again(tmp_path, say, recorder):
     say("run_info", stats={"scale": 1, "total": 1})
     for _ in range(2):
         job(say, 4)
         say("job_error", "Error in rule scale", logging.ERROR, jobid=4, rule_name="scale")
     recorder.conclude("failed")
     recorder.close()
-    told = lines(tmp_path)
-    assert [e["state"] for e in told if e.get("jobid") == 4] == ["queued", "started", "failed"] * 2
-    assert told[-1]["outcome"] == "failed"
-    assert not [e for e in told if e["kind"] == "message"]
+    records = lines(tmp_path)
+    assert [e["state"] for e in records if e.get("jobid") == 4] == [
+        "queued",
+        "started",
+        "failed",
+    ] * 2
+    assert records[-1]["outcome"] == "failed"
+    assert not [e for e in records if e["kind"] == "message"]
 
 
 def test_warnings_and_errors_are_kept_those_before_the_first_job_too(tmp_path, say, recorder):
@@ -166,8 +170,8 @@ def test_warnings_and_errors_are_kept_those_before_the_first_job_too(tmp_path, s
     say("run_info", stats={"scale": 1, "total": 1})
     say("error", "WorkflowError:\nno", logging.ERROR, exception="WorkflowError")
     recorder.close()
-    told = [(e["level"], e["text"]) for e in lines(tmp_path) if e["kind"] == "message"]
-    assert told == [("warning", "preflight: little room"), ("error", "WorkflowError:\nno")]
+    messages = [(e["level"], e["text"]) for e in lines(tmp_path) if e["kind"] == "message"]
+    assert messages == [("warning", "preflight: little room"), ("error", "WorkflowError:\nno")]
 
 
 @pytest.mark.parametrize(
@@ -179,7 +183,7 @@ def test_warnings_and_errors_are_kept_those_before_the_first_job_too(tmp_path, s
         ("Select jobs to execute...", 0, "ok"),
     ],
 )
-def test_the_end_is_told_without_handlers_of_the_workflow(
+def test_the_end_is_recorded_without_handlers_of_the_workflow(
     tmp_path, say, recorder, said, left, outcome
 ):
     say("run_info", stats={"scale": 2, "total": 2})
@@ -192,10 +196,10 @@ def test_the_end_is_told_without_handlers_of_the_workflow(
     assert [e["outcome"] for e in lines(tmp_path) if e["kind"] == "end"] == [outcome]
 
 
-def test_what_goes_wrong_is_told_once_and_does_not_reach_the_run(logger, say, recorder, caplog):
+def test_what_goes_wrong_is_reported_once_and_does_not_reach_the_run(logger, say, recorder, caplog):
     say("run_info", stats={"scale": 1, "total": 1})
     with caplog.at_level(logging.WARNING, "unglow"):
-        say("job_info")  # of a Snakemake that tells nothing about the job
+        say("job_info")  # of a Snakemake that reports nothing about the job
         say("job_error")
     said = [r.getMessage() for r in caplog.records if r.name == "unglow"]
     assert said == ["telemetry of this run is not complete ('output')"]

@@ -57,14 +57,14 @@ def test_a_place_that_cannot_be_written_is_no_reason_to_fail(tmp_path, make):
 
 def test_a_job_that_records_its_steps_writes_no_second_file(tmp_path, monkeypatch):
     monkeypatch.setenv(spans.VARIABLE, str(tmp_path))
-    told = []
+    contents = []
 
     class Sink:
         def write(self, content):
-            told.append(content)
+            contents.append(content)
 
     progress.record_steps(Sink())
     with unglow.span("x"):
         pass
-    assert [line["edge"] for line in told] == ["begin", "end"]
+    assert [line["edge"] for line in contents] == ["begin", "end"]
     assert not list(tmp_path.iterdir())

@@ -54,9 +54,9 @@ def test_time_goes_to_the_functions_that_took_it(tmp_path):
         slow(0.6)
         spin(0.3)
 
-    begun = time.monotonic()
+    started = time.monotonic()
     profile = profiled(tmp_path / "a.json", work)
-    whole = time.monotonic() - begun
+    whole = time.monotonic() - started
     assert took(profile, "slow", "spin") == pytest.approx(0.6, abs=0.15)
     assert took(profile, "spin") == pytest.approx(whole, abs=0.15)
     frame = next(f for stack in profile for f in stack if f.name == "slow")
@@ -110,7 +110,7 @@ def test_a_job_that_is_killed_leaves_what_was_seen(tmp_path, monkeypatch):
     sampler.stop()
 
 
-def test_a_profile_that_cannot_be_written_is_told_and_harms_nothing(tmp_path):
+def test_a_profile_that_cannot_be_written_is_reported_and_harms_nothing(tmp_path):
     (tmp_path / "file").touch()
     warnings = []
     sampler = StackSampler(tmp_path / "file" / "a.json", time.monotonic(), warnings.append)
@@ -169,9 +169,9 @@ def test_however_long_a_job_is_its_profile_has_few_bins():
     assert all(s == pytest.approx(profile.bin_s) for n, s in bins.items() if n < max(bins))
 
 
-@pytest.mark.parametrize(("told", "s"), [("5", 0.005), ("0", 0.001), ("x", 0.01), ("1e9", 1.0)])
-def test_the_interval_is_that_of_the_variable_within_bounds(monkeypatch, told, s):
-    monkeypatch.setenv(INTERVAL, told)
+@pytest.mark.parametrize(("text", "s"), [("5", 0.005), ("0", 0.001), ("x", 0.01), ("1e9", 1.0)])
+def test_the_interval_is_that_of_the_variable_within_bounds(monkeypatch, text, s):
+    monkeypatch.setenv(INTERVAL, text)
     assert interval_s() == s
 
 

@@ -61,7 +61,7 @@ def test_it_is_as_if_the_command_were_typed(work, status, code):
     assert real.stdout.endswith("the end\n")
 
 
-def test_a_wrong_word_and_a_file_that_is_not_there_are_told(work):
+def test_a_wrong_word_and_a_file_that_is_not_there_are_reported(work):
     code, text = loaded_snakemake.run(work, [SNAKEMAKE, "--no-such"], settings(), 600)
     assert (code, "unrecognized arguments: --no-such" in text) == (2, True)
     code, text = loaded_snakemake.run(work / "no", [SNAKEMAKE], settings(), 600)

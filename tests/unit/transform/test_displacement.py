@@ -240,7 +240,7 @@ def test_a_field_that_does_not_belong_there_is_named(tmp_path, harm, message):
         transform.load(tmp_path / "transform.json")
 
 
-def test_aligned_pre_tells_its_field(tmp_path):
+def test_aligned_pre_records_its_field(tmp_path):
     stores = []
     for name in ("post", "pre"):
         layout = StoreLayout(SOURCE.shape, "uint16", (64, 64), (128, 128), 1)

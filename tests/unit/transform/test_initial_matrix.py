@@ -50,7 +50,7 @@ def test_a_transform_of_unglow_is_read_if_it_belongs_to_images_of_these_sizes(tm
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "does not hold 3 x 3 finite numbers: an initial transform is"),
         ("1 2 3\n4 5 6\n", "does not hold 3 x 3 finite numbers"),
@@ -63,10 +63,10 @@ def test_a_transform_of_unglow_is_read_if_it_belongs_to_images_of_these_sizes(tm
         ("1 0 5000\n0 1 0\n0 0 1\n", "wholly outside of the pre-stain image"),
     ],
 )
-def test_what_cannot_be_a_map_is_named_with_the_file(tmp_path, text, told):
+def test_what_cannot_be_a_map_is_named_with_the_file(tmp_path, text, message):
     path = tmp_path / "start.txt"
     path.write_text(text)
-    with pytest.raises(InputError, match=told) as error:
+    with pytest.raises(InputError, match=message) as error:
         read_initial(path, POST, PRE)
     assert str(error.value).startswith(str(path))
     assert "\n" not in str(error.value)

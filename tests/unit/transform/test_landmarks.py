@@ -128,11 +128,11 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_landmarks_is_named_with_file_and_remedy(tmp_path, name):
-    text, told = REFUSED[name]
+    text, message = REFUSED[name]
     rows = 3 if name == "counts" else len(text.splitlines()) - 1
     partner = "".join(NAPARI.splitlines(keepends=True)[: rows + 1])
     files = [write(tmp_path, text), other(tmp_path, partner)]
-    with pytest.raises(InputError, match=told) as error:
+    with pytest.raises(InputError, match=message) as error:
         read_landmarks(files, POST, PRE)
     assert "\n" not in str(error.value)
     assert str(tmp_path) in str(error.value)

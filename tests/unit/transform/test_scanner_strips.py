@@ -103,7 +103,7 @@ def test_distance_to_the_nearest_seam():
     np.testing.assert_array_equal(none.evaluate(points(9), np.zeros((9, 2))), np.zeros((9, 2)))
 
 
-def test_what_they_tell():
+def test_what_they_report():
     found = strips("pre", "columns")
     assert found.name == "columns of pre"
     assert (found.axis, strips().axis) == (0, 1)
@@ -147,7 +147,7 @@ def test_bounds_hold_with_strips(image, along):
         assert (displaced <= high + 1e-12).all()
 
 
-def test_the_digest_tells_strips_apart_and_none_is_as_before():
+def test_the_digest_distinguishes_strips_and_none_is_as_before():
     plain = wavy()
     assert plain.digest == wavy(None).digest == wavy(strips()).smooth.digest
     kinds = [wavy(strips(*kind, matrix=np.eye(3))).digest for kind in KINDS]
@@ -276,14 +276,14 @@ def test_aligned_pre_depends_on_the_strips(tmp_path):
                 writer.write(window, values[window.slices])
             writer.publish()
         stores.append(open_store(tmp_path / name))
-    told = []
+    digests = []
     for name, found in (("torn", wavy(strips())), ("whole", wavy())):
         layout = plan_layout(SHAPE, "float32")
         AlignedStore(*stores, bent(found), layout, tmp_path / name).make(workers=2)
         attributes = json.loads((tmp_path / name / "zarr.json").read_text())["attributes"]
-        told.append(attributes["unglow"]["displacement"]["sha256"])
-        assert told[-1] == found.digest
-    assert told[0] != told[1]
+        digests.append(attributes["unglow"]["displacement"]["sha256"])
+        assert digests[-1] == found.digest
+    assert digests[0] != digests[1]
     images = [
         open_store(tmp_path / name).read(Window(90, 110, 50, 90)) for name in ("torn", "whole")
     ]

@@ -264,9 +264,9 @@ def test_everything_that_is_known_is_in_the_file_and_comes_back(tmp_path):
 def test_what_is_not_known_is_null_and_comes_back_as_nan(tmp_path):
     path = tmp_path / "transform.json"
     Transform("failed", (5, 6), (7, 8)).save(path)
-    told = json.loads(path.read_text())
+    content = json.loads(path.read_text())
     empty = {"median": None, "p95": None}
-    assert told == {
+    assert content == {
         "version": 1, "status": "failed", "reasons": [], "matrix": None, "model": "",
         "displacement": None, "residual_px": empty, "error_px": empty,
         "forward_backward_px": empty, "inliers": 0, "blocks": 0, "overlap": None, "scale": None,

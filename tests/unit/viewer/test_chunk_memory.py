@@ -19,11 +19,11 @@ class Held:
     """A chunk whose making can be held."""
 
     def __init__(self, content=b"x"):
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.started, self.go_on = threading.Event(), threading.Event()
         self.made, self._content = 0, content
 
     def __call__(self):
-        self.begun.set()
+        self.started.set()
         assert self.go_on.wait(300)
         self.made += 1
         return self._content
@@ -52,7 +52,7 @@ def waiting_for(condition):
 def test_who_asks_for_the_same_chunk_waits_for_it():
     memory, held = ChunkMemory(), Held()
     asking = [asked(memory, "a", held) for _ in range(5)]
-    assert held.begun.wait(300)
+    assert held.started.wait(300)
     held.go_on.set()
     for thread, _ in asking:
         thread.join()
@@ -65,12 +65,12 @@ def test_who_asks_for_the_same_chunk_waits_for_it():
 def test_one_is_computed_at_a_time():
     memory, first, second = ChunkMemory(), Held(b"1"), Held(b"2")
     one = asked(memory, "a", first)
-    assert first.begun.wait(300)
+    assert first.started.wait(300)
     two = asked(memory, "b", second)
     waiting_for(lambda: "b" in memory._waiting)
-    assert not second.begun.is_set()
+    assert not second.started.is_set()
     first.go_on.set()
-    assert second.begun.wait(300)
+    assert second.started.wait(300)
     second.go_on.set()
     for thread, _ in (one, two):
         thread.join()
@@ -80,7 +80,7 @@ def test_one_is_computed_at_a_time():
 def test_what_nobody_waits_for_is_not_computed():
     memory, held, calls = ChunkMemory(), Held(), []
     first = asked(memory, "a", held)
-    assert held.begun.wait(300)
+    assert held.started.wait(300)
     gone = asked(memory, "b", lambda: calls.append(1) or b"gone", lambda: False)
     waiting_for(lambda: "b" in memory._waiting)
     other = asked(memory, "b", lambda: calls.append(2) or b"there")
@@ -92,7 +92,7 @@ def test_what_nobody_waits_for_is_not_computed():
     assert calls == [2]
 
 
-def test_an_error_is_told_to_all_who_wait_and_not_kept():
+def test_an_error_reaches_all_who_wait_and_is_not_kept():
     memory = ChunkMemory()
 
     def fail():

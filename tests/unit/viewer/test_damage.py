@@ -41,7 +41,7 @@ def shown(pair):
         yield shown
 
 
-def told(shown, path, status=500):
+def read_error(shown, path, status=500):
     answer, body = shown.ask(path)
     assert answer.status == status, body[:200]
     assert answer.getheader("Content-Type") == "application/json; charset=utf-8"
@@ -62,9 +62,9 @@ def test_a_shard_that_is_missing_or_empty_is_no_empty_image(pair, shown, name, k
         assert shown.ask(PAIR + "pair.json")[0].status == 200
     content = shard.read_bytes()
     shard.write_bytes(b"")
-    assert "shard 0/c/0/0 is empty; delete" in told(shown, PIXELS.format(name))
+    assert "shard 0/c/0/0 is empty; delete" in read_error(shown, PIXELS.format(name))
     shard.unlink()
-    assert "shard 0/c/0/0 is missing; delete" in told(shown, PIXELS.format(name))
+    assert "shard 0/c/0/0 is missing; delete" in read_error(shown, PIXELS.format(name))
     shard.write_bytes(content)
     assert shown.ask(PIXELS.format(name))[0].status == 200
 
@@ -74,7 +74,7 @@ def test_a_damaged_shard_of_an_input_is_an_error_of_what_is_computed(pair, shown
     content = bytearray(shard.read_bytes())
     content[1000] ^= 1
     shard.write_bytes(content)
-    assert "is damaged" in told(shown, PIXELS.format("difference-moffat"))
+    assert "is damaged" in read_error(shown, PIXELS.format("difference-moffat"))
     assert shown.ask(PIXELS.format("post"))[0].status == 200
 
 
@@ -120,14 +120,14 @@ def nothing(document):
 @pytest.mark.parametrize(
     "change", [huge_chunks, huge_image, negative, many_levels, no_layout, other_kind, nothing]
 )
-def test_a_document_with_wrong_sizes_is_told_and_takes_no_memory(pair, shown, change):
+def test_a_document_with_wrong_sizes_is_reported_and_takes_no_memory(pair, shown, change):
     shown.ask(PAIR + "pair.json")
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     changed(pair / DOCUMENT, change)
     for key in ("zarr.json", "0/zarr.json", "0/c/0/0"):
-        assert told(shown, PAIR + "layers/post.zarr/" + key)
-    assert told(shown, PIXELS.format("difference-moffat"))
-    assert told(shown, PAIR + "crop.ome.tif?layer=post&x=0&y=0&width=9&height=9")
+        assert read_error(shown, PAIR + "layers/post.zarr/" + key)
+    assert read_error(shown, PIXELS.format("difference-moffat"))
+    assert read_error(shown, PAIR + "crop.ome.tif?layer=post&x=0&y=0&width=9&height=9")
     assert shown.ask(PAIR + "pair.json")[0].status == 200
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
 
@@ -135,20 +135,20 @@ def test_a_document_with_wrong_sizes_is_told_and_takes_no_memory(pair, shown, ch
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", 100_000 * "[", '{"a": ' + 5000 * "9" + "}"]
 )
-def test_a_document_that_is_none_is_told(pair, shown, text):
+def test_a_document_that_is_not_one_is_reported(pair, shown, text):
     (pair / DOCUMENT).write_text(text)
-    assert told(shown, PAIR + "layers/post.zarr/zarr.json")
+    assert read_error(shown, PAIR + "layers/post.zarr/zarr.json")
     assert shown.ask(PAIR + "pair.json")[0].status == 200
 
 
-def test_a_level_that_says_other_than_the_root_is_told(pair, shown):
+def test_a_level_that_says_other_than_the_root_is_reported(pair, shown):
     path = pair / "post.ome.zarr/0/zarr.json"
     changed(path, lambda document: document.update(shape=[10**9, 10**9]))
-    assert "does not fit the layout" in told(shown, PAIR + "layers/post.zarr/0/zarr.json")
+    assert "does not fit the layout" in read_error(shown, PAIR + "layers/post.zarr/0/zarr.json")
 
 
 def test_a_chunk_that_would_unpack_to_gigabytes_is_refused(pair, shown):
-    """Its checksum is right and so is the index: only Blosc's header tells."""
+    """Its checksum is right and so is the index: only Blosc's header shows it."""
     store = pair / "aligned_pre.ome.zarr"
     shard = store / "0/c/0/0"
     content = bytearray(shard.read_bytes())
@@ -160,7 +160,7 @@ def test_a_chunk_that_would_unpack_to_gigabytes_is_refused(pair, shown):
     content[end : end + 4] = checksum.to_bytes(4, "little")
     shard.write_bytes(content)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "a chunk of 2147483647 bytes" in told(shown, PIXELS.format("difference-moffat"))
+    assert "a chunk of 2147483647 bytes" in read_error(shown, PIXELS.format("difference-moffat"))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
 
 
@@ -173,7 +173,7 @@ def test_an_index_that_leads_out_of_its_shard_is_refused(pair, shown, place):
     checksum = google_crc32c.value(bytes(content[begin:-4]))
     content[-4:] = checksum.to_bytes(4, "little")
     shard.write_bytes(content)
-    assert "is cut short" in told(shown, PIXELS.format("difference-moffat"))
+    assert "is cut short" in read_error(shown, PIXELS.format("difference-moffat"))
 
 
 def test_a_pipe_in_the_place_of_a_shard_is_not_waited_for(pair, shown):
@@ -181,7 +181,7 @@ def test_a_pipe_in_the_place_of_a_shard_is_not_waited_for(pair, shown):
     shown.ask(PIXELS.format("post"))
     shard.unlink()
     os.mkfifo(shard)
-    assert "cannot be read" in told(shown, PIXELS.format("post"))
+    assert "cannot be read" in read_error(shown, PIXELS.format("post"))
 
 
 @pytest.mark.parametrize(

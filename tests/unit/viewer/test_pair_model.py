@@ -1,4 +1,4 @@
-"""What a page is told of pairs: names, states, tables, and variants of a sweep."""
+"""What a page receives about pairs: names, states, tables, and variants of a sweep."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def test_tables_are_numbers(seen, finished):
     assert (first["x"], first["dx"], first["used"]) == (10, 0.125, 1)
 
 
-def test_spoilt_places_are_told_as_they_are_in_their_file(finished, tmp_path):
+def test_spoilt_places_are_shown_as_they_are_in_their_file(finished, tmp_path):
     results = tmp_path / "results"
     shutil.copytree(finished, results)
     place = results / "S1/DAPI/artefacts.geojson"
@@ -123,9 +123,9 @@ def test_spoilt_places_are_told_as_they_are_in_their_file(finished, tmp_path):
     places = Places(32, labels, np.zeros(1, np.uint8), np.ones(1, np.float32), {}, 0.0, 770)
     write_places(place, places, SHAPE)
     with Seen(results) as shown:
-        told = shown.json(PAIR + "artefacts.geojson")
-        assert told == json.loads(place.read_text())
-        assert told["features"][0]["properties"]["reason"] == "not stored"
+        artefacts = shown.json(PAIR + "artefacts.geojson")
+        assert artefacts == json.loads(place.read_text())
+        assert artefacts["features"][0]["properties"]["reason"] == "not stored"
         place.write_text('{"features": [{}]}')
         answer, body = shown.ask(PAIR + "artefacts.geojson")
         assert answer.status == 500
@@ -150,14 +150,14 @@ def test_long_tables_are_whole(finished, tmp_path):
 
 
 def test_arrows_are_the_field_on_a_grid(seen, finished):
-    told = seen.json(PAIR + "arrows.json")
-    points = np.array(told["points"])
+    arrows = seen.json(PAIR + "arrows.json")
+    points = np.array(arrows["points"])
     assert 1500 < len(points) <= 2600
     found = load(finished / "S1/DAPI/transform.json")
     moved = found.map(points[:, :2]) - (points[:, :2] + MATRIX[:2, 2])
     np.testing.assert_allclose(points[:, 2:], moved, atol=1e-4)
     assert np.diff(np.unique(points[:, 0])).tolist() == pytest.approx(
-        [told["spacing_px"]] * (len(np.unique(points[:, 0])) - 1)
+        [arrows["spacing_px"]] * (len(np.unique(points[:, 0])) - 1)
     )
 
 
@@ -200,7 +200,7 @@ def test_variants_of_a_sweep_share_images_and_know_each_other(finished, tmp_path
         assert len(shown.json(f"pair/{ids[3]}/blocks.json")["rows"]) == 3
 
 
-def test_a_result_that_is_made_anew_is_shown_anew(tmp_path, monkeypatch):
+def test_a_result_that_is_made_again_is_shown_again(tmp_path, monkeypatch):
     monkeypatch.setattr("unglow.viewer.site._LOOK_S", 0.0)
     place = tmp_path / "results" / "S1" / "DAPI"
     made_pair(place)

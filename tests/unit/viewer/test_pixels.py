@@ -84,7 +84,7 @@ def test_a_difference_that_is_not_written_has_the_px_of_one_that_is_computed(see
     image = open_image(place / "difference" / "moffat.ome.zarr")
     for level in range(image.levels):
         np.testing.assert_array_equal(found[str(level)][:], whole(image, level))
-    assert np.isnan(found["0"][:]).any()  # beside pre
+    assert np.isnan(found["0"][:]).any()  # next to pre
 
 
 def test_a_computed_default_has_the_px_of_the_written_one(seen, place, tmp_path, finished):

@@ -1,4 +1,4 @@
-"""What people tell back: decisions, regions and landmarks, in the files that the workflow reads."""
+"""What people enter: decisions, regions and landmarks, in the files that the workflow reads."""
 
 from __future__ import annotations
 
@@ -76,28 +76,28 @@ def region(name="mine", kind="exclude", coordinates=SQUARE, **more):
 # ---------------------------------------------------------------------------------------- decisions
 
 
-def test_decisions_are_kept_beside_the_candidates(shown, work):
+def test_decisions_are_kept_next_to_the_candidates(shown, work):
     table = shown.json(PAIR + "candidates.json")
     first = dict(zip(table["columns"], table["rows"][0], strict=True))
     before = (work / "results/S1/DAPI/candidates.csv").read_bytes()
     change = {key: first[key] for key in ("id", "x", "y")}
     note = '<b>"not" a, microbe\n~'
-    status, told = shown.send(
+    status, answer = shown.send(
         PAIR + "review", {"changes": [change | {"decision": "rejected", "note": note}]}
     )
     assert status == 200
-    assert told == shown.json(PAIR + "review.json")
-    (decision,) = told["decisions"]
+    assert answer == shown.json(PAIR + "review.json")
+    (decision,) = answer["decisions"]
     assert decision.pop("time").endswith("Z")
     assert decision == change | {"decision": "rejected", "note": note}
-    assert told["counts"]["rejected"] == told["counts"]["reviewed"] == 1
-    assert (told["writable"], told["why"]) == (True, "")
+    assert answer["counts"]["rejected"] == answer["counts"]["reviewed"] == 1
+    assert (answer["writable"], answer["why"]) == (True, "")
     with (work / "results/S1/DAPI/review.csv").open(newline="") as stream:
         (row,) = csv.DictReader(stream)
     assert (row["decision"], row["note"]) == ("rejected", note)
     assert (work / "results/S1/DAPI/candidates.csv").read_bytes() == before
-    _, told = shown.send(PAIR + "review", {"changes": [change | {"decision": ""}]})
-    assert told["decisions"] == []
+    _, answer = shown.send(PAIR + "review", {"changes": [change | {"decision": ""}]})
+    assert answer["decisions"] == []
 
 
 def test_two_browsers_and_two_servers_at_once_lose_nothing(shown, work):
@@ -116,9 +116,9 @@ def test_two_browsers_and_two_servers_at_once_lose_nothing(shown, work):
             thread.start()
         for thread in threads:
             thread.join()
-        told = other.json(PAIR + "review.json")
-    assert sorted(d["id"] for d in told["decisions"]) == [r["id"] for r in rows]
-    assert shown.json(PAIR + "review.json") == told
+        answer = other.json(PAIR + "review.json")
+    assert sorted(d["id"] for d in answer["decisions"]) == [r["id"] for r in rows]
+    assert shown.json(PAIR + "review.json") == answer
 
 
 # ------------------------------------------------------------------------------------------ regions
@@ -127,24 +127,24 @@ def test_two_browsers_and_two_servers_at_once_lose_nothing(shown, work):
 def test_regions_are_kept_with_the_section_and_counted(shown, work):
     empty = shown.json(PAIR + "regions.geojson")
     assert (empty["type"], empty["features"]) == ("FeatureCollection", [])
-    status, told = shown.send(PAIR + "regions", {"put": [region(id="a"), region(kind="analyse")]})
+    status, answer = shown.send(PAIR + "regions", {"put": [region(id="a"), region(kind="analyse")]})
     assert status == 200
-    assert told == shown.json(PAIR + "regions.geojson")
+    assert answer == shown.json(PAIR + "regions.geojson")
     saved = json.loads((work / "results/S1/DAPI/regions.geojson").read_text())
-    assert saved["features"] == told["features"]
+    assert saved["features"] == answer["features"]
     assert "unglow" not in saved
-    state = told["unglow"]
+    state = answer["unglow"]
     assert (state["writable"], state["in_use"]) == (True, False)
     assert state["file"] == str(work / "raw/S1/S1_post_DAPI.regions.geojson")
-    counts = state["counts"][told["features"][1]["id"]]
+    counts = state["counts"][answer["features"][1]["id"]]
     assert counts["kind"] == "analyse"
     area = 500 * 400 * 0.5 * 0.25 / 1e6  # mm²
     assert counts["candidates"]["area"] == pytest.approx(area)
     assert counts["candidates"]["density"] == pytest.approx(
         counts["candidates"]["count"] / area, rel=1e-4
     )
-    _, told = shown.send(PAIR + "regions", {"delete": ["a"]})
-    assert len(told["features"]) == 1
+    _, answer = shown.send(PAIR + "regions", {"delete": ["a"]})
+    assert len(answer["features"]) == 1
 
 
 @pytest.mark.parametrize(
@@ -155,19 +155,19 @@ def test_regions_are_kept_with_the_section_and_counted(shown, work):
     ],
 )
 def test_what_is_no_region_is_refused(shown, work, feature):
-    status, told = shown.send(PAIR + "regions", {"put": [feature]})
+    status, answer = shown.send(PAIR + "regions", {"put": [feature]})
     assert status == 400
-    assert told["error"]
+    assert answer["error"]
     assert not (work / "results/S1/DAPI/regions.geojson").exists()
 
 
 def test_regions_go_to_where_the_workflow_reads_them(shown, work):
     shown.send(PAIR + "regions", {"put": [region()]})
-    status, told = shown.send(PAIR + "regions/use", {})
+    status, answer = shown.send(PAIR + "regions/use", {})
     assert status == 200
     place = work / "raw/S1/S1_post_DAPI.regions.geojson"
-    assert told["file"] == str(place)
-    assert told["command"] == (
+    assert answer["file"] == str(place)
+    assert answer["command"] == (
         f"cd {work} && snakemake -s unglow/Snakefile --cores 4 --config 'a=b c'"
     )
     drawn = shown.json(PAIR + "regions.geojson")
@@ -178,30 +178,30 @@ def test_regions_go_to_where_the_workflow_reads_them(shown, work):
 def test_without_raw_images_regions_cannot_be_used(shown, work):
     shutil.rmtree(work / "raw")
     shown.send(PAIR + "regions", {"put": [region()]})
-    status, told = shown.send(PAIR + "regions/use", {})
+    status, answer = shown.send(PAIR + "regions/use", {})
     assert status == 403
-    assert "raw" in told["error"]
+    assert "raw" in answer["error"]
 
 
 # ---------------------------------------------------------------------------------------- landmarks
 
 
 def test_landmarks_go_to_where_register_reads_them(shown, work):
-    told = shown.json(FAILED + "landmarks.json")
+    answer = shown.json(FAILED + "landmarks.json")
     place = work / "raw/S2/S2_post_DAPI.landmarks.csv"
-    assert (told["points"], told["file"], told["writable"]) == ([], str(place), True)
-    status, told = shown.send(FAILED + "landmarks", {"points": landmarks()})
+    assert (answer["points"], answer["file"], answer["writable"]) == ([], str(place), True)
+    status, answer = shown.send(FAILED + "landmarks", {"points": landmarks()})
     assert status == 200
-    assert (told["file"], told["note"], told["kept"]) == (str(place), "", "")
-    assert told["command"].startswith(f"cd {work} && snakemake ")
+    assert (answer["file"], answer["note"], answer["kept"]) == (str(place), "", "")
+    assert answer["command"].startswith(f"cd {work} && snakemake ")
     post, pre = (open_store(work / f"results/S2/DAPI/{r}.ome.zarr") for r in ("post", "pre"))
     found = read_landmarks([place], post, pre)
     np.testing.assert_allclose(found.post, PLACES)
     np.testing.assert_allclose(found.pre - found.post, np.tile(MATRIX[:2, 2], (5, 1)))
     assert shown.json(FAILED + "landmarks.json")["points"] == landmarks()
     fewer = landmarks()[:3]
-    _, told = shown.send(FAILED + "landmarks", {"points": fewer})
-    assert told["kept"] == f"{place}.before"
+    _, answer = shown.send(FAILED + "landmarks", {"points": fewer})
+    assert answer["kept"] == f"{place}.before"
     assert shown.json(FAILED + "landmarks.json")["points"] == fewer
 
 
@@ -209,9 +209,9 @@ def test_landmarks_of_each_image_are_read_and_written_in_their_files(shown, work
     files = [work / f"raw/S2/S2_{role}_DAPI.landmarks.csv" for role in ("post", "pre")]
     for file in files:  # as napari writes them
         file.write_text("index,axis-0,axis-1\n0,20,10\n1,30,700\n2,500,400\n")
-    told = shown.json(FAILED + "landmarks.json")
-    assert told["points"][1] == {"name": "1", "post": [700, 30], "pre": [700, 30]}
-    assert told["file"] == " and ".join(map(str, files))
+    answer = shown.json(FAILED + "landmarks.json")
+    assert answer["points"][1] == {"name": "1", "post": [700, 30], "pre": [700, 30]}
+    assert answer["file"] == " and ".join(map(str, files))
     status, _ = shown.send(FAILED + "landmarks", {"points": landmarks()})
     assert status == 200
     assert shown.json(FAILED + "landmarks.json")["points"] == landmarks()
@@ -219,24 +219,26 @@ def test_landmarks_of_each_image_are_read_and_written_in_their_files(shown, work
 
 
 def test_the_fit_is_that_of_register(shown):
-    told = shown.send(FAILED + "landmarks/fit", {"points": landmarks()})[1]
-    assert told["model"] == "affine"
-    np.testing.assert_allclose(told["matrix"], MATRIX, atol=1e-9)
-    assert told["residuals_px"] == [0, 0, 0, 0, 0]
-    assert told["problem"] == ""
+    answer = shown.send(FAILED + "landmarks/fit", {"points": landmarks()})[1]
+    assert answer["model"] == "affine"
+    np.testing.assert_allclose(answer["matrix"], MATRIX, atol=1e-9)
+    assert answer["residuals_px"] == [0, 0, 0, 0, 0]
+    assert answer["problem"] == ""
     wrong = landmarks()
     wrong[1] = wrong[1] | {"pre": [wrong[1]["pre"][0] + 40, 44.5]}
-    told = shown.send(FAILED + "landmarks/fit", {"points": wrong})[1]
-    assert told["residuals_px"].index(max(told["residuals_px"])) == 1
-    assert told["problem"].startswith("The map misses landmark 2 by ")
-    told = shown.send(FAILED + "landmarks/fit", {"points": [*landmarks()[:2], {"post": [1, 2]}]})[1]
-    assert (told["model"], told["residuals_px"]) == ("similarity", [0, 0, None])
+    answer = shown.send(FAILED + "landmarks/fit", {"points": wrong})[1]
+    assert answer["residuals_px"].index(max(answer["residuals_px"])) == 1
+    assert answer["problem"].startswith("The map misses landmark 2 by ")
+    answer = shown.send(FAILED + "landmarks/fit", {"points": [*landmarks()[:2], {"post": [1, 2]}]})[
+        1
+    ]
+    assert (answer["model"], answer["residuals_px"]) == ("similarity", [0, 0, None])
 
 
-def test_a_scale_that_the_run_would_not_accept_is_told(shown):
+def test_a_scale_that_the_run_would_not_accept_is_reported(shown):
     points = [{"post": [x, y], "pre": [x / 1.6, y / 1.6]} for x, y in PLACES]
-    told = shown.send(FAILED + "landmarks/fit", {"points": points})[1]
-    assert "scale of 0.62, outside the accepted range 0.67 to 1.50" in told["problem"]
+    answer = shown.send(FAILED + "landmarks/fit", {"points": points})[1]
+    assert "scale of 0.62, outside the accepted range 0.67 to 1.50" in answer["problem"]
 
 
 @pytest.mark.parametrize(
@@ -254,19 +256,19 @@ def test_a_scale_that_the_run_would_not_accept_is_told(shown):
         ([*landmarks()[:2], {"post": [5, 5], "pre": [10**400, 5]}], "needs its place in pre"),
     ],
 )
-def test_what_cannot_be_landmarks_is_told_and_not_saved(shown, work, points, words):
+def test_what_cannot_be_landmarks_is_reported_and_not_saved(shown, work, points, words):
     assert words in shown.send(FAILED + "landmarks/fit", {"points": points})[1]["problem"]
-    status, told = shown.send(FAILED + "landmarks", {"points": points})
+    status, answer = shown.send(FAILED + "landmarks", {"points": points})
     assert status == 400
-    assert words in told["error"]
+    assert words in answer["error"]
     assert not list(work.glob("raw/*/*.landmarks*"))
 
 
-def test_a_file_of_landmarks_that_is_damaged_is_told(shown, work):
+def test_a_file_of_landmarks_that_is_damaged_is_reported(shown, work):
     (work / "raw/S2/S2_post_DAPI.landmarks.csv").write_text("a,b\n1,2\n")
-    told = shown.json(FAILED + "landmarks.json")
-    assert told["points"] == []
-    assert "post_x" in told["problem"]
+    answer = shown.json(FAILED + "landmarks.json")
+    assert answer["points"] == []
+    assert "post_x" in answer["problem"]
 
 
 def test_with_a_sheet_landmarks_lie_with_the_results_until_it_names_them(shown, work):
@@ -274,26 +276,26 @@ def test_with_a_sheet_landmarks_lie_with_the_results_until_it_names_them(shown, 
     sheet.parent.mkdir()
     images = "\t".join(f"raw/S2/S2_{role}_DAPI.tif" for role in ("pre", "post"))
     sheet.write_text(f"sample\tdye\tpre\tpost\nS2\tDAPI\t{images}\n")
-    _, told = shown.send(FAILED + "landmarks", {"points": landmarks()})
-    assert told["file"] == str(work / "results/S2/DAPI/landmarks.csv")
-    assert told["note"] == f"Name the file in the column landmarks of {sheet}."
+    _, answer = shown.send(FAILED + "landmarks", {"points": landmarks()})
+    assert answer["file"] == str(work / "results/S2/DAPI/landmarks.csv")
+    assert answer["note"] == f"Name the file in the column landmarks of {sheet}."
     assert shown.json(FAILED + "landmarks.json")["points"] == landmarks()
 
 
-def test_raw_images_that_may_not_be_written_beside_are_told(shown, work, monkeypatch):
+def test_raw_images_in_a_read_only_directory_are_reported(shown, work, monkeypatch):
     read_only(monkeypatch, work / "raw/S2")
-    told = shown.json(FAILED + "landmarks.json")
-    assert told["file"] == str(work / "results/S2/DAPI/landmarks.csv")
-    assert f"put it in the place of {work}/raw/S2/S2_post_DAPI.landmarks.csv" in told["note"]
+    answer = shown.json(FAILED + "landmarks.json")
+    assert answer["file"] == str(work / "results/S2/DAPI/landmarks.csv")
+    assert f"put it in the place of {work}/raw/S2/S2_post_DAPI.landmarks.csv" in answer["note"]
     assert shown.send(FAILED + "landmarks", {"points": landmarks()})[0] == 200
 
 
 def test_results_without_a_working_directory_keep_landmarks_themselves(finished, tmp_path):
     shutil.copytree(finished, tmp_path / "elsewhere" / "out")
     with Seen(tmp_path / "elsewhere" / "out") as shown:
-        told = shown.json(FAILED + "landmarks.json")
-        assert told["file"] == str(tmp_path / "elsewhere/out/S2/DAPI/landmarks.csv")
-        assert "it is not known where their raw images are" in told["note"]
+        answer = shown.json(FAILED + "landmarks.json")
+        assert answer["file"] == str(tmp_path / "elsewhere/out/S2/DAPI/landmarks.csv")
+        assert "it is not known where their raw images are" in answer["note"]
 
 
 # ---------------------------------------------------------------------- records of other people
@@ -325,9 +327,9 @@ def test_a_run_that_names_other_results_does_not_lead_to_its_images(work, tmp_pa
 )
 def test_a_command_is_made_of_the_words_of_a_run_alone(work, command, wanted):
     recorded(work / "results", command, directory=str(work), config={})
-    told = raw_files.raw_files(work / "results", "S2", "DAPI").command
-    assert told == ("unglow run --cores all" if wanted is None else f"cd {work} && {wanted}")
-    assert told.isprintable()
+    line = raw_files.raw_files(work / "results", "S2", "DAPI").command
+    assert line == ("unglow run --cores all" if wanted is None else f"cd {work} && {wanted}")
+    assert line.isprintable()
 
 
 @pytest.mark.parametrize("kind", ["other user", "others may write", "elsewhere"])
@@ -343,10 +345,10 @@ def test_a_record_that_is_not_ones_own_decides_nothing(work, tmp_path, kind):
         os.chown(record, 65534, 65534)
     elif kind == "others may write":
         record.chmod(0o666)
-    told = raw_files.raw_files(results, "S2", "DAPI")
-    assert told.pair.post.is_relative_to(work)
-    assert (told.command, told.places) == (f"cd {work} && unglow run --cores all", (work,))
-    assert told.max_scale < 9
+    raw = raw_files.raw_files(results, "S2", "DAPI")
+    assert raw.pair.post.is_relative_to(work)
+    assert (raw.command, raw.places) == (f"cd {work} && unglow run --cores all", (work,))
+    assert raw.max_scale < 9
     with Seen(results) as shown:
         assert shown.send(FAILED + "landmarks", {"points": landmarks()})[0] == 200
         shown.send(PAIR + "regions", {"put": [region()]})
@@ -364,19 +366,19 @@ def test_nothing_is_written_next_to_images_of_another_directory(work, tmp_path):
         for link in (work / "raw").iterdir():
             os.chown(link, 65534, 65534, follow_symlinks=False)
         with Seen(work / "results") as shown:
-            status, told = shown.send(FAILED + "landmarks", {"points": landmarks()})
-            assert (status, told["file"]) == (200, str(work / "results/S2/DAPI/landmarks.csv"))
-            assert "is not in the directories of your own run" in told["note"]
+            status, answer = shown.send(FAILED + "landmarks", {"points": landmarks()})
+            assert (status, answer["file"]) == (200, str(work / "results/S2/DAPI/landmarks.csv"))
+            assert "is not in the directories of your own run" in answer["note"]
             shown.send(PAIR + "regions", {"put": [region()]})
-            status, told = shown.send(PAIR + "regions/use", {})
+            status, answer = shown.send(PAIR + "regions/use", {})
             assert status == 403
-            assert "is not in the directories of your own run" in told["error"]
+            assert "is not in the directories of your own run" in answer["error"]
         assert not [*victim.rglob("*.landmarks.*"), *victim.rglob("*.geojson*")]
         for link in (work / "raw").iterdir():
             os.chown(link, 0, 0, follow_symlinks=False)
     with Seen(work / "results") as shown:  # one's own links are one's own word
-        _, told = shown.send(FAILED + "landmarks", {"points": landmarks()})
-        assert told["file"] == str(work / "raw/S2/S2_post_DAPI.landmarks.csv")
+        _, answer = shown.send(FAILED + "landmarks", {"points": landmarks()})
+        assert answer["file"] == str(work / "raw/S2/S2_post_DAPI.landmarks.csv")
 
 
 def test_a_working_directory_of_another_user_is_not_written(work, monkeypatch):
@@ -385,8 +387,8 @@ def test_a_working_directory_of_another_user_is_not_written(work, monkeypatch):
     shutil.rmtree(work / "results" / "telemetry")
     assert raw_files.raw_files(work / "results", "S2", "DAPI").places == (work,)
     (work / "config" / "config.yaml").chmod(0o666)
-    told = raw_files.raw_files(work / "results", "S2", "DAPI")
-    assert (told.places, told.pair is None) == ((), False)
+    raw = raw_files.raw_files(work / "results", "S2", "DAPI")
+    assert (raw.places, raw.pair is None) == ((), False)
 
 
 def test_results_that_lead_elsewhere_are_not_written(work, tmp_path):

@@ -153,8 +153,8 @@ def test_a_page_that_calls_itself_this_machine_is_refused(seen, host):
 def test_only_pages_of_this_server_can_send_something(seen):
     path, own = "pair/S1~DAPI/review", f"http://{ADDRESS}:{seen.server.port}"
     for origin in ("http://evil.example", "null", "", f"https://{ADDRESS}", own + "1", own + "/"):
-        status, told = seen.send(path, CHANGE, Origin=origin)
-        assert (status, told) == (403, {"error": "Nothing is taken from pages of other servers."})
+        status, answer = seen.send(path, CHANGE, Origin=origin)
+        assert (status, answer) == (403, {"error": "Nothing is taken from pages of other servers."})
     assert seen.send(path, CHANGE, Origin=own)[0] == 200
     assert seen.send(path, CHANGE)[0] == 200  # a program
     # through a tunnel to another port
@@ -163,8 +163,8 @@ def test_only_pages_of_this_server_can_send_something(seen):
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_what_a_form_can_send_is_not_taken(seen, kind):
-    status, told = seen.send("pair/S1~DAPI/review", CHANGE, **{"Content-Type": kind})
-    assert (status, told["error"]) == (415, "Content has to be application/json.")
+    status, answer = seen.send("pair/S1~DAPI/review", CHANGE, **{"Content-Type": kind})
+    assert (status, answer["error"]) == (415, "Content has to be application/json.")
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_what_is_too_long_or_of_unknown_length_is_not_read(seen, headers, status
 )
 def test_what_is_no_change_is_refused_with_a_sentence(seen, body):
     path, kind = "pair/S1~DAPI/review", {"Content-Type": "application/json"}
-    answer, told = seen.ask(path, "POST", body, **kind)
+    answer, content = seen.ask(path, "POST", body, **kind)
     assert answer.status == 400
-    assert json.loads(told)["error"].endswith(".")
+    assert json.loads(content)["error"].endswith(".")
 
 
 @pytest.mark.parametrize("path", ["", "pairs.json", "assets/view.css", "pair/S1~DAPI/pair.json"])

@@ -1,4 +1,4 @@
-"""The viewer as a folder of files: nothing in it tells where things are on this machine."""
+"""The viewer as a folder of files: nothing in it shows where things are on this machine."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ def test_a_shard_that_is_lost_ends_the_job_and_leaves_nothing(stores, tmp_path):
 # ------------------------------------------------------------------------------------- grey levels
 
 
-def test_whole_and_real_grey_levels_are_told_apart(images, stores, tmp_path):
+def test_whole_and_real_grey_levels_are_distinguished(images, stores, tmp_path):
     real = raw_store(tmp_path / "real.zarr", images[0].astype(np.float32) / 8)
     assert has_grey_levels(stores[0].attributes)
     assert not has_grey_levels(real.attributes)

@@ -110,7 +110,7 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     assert job_params.idle_controls(batch) == []
 
 
-def test_a_control_of_a_dye_that_no_other_pair_has_is_told(work):
+def test_a_control_of_a_dye_that_no_other_pair_has_is_reported(work):
     add_pair(work, "C", "DAPI")
     write_sheet(work, ("A", "SYTO9", ""), ("C", "DAPI", "true"))
     batch = Batch.load({}, work)
@@ -151,13 +151,13 @@ BAD = {
 
 @pytest.mark.parametrize("sample", BAD)
 def test_a_bad_pair_is_one_problem_with_its_files_and_the_others_remain(work, sample):
-    post, pre, kind, told = BAD[sample]
+    post, pre, kind, message = BAD[sample]
     add_pair(work, sample, post=post, pre=pre)
     batch = Batch.load({}, work)
     assert sorted(batch.pairs) == [("A", "SYTO9"), ("B", "SYTO9")]
     (problem,) = batch.problems
     assert (problem.sample, problem.dye) == (sample, "SYTO9")
-    assert told in problem.message
+    assert message in problem.message
     assert "\n" not in problem.message
     assert f"{sample}_post_SYTO9.tif" in problem.message
     if kind is not None:
@@ -168,7 +168,7 @@ def test_a_bad_pair_is_one_problem_with_its_files_and_the_others_remain(work, sa
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "is empty (0 bytes)"),
         (b"\xff\xd8\xff\xe0" + bytes(500), "JPEG"),
@@ -176,11 +176,11 @@ def test_a_bad_pair_is_one_problem_with_its_files_and_the_others_remain(work, sa
         (b"PK\3\4" + bytes(100), "is not a TIFF"),
     ],
 )
-def test_a_file_that_is_no_whole_tiff_is_a_problem_of_its_pair(work, content, told):
+def test_a_file_that_is_no_whole_tiff_is_a_problem_of_its_pair(work, content, message):
     (work / "raw" / "B" / "B_pre_SYTO9.tif").write_bytes(content)
     batch = Batch.load({}, work)
     assert list(batch.pairs) == [("A", "SYTO9")]
-    assert told in batch.problems[0].message
+    assert message in batch.problems[0].message
     assert "B_pre_SYTO9.tif" in batch.problems[0].message
 
 
@@ -209,11 +209,11 @@ def test_no_usable_pair_at_all_lists_every_sentence(tmp_path):
     add_pair(tmp_path, "Alone", pre=None)
     with pytest.raises(InputError) as caught:
         Batch.load({}, tmp_path)
-    first, *told = str(caught.value).splitlines()
+    first, *details = str(caught.value).splitlines()
     assert first == f"no pair can be processed ({tmp_path / 'raw'})."
-    assert len(told) == 3
+    assert len(details) == 3
     for sample in ("Depth", "Float", "Alone"):
-        assert sum(f"{sample}_post_SYTO9.tif" in line for line in told) == 1
+        assert sum(f"{sample}_post_SYTO9.tif" in line for line in details) == 1
 
 
 def test_twenty_sentences_are_enough(tmp_path):
@@ -610,7 +610,7 @@ def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
 # ----------------------------------------------------------------------------- a part of the pairs
 
 
-def test_only_the_pairs_that_are_named_are_run_and_their_problems_told(tmp_path):
+def test_only_the_pairs_that_are_named_are_run_and_their_problems_reported(tmp_path):
     for sample, dye in (("Rock7", "A"), ("Rock7", "B"), ("Rock8", "A")):
         add_pair(tmp_path, sample, dye)
     add_pair(tmp_path, "Rock9", "A", pre=None)
@@ -631,7 +631,7 @@ def test_a_map_may_come_from_a_pair_that_is_not_named(tmp_path):
     assert batch.maps_from == {("S", "FITC"): "DAPI"}
 
 
-def test_a_name_that_matches_nothing_is_told_with_the_nearest(tmp_path):
+def test_a_name_that_matches_nothing_is_reported_with_the_nearest(tmp_path):
     add_pair(tmp_path, "Rock7")
     with pytest.raises(InputError, match=r"'Rok7/\*' matches no pair.*Rock7/SYTO9"):
         Batch.load({"only": ["Rok7/*"]}, tmp_path)

@@ -1,4 +1,4 @@
-"""Bright-field images are told from their pixels, and nothing meant for fluorescence is said."""
+"""Bright-field images are recognised by their pixels; nothing meant for fluorescence is said."""
 
 from __future__ import annotations
 

@@ -68,16 +68,16 @@ def test_signal_in_green_only(tmp_path):
 
 @pytest.mark.parametrize("bleed", [0.3, 0.6])
 def test_bleed_into_red_of_post_alone_changes_nothing(tmp_path, bleed):
-    glow = section()
-    choice = choose(tmp_path, rgb(bleed * glow, glow, 0), rgb(0, glow, 0))
+    texture = section()
+    choice = choose(tmp_path, rgb(bleed * texture, texture, 0), rgb(0, texture, 0))
     assert choice.indices == {"post": (1,), "pre": (1,)}
     assert choice.shares["post"]["R"] == pytest.approx(bleed / (1 + bleed), abs=0.03)
     assert choice.shares["pre"]["R"] < 0.05
 
 
 def test_signal_in_two_channels_of_both_is_summed(tmp_path):
-    glow = section()
-    image = rgb(0.7 * glow, glow, 0)
+    texture = section()
+    image = rgb(0.7 * texture, texture, 0)
     choice = choose(tmp_path, image, image)
     assert choice.indices == {"post": (0, 1), "pre": (0, 1)}
     assert "R and G carry" in choice.reason
@@ -106,8 +106,8 @@ def test_alpha_never_counts(tmp_path):
 
 
 def test_grey_saved_as_rgb_is_read_once(tmp_path):
-    glow = section()
-    image = rgb(glow, glow, glow, noise=0)
+    texture = section()
+    image = rgb(texture, texture, texture, noise=0)
     choice = choose(tmp_path, image, image)
     assert choice.indices == {"post": (0,), "pre": (0,)}
     assert choice.reason == "R, G and B are equal; R is taken."
@@ -170,19 +170,19 @@ def test_a_black_image_leaves_the_choice_to_the_other(tmp_path):
 
 
 def test_signal_in_different_channels_is_refused(tmp_path):
-    glow = section()
+    texture = section()
     with pytest.raises(
         InputError, match=r"G in post \(99 %\) and R in pre \(9\d %\): set `channel`"
     ):
-        choose(tmp_path, rgb(0, glow, 0), rgb(glow, 0, 0))
+        choose(tmp_path, rgb(0, texture, 0), rgb(texture, 0, 0))
 
 
 def test_one_channel_against_three_needs_a_setting(tmp_path):
-    glow = section()
-    mono = rgb(0, glow, 0)[..., 1].copy()
+    texture = section()
+    mono = rgb(0, texture, 0)[..., 1].copy()
     with pytest.raises(InputError, match=r"the pre image has one channel .* \(R \(0\), G \(1\), B"):
-        choose(tmp_path, rgb(0, glow, 0), mono)
-    choice = choose(tmp_path, rgb(0, glow, 0), mono, channel="g")
+        choose(tmp_path, rgb(0, texture, 0), mono)
+    choice = choose(tmp_path, rgb(0, texture, 0), mono, channel="g")
     assert choice.indices == {"post": (1,), "pre": (0,)}
     assert choice.reason == "G is set by `channel`."
     single = choose(tmp_path, mono, mono)

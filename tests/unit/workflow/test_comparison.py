@@ -70,12 +70,12 @@ def rings(figure):
     return [[len(part.get_offsets()) for part in axes.collections] for axes in figure.axes]
 
 
-def test_the_share_of_candidates_is_told_both_ways():
+def test_the_share_of_candidates_is_reported_both_ways():
     more = np.vstack([SHARED + 0.3, [[1000, 100], [1010, 100], [1020, 100]]])
     lists = made(a=SHARED, b=more, none=np.zeros((0, 2)))
     add_agreement(lists)
-    told = [(row["in_first"], row["of_first"]) for row, _ in lists]
-    assert told == [(1, 1), (0.5, 1), (None, 0)]
+    shares = [(row["in_first"], row["of_first"]) for row, _ in lists]
+    assert shares == [(1, 1), (0.5, 1), (None, 0)]
 
 
 @pytest.mark.parametrize(("error", "found"), [(0.1, False), (0.7, True)])

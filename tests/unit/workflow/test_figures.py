@@ -249,7 +249,7 @@ def test_unused_blocks_are_no_details(pair):
     assert _details(blocks, overview(pair["post"])) == ([], None)
 
 
-def test_details_are_where_there_is_texture_and_the_worst_place_is_told(pair):
+def test_details_are_where_there_is_texture_and_the_worst_place_is_reported(pair):
     # A coarse pattern on the left, only the noise of dark glass on the right.
     rng = np.random.default_rng(3)
     image = rng.poisson(1.0, (400, 800)).astype(np.float32)

@@ -68,7 +68,7 @@ def test_one_measured_job_counts_as_much_as_the_mean_of_all_rules():
     assert learnt.cpu_s("detect", 10.0) == pytest.approx(math.sqrt(math.sqrt(32) * 8) * 1.7)
 
 
-def test_the_sizes_that_are_nearest_tell_what_a_job_takes():
+def test_the_sizes_that_are_nearest_predict_what_a_job_takes():
     small = [Times("align", 1.0, 1, 1, 0.465, 0.465)] * 6
     large = [Times("align", 100.0, 1, 1, 4 * 6.9, 4 * 6.9)] * 6
     learnt = Throughput([EarlierRun("a", (*small, *large))])
@@ -95,11 +95,11 @@ def test_jobs_of_rules_that_are_not_here_teach_nothing():
 
 
 def test_the_interval_holds_9_of_10_errors_of_earlier_forecasts():
-    alike = [of_machine(2.0, run=str(n)) for n in range(10)]
-    assert Throughput(alike).factor == pytest.approx(1.0)
+    equal = [of_machine(2.0, run=str(n)) for n in range(10)]
+    assert Throughput(equal).factor == pytest.approx(1.0)
     other = of_machine(6.0, run="x")  # 3 times as long as the others make of it
-    assert Throughput([*alike[:9], other]).factor == pytest.approx(1.93)
-    assert Throughput([*alike[:8], other, other]).factor > 2.5
+    assert Throughput([*equal[:9], other]).factor == pytest.approx(1.93)
+    assert Throughput([*equal[:8], other, other]).factor > 2.5
 
 
 # ----------------------------------------------------------------------------------- the schedule
@@ -122,10 +122,10 @@ def capacity(cores=2, limit_mb=None, streams=None):
 def test_the_jobs_of_a_pair_follow_each_other():
     chain = [job(rule, 1.0) for rule in CHAIN]
     assert makespan(chain, capacity(cores=8), 2000) == 7.0
-    beside = [*chain, job("figures_registration", 2.5)]
-    assert makespan(beside, capacity(cores=8), 2000) == 7.0
-    assert makespan(beside, capacity(cores=2), 2000) == 5 + (2 + 2.5) / 2
-    assert makespan(beside, capacity(cores=1), 2000) == 9.5
+    parallel = [*chain, job("figures_registration", 2.5)]
+    assert makespan(parallel, capacity(cores=8), 2000) == 7.0
+    assert makespan(parallel, capacity(cores=2), 2000) == 5 + (2 + 2.5) / 2
+    assert makespan(parallel, capacity(cores=1), 2000) == 9.5
 
 
 def test_cores_memory_and_streams_limit_what_runs_at_once():
@@ -180,7 +180,7 @@ def test_the_forecast_of_a_pair_adds_up():
     assert forecast([], capacity(), 2000, Throughput([]), 1) is None
 
 
-def told(seconds, factor=1.5, **more):
+def describe(seconds, factor=1.5, **more):
     known = {"core_s": 40_000.0, "cpu_s": 372.0, "longest_s": 290.0, "cores": 2, "runs": 5}
     return Forecast(**{"seconds": seconds, "factor": factor, "rules": {"align": (3, 1.0)}, **known,
                        **more}).words()  # fmt: skip
@@ -188,23 +188,24 @@ def told(seconds, factor=1.5, **more):
 
 def test_the_words_of_a_forecast():
     assert (
-        told(240.0) == "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; by the last 5 runs here"
+        describe(240.0)
+        == "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; by the last 5 runs here"
     )
-    assert told(42.0, cores=1, cpu_s=42.0, runs=1) == (
+    assert describe(42.0, cores=1, cpu_s=42.0, runs=1) == (
         "about 42 s (28 to 63 s) on 1 core, 42 CPU-s; by the last run here"
     )
-    assert told(9000.0, cores=None, runs=0).startswith(
+    assert describe(9000.0, cores=None, runs=0).startswith(
         "about 2.5 h (1.7 to 3.8 h), 6.2 CPU-min; a first"
     )
-    assert told(42.0, busy=2.6).endswith("here; longer while other programs want 3 processors")
-    assert told(42.0, busy=1.2).endswith("other programs want 1 processor")
-    assert told(None) == (
+    assert describe(42.0, busy=2.6).endswith("here; longer while other programs want 3 processors")
+    assert describe(42.0, busy=1.2).endswith("other programs want 1 processor")
+    assert describe(None) == (
         "about 11 core h (7.4 to 17 core h) in 3 jobs, the longest about 4.8 min; "
         "by the last 5 runs here"
     )
 
 
-def test_a_batch_system_is_told_in_hours_of_cores():
+def test_a_batch_system_is_reported_in_hours_of_cores():
     jobs = [job(rule, 0.0)[0] for rule in CHAIN]
     elsewhere = Capacity(4, None, None, {})
     found = forecast(jobs, elsewhere, 2000, Throughput([]), 1)

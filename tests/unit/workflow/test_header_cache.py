@@ -227,7 +227,7 @@ def test_pairs_on_one_grey_scale_pass(tmp_path, post, pre):
 
 
 @pytest.mark.parametrize(
-    ("post", "pre", "told"),
+    ("post", "pre", "message"),
     [
         ("uint16", "uint8", "different grey scales; export both with the same bit depth."),
         ("uint8", "uint16", "different grey scales; export both with the same bit depth."),
@@ -235,12 +235,12 @@ def test_pairs_on_one_grey_scale_pass(tmp_path, post, pre):
         ("uint8", "float64", "no common gain exists; export both in one type."),
     ],
 )
-def test_pairs_on_two_grey_scales_are_refused_by_name_and_type(tmp_path, post, pre, told):
+def test_pairs_on_two_grey_scales_are_refused_by_name_and_type(tmp_path, post, pre, message):
     with pytest.raises(InputError) as caught:
         pair_of(tmp_path, {"dtype": post}, {"dtype": pre})
     text = str(caught.value)
     assert text.startswith(f"{tmp_path / 'post.tif'} holds {post} and {tmp_path / 'pre.tif'} holds")
-    assert text.endswith(told)
+    assert text.endswith(message)
     assert "\n" not in text
 
 

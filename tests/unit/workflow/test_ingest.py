@@ -131,7 +131,7 @@ def test_values_that_are_not_finite_become_nan_and_are_counted(tmp_path):
         ("strips", (2, 3), [[100, 0, 200, 1270]]),
     ],
 )
-def test_what_is_not_stored_is_told_and_counts_as_no_pixel(tmp_path, layout, units, rectangles):
+def test_what_is_not_stored_is_reported_and_counts_as_no_pixel(tmp_path, layout, units, rectangles):
     image = picture(channels=1)
     whole = planned(tmp_path, image, image, **LAYOUTS[layout])
     SignalStore(whole, "post", tmp_path / "whole.ome.zarr").make(workers=1)
@@ -146,13 +146,13 @@ def test_what_is_not_stored_is_told_and_counts_as_no_pixel(tmp_path, layout, uni
         stores.append((target / "zarr.json").read_bytes())
     assert stores[0] == stores[1]
     attributes = open_store(target).attributes
-    told, figures = attributes["not_stored"], attributes["statistics"]
+    gaps, figures = attributes["not_stored"], attributes["statistics"]
     kept = np.ones(SHAPE, bool)
     for y0, x0, y1, x1 in rectangles:
         kept[y0:y1, x0:x1] = False
-    assert told["rectangles_px"] == rectangles
-    assert (told["file"], told["count"]) == ("post.tif", len(units))
-    assert told["share"] == pytest.approx(1 - kept.mean())
+    assert gaps["rectangles_px"] == rectangles
+    assert (gaps["file"], gaps["count"]) == ("post.tif", len(units))
+    assert gaps["share"] == pytest.approx(1 - kept.mean())
     assert (figures["pixels"], figures["missing"]) == (kept.sum(), 0)
     assert figures["min"] == image[kept].min() > 0
     assert figures["mean"] == pytest.approx(image[kept].mean(), rel=1e-12)

@@ -27,7 +27,7 @@ def batch_of(base, candidates, **config):
     return Batch.load({"multiplexed": {"candidates": candidates}, **config}, base)
 
 
-def told(base, candidates, **config):
+def find_problems(base, candidates, **config):
     return [problem.message for problem in batch_of(base, candidates, **config).problems]
 
 
@@ -125,10 +125,10 @@ def test_memory_disk_and_time_of_the_jobs_are_planned(tmp_path):
         ),
     ],
 )
-def test_a_wrong_name_is_told_with_the_right_one_and_stops_nothing(tmp_path, name, sentence):
+def test_a_wrong_name_is_reported_with_the_right_one_and_stops_nothing(tmp_path, name, sentence):
     slide(tmp_path)
     whole = f"config key 'multiplexed.candidates' {sentence}"
-    assert told(tmp_path, [name, "CD8"]) == [whole]
+    assert find_problems(tmp_path, [name, "CD8"]) == [whole]
     assert batch_of(tmp_path, [name, "CD8"]).keys == [("s1.candidates", "CD8"), ("s1", "")]
 
 
@@ -142,10 +142,10 @@ def test_a_name_that_one_of_the_slides_has_is_right(tmp_path):
         ("s1", ""),
         ("s2", ""),
     ]
-    assert not told(tmp_path, ["CD3", "CD9"])
+    assert not find_problems(tmp_path, ["CD3", "CD9"])
 
 
-def test_what_cannot_have_a_folder_of_its_own_is_told(tmp_path):
+def test_what_cannot_have_a_folder_of_its_own_is_reported(tmp_path):
     slide(tmp_path, table=TABLE.replace("CD8", "Ki/67"), names=NAMES)
     (problem,) = batch_of(tmp_path, "all").problems
     assert (problem.sample, problem.dye) == ("s1.candidates", "Ki/67")
@@ -155,7 +155,7 @@ def test_what_cannot_have_a_folder_of_its_own_is_told(tmp_path):
         "letter or digit; rename it, or leave the marker out of multiplexed.candidates."
     )
     pair(tmp_path, "s1.candidates")
-    assert told(tmp_path, ["CD3"]) == [
+    assert find_problems(tmp_path, ["CD3"]) == [
         (
             "Candidates in markers of the slide s1 would go to s1.candidates, but a sample or "
             "slide is called so already: rename its folder."
@@ -163,13 +163,13 @@ def test_what_cannot_have_a_folder_of_its_own_is_told(tmp_path):
     ]
 
 
-def test_settings_that_do_not_go_with_markers_are_told(tmp_path):
+def test_settings_that_do_not_go_with_markers_are_reported(tmp_path):
     slide(tmp_path)
     with pytest.raises(
         ConfigError, match=re.escape("nothing for markers of slides (multiplexed.candidates)")
     ):
         batch_of(tmp_path, ["CD8"], sweep={"channel": ["0", "1"]})
-    assert told(tmp_path, ["CD8"], scale={"methods": ["exposure"]}) == [
+    assert find_problems(tmp_path, ["CD8"], scale={"methods": ["exposure"]}) == [
         (
             "s1.candidates CD8 is a pair, of which no exposure times are taken: add another method "
             "to scale.methods, and to scale.default if that is set."

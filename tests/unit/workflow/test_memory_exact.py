@@ -164,5 +164,5 @@ def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
 
 
 def test_a_plan_holds_what_is_sampled_of_each_channel_and_what_else_a_reader_keeps(rgb):
-    # 28 to survey, 4 for each channel, 12 beside them, and 15 + 14 to read
+    # 28 to survey, 4 for each channel, 12 more, and 15 + 14 to read
     assert stages.plan((rgb, rgb)) == Demand(BASE["ingest"], 0.0, fixed=28 + 12 + 12 + 29)

@@ -144,7 +144,7 @@ def test_sample_folders_that_cannot_be_results(tmp_path, sample):
     assert discover(raw).pairs == ()
 
 
-def test_loose_files_are_named_beside_good_samples(tmp_path):
+def test_loose_files_are_named_next_to_good_samples(tmp_path):
     raw = fill(tmp_path, "S/pre_X.tif", "S/post_X.tif", "a.tif", "b.tif", "c.tif", "d.tif")
     problem = only_problem(raw, "loose-files")
     assert "a.tif, b.tif, c.tif and 1 more lie directly in" in problem.message
@@ -154,8 +154,8 @@ def test_loose_files_are_named_beside_good_samples(tmp_path):
 
 def test_a_sample_given_as_raw_directory(tmp_path):
     raw = fill(tmp_path / "S", "pre_X.tif", "post_X.tif")
-    told = only_problem(raw, "loose-files").message
-    assert told.endswith(f", or name {tmp_path} if all are of one sample.")
+    message = only_problem(raw, "loose-files").message
+    assert message.endswith(f", or name {tmp_path} if all are of one sample.")
 
 
 def test_a_sample_given_as_the_current_directory(tmp_path, monkeypatch):
@@ -206,7 +206,7 @@ def test_whatever_the_reader_can_read_is_found(tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", ["czi", "ND2", "lif", "vsi", "mrxs", "ims", "oib", "dcm", "jp2"])
-def test_formats_that_are_not_read_are_told_with_their_export(tmp_path, ending):
+def test_formats_that_are_not_read_are_reported_with_their_export(tmp_path, ending):
     raw = fill(tmp_path, f"S/pre run_X.{ending}", f"S/post_X.{ending}")
     problem = only_problem(raw, "unreadable-format")
     assert (problem.sample, problem.dye) == ("S", "X")
@@ -219,7 +219,7 @@ def test_formats_that_are_not_read_are_told_with_their_export(tmp_path, ending):
     assert f"`bfconvert -noflat -bigtiff {files}`" in problem.message
 
 
-def test_what_was_exported_or_is_no_image_of_a_pair_is_not_told(tmp_path):
+def test_what_was_exported_or_is_no_image_of_a_pair_is_not_reported(tmp_path):
     raw = fill(tmp_path, "S/pre_X.ome.tif", "S/post_X.tif", "S/pre_X.czi", "S/post_X.png")
     fill(raw, "S/overview.jpg", "S/acquisition.nd2", "S/post_X.oif.files/a.tif")
     assert discover(raw).problems == ()
@@ -263,6 +263,6 @@ def test_two_folders_of_one_name_in_two_unicode_spellings(tmp_path):
     names = [unicodedata.normalize(form, "Gewebeprobe ä") for form in ("NFC", "NFD")]
     raw = fill(tmp_path, *(f"{n}/{m}_X.tif" for n in names for m in ("pre", "post")))
     if len(list(raw.iterdir())) < 2:
-        pytest.skip("this file system does not tell the two spellings apart")
+        pytest.skip("this file system does not distinguish the two spellings")
     assert only_problem(raw, "same-name").sample == names[0]
     assert discover(raw).pairs == ()

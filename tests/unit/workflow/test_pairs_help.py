@@ -1,4 +1,4 @@
-"""Files and dyes that help a pair: found beside images, named in the sheet, checked up front."""
+"""Files and dyes that help a pair: found next to images, named in the sheet, checked up front."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def names(dye, sample="A", registration=""):
     return {"sample": sample, "dye": dye, "registration": registration}
 
 
-# ------------------------------------------------------------------------------ beside the images
+# ------------------------------------------------------------------------------ next to the images
 
 
-def test_landmarks_beside_the_images_are_found_by_their_names(tmp_path):
+def test_landmarks_next_to_the_images_are_found_by_their_names(tmp_path):
     folder = add_pair(tmp_path)
     (folder / "post_X.landmarks.csv").write_text(MARKS)
     (folder / "PRE_x.Landmarks.TSV").write_text(MARKS)
@@ -72,13 +72,13 @@ def test_landmarks_of_no_image_and_two_of_one_are_named(tmp_path):
     assert [pair.dye for pair in found.pairs] == ["X"]
     lonely, two = found.problems
     assert lonely.kind == "lonely-landmarks"
-    assert "post_Z.landmarks.csv: no image next to it has this name" in lonely.message
+    assert "post_Z.landmarks.csv: no image " in lonely.message
     assert (two.kind, two.dye) == ("two-landmarks", "Y")
     assert "(post_Y.landmarks.csv, post_Y.landmarks.tsv); keep one." in two.message
 
 
 def add_with_help(place, ending, text):
-    """Make two pairs, and a file beside the post image of the first, A X."""
+    """Make two pairs, and a file next to the post image of the first, A X."""
     folder = add_pair(place)
     add_pair(place, "B")
     (folder / f"post_X.{ending}").write_text(text)
@@ -94,19 +94,19 @@ def left_out(place):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (MARKS, "post_X.landmarks.csv is alone, so it has to hold post_x"),
         (BOTH.replace("60,70", "160,70"), "(160.0, 70.0) is outside of the post-stain image"),
         ("", "post_X.landmarks.csv is empty"),
     ],
 )
-def test_bad_landmarks_leave_out_their_pair_alone(tmp_path, text, told, monkeypatch, capsys):
+def test_bad_landmarks_leave_out_their_pair_alone(tmp_path, text, message, monkeypatch, capsys):
     add_with_help(tmp_path, "landmarks.csv", text)
-    assert told in left_out(tmp_path).message
+    assert message in left_out(tmp_path).message
     monkeypatch.chdir(tmp_path)
     assert main(["survey"]) == 1
-    assert told.split(" lies")[0] in " ".join(capsys.readouterr().out.split())
+    assert message.split(" lies")[0] in " ".join(capsys.readouterr().out.split())
 
 
 # -------------------------------------------------------------------------------- in a sample sheet
@@ -157,7 +157,7 @@ def test_the_sheet_names_files_and_a_dye_and_is_written_back(base):
 
 
 @pytest.mark.parametrize(
-    ("cells", "told"),
+    ("cells", "message"),
     [
         ({"landmarks": "none.csv"}, "line 2, column 'landmarks': there is no "),
         ({"landmarks": "."}, "column 'landmarks': . is a directory; name the file in it."),
@@ -170,11 +170,11 @@ def test_the_sheet_names_files_and_a_dye_and_is_written_back(base):
         ({"initial_transform": "star.txt"}, "did you mean "),
     ],
 )
-def test_files_that_are_not_there_are_named_with_line_and_column(base, cells, told):
+def test_files_that_are_not_there_are_named_with_line_and_column(base, cells, message):
     found = read_sheet(row(base, **cells), base=base)
     assert found.pairs == ()
     (problem,) = found.problems
-    assert told in problem.message
+    assert message in problem.message
     assert (problem.sample, problem.dye) == ("S", "X")
 
 
@@ -202,7 +202,7 @@ def drawn(*corners, name="Exclude"):
     )
 
 
-def test_regions_beside_the_post_image_are_found_and_read_by_the_search_alone(tmp_path):
+def test_regions_next_to_the_post_image_are_found_and_read_by_the_search_alone(tmp_path):
     folder = add_pair(tmp_path)
     (folder / "POST_x.Regions.GeoJSON").write_text(drawn((2, 2), (9, 9)))
     add_pair(tmp_path, dye="Y")
@@ -225,28 +225,28 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
         (folder / name).write_text("")
     found = discover(tmp_path / "raw")
     assert found.pairs == ()
-    told = {problem.dye: problem.message for problem in found.problems}
-    assert "post_Z.regions.geojson: no image next to it has this name" in told[None]
-    assert "pre_X.regions.geojson belongs to the pre-stain image" in told["X"]
-    assert "has 2 files of regions next to it" in told["Y"]
+    messages = {problem.dye: problem.message for problem in found.problems}
+    assert "post_Z.regions.geojson: no image " in messages[None]
+    assert "pre_X.regions.geojson belongs to the pre-stain image" in messages["X"]
+    assert "has 2 files of regions " in messages["Y"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[{", "post_X.regions.geojson, line 1: it is not JSON"),
         (
             drawn((200, 200), (300, 300)),
-            "at x 200 to 300, y 200 to 300, and so",
+            "x 200 to 300, y 200 to 300, and so",
         ),
     ],
 )
-def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, told, monkeypatch, capsys):
+def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, message, monkeypatch, capsys):
     add_with_help(tmp_path, "regions.geojson", text)
-    assert told in left_out(tmp_path).message
+    assert message in left_out(tmp_path).message
     monkeypatch.chdir(tmp_path)
     assert main(["survey"]) == 1
-    assert told.split(",")[0] in " ".join(capsys.readouterr().out.split())
+    assert message.split(",")[0] in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("ending", ["regions.geojson", "landmarks.csv"])
@@ -257,10 +257,10 @@ def test_a_directory_of_such_a_name_is_not_ignored(tmp_path, ending):
     assert f"post_X.{ending}" in left_out(tmp_path).message
     (folder / f"post_X.{ending}").rename(folder / f"other.{ending}")
     (problem,) = Batch.load({}, tmp_path).problems
-    assert f"other.{ending}: no image next to it has this name" in problem.message
+    assert f"other.{ending}: no image " in problem.message
 
 
-def test_what_is_of_another_class_is_told(tmp_path):
+def test_what_is_of_another_class_is_reported(tmp_path):
     folder = add_pair(tmp_path)
     (folder / "post_X.regions.geojson").write_text(drawn((2, 2), (9, 9), name="Tumor"))
     (note,) = Batch.load({}, tmp_path).notes
@@ -302,7 +302,7 @@ def test_one_dye_gives_its_map_to_the_others_and_cells_override_it():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "dye", "left_out", "told"),
+    ("wanted", "dye", "left_out", "message"),
     [
         ({"B": None, "C": None}, "A", ["B", "C"], "A, which this sample has not, or not in usable"),
         ({"A": None, "B": "a"}, None, ["B"], "(other dyes: A); add the images of a, or let it reg"),
@@ -310,10 +310,10 @@ def test_one_dye_gives_its_map_to_the_others_and_cells_override_it():
         ({"A": "B", "B": "A"}, None, ["A", "B"], "the map of B, which takes that of A instead of"),
     ],
 )
-def test_a_dye_that_is_absent_or_takes_its_map_elsewhere_is_refused(wanted, dye, left_out, told):
+def test_a_dye_that_is_absent_or_takes_its_map_elsewhere_is_refused(wanted, dye, left_out, message):
     found, problems = sources_of(pairs_of(**wanted), dye)
     assert [p.dye for p in problems] == left_out
-    assert told in problems[0].message
+    assert message in problems[0].message
     assert problems[0].message.startswith(f"Sample S, dye {left_out[0]} is to take the map of ")
     assert "register_from" in problems[0].message
     assert not {("S", d) for d in left_out} & set(found)

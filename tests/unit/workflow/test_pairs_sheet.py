@@ -252,8 +252,8 @@ def test_the_schema_is_sound_and_says_what_the_code_says(project):
     assert rules["additionalProperties"] is False
     for rule in rules["properties"].values():
         assert rule["description"].strip()
-    told = {name for name in rules["properties"] if is_in_summary(name)}
-    assert told == {"group", "treatment", "replicate", "date", "order"}
+    described = {name for name in rules["properties"] if is_told(name)}
+    assert described == {"group", "treatment", "replicate", "date", "order"}
     for name in ("sample", "dye"):
         rule = rules["properties"][name]
         assert rule["pattern"] == f"^{SAFE_NAME.pattern}$"

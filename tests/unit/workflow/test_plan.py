@@ -95,7 +95,7 @@ def test_one_file_twice_is_refused_by_name(tmp_path):
         check_two_files(post, pre)
 
 
-def test_files_of_one_size_are_told_apart(headers):
+def test_files_of_one_size_are_distinguished(headers):
     post, pre = headers
     assert post.file_bytes == pre.file_bytes
     check_two_files(post, pre)
@@ -143,16 +143,16 @@ def test_plans_of_the_same_images_in_two_places_have_the_same_bytes(headers, tmp
 
 
 @pytest.mark.parametrize(
-    ("channel", "told"),
+    ("channel", "message"),
     [
         ("auto", "no channel carries signal in both images"),
         ("infrared", "the post image has no channel 'infrared'; set `channel` to auto or one of"),
     ],
 )
-def test_channels_that_do_not_go_together_make_a_failed_plan(tmp_path, channel, told):
+def test_channels_that_do_not_go_together_make_a_failed_plan(tmp_path, channel, message):
     made = [save(tmp_path / f"{n}.tif", picture(n)) for n in (0, 2)]
     plan = make_plan(*made, channel=channel)
-    assert told in str(plan.reason)
+    assert message in str(plan.reason)
     assert plan.channels == {"post": (), "pre": ()}
     plan.save(tmp_path / "plan.json")
     stored = json.loads((tmp_path / "plan.json").read_text())
@@ -233,7 +233,7 @@ def test_the_fingerprint_is_of_size_and_64_pieces(tmp_path):
     assert fingerprint(header) == wanted
 
 
-def test_the_fingerprint_tells_the_first_and_the_last_byte(tmp_path):
+def test_the_fingerprint_covers_the_first_and_the_last_byte(tmp_path):
     path = tmp_path / "large.tif"
     image = np.random.default_rng(0).integers(0, 99, (2500, 3000), np.uint8)
     header = save(path, image, rowsperstrip=2500)

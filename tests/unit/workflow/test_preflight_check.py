@@ -57,7 +57,7 @@ def texts(result):
 
 
 @pytest.mark.parametrize(
-    ("available", "level", "told_more"),
+    ("available", "level", "addition"),
     [
         (2500.0, Level.FINE, ""),
         (2499.9, Level.WARNING, "; 3 would leave 20 % free"),
@@ -67,12 +67,12 @@ def texts(result):
         (500.0, Level.REFUSED, "; 1 would fit"),
     ],
 )
-def test_what_runs_at_once_is_fine_to_80_percent_and_refused_above_all(available, level, told_more):
+def test_what_runs_at_once_is_fine_to_80_percent_and_refused_above_all(available, level, addition):
     found = check(rocks(9), capacity(available_mb=available), 2000)
     gb = f"{available / 1000:.2f}"
     assert found.level == level
     assert texts(found) == [
-        f"4 jobs at a time, limited by cores (2.00 of {gb} GB available){told_more}"
+        f"4 jobs at a time, limited by cores (2.00 of {gb} GB available){addition}"
     ]
 
 
@@ -310,7 +310,7 @@ def test_lines_are_wrapped_but_commands_are_not():
     assert all(len(line) <= 100 for line in lines if "xxx" not in line)
 
 
-def test_a_module_is_told_where_its_configuration_is():
+def test_a_module_finds_its_configuration():
     suggestion = Suggestion("each job within 400 MB", {"--config": ("memory_per_job", "400")})
     forced = Suggestion("run anyway", {"--config": ("force_run", "True")})
     lines = messages(PreflightResult((), (suggestion, forced)), ["snakemake"], in_module=True)
@@ -519,7 +519,7 @@ def test_free_space_is_that_of_the_nearest_directory_that_exists(tmp_path):
 # -------------------------------------------------------------------------------------- the command
 
 
-def test_the_command_says_the_same_and_tells_by_its_exit_status(work, monkeypatch, capsys):
+def test_the_command_says_the_same_in_words_and_exit_status(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
     words = ["unglow", "preflight", "-n", "2", "--resources", "mem_mb=50"]
     monkeypatch.setattr("sys.argv", words)

@@ -59,16 +59,16 @@ def each_of_subtract(header, at_a_time=1, dtype="input", stores=False, **changes
 
 def test_a_window_holds_what_its_heaviest_phase_holds(header):
     mpx, header = 2048 * 2048 / 1e6, replace(header, separate=True)
-    beside = 0.3 + header.decode_bytes / 1e6
+    extra = 0.3 + header.decode_bytes / 1e6
     # float32 background, signal, result, and strips at work
     alone = each_of_subtract(header, channels=2)
-    assert alone == pytest.approx((4 + 2 + 2) * mpx + 4 + beside)
+    assert alone == pytest.approx((4 + 2 + 2) * mpx + 4 + extra)
     # another marker needs the background again, so it stays while tiles are made
     shared = each_of_subtract(header)
-    assert shared == pytest.approx((4 + 2 * 2.4 + 2) * mpx + beside)
+    assert shared == pytest.approx((4 + 2 * 2.4 + 2) * mpx + extra)
     # so do channels that are read together
     several = each_of_subtract(header, at_a_time=2, separate=False)
-    assert several == pytest.approx((4 + 2 * 2 + 2 * 2.4 + 2) * mpx + beside)
+    assert several == pytest.approx((4 + 2 * 2 + 2 * 2.4 + 2) * mpx + extra)
     # of two backgrounds, no markers are read together, nor is there one that passes through
     made = [Channel(n, 0, i, removed=True) for i, n in enumerate(("AF1", "AF2"))]
     made += [Channel(f"M{n}", 0, n + 1, background=f"AF{n}") for n in (1, 2)]
@@ -80,8 +80,8 @@ def test_a_window_holds_what_its_heaviest_phase_holds(header):
         each_of_subtract(header, dtype="float32", stores=stores, channels=2)
         for stores in (False, True)
     ]
-    assert wide[0] == pytest.approx((4 * 2.4 + 2) * mpx + beside)
-    assert wide[1] == pytest.approx(4 * 3.1 * mpx + beside)
+    assert wide[0] == pytest.approx((4 * 2.4 + 2) * mpx + extra)
+    assert wide[1] == pytest.approx(4 * 3.1 * mpx + extra)
 
 
 def test_tables_of_tiles_count(header):

@@ -131,9 +131,9 @@ def test_what_cannot_be_read_any_more_leaves_no_image_and_says_why(tmp_path, ima
     assert (place / "corrected.ome.zarr/0/c/2").is_dir()
     (tmp_path / "raw/s1/s1.ome.tif").unlink()
     corrected(tmp_path, known, maps, *CORRECTED)
-    told = json.loads((place / "subtraction.json").read_text())
-    assert (told["status"], told["images"], told["markers"]) == ("failed", [], {})
-    assert told["reason"].startswith("'s1.ome.tif' ")
+    record = json.loads((place / "subtraction.json").read_text())
+    assert (record["status"], record["images"], record["markers"]) == ("failed", [], {})
+    assert record["reason"].startswith("'s1.ome.tif' ")
     assert len((place / "markers_corrected.csv").read_text().splitlines()) == 1
     assert (place / "corrected.ome.tif").stat().st_size == 0  # as long as the run goes on
     remove_placeholders(tmp_path / "results", ["s1"])
@@ -143,13 +143,13 @@ def test_what_cannot_be_read_any_more_leaves_no_image_and_says_why(tmp_path, ima
     }
 
 
-def test_an_image_that_was_replaced_since_it_was_measured_is_told(tmp_path, image):
+def test_an_image_that_was_replaced_since_it_was_measured_is_reported(tmp_path, image):
     known = slide(tmp_path, image)
     maps = measured(tmp_path, known)
     as_tiff(tmp_path / "raw/s1/s1", image[:, ::-1], NAMES)
-    with pytest.raises(ChangedError) as told:
+    with pytest.raises(ChangedError) as caught:
         corrected(tmp_path, known, maps, *CORRECTED)
-    assert str(told.value) == (
+    assert str(caught.value) == (
         f"{tmp_path}/raw/s1/s1.ome.tif was changed, replaced or cut while it was worked on, so "
         "nothing was published; once the file is complete, run again (and delete slide.json of the "
         "slide if this comes again)."

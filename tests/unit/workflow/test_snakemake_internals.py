@@ -98,12 +98,14 @@ def test_other_executors_are_left_alone(plugin):
     assert not vars(executor)
 
 
-def test_a_version_that_is_not_known_is_told_and_not_installed(project):
+def test_a_version_that_is_not_known_is_reported_and_not_installed(project):
     assert unknown_version("9.99.1") is None
     assert unknown_version("unknown") is None
     assert unknown_version(snakemake_version) is None
-    told = unknown_version(f"{NEXT_MAJOR}.0.1")
-    assert told.startswith(f"Snakemake {NEXT_MAJOR}.0.1 is newer than what this version of unglow")
+    message = unknown_version(f"{NEXT_MAJOR}.0.1")
+    assert message.startswith(
+        f"Snakemake {NEXT_MAJOR}.0.1 is newer than what this version of unglow"
+    )
     stated = tomllib.loads((project / "pyproject.toml").read_text())["project"]["dependencies"]
     (bound,) = (re.search(r"<(\d+)$", d)[1] for d in stated if d.startswith("snakemake>"))
     assert int(bound) == NEXT_MAJOR

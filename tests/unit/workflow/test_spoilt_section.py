@@ -22,7 +22,7 @@ MAP = Transform(
 )
 
 
-def glow(seed=0):
+def make_texture(seed=0):
     rng = np.random.default_rng(seed)
     texture = shapes.blur(rng.normal(size=(SIDE, SIDE)).astype(np.float32), 2)
     return 120 + 300 * texture
@@ -46,8 +46,8 @@ class Image(ArrayPixels):
         for row, col in missing:
             grid[row, col] = True
             pixels[row * TILE : (row + 1) * TILE, col * TILE : (col + 1) * TILE] = 0
-        told = NotStored.from_grid(grid, (TILE, TILE), pixels.shape, file, "tiles")
-        self.attributes = {} if told is None else {"not_stored": told.to_json()}
+        gaps = NotStored.from_grid(grid, (TILE, TILE), pixels.shape, file, "tiles")
+        self.attributes = {} if gaps is None else {"not_stored": gaps.to_json()}
         super().__init__(pixels, 3)
 
 
@@ -65,19 +65,19 @@ def outer_tiles(column):
 
 
 def pair(missing_post=(), missing_pre=()):
-    post = Image(on_glass(glow()), missing_post, "post.tif")
-    moved = np.roll(glow(), SHIFT, axis=1)
+    post = Image(on_glass(make_texture()), missing_post, "post.tif")
+    moved = np.roll(make_texture(), SHIFT, axis=1)
     return post, Image(on_glass(moved, SIDE // 2 + SHIFT), missing_pre, "pre.tif")
 
 
 @pytest.mark.parametrize("role", ["post", "pre"])
-def test_tiles_within_the_section_are_told_with_their_share(role):
+def test_tiles_within_the_section_are_reported_with_their_share(role):
     missing = {f"missing_{role}": [(7, 7), (7, 8), (10, 8)]}
-    (told,), too_much = judge(*pair(**missing), MAP)
-    assert told.startswith(f"3 of 256 tiles of {role}.tif are not stored. ")
-    share = float(told.split(". ")[1].split(" %")[0]) / 100
+    (reason,), too_much = judge(*pair(**missing), MAP)
+    assert reason.startswith(f"3 of 256 tiles of {role}.tif are not stored. ")
+    share = float(reason.split(". ")[1].split(" %")[0]) / 100
     assert share == pytest.approx(3 * TILE**2 / (np.pi * RADIUS**2), rel=0.06)
-    assert told.endswith("of the section lies there and is left out: copy the file again if it "
+    assert reason.endswith("of the section lies there and is left out: copy the file again if it "
                          "was cut off.")  # fmt: skip
     assert not too_much
 
@@ -85,8 +85,8 @@ def test_tiles_within_the_section_are_told_with_their_share(role):
 @pytest.mark.parametrize("role", ["post", "pre"])
 def test_a_tile_at_the_rim_is_seen_by_the_other_image(role):
     rim = (SIDE // 2) // TILE, (SIDE // 2 - RADIUS + 30 + SHIFT * (role == "pre")) // TILE
-    (told,), _ = judge(*pair(**{f"missing_{role}": [rim]}), MAP)
-    assert f"{role}.tif" in told
+    (reason,), _ = judge(*pair(**{f"missing_{role}": [rim]}), MAP)
+    assert f"{role}.tif" in reason
 
 
 def test_an_image_that_is_sparse_on_purpose_is_not_suspect():
@@ -95,25 +95,25 @@ def test_an_image_that_is_sparse_on_purpose_is_not_suspect():
     assert judge(*pair(*outer), MAP) == ([], False)
     assert judge(*pair(outer[0]), MAP) == ([], False)
     assert judge(*pair((), outer[1]), MAP) == ([], False)
-    (told,), _ = judge(*pair([*outer[0], (7, 7)], outer[1]), MAP)
-    assert "post.tif" in told
-    assert "0.9" in told
+    (reason,), _ = judge(*pair([*outer[0], (7, 7)], outer[1]), MAP)
+    assert "post.tif" in reason
+    assert "0.9" in reason
 
 
 def test_without_glass_everything_is_section():
-    post = Image(glow(), [(0, 0), (0, 1)], "post.tif")
-    pre = Image(np.roll(glow(), SHIFT, axis=1), (), "pre.tif")
-    (told,), _ = judge(post, pre, MAP)
-    share = float(told.split(". ")[1].split(" %")[0]) / 100
+    post = Image(make_texture(), [(0, 0), (0, 1)], "post.tif")
+    pre = Image(np.roll(make_texture(), SHIFT, axis=1), (), "pre.tif")
+    (reason,), _ = judge(post, pre, MAP)
+    share = float(reason.split(". ")[1].split(" %")[0]) / 100
     assert share == pytest.approx(2 / 256, rel=0.15)
 
 
 def test_half_a_section_is_too_little():
     lower = [(row, col) for row in range(8, 16) for col in range(16)]
-    (told,), too_much = judge(*pair(lower), MAP)
+    (reason,), too_much = judge(*pair(lower), MAP)
     assert too_much
-    assert told.startswith("128 of 256 tiles of post.tif are not stored, and ")
-    assert told.endswith("lies there: copy the file again from its source, or write it again.")
+    assert reason.startswith("128 of 256 tiles of post.tif are not stored, and ")
+    assert reason.endswith("lies there: copy the file again from its source, or write it again.")
     # neither alone is too much
     parts = [[(r, c) for r in rows for c in range(4, 12)] for rows in ((5, 6), (9, 10))]
     assert [judge(*pair(*both), MAP)[1] for both in ((parts[0],), parts)] == [False, True]
@@ -133,13 +133,13 @@ def test_the_verdict_of_the_pair_follows(missing, monkeypatch):
 
 def test_an_image_of_which_nothing_is_stored_is_refused_by_name():
     every = [(r, c) for r in range(16) for c in range(16)]
-    (told,) = register_stores(*pair(every), RegisterSettings(), workers=1).transform.reasons
-    assert told.startswith("post.tif holds no pixels: none of its 256 tiles is stored.")
+    (reason,) = register_stores(*pair(every), RegisterSettings(), workers=1).transform.reasons
+    assert reason.startswith("post.tif holds no pixels: none of its 256 tiles is stored.")
 
 
 def test_a_refusal_for_other_reasons_names_what_is_not_stored_as_well(monkeypatch):
     monkeypatch.setattr("unglow.workflow.stages.register._cached", lambda store: store)
-    post = Image(on_glass(glow(5)), [(7, col) for col in range(4, 9)], "post.tif")
+    post = Image(on_glass(make_texture(5)), [(7, col) for col in range(4, 9)], "post.tif")
     found = register_stores(post, pair()[1], RegisterSettings(), workers=1).transform
     assert found.status == "failed"
     assert found.reasons[-1] == (

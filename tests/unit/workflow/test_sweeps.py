@@ -156,7 +156,7 @@ def test_a_ratio_that_has_to_be_the_same_is_known(work):
 
 
 @pytest.mark.parametrize(
-    ("sweep", "told"),
+    ("sweep", "message"),
     [
         (
             {"detect.fdrr": [0.1]},
@@ -168,10 +168,10 @@ def test_a_ratio_that_has_to_be_the_same_is_known(work):
         ({"channel": ["A B", "AB"]}, "whose directories would both be 'channel-AB'"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_in_a_sentence(sweep, told):
+def test_a_mistake_is_reported_in_a_sentence(sweep, message):
     with pytest.raises(ConfigError) as error:
         config.load({"sweep": sweep})
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_pair_with_a_value_of_its_own_cannot_be_swept(work):
@@ -186,7 +186,7 @@ def test_a_pair_with_a_value_of_its_own_cannot_be_swept(work):
         load(work, channel=["G", "B"])
 
 
-def test_a_key_that_no_method_follows_from_is_told(work):
+def test_a_key_that_no_method_follows_from_is_reported(work):
     settings = {"scale": {"methods": ["linear"]}, "sweep": {"scale.percentile": [40, 60]}}
     (note,) = Batch.load(settings, work).notes
     assert "'sweep.scale.percentile' changes nothing" in note

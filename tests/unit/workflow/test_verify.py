@@ -93,7 +93,7 @@ def sealed(pair):
     return pair
 
 
-def told(pair):
+def list_problems(pair):
     """What is wrong: the sentence, and the names of what goes."""
     found = [*check_pair(pair)]
     names = [{str(path.relative_to(pair)) for path in problem.remove} for problem in found]
@@ -167,7 +167,7 @@ DETECT = {"registration-a/candidates.csv", "registration-a/digests/detect.sha256
 def test_a_file_that_no_format_protects_is_compared_with_its_digest(sealed, content):
     path = sealed / "registration-a" / "candidates.csv"
     path.unlink() if content is None else path.write_text(content)
-    ((message, removed),) = told(sealed)
+    ((message, removed),) = list_problems(sealed)
     fault = "is missing; rerun" if content is None else "is not as it was published; delete it and"
     assert message.startswith(f"registration-a/candidates.csv {fault}")
     assert removed == DETECT
@@ -180,7 +180,7 @@ def test_a_file_that_no_format_protects_is_compared_with_its_digest(sealed, cont
 def test_json_of_any_shape_is_one_problem_and_what_hangs_on_it_none(sealed, name, content):
     path = sealed / name if name == "plan.json" else sealed / "registration-a" / name
     path.write_text(content)
-    ((message, removed),) = told(sealed)
+    ((message, removed),) = list_problems(sealed)
     assert f"{name} is not as it was published" in message
     assert str(path.relative_to(sealed)) in removed
 
@@ -188,21 +188,21 @@ def test_json_of_any_shape_is_one_problem_and_what_hangs_on_it_none(sealed, name
 @pytest.mark.parametrize("content", ["[]", '{"methods": 3}', "[" * 9999])
 def test_json_of_another_shape_is_found_without_a_digest_too(pair, content):
     (pair / "registration-a" / "scale.json").write_text(content)
-    ((message, _),) = told(pair)
+    ((message, _),) = list_problems(pair)
     assert "scale.json is not what" in message or "scale.json is not whole JSON" in message
 
 
 def test_what_a_job_makes_goes_together(sealed, capsys):
     (sealed / "registration-a" / "displacement.npz").unlink()
     names = ("transform.json", "displacement.npz", "digests/register.sha256")
-    ((_, removed),) = told(sealed)
+    ((_, removed),) = list_problems(sealed)
     assert removed == {f"registration-a/{name}" for name in names}
     assert main(["verify", "--repair", str(sealed.parents[1])]) == 1
-    assert told(sealed) == []
+    assert list_problems(sealed) == []
     assert "1 file" not in capsys.readouterr().out
 
 
-def test_a_directory_in_the_place_of_a_file_is_told_and_left_to_the_user(sealed, capsys):
+def test_a_directory_in_the_place_of_a_file_is_reported_and_left_to_the_user(sealed, capsys):
     path = sealed / "registration-a" / "transform.json"
     path.unlink()
     (path / "mine").mkdir(parents=True)
@@ -213,35 +213,35 @@ def test_a_directory_in_the_place_of_a_file_is_told_and_left_to_the_user(sealed,
     assert (path / "mine").is_dir()
 
 
-def test_the_root_of_a_store_is_compared_and_damage_of_its_pixels_told_as_that(sealed):
+def test_the_root_of_a_store_is_compared_and_damage_of_its_pixels_reported_as_that(sealed):
     root = sealed / "post.ome.zarr" / "zarr.json"
     root.write_text(root.read_text().replace("print of post", "print of  post"))
     (sealed / "plan.json").write_text(json.dumps({"images": {"post": {"fingerprint": "?"}}}))
-    assert [message.split(" is ")[0] for message, _ in told(sealed)] == [
+    assert [message.split(" is ")[0] for message, _ in list_problems(sealed)] == [
         "plan.json",
         "post.ome.zarr/zarr.json",
     ]
     shard = sealed / "post.ome.zarr" / "0" / "c" / "0" / "0"
     os.truncate(shard, shard.stat().st_size - 3)
-    assert told(sealed)[1][0].startswith("post.ome.zarr: shard 0/c/0/0 is damaged")
+    assert list_problems(sealed)[1][0].startswith("post.ome.zarr: shard 0/c/0/0 is damaged")
     root.unlink()
-    assert told(sealed)[1][0].startswith("post.ome.zarr/zarr.json is missing")
+    assert list_problems(sealed)[1][0].startswith("post.ome.zarr/zarr.json is missing")
 
 
-def test_a_list_of_digests_that_was_cut_is_told_from_a_short_one(sealed):
+def test_a_list_of_digests_that_was_cut_is_distinguished_from_a_short_one(sealed):
     path = sealed / "registration-a" / "digests" / "register.sha256"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    ((message, removed),) = told(sealed)
+    ((message, removed),) = list_problems(sealed)
     assert message.startswith("registration-a/digests/register.sha256 is not a whole list")
     assert len(removed) == 2
     path.write_text("")
-    assert told(sealed)[0][1] == {"registration-a/digests/register.sha256"}
+    assert list_problems(sealed)[0][1] == {"registration-a/digests/register.sha256"}
 
 
 def test_a_list_names_nothing_outside(sealed):
     path = sealed / "digests" / "plan.sha256"
     path.write_text(f"# SHA-256 of 1 files\n{'0' * 64}  ../../../victim\n")
-    ((message, removed),) = told(sealed)
+    ((message, removed),) = list_problems(sealed)
     assert "is not a whole list of digests" in message
     assert removed == {"digests/plan.sha256"}
 
@@ -253,13 +253,13 @@ def test_results_of_an_older_version_are_not_called_damaged(pair, capsys):
     assert "Files without a digest: 5 (" in out
 
 
-def test_what_people_have_told_is_neither_judged_nor_removed(sealed, capsys):
-    told = [sealed / "registration-a" / "review.csv", sealed / "regions.geojson"]
-    for path in told:
+def test_what_people_have_entered_is_neither_judged_nor_removed(sealed, capsys):
+    kept = [sealed / "registration-a" / "review.csv", sealed / "regions.geojson"]
+    for path in kept:
         path.write_text("half a")
     assert main(["verify", str(sealed.parents[1]), "--repair"]) == 0
     assert "Not checked: telemetry, benchmarks, logs, review.csv" in capsys.readouterr().out
-    assert all(path.read_text() == "half a" for path in told)
+    assert all(path.read_text() == "half a" for path in kept)
 
 
 def test_lists_are_what_sha256sum_checks_and_the_same_each_time(sealed):
@@ -308,7 +308,7 @@ def test_clean_waits_for_jobs_that_live(pair, capsys):
     (place / "1.jsonl").write_text(json.dumps(head) + "\n")
     assert main(["clean", str(results)]) == 2
     assert f"a job (process {os.getpid()}) is at work" in capsys.readouterr().err
-    (place / "2.jsonl").touch()  # a later attempt has begun
+    (place / "2.jsonl").touch()  # a later attempt has started
     assert main(["clean", str(results)]) == 0
     assert not (pair / ".post.ome.zarr.ef.old").exists()
 
@@ -321,8 +321,10 @@ def test_a_list_that_was_removed_is_a_problem_and_a_file_of_others_is_none(seale
     for path in (*sealed.glob("digests/ingest_post*"), *sealed.rglob("digests/detect*")):
         path.unlink()
     named = {"registration-a/candidates.csv", "post.ome.zarr/zarr.json"}
-    assert {name for sentence, names in told(sealed) for name in names} == named
-    assert all("has no digest, but other files" in sentence for sentence, _ in told(sealed))
+    assert {name for sentence, names in list_problems(sealed) for name in names} == named
+    assert all(
+        "has no digest, but other files" in sentence for sentence, _ in list_problems(sealed)
+    )
     assert main(["verify", str(results), "--repair"]) == 1
     assert not any((sealed / name).exists() for name in named)
     assert (sealed / "notes.txt").exists()
