@@ -15,7 +15,7 @@ from made_telemetry import COLUMNS, WALL, Made, end, job, many, sample, state, s
 from pages import CHROMIUM
 
 from unglow.core import rounding
-from unglow.reporting.html.page import asset, page
+from unglow.reporting.html.page import page
 from unglow.reporting.html.report import write_report
 from unglow.reporting.html.run_comparison import build, runs_of, side_by_side
 
@@ -216,8 +216,10 @@ def test_no_table_loses_columns_on_a_screen_of_usual_width(made, tab):
     assert max(tab.run(wide)) <= 0
 
 
-def test_numbers_are_formatted_as_in_the_package(project, tab):
-    words = (project / "src/unglow/reporting/html/assets/words.js").read_text()
+def test_numbers_are_formatted_as_in_the_package(tab):
+    words = "\n".join(
+        asset(name).replace("\nexport ", "\n") for name in ("elements.js", "words.js")
+    )
 
     def format_all(function, values):
         return tab.run(f"(() => {{ {words}\nreturn {list(values)}.map((v) => {function}(v)); }})()")

@@ -9,7 +9,6 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from unglow.core.errors import InputError
-from unglow.reporting.groups import is_in_summary
 from unglow.workflow.samples import SAFE_NAME, Pair, discover, read_sheet, sheet_text
 from unglow.workflow.samples.naming import LONGEST, RESERVED
 
@@ -252,7 +251,7 @@ def test_the_schema_is_sound_and_says_what_the_code_says(project):
     assert rules["additionalProperties"] is False
     for rule in rules["properties"].values():
         assert rule["description"].strip()
-    described = {name for name in rules["properties"] if is_told(name)}
+    described = {name for name in rules["properties"] if is_in_summary(name)}
     assert described == {"group", "treatment", "replicate", "date", "order"}
     for name in ("sample", "dye"):
         rule = rules["properties"][name]
