@@ -19,8 +19,8 @@ from unglow.core.rounding import duration, memory
 from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.runs import STARTING, RunReader, Runs, cores_busy
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.reporting.terminal.follow import console_for, follow
-from unglow.reporting.terminal.formatting import stopwatch
+from unglow.reporting.terminal.follow import follow
+from unglow.reporting.terminal.formatting import make_console, stopwatch
 from unglow.reporting.terminal.screen import DETAILS, draw, fit
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
@@ -204,7 +204,7 @@ def test_a_low_terminal_gets_what_matters_most(made, monkeypatch):
 def test_bars_are_ascii_where_there_is_nothing_else(made):
     going_on(made)
     raw = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
-    console = console_for(raw)
+    console = make_console(raw)
     console.print(draw(Runs.read(made.results, elsewhere()).shown, 100))
     raw.flush()
     assert b"======----" in raw.buffer.getvalue()

@@ -57,6 +57,13 @@ def test_importing_the_package_loads_nothing_else():
     assert set(done.stdout.split()) <= {"__future__", "snakemake_logger_plugin_unglow"}
 
 
+def test_choosing_what_a_run_shows_loads_nothing_that_draws():
+    code = "import sys, snakemake_logger_plugin_unglow.choice; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    own = ("unglow.reporting.terminal.screen", "unglow.reporting.runs", "unglow.reporting.summary")
+    assert not {"rich", "numpy", *own} & set(done.stdout.split())
+
+
 def test_snakemake_knows_the_package():
     from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
@@ -210,7 +217,7 @@ def painter(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(Painter, "_is_in_front", lambda _: True)
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 10)))
-    yield Painter(Console(file=stream, markup=False), inner), stream
+    yield Painter(stream, inner), stream
     os.close(outer)
     os.close(inner)
 

@@ -16,8 +16,7 @@ from unglow.core.rounding import duration
 from unglow.reporting.run_ending import INTERRUPTED
 from unglow.reporting.summary import STATUSES, texts
 from unglow.reporting.terminal.event_lines import first_sentence
-from unglow.reporting.terminal.formatting import count
-from unglow.reporting.terminal.screen import BAD
+from unglow.reporting.terminal.formatting import BAD, count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

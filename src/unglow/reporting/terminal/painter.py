@@ -12,10 +12,14 @@ import sys
 import tempfile
 import threading
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+from unglow.reporting.terminal.formatting import make_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
     from rich.console import Console, RenderableType
 
@@ -32,19 +36,26 @@ class Painter:
 
     Parameters
     ----------
-    console
-        Writes to the terminal; its size is set here.
+    stream
+        Where to write.
     terminal
         File descriptor of the terminal.
+    colours
+        Whether colours are wanted.
     """
 
-    def __init__(self, console: Console, terminal: int) -> None:
-        self.console, self._terminal = console, terminal
+    def __init__(self, stream: TextIO, terminal: int, *, colours: bool = True) -> None:
+        self._stream, self._terminal, self._colours = stream, terminal, colours
         self._lock = threading.RLock()
         self._lines: list[str] = []  # of the frame that is to be seen
         self._shown: Callable[[], RenderableType] | None = None
         self._said: deque[RenderableType] = deque(maxlen=_KEPT)
         self._size: os.terminal_size | None = None
+
+    @cached_property
+    def console(self) -> Console:
+        """What writes to the terminal, with the size that the terminal has left for it."""
+        return make_console(self._stream, colours=self._colours)
 
     def say(self, text: RenderableType) -> None:
         """Print something above the frame, to stay."""
@@ -64,7 +75,8 @@ class Painter:
         """
         with self._lock:
             self._shown = shown
-            self._redraw()
+            if shown is not None or self._lines:
+                self._redraw()
 
     def leave_when_stopped(self) -> None:
         """On Ctrl-Z, continue below the lines of the shell; to be called in the main thread."""
@@ -115,8 +127,8 @@ class Painter:
         return captured.get().replace("\n", "\r\n")
 
     def _write(self, text: str) -> None:
-        self.console.file.write(text)
-        self.console.file.flush()
+        self._stream.write(text)
+        self._stream.flush()
 
     def _is_in_front(self) -> bool:
         """Whether this process is in the foreground of its terminal."""
