@@ -91,7 +91,7 @@ def test_resume_of_a_copy_leaves_the_original_alone_and_tells_what_to_give(
     before = bytes_of(copy)
     code, text = unglow(work.parent, "resume", copy)
     assert code == 2
-    assert f"{copy} was copied or moved: the last run that it tells of worked in {work}" in text
+    assert f"{copy} was copied or moved: its last run worked in {work}" in text
     assert sorted((work / ".snakemake" / "locks").iterdir()) == locks
     assert bytes_of(copy) == before
     code, text = command(tmp_path, "bash", "-c", text.splitlines()[-1])

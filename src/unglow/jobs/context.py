@@ -187,7 +187,7 @@ class Job:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
+        """Report the end to the watchdog; the log keeps the trace of what is not a plain refusal."""
         memory_limit.lift_limit()
         self._loading.close()
         if error is None:

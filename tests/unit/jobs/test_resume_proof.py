@@ -665,7 +665,7 @@ def test_the_jobs_of_all_runs_are_asked_for_by_their_names(written, commands):
     with pytest.raises(InputError) as error:
         queued_jobs.cancel_all(written.work, pytest.fail)
     assert str(error.value) == (
-        "squeue does not tell whether jobs of the killed run are left (odd worse): try again when "
+        "squeue does not say whether jobs of the killed run are left (odd worse): try again when "
         "it answers, or, if you know that they are gone, delete .snakemake/unglow/submitted.tsv "
         "first."
     )

@@ -1,4 +1,4 @@
-"""How a job ended that could not say so itself: by what Snakemake and the control group tell."""
+"""How a job ended that could not say so itself: from Snakemake and the control group."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Failure:
         The job: its rule, the memory that it declared, and what it was seen to take; None if
         nothing is known.
     code
-        Exit status, minus the number of a signal; None if Snakemake has not told it.
+        Exit status, minus the number of a signal; None if Snakemake has not reported it.
     kernel_kills
-        How many processes of its control group the kernel killed for want of memory meanwhile.
+        How many processes of its control group the kernel killed because there was no memory meanwhile.
     interrupted
         Whether the run was asked to end.
     log
@@ -55,7 +55,7 @@ class Failure:
 
 
 def exit_code(errors: Sequence[str], names: Sequence[str]) -> int | None:
-    """Return the exit status of a job from Snakemake's errors, the last first; None if untold.
+    """Return the exit status of a job from Snakemake's errors, the last first; None if unknown.
 
     Parameters
     ----------
@@ -78,23 +78,23 @@ def exit_code(errors: Sequence[str], names: Sequence[str]) -> int | None:
 def ending_of(failure: Failure) -> dict[str, Any]:
     """Return how a failed job ended, as the last line of an attempt says it."""
     code = failure.code or 0
-    told = {"signal": max(0, -code), "code": failure.code}
+    status = {"signal": max(0, -code), "code": failure.code}
     if failure.interrupted:
-        return {"outcome": "interrupted", "message": "", **told}
+        return {"outcome": "interrupted", "message": "", **status}
     if code == -signal.SIGKILL and failure.kernel_kills:
         sentence = f"killed by the system because memory ran out ({_memory(failure)})"
-        return {**_lack("oom_killed", sentence, failure), **told}
+        return {**_lack("oom_killed", sentence, failure), **status}
     if mentions_memory(failure.log) or any(words in failure.log for words in _NO_MEMORY):
-        return {**_lack("memory", f"an allocation failed ({_memory(failure)})", failure), **told}
+        return {**_lack("memory", f"an allocation failed ({_memory(failure)})", failure), **status}
     if -code in _FROM_OUTSIDE:
         name = signal.Signals(-code).name
-        return {"outcome": "killed", "message": f"ended from outside by {name}.", **told}
+        return {"outcome": "killed", "message": f"ended from outside by {name}.", **status}
     if code < 0:
         how = f"ended by {signal.Signals(-code).name}"
     else:
         how = "failed" if failure.code is None else f"ended with exit status {code}"
     where = "see its log" if failure.log else "Snakemake's log (.snakemake/log) says more"
-    return {"outcome": "error", "message": f"{how}; {where}.", **told}
+    return {"outcome": "error", "message": f"{how}; {where}.", **status}
 
 
 def overrun(declared_mb: float | None, peak_mb: float | None) -> str:

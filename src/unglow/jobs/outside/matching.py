@@ -32,7 +32,7 @@ _LARGEST_SCRIPT = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutsideJob:
-    """A running job, as Snakemake tells of it.
+    """A running job, as Snakemake describes it.
 
     Attributes
     ----------

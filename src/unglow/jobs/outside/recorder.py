@@ -67,7 +67,7 @@ class OutsideRecorder(logging.Handler):
     Parameters
     ----------
     run
-        What records the run, and knows which of its jobs it tells of.
+        What records the run, and knows which of its jobs it reports.
     is_quiet
         Whether Snakemake does not say that jobs have finished.
     """
@@ -120,7 +120,7 @@ class OutsideRecorder(logging.Handler):
             self._run.note("watched", looks=self._looks, cpu_s=round(self._cpu_s, 3))
         super().close()
 
-    # ------------------------------------------------------------------------- what is told of jobs
+    # ------------------------------------------------------------------------- reports of jobs
 
     def _take(self, event: str, job: Mapping[str, Any]) -> None:
         if event == "job_info":
@@ -153,10 +153,10 @@ class OutsideRecorder(logging.Handler):
                 "log": logs[0] if logs else "",
             },
         )
-        told = OutsideJob(
+        known = OutsideJob(
             jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")
         )
-        self._running[jobid] = _Running(told, declared_mb, logs[0] if logs else "", attempt)
+        self._running[jobid] = _Running(known, declared_mb, logs[0] if logs else "", attempt)
         if self._thread is None and is_mounted():
             self._thread = threading.Thread(target=self._repeat, name="outside", daemon=True)
             self._thread.start()
@@ -174,7 +174,7 @@ class OutsideRecorder(logging.Handler):
         if running.log:
             try:
                 text = tail(Path(running.log), _LOG_BYTES)
-            except OSError:  # nobody has begun it
+            except OSError:  # nobody has started it
                 text = ""
         names = (running.job.shell.strip(), *running.attempt.scripts)
         failure = Failure(
@@ -202,13 +202,13 @@ class OutsideRecorder(logging.Handler):
     def _repeat(self) -> None:
         wait = 0.05
         while not self._over.wait(wait):
-            begun = time.thread_time()
+            started = time.thread_time()
             try:
                 with self._state:
                     self._look()
             except Exception as error:  # noqa: BLE001
                 self._fail(error)
-            cost = time.thread_time() - begun
+            cost = time.thread_time() - started
             self._looks, self._cpu_s = self._looks + 1, self._cpu_s + cost
             wait = min(max(INTERVAL_S, cost / _SHARE), _LONGEST_S)
 

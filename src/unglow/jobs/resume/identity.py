@@ -1,4 +1,4 @@
-"""Runs and attempts that results tell of: whether they are the caller's own, and have ended.
+"""Runs and attempts that results name: whether they are the caller's own, and have ended.
 
 Whoever may write to a directory may write telemetry into it. A record is therefore taken at its
 word only if nobody but the caller can have written it, and only about the directory that was named.
@@ -89,7 +89,7 @@ class Trace:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall)) if known else "?"
 
     def size(self) -> int:
-        """Return the size of the file, bytes; opening it makes a network drive look anew."""
+        """Return the size of the file, bytes; opening it makes a network drive look again."""
         with contextlib.suppress(OSError), open_file(self.path) as stream:
             return stream.seek(0, os.SEEK_END)
         return 0
@@ -102,7 +102,7 @@ def is_own(about: os.stat_result) -> bool:
 
 
 def trace_of(path: Path) -> Trace | None:
-    """Return what the file of a run or an attempt tells; None before its first line."""
+    """Return the record in the file of a run or an attempt; None before its first line."""
     try:
         ends = read_ends(path)
     except OSError:  # it was deleted just now
@@ -110,10 +110,10 @@ def trace_of(path: Path) -> Trace | None:
     head = ends.head
     if not head or head.get("kind") == LOST:
         return None
-    begun = [head, *(line for line in ends.first if line.get("kind") == "process")]
+    processes = [head, *(line for line in ends.first if line.get("kind") == "process")]
     processes = [
         Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
-        for line in begun
+        for line in processes
         if isinstance(line.get("pid"), int)
     ]
     return Trace(path, head, tuple(processes), ends.end is not None, is_own(ends.about))
@@ -135,12 +135,12 @@ def open_attempts(results: Path) -> list[Trace]:
 
 RERUN = "--rerun-incomplete"
 _SNAKEFILE = ("-s", "--snakefile")
-# Where Snakemake looks if it is not told.
+# Where Snakemake looks unless a Snakefile is named.
 _DEFAULTS = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
 
 
 def check(run: Trace, named: Path, results: Path) -> Path:
-    """Return the working directory of the last run that some results tell of.
+    """Return the working directory of the last run that some results name.
 
     Raises `InputError` if its record can be somebody else's word, or is about another directory
     than the one that the user ``named``, of the run or of its results.
@@ -152,7 +152,7 @@ def check(run: Trace, named: Path, results: Path) -> Path:
     recorded = directory / str(run.fields.get("results", results.name))
     if not same_place(recorded, results):
         raise InputError(
-            f"{named} was copied or moved: the last run that it tells of worked in {directory} and "
+            f"{named} was copied or moved: its last run worked in {directory} and "
             f"wrote to {recorded}. To go on here, once nothing else is at work in it, give\n"
             f"    {_again(run, options, results)}"
         )
@@ -209,7 +209,7 @@ def started_in(run: Trace) -> Path:
 
 
 def _recorded(run: Trace) -> Path:
-    """Return the working directory that a run tells of, there or not."""
+    """Return the working directory that a run names, there or not."""
     directory = run.fields.get("directory")
     if isinstance(directory, str) and directory:  # an empty path would be the current directory
         return Path(directory)

@@ -1,6 +1,6 @@
 """Cancelling what a killed run has left in the queue of a scheduler, and waiting until it is gone.
 
-Of Slurm, Snakemake names all jobs of a run alike and writes that name into its log. Of the others
+Of Slurm, Snakemake gives all jobs of a run one name and writes that name into its log. Of the others
 the profile `cluster-generic` notes each job that it submits.
 """
 
@@ -111,7 +111,7 @@ def _queued(jobs: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str
                 queued[name] = scheduler.queued(ids)
         except NoAnswerError as error:
             raise InputError(
-                f"{command} does not tell whether jobs of the killed run are left "
+                f"{command} does not say whether jobs of the killed run are left "
                 f"({' '.join(str(error).split())[:200]}): try again when it answers, or, if you "
                 f"know that they are gone, delete {SUBMITTED} first."
             ) from error

@@ -78,7 +78,7 @@ def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
 
 
 def _in_job(words: Sequence[str]) -> bool:
-    """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
+    """Whether these are the words of a Snakemake that is part of a job: its queue contains it."""
     modes = ("remote", "subprocess")
     return any(word == "--mode" and mode in modes for word, mode in pairwise(words))
 

@@ -1,6 +1,6 @@
 """The schedulers: Slurm and Grid Engine, which of them there is, and submitting to it.
 
-The commands of the profile `cluster-generic` start Python anew for each job and each question, so
+The commands of the profile `cluster-generic` start Python again for each job and each question, so
 the clients import little, and of Python's own library alone.
 
 Of Slurm, `squeue` knows the jobs of the last minutes, `sacct` those before.
@@ -58,7 +58,7 @@ def run(*words: str, patience_s: float = PATIENCE_S) -> tuple[int, str]:
 class JobRequest(NamedTuple):
     """What a job asks for: cores on one machine, memory of all its processes, and time.
 
-    Its name tells rule and pair (``unglow-align-Rock7-DAPI``), ``logs`` is the absolute directory
+    Its name has rule and pair (``unglow-align-Rock7-DAPI``), ``logs`` is the absolute directory
     for its output.
     """
 
@@ -71,7 +71,7 @@ class JobRequest(NamedTuple):
 
     @property
     def kib(self) -> int:
-        """Memory in units of 1024 bytes, which all schedulers count alike, rounded up."""
+        """Memory in units of 1024 bytes, as all schedulers count them, rounded up."""
         return math.ceil(self.mem_mb * 1e6 / 1024)
 
     @property
@@ -83,7 +83,7 @@ class JobRequest(NamedTuple):
 class Scheduler:
     """What the client of a scheduler offers.
 
-    ``name`` is its name in ``submitted.tsv``; the commands tell which jobs are queued, and cancel
+    ``name`` is its name in ``submitted.tsv``; the commands list which jobs are queued, and cancel
     the jobs whose ids follow.
     """
 

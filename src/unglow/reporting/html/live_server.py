@@ -273,7 +273,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().end_headers()
 
     def version_string(self) -> str:
-        """Tell the name of the program and no more."""
+        """Report the name of the program and no more."""
         return "unglow"
 
     def log_message(self, *_: object) -> None:

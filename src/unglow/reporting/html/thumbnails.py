@@ -271,7 +271,7 @@ def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Pa
 
 
 def _of_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Yield the overviews of a marker, drawn alike in grey, with their names."""
+    """Yield the overviews of a marker, all drawn in the same grey, with their names."""
     place, marker = results / str(row["sample"]), row.get("dye")
     files = [place / "subtraction.json", place / "overviews.npz"]
     if not marker or not all(map(Path.is_file, files)):

@@ -316,7 +316,7 @@ class PairLines(logging.Handler):
         self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Begin with the first jobs; whatever goes wrong does not reach the run."""
+        """Start with the first jobs; whatever goes wrong does not reach the run."""
         try:
             self._output.take(record)
         except Exception as error:  # noqa: BLE001 (it is only a view)

@@ -155,7 +155,7 @@ def incidents(
     """
     attempts = [(h, a) for h in history.runs for a in h.attempts]
     last = {a.attempt.job: a for _, a in attempts}
-    mended = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
+    fixed_at = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
     statuses = ("failed", "skipped") if going else ("failed", "skipped", "incomplete")
@@ -164,7 +164,7 @@ def incidents(
     for h, a in attempts:
         repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
         if a.outcome not in (ENDED_WELL, RUNNING) and not repeated:
-            incident = _of_attempt(h, a, mended.get(a.attempt.job, 0.0))
+            incident = _of_attempt(h, a, fixed_at.get(a.attempt.job, 0.0))
             if last[a.attempt.job] is a:  # else its log was overwritten
                 incident = replace(incident, tail=_tail(h, a, results))
             others.append(incident)
@@ -178,7 +178,7 @@ def incidents(
     return [*failed, *others]
 
 
-def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
+def _of_attempt(h: RunHistory, a: Placed, fixed_at: float) -> Incident:
     attempt, end = a.attempt, a.attempt.end
     numbers = {
         "peak_mb": attempt.peak_mb,
@@ -197,7 +197,7 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
         remedy=end.remedy if end is not None else "",
         run=h.run.id,
         attempt=attempt.id,
-        mended=mended > h.run.wall + a.start,
+        mended=fixed_at > h.run.wall + a.start,
         numbers={key: value for key, value in numbers.items() if value is not None},
         log=attempt.log,
     )
@@ -265,8 +265,7 @@ def _of_jobs(h: RunHistory) -> Iterator[Incident]:
         started_numbers = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
             if number not in started_numbers:  # its batch system ended it before its start
-                mended = last_well > loss.t
-                yield _of_job(h, job, loss.t, loss.outcome, loss.message, mended=mended)
+                yield _of_job(h, job, loss.t, loss.outcome, loss.message, mended=last_well > loss.t)
         lost = {loss.t for loss in job.losses.values()}
         for t in (t for t in job.when("failed") if t not in lost):
             started = max((s for s in job.when("started") if s <= t), default=0.0)

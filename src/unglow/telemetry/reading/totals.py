@@ -271,7 +271,7 @@ def by_step(placed: Iterable[Placed]) -> list[StepTally]:
 
 
 def steps_of(attempt: Attempt) -> list[tuple[str, float, float, int]]:
-    """Return name, begin, end (s) and depth of the steps; one that did not end lasts to the end."""
+    """Return name, start, end (s) and depth of the steps; one that did not end lasts to the end."""
     return [
         (s.name, s.begin, s.end if s.end is not None else max(s.begin, attempt.seconds), s.depth)
         for s in attempt.steps
