@@ -395,10 +395,11 @@ def test_a_directory_that_is_not_there_is_a_mistake(capsys, tmp_path):
 def test_cpu_use_is_that_of_the_last_two_seconds():
     rows = [sample(t / 10, 50, cpu=0.0 if t <= 50 else (t - 50) / 10) for t in range(1, 71)]
     columns = ("t", "rss", "pss", "cpu")
-    samples = Samples.of(columns, [row[:4] for row in rows])
+    samples = Samples.from_rows(columns, [row[:4] for row in rows])
     assert cores_busy(samples) == pytest.approx(1.0)
-    assert cores_busy(Samples.of(columns, [row[:4] for row in rows[:60]])) == pytest.approx(0.5)
-    assert cores_busy(Samples.of(columns, [rows[0][:4]])) is None
+    first = Samples.from_rows(columns, [row[:4] for row in rows[:60]])
+    assert cores_busy(first) == pytest.approx(0.5)
+    assert cores_busy(Samples.from_rows(columns, [rows[0][:4]])) is None
 
 
 def test_a_directory_stands_for_its_results(made, tmp_path):

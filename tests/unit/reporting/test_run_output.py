@@ -17,7 +17,7 @@ from rich.text import Text
 
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.choice import mode_for
-from unglow.reporting.terminal.ending import ending
+from unglow.reporting.terminal.ending import draw_end
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 
@@ -196,7 +196,7 @@ def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     rows = [{"sample": f"s{n}", "dye": "d", "status": "ok", "gain": 1.3} for n in range(30)]
     rows += [{"sample": "bad\x1b[2J", "dye": "d", "status": "failed", "reasons": "One. Two."}]
     console = Console(file=io.StringIO(), width=100, markup=False)
-    console.print(ending(seconds=61, pairs=rows, page="r/report.html"))
+    console.print(draw_end(seconds=61, pairs=rows, page="r/report.html"))
     lines = console.file.getvalue().splitlines()
     assert lines[0] == "31 pairs in 1 min 01 s: 30 ok, 1 failed"
     assert lines[2].split() == ["bad[2J", "d", "failed", "One."]
@@ -204,7 +204,7 @@ def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     assert "r/report.html" in lines[23]
     console = Console(file=io.StringIO(), width=100, markup=False)
     waiting = [{"sample": "s", "dye": "d", "status": "incomplete", "reasons": "No file."}]
-    console.print(ending(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
+    console.print(draw_end(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
     assert "No file." not in console.file.getvalue()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.jobs.memory_limit import mentions_memory
-from unglow.jobs.snakemake_command import changed, snakemake_words
+from unglow.jobs.snakemake_command import set_options, snakemake_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Failure:
     code
         Exit status, minus the number of a signal; None if Snakemake has not reported it.
     kernel_kills
-        How many processes of its control group the kernel killed because there was no memory meanwhile.
+        How many processes of its control group the kernel killed meanwhile because memory ran out.
     interrupted
         Whether the run was asked to end.
     log
@@ -75,7 +75,7 @@ def exit_code(errors: Sequence[str], names: Sequence[str]) -> int | None:
     return None
 
 
-def ending_of(failure: Failure) -> dict[str, Any]:
+def describe_failure(failure: Failure) -> dict[str, Any]:
     """Return how a failed job ended, as the last line of an attempt says it."""
     code = failure.code or 0
     status = {"signal": max(0, -code), "code": failure.code}
@@ -118,6 +118,6 @@ def _lack(outcome: str, sentence: str, failure: Failure) -> dict[str, Any]:
     most = max(_MORE * failure.declared_mb, failure.peak_mb or 0.0)
     needed = math.ceil(most / _STEP_MB) * _STEP_MB
     options = {"--set-resources": (f"{failure.rule}:mem_mb", str(needed))}
-    command = shlex.join(changed(snakemake_words(sys.argv), options))
+    command = shlex.join(set_options(snakemake_words(sys.argv), options))
     message = f"{sentence}; declare more, or run fewer jobs at a time."
     return {"outcome": outcome, "message": message, "needed_mb": needed, "remedy": command}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
 from unglow.core.process import OpenFiles, is_mounted
-from unglow.jobs.outside.endings import Failure, ending_of, exit_code, overrun
+from unglow.jobs.outside.endings import Failure, describe_failure, exit_code, overrun
 from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.spans import SpanFiles
 from unglow.jobs.outside.watched import WatchedAttempt, directory_of
@@ -108,7 +108,7 @@ class OutsideRecorder(logging.Handler):
             self._thread.join()
             self._thread = None
             with self._state:
-                run_ended_well = self._run.ending() == "ok"
+                run_ended_well = self._run.find_outcome() == "ok"
                 for jobid, running in [*self._running.items()]:
                     if run_ended_well or self._has_made(running):
                         self._finish(jobid)
@@ -186,7 +186,7 @@ class OutsideRecorder(logging.Handler):
             interrupted=self._run.outcome == "interrupted",
             log=text,
         )
-        self._end(job["jobid"], ending_of(failure), text)
+        self._end(job["jobid"], describe_failure(failure), text)
 
     def _end(self, jobid: int, ending: Mapping[str, Any], text: str = "") -> None:
         self._copy_steps()
@@ -234,7 +234,7 @@ class OutsideRecorder(logging.Handler):
         for pid in children:
             child = self._unknown.setdefault(pid, _Child()) if pid not in self._known else None
             if child is not None and child.tries < _TRIES:
-                seen = Seen.of(int(pid))
+                seen = Seen.from_pid(int(pid))
                 child.tries += 1
                 self._assign_child(pid, child, seen)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import open_file
 from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading.parsing import parsed, texts
+from unglow.telemetry.reading.parsing import parse_line, texts
 from unglow.telemetry.recording.span import VARIABLE
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ class _SpanFile:
             stream.seek(self.offset)
             complete, newline, _ = stream.read().rpartition(b"\n")
             self.offset += len(complete) + len(newline)
-            records = [line for line in map(parsed, complete.split(b"\n")) if isinstance(line, dict)]
+            records = [
+                line for line in map(parse_line, complete.split(b"\n")) if isinstance(line, dict)
+            ]
             self.head = self.head or next((t for t in records if t.get("kind") == "spans"), {})
             self.lines += [t for t in records if t.get("kind") in ("step", "progress")]
 

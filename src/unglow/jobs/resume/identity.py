@@ -20,7 +20,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import open_file
 from unglow.core.process import Process
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.snakemake_command import RUN, changed, split_command, with_options
+from unglow.jobs.snakemake_command import RUN, add_options, set_options, split_command
 from unglow.telemetry.attempt_files import LOST, attempt_files, read_ends, run_files
 
 if TYPE_CHECKING:
@@ -110,10 +110,10 @@ def trace_of(path: Path) -> Trace | None:
     head = ends.head
     if not head or head.get("kind") == LOST:
         return None
-    processes = [head, *(line for line in ends.first if line.get("kind") == "process")]
+    lines = [head, *(line for line in ends.first if line.get("kind") == "process")]
     processes = [
         Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
-        for line in processes
+        for line in lines
         if isinstance(line.get("pid"), int)
     ]
     return Trace(path, head, tuple(processes), ends.end is not None, is_own(ends.about))
@@ -184,7 +184,7 @@ def options_of(run: Trace) -> list[str]:
             "the last run was not started by the snakemake command, so it is not known how to go "
             "on: start it again the way it was."
         )
-    return options if RERUN in options else with_options(options, RERUN)
+    return options if RERUN in options else add_options(options, RERUN)
 
 
 def program_of(run: Trace) -> list[str]:
@@ -202,7 +202,7 @@ def _by_unglow_run(run: Trace) -> bool:
     return tuple(command_of(run)[: len(RUN)]) == RUN
 
 
-def started_in(run: Trace) -> Path:
+def find_start_directory(run: Trace) -> Path:
     """Return the directory in which the command of a run was given."""
     started_in = run.fields.get("started_in")
     return Path(started_in) if isinstance(started_in, str) and started_in else _recorded(run)
@@ -245,7 +245,7 @@ def same_place(one: Path, other: Path) -> bool:
 def _check_workflow(run: Trace, options: Sequence[str]) -> None:
     """See that a command starts the workflow that the run was of."""
     recorded = run.fields.get("workflow")
-    named = snakefile() if _by_unglow_run(run) else _snakefile(options, started_in(run))
+    named = snakefile() if _by_unglow_run(run) else _snakefile(options, find_start_directory(run))
     if recorded is None or named is None or same_place(named.parent, Path(str(recorded))):
         return
     raise InputError(
@@ -280,7 +280,7 @@ def _snakefile_word(options: Sequence[str]) -> tuple[int, str] | None:
 
 def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     """Return what to give in the place of a command, where results lie elsewhere by now."""
-    start, below = started_in(run), Path(str(run.fields.get("results", results.name)))
+    start, below = find_start_directory(run), Path(str(run.fields.get("results", results.name)))
     words = [*program_of(run), *options]
     if (at := _snakefile_word(options)) is not None:  # it may have been named from there
         index, prefix = at[0] + len(program_of(run)), at[1]
@@ -292,7 +292,7 @@ def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     if not below.is_absolute() and work / below == here and not elsewhere:
         start = work
     else:
-        words = changed(words, {"--config": ("results", str(here))})
-    unlocked = shlex.join(with_options(words, "--unlock"))
+        words = set_options(words, {"--config": ("results", str(here))})
+    unlocked = shlex.join(add_options(words, "--unlock"))
     unlock = f"{unlocked} && " if locks_left_behind(start) else ""
     return f"cd {shlex.quote(str(start))} && {unlock}{shlex.join(words)}"

@@ -138,7 +138,7 @@ def slurm_queue(patience_s: float = PATIENCE_S) -> dict[str, QueuedJob]:
     return {row[0]: QueuedJob(*row[1:]) for row in rows if len(row) == 4}
 
 
-def accounted(jobs: Sequence[str], patience_s: float = PATIENCE_S) -> dict[str, str]:
+def read_accounts(jobs: Sequence[str], patience_s: float = PATIENCE_S) -> dict[str, str]:
     """Return states by job from Slurm's accounts, one word each; of those that they know."""
     words = ("-X", "--noheader", "--parsable2", "--format=JobIDRaw,State")
     status, text = run("sacct", *words, f"--jobs={','.join(jobs)}", patience_s=patience_s)
@@ -152,7 +152,7 @@ def state_of(job: str, patience_s: float = PATIENCE_S) -> str | None:
         listed = slurm_queue(patience_s)
     except NoAnswerError:
         listed = {}
-    return listed[job].state if job in listed else accounted([job], patience_s).get(job)
+    return listed[job].state if job in listed else read_accounts([job], patience_s).get(job)
 
 
 def has_ended(state: str) -> bool:
@@ -280,7 +280,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
 }
 
 
-def chosen() -> Scheduler:
+def choose_scheduler() -> Scheduler:
     """Return the scheduler that the environment names, or else the one whose commands are here.
 
     If there is none, the program ends with a sentence.
@@ -332,7 +332,7 @@ def submit(script: str) -> str:
     If the scheduler does not take it, the program ends with what it says.
     """
     directory = Path.cwd()
-    scheduler = chosen()
+    scheduler = choose_scheduler()
     job = request_of(script, directory)
     (directory / LOGS).mkdir(parents=True, exist_ok=True)
     status, text = run(*scheduler.submission(job))

@@ -69,7 +69,7 @@ class SubmittedAttempt:
     earlier: int = 0
 
     @classmethod
-    def of(cls, info: Mapping[str, Any]) -> SubmittedAttempt:
+    def from_job(cls, info: Mapping[str, Any]) -> SubmittedAttempt:
         """Take up a job from what Snakemake logs when it is handed over."""
         logs = [Path(str(path)) for path in info["log"] or ()]
         record = next((path for path in logs if path.suffix == ".jsonl"), None)
@@ -118,11 +118,11 @@ class LostJobs:
     _attempts: dict[int, SubmittedAttempt] = field(default_factory=dict)
     _groups: dict[int, _Group] = field(default_factory=dict)
 
-    def submitted(self, info: Mapping[str, Any]) -> None:
+    def add_job(self, info: Mapping[str, Any]) -> None:
         """Remember a job that is handed over."""
-        self._attempts[info["jobid"]] = SubmittedAttempt.of(info)
+        self._attempts[info["jobid"]] = SubmittedAttempt.from_job(info)
 
-    def group_failed(self, info: Mapping[str, Any]) -> None:
+    def add_failed_group(self, info: Mapping[str, Any]) -> None:
         """Remember what is known of a failed group, whose jobs are all reported as failed."""
         members = tuple(member["jobid"] for member in info["job_error_info"])
         known = {id_: self._attempts[id_].ends() for id_ in members if id_ in self._attempts}
@@ -134,7 +134,7 @@ class LostJobs:
         group = _Group(external, logs, has_started=bool(started), stands_in=stands_in)
         self._groups.update(dict.fromkeys(members, group))
 
-    def failed(self, info: Mapping[str, Any]) -> tuple[bool, LostJob | None]:
+    def judge_failed(self, info: Mapping[str, Any]) -> tuple[bool, LostJob | None]:
         """Judge a job that is reported as failed, and note its loss for the next attempt.
 
         Returns whether it was tried at all, and what became of it if it has not said so itself.

@@ -31,7 +31,7 @@ _NUMBERS = (("error_median_px", "map error px"), ("gain", "gain"), ("candidates"
 _LONGEST_NAME, _LONGEST_REASON = 40, 120
 
 
-def ending(
+def draw_end(
     *,
     seconds: float,
     pairs: Sequence[Mapping[str, Any]] = (),

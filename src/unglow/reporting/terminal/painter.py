@@ -62,7 +62,7 @@ class Painter:
         with self._lock:
             self._said.append(text)
             self._measure()
-            self._write(f"{self._erase()}{self._rendered(text)}")
+            self._write(f"{self._erase()}{self._render(text)}")
             self._redraw()
 
     def draw(self, shown: Callable[[], RenderableType] | None) -> None:
@@ -96,7 +96,7 @@ class Painter:
             self._lines = []
             return
         self._measure()
-        text = "" if self._shown is None else self._rendered(self._shown())
+        text = "" if self._shown is None else self._render(self._shown())
         lines = text.splitlines()[: self.console.height]
         self._write(self._erase() + "\r\n".join(lines))
         self._lines = lines
@@ -111,7 +111,7 @@ class Painter:
         self.console.size = (columns, max(_SMALLEST[1], (size.lines or 24) - 1))
         if self._size not in (None, size) and self._lines:
             self._lines = []
-            self._write(_CLEAR + "".join(self._rendered(text) for text in self._said))
+            self._write(_CLEAR + "".join(self._render(text) for text in self._said))
         self._size = size
 
     def _erase(self) -> str:
@@ -121,7 +121,7 @@ class Painter:
             return ""
         return (_UP.format(above) if above else "") + _ERASE_BELOW
 
-    def _rendered(self, shown: RenderableType) -> str:
+    def _render(self, shown: RenderableType) -> str:
         with self.console.capture() as captured:
             self.console.print(shown)
         return captured.get().replace("\n", "\r\n")

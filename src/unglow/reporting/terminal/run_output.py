@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import SHOWN, WEB, clean, printable
 from unglow.reporting.run_ending import closing_sentence
-from unglow.reporting.terminal.dry_run import DryRun, named
+from unglow.reporting.terminal.dry_run import DryRun, name_pairs
 from unglow.reporting.terminal.formatting import BAD, count, make_console
 from unglow.reporting.terminal.painter import Diversion, Painter
 
@@ -185,10 +185,10 @@ class RunOutput:
             for line in self._dry.lines():
                 self._print(line)
         elif self._mode == Mode.SCREEN and self._closing:
-            from unglow.reporting.terminal.ending import ending  # noqa: PLC0415
+            from unglow.reporting.terminal.ending import draw_end  # noqa: PLC0415
 
             seconds = time.monotonic() - self._began
-            self._print(ending(**self._closing, seconds=seconds))
+            self._print(draw_end(**self._closing, seconds=seconds))
         if self._page is not None:
             self._print(
                 "The live page has ended with the run: unglow monitor --web opens it again."
@@ -229,7 +229,7 @@ class RunOutput:
 
     def _header(self, jobs: int) -> list[str]:
         results = ", ".join(clean(str(place)) for place in self._places)
-        pairs = f"{named(self._pairs)}; " if self._pairs else ""
+        pairs = f"{name_pairs(self._pairs)}; " if self._pairs else ""
         return [
             f"{pairs}{count(jobs, 'job')} to do",
             f"{'Results' if pairs else 'Record'}: {results}",
