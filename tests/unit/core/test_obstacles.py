@@ -60,7 +60,7 @@ def test_a_directory_that_may_not_be_written_is_told(tmp_path, name):
     words = (*AS_OTHERS, *command) if os.geteuid() == 0 else command
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
     tmp_path.chmod(0o755)
-    assert done.stdout.startswith("the working directory may not be written: mend")
+    assert done.stdout.startswith("the working directory may not be written: fix")
 
 
 def test_what_snakemake_stumbles_over_is_said_before_it_does(tmp_path, monkeypatch):

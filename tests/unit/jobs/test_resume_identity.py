@@ -99,7 +99,7 @@ def test_a_link_to_a_file_of_the_caller_is_no_record(work):
 @pytest.mark.parametrize("told", [{"directory": "/"}, {"results": "other"}, {"results": "/tmp"}])
 def test_a_record_about_another_directory_is_refused(work, told):
     record(work, **told)
-    with pytest.raises(InputError, match=r"^.*a b was copied or moved: the last run that it tells"):
+    with pytest.raises(InputError, match=r"^.*a b was copied or moved: its last run"):
         check(work)
 
 
