@@ -138,7 +138,7 @@ def test_telemetry_that_may_not_be_read_is_not_taken_for_none(tmp_path):
     done = ended(words)
     telemetry.chmod(0o755)
     assert done.returncode == 2
-    assert done.stderr == f"unglow status: {telemetry} may not be read: fix its permissions.\n"
+    assert done.stderr == f"unglow status: {telemetry} may not be read: mend its permissions.\n"
 
 
 def test_a_full_disk_behind_the_output_is_a_sentence(tmp_path):
