@@ -77,11 +77,11 @@ def show_run():
     }
     handlers = workflow.logger_manager.get_log_handlers()
     if run_recorder is not None and not handlers:
-        from unglow.reporting.terminal.run_output import LinesBeside, Mode, RunOutput
+        from unglow.reporting.terminal.run_output import Mode, PairLines, RunOutput
 
         if not is_quiet:
-            handlers = [RunOutput(sys.stderr, Mode.BESIDE, snakemake_words(sys.argv))]
-            logger.addHandler(LinesBeside(handlers[0]))
+            handlers = [RunOutput(sys.stderr, Mode.PAIRS, snakemake_words(sys.argv))]
+            logger.addHandler(PairLines(handlers[0]))
     for handler in handlers:
         if hasattr(handler, "attach"):
             handler.attach(**facts)

@@ -36,7 +36,7 @@ class Foreign(logging.Handler):
         self._run: ForeignRun | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Begin to record, unless unglow's own Snakefile does."""
+        """Start to record, unless unglow's own Snakefile does."""
         if self._has_seen_jobs or str(getattr(record, "event", None) or "") != "run_info":
             return
         self._has_seen_jobs = True

@@ -15,9 +15,9 @@ from made_telemetry import COLUMNS, WALL, Made, end, job, many, sample, state, s
 from pages import CHROMIUM
 
 from unglow.core import rounding
-from unglow.reporting.html.page import page
+from unglow.reporting.html.page import asset, page
 from unglow.reporting.html.report import write_report
-from unglow.reporting.html.run_comparison import build, runs_of, side_by_side
+from unglow.reporting.html.run_comparison import build, runs_of, select_runs
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
 
@@ -183,7 +183,7 @@ def test_compared_runs_are_drawn(tmp_path, browse):
         for name, c in (("<img src=x onerror=alert(1)>", 1), ("b", 4))
     ]
     place = tmp_path / "compare.html"
-    named = side_by_side([runs_of(place) for place in places])
+    named = select_runs([runs_of(place) for place in places])
     place.write_text(page(build(named), title="unglow compare"))
     opened = browse(place)
     assert opened.complaints() == []

@@ -93,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print what differs, write page and table; return 1 if RUN does not reproduce PUBLISHED."""
     from unglow.reporting.html.page import page  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import build, computed_by  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import build, compare_environments  # noqa: PLC0415
 
     published: Path | None = arguments.against
     paths: list[Path] = arguments.runs
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     parts = [*map(_lines if published is None else _lines_of_all, comparisons)]
     if named and published is None:
         parts.append(["\n" * bool(parts) + text(named)])
-        parts.append([] if comparisons else computed_by(named))
+        parts.append([] if comparisons else compare_environments(named))
     say("\n".join(line for part in parts for line in part))
     write_text(arguments.output, page(build(named, comparisons), title="unglow compare"))
     say(f"\n{arguments.output}")
@@ -130,7 +130,7 @@ def compared(paths: Sequence[Path], *, everything: bool) -> tuple[list[Compariso
         There is nothing to compare.
     """
     from unglow.comparison.results import compare_results, compare_variants  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import origins, side_by_side  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import origins, select_runs  # noqa: PLC0415
 
     sides = [Side.at(path) for path in paths]
     (first, *others), comparisons = sides, []
@@ -144,7 +144,7 @@ def compared(paths: Sequence[Path], *, everything: bool) -> tuple[list[Compariso
                 found = replace(found, origins=tuple(origins(first.last, side.last)))
             comparisons.append(found)
     complete = all(side.runs and not (side.results and side.results.is_part) for side in sides)
-    named = side_by_side([side.runs for side in sides]) if complete else []
+    named = select_runs([side.runs for side in sides]) if complete else []
     if len(named) < 2 and not comparisons:
         raise InputError(
             f"{paths[0]} holds one run only and no variants, so there is nothing to compare it "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 from unglow.core.errors import InputError
 from unglow.core.printable import WEB
 from unglow.core.workflow_files import snakefile, workflow_directory
-from unglow.jobs.snakemake_command import LOGGER, STARTED, with_only
+from unglow.jobs.snakemake_command import LOGGER, STARTED, replace_only
 
 if TYPE_CHECKING:
     import argparse
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     if not any(word.startswith("--logger") for word in arguments.words):
         start.append(LOGGER)
     # -P: what happens to lie in the directory is no library
-    options = with_only(arguments.words)
+    options = replace_only(arguments.words)
     own = options[: options.index("--")] if "--" in options else options
     if _WEB in own:
         options.remove(_WEB)

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Stop the run, and say what happened."""
     results = results_of(arguments.directory)
-    trace = stop.running_here(results)
+    trace = stop.find_running(results)
     if trace is None:
         say(f"Nothing runs in {results}.")
         return 0
@@ -85,7 +85,7 @@ class StopButton:
             text, status = "Send to this address to stop the run.\n", HTTPStatus.METHOD_NOT_ALLOWED
             return Answer.text(text, status=status)
         try:
-            trace = stop.running_here(self._results)
+            trace = stop.find_running(self._results)
         except UnglowError as error:
             return Answer.text(json.dumps({"error": str(error)}), JSON, HTTPStatus.CONFLICT)
         if trace is None:

@@ -285,9 +285,9 @@ def _keep(place: Path, target: Path) -> None:
 def _page(runs: Sequence[Path]) -> str:
     """Return a page with the curves of runs over each other."""
     from unglow.reporting.html.page import page  # noqa: PLC0415
-    from unglow.reporting.html.run_comparison import build, runs_of, side_by_side  # noqa: PLC0415
+    from unglow.reporting.html.run_comparison import build, runs_of, select_runs  # noqa: PLC0415
 
-    named = side_by_side([runs_of(place) for place in runs])
+    named = select_runs([runs_of(place) for place in runs])
     return page(build(named), title="unglow tune")
 
 

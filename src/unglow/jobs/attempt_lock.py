@@ -1,4 +1,4 @@
-"""The attempt lock: of several attempts at one job, only the last to begin publishes anything.
+"""The attempt lock: of several attempts at one job, only the last to start publishes anything.
 
 An attempt may continue without anybody waiting for it: on a machine that was thought lost, or after
 Snakemake was killed. Each attempt therefore takes a number, higher than all before it, by creating

@@ -176,7 +176,7 @@ class Job:
 
     def _begin_block(self) -> None:
         files.guard_publishing(self._lock.check)
-        self._telemetry.in_job()
+        self._telemetry.enter_job()
         transfers.record_transfers()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(pause_collection())
@@ -187,7 +187,7 @@ class Job:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Tell the watchdog how it went; the log keeps the trace of what is not a plain refusal."""
+        """Report the end to the watchdog; the log keeps the trace of all but plain refusals."""
         memory_limit.lift_limit()
         self._loading.close()
         if error is None:
@@ -203,7 +203,7 @@ class Job:
         # a later attempt removes what this one writes
         if error is not None and self._lock.superseded:
             error = SupersededError()
-        cause = outcomes.of_error(self, error, peak)
+        cause = outcomes.explain_error(self, error, peak)
         if error is not None and cause.outcome not in ("bad_input", outcomes.SUPERSEDED):
             log.error("".join(traceback.format_exception(kind, error, trace)))
         workers = {} if self.in_flight is None else {"in_flight": self.in_flight}
@@ -348,7 +348,7 @@ class Job:
             limit_s=self.limit_s,
             on_stall=partial(self._report_stall, pid),
             on_sample=self._telemetry.sample,
-            on_end=self._telemetry.ended,
+            on_end=self._telemetry.finish_spy,
             abandoned=self._parent.gone,
         )
 
@@ -367,7 +367,7 @@ class Job:
 
     def _conclude(self, ending: watchdog.Ending, before: MachineMemory) -> NoReturn:
         """In the watchdog: record how the job has ended, and end in the same way."""
-        cause = outcomes.of_ending(self, ending)
+        cause = outcomes.explain_end(self, ending)
         outcome, message = cause.outcome, cause.message
         named = ("outcome", "message", "needed_mb")
         report = {key: value for key, value in ending.report.items() if key not in named}

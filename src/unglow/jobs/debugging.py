@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
 VARIABLE = "UNGLOW_DEBUG"
-"""Variable by which `unglow debug` tells the job."""
+"""Variable that `unglow debug` sets for the job."""
 
 
 def is_debugged() -> bool:

@@ -1,4 +1,4 @@
-"""The log of a job: a file of its own, begun anew by each attempt."""
+"""The log of a job: a file of its own, started again by each attempt."""
 
 from __future__ import annotations
 

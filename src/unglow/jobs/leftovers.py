@@ -42,11 +42,11 @@ def files_in_memory_mb() -> float:
     These are `/dev/shm`, and the directory of temporary files if it is one.
     """
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 (nothing is written there)
-    places = {_SHARED, *([temporary] if in_memory([temporary]) else [])}
+    places = {_SHARED, *([temporary] if is_in_memory([temporary]) else [])}
     return sum(map(_files_mb, places))
 
 
-def in_memory(paths: Iterable[str]) -> bool:
+def is_in_memory(paths: Iterable[str]) -> bool:
     """Whether any of these absolute paths without links is in a memory file system."""
     mounted = mounts.mounts()
     found = (mounts.mount_of(path, mounted) for path in paths)
@@ -95,7 +95,7 @@ class MachineMemory:
                 found[f"available_{name}_mb"] = round(mb["MemAvailable"])
         lost = lost_mb(self.machine, after.machine)
         if lost is not None:
-            kept = written / 1e6 if in_memory(map(os.path.realpath, outputs)) else 0.0
+            kept = written / 1e6 if is_in_memory(map(os.path.realpath, outputs)) else 0.0
             found["left_behind_mb"] = round(lost - kept)
         found["files_before_mb"] = round(self.files_mb, 1)
         found["files_after_mb"] = round(after.files_mb, 1)

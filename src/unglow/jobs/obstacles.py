@@ -83,5 +83,5 @@ def _obstacle(directory: Path) -> str | None:
         return f"{path} is a file, but has to be a directory: move it away."
     if not os.access(path, os.W_OK | os.X_OK):
         name = "the working directory" if str(path) == "." else str(path)
-        return f"{name} may not be written: mend its permissions, or work in another directory."
+        return f"{name} may not be written: fix its permissions, or work in another directory."
     return None

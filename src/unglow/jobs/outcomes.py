@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from unglow.core.errors import SupersededError, UnglowError
 from unglow.core.files import tail
 from unglow.jobs import memory_limit
-from unglow.jobs.snakemake_command import changed
+from unglow.jobs.snakemake_command import set_options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ class Cause:
         return {"outcome": self.outcome, "message": self.message, **needed}
 
 
-def of_error(job: Declared, error: BaseException | None, peak_mb: float) -> Cause:
+def explain_error(job: Declared, error: BaseException | None, peak_mb: float) -> Cause:
     """Judge, in the job itself, what ended its block.
 
     Parameters
@@ -151,7 +151,7 @@ def _is_data(name: object) -> bool:
     return isinstance(name, str | os.PathLike) and not str(name).startswith(sys.prefix)
 
 
-def of_ending(job: Declared, ending: Ending) -> Cause:
+def explain_end(job: Declared, ending: Ending) -> Cause:
     """Judge, in the watchdog, how a job ended: by its own report, if it could write one."""
     report = ending.report
     outcome, message = str(report.get("outcome", "")), str(report.get("message", ""))
@@ -163,7 +163,7 @@ def of_ending(job: Declared, ending: Ending) -> Cause:
             "ended because the Snakemake that had started it is gone; `unglow resume` goes on.",
         )
     if not outcome or (outcome == "ok" and ending.code != 0):
-        return _without_report(job, ending)
+        return _explain_silent_end(job, ending)
     if outcome in LACKED_MEMORY:
         return Cause(outcome, message, report.get("needed_mb"))
     return Cause(outcome, message)
@@ -203,7 +203,7 @@ def remedy(job: Declared, cause: Cause) -> str:
         options["--config"] = ("timeout_per_job", str(_longer_min(job)))
     elif cause.outcome not in ("stalled", "killed", "interrupted"):
         return ""
-    return shlex.join(changed(shlex.split(os.environ.get(COMMAND) or "snakemake"), options))
+    return shlex.join(set_options(shlex.split(os.environ.get(COMMAND) or "snakemake"), options))
 
 
 def log_tail(job: Declared, size: int = 4000) -> str:
@@ -262,7 +262,7 @@ def _longer_min(job: Declared) -> int:
     return math.ceil(3 * (job.limit_s or 0) / 60)
 
 
-def _without_report(job: Declared, ending: Ending) -> Cause:
+def _explain_silent_end(job: Declared, ending: Ending) -> Cause:
     """Judge a job that could not report how it ended."""
     peak = ending.peak_mb
     killed = ending.signal == signal.SIGKILL and ending.by_kernel

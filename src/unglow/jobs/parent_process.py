@@ -22,7 +22,7 @@ _PATIENCE_S = 10
 
 
 def announce(*, in_job: bool) -> None:
-    """Tell the jobs to come that this process starts them.
+    """Record, for the jobs to come, that this process starts them.
 
     It may be part of a job of another Snakemake itself, on a cluster: ``in_job``.
     """

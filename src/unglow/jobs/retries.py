@@ -41,7 +41,7 @@ LOG_BYTES = 1 << 16
 """How much of the log of a failed attempt is kept for the next one, bytes."""
 # Of a file, bytes: its end, and before it that log, longer as JSON by what has to be escaped.
 _TAIL = 4 * LOG_BYTES
-# Keys of a record that the first line of an attempt tells, and those that the last one has under
+# Keys of a record that the first line of an attempt has, and those that the last one has under
 # another name, or that are no part of a record.
 _DECLARED = ("run", "rule", "wildcards", "attempt", "threads", "declared_mb", "limit_s")
 _RENAMED = {
@@ -101,7 +101,7 @@ def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], s
         if not isinstance(attempt, int):
             continue
         of_another_run = run and record.get("run") not in (None, run)
-        # by the number alone where one of them does not tell its run
+        # by the number alone where one of them does not name its run
         of_another_run = of_another_run or (following is not None and attempt > following)
         if of_another_run or (record.get("outcome") == "ok" and (following or before)):
             break

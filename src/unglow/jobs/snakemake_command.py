@@ -75,7 +75,7 @@ def lists_rules(options: Namespace) -> bool:
     return any(getattr(options, name, None) for name in _LISTING)
 
 
-def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
+def set_options(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
     """Return a command with options set, in place of the values that it has for them.
 
     Parameters
@@ -92,7 +92,7 @@ def changed(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) 
     return made
 
 
-def with_only(words: Sequence[str]) -> list[str]:
+def replace_only(words: Sequence[str]) -> list[str]:
     """Return a command with every ``--only SAMPLE/DYE`` as the config key that it stands for.
 
     Raises
@@ -116,7 +116,7 @@ def with_only(words: Sequence[str]) -> list[str]:
         return kept
     if "" in only:
         raise ConfigError(f"{ONLY} needs a name, SAMPLE/DYE.")
-    return changed(kept, {"--config": ("only", json.dumps(only, ensure_ascii=False))})
+    return set_options(kept, {"--config": ("only", json.dumps(only, ensure_ascii=False))})
 
 
 def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -125,7 +125,7 @@ def split_command(words: Sequence[str]) -> tuple[list[str], list[str]]:
     return [*program], [*words[len(program) :]]
 
 
-def with_options(words: Sequence[str], *more: str) -> list[str]:
+def add_options(words: Sequence[str], *more: str) -> list[str]:
     """Return a command with more options: before ``--``, behind which words are files to make."""
     place = words.index("--") if "--" in words else len(words)
     return [*words[:place], *more, *words[place:]]
@@ -143,7 +143,7 @@ def _single(words: list[str], value: str) -> list[str]:
             skip = True
         elif not (word.startswith(("--cores=", "--jobs=")) or re.fullmatch(r"-[cj]\w+", word)):
             kept.append(word)
-    return with_options(kept, "--cores", value)
+    return add_options(kept, "--cores", value)
 
 
 def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
@@ -152,7 +152,7 @@ def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
     words = [part for word in words for part in _split(word, names)]
     places = [i for i, word in enumerate(words) if word in names]
     if not places:
-        return with_options(words, option, f"{key}={value}")
+        return add_options(words, option, f"{key}={value}")
     start = places[-1] + 1
     end = start
     while end < len(words) and not words[end].startswith("-"):

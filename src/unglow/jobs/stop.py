@@ -30,7 +30,7 @@ PATIENCE_S = 30.0
 _LOOK_S = 0.1
 
 
-def running_here(results: Path) -> Trace | None:
+def find_running(results: Path) -> Trace | None:
     """Return the run that is at work on a results directory; None if none is.
 
     Raises

@@ -18,7 +18,7 @@ from unglow.core.printable import printable
 from unglow.core.rounding import round_digits
 from unglow.telemetry.attempt_files import number_of
 from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading.parsing import number, parsed
+from unglow.telemetry.reading.parsing import number, parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -253,7 +253,7 @@ def _last_line(record: Path) -> dict[str, Any]:
         lines = read_file(record).splitlines()
     except OSError:
         return {}
-    last = parsed(lines[-1]) if lines else None
+    last = parse_line(lines[-1]) if lines else None
     return last if isinstance(last, dict) else {}
 
 

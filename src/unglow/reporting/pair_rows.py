@@ -22,7 +22,7 @@ from unglow.telemetry.reading.work import (
     WAITING,
     Work,
     last_attempts,
-    of_pair,
+    select_pair,
     works_for,
 )
 
@@ -134,7 +134,7 @@ def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[s
     attempts = last_attempts(history)
 
     def cost(row: Mapping[str, Any]) -> dict[str, float | None]:
-        own = of_pair(attempts, row)
+        own = select_pair(attempts, row)
         ended = [a for a in own if a.outcome != RUNNING and works_for(a.attempt.wildcards, row)]
         peaks = [a.attempt.peak_mb for a in ended if a.attempt.peak_mb is not None]
         seconds = round(sum(a.end - a.start for a in ended), 2) if ended else None

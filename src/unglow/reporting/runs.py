@@ -461,7 +461,7 @@ def open_run(path: Path | str, run: str | None = None) -> Run:
     InputError
         There is no record of it.
     """
-    results, named = results_at(Path(path))
+    results, named = find_results(Path(path))
     return Runs.read(results).find(run or named)
 
 
@@ -478,7 +478,7 @@ def list_runs(path: Path | str) -> list[str]:
 
 def recorded_runs(path: Path) -> list[Run]:
     """Return the runs that a path names, the oldest first; raises `InputError` without any."""
-    results, named = results_at(path)
+    results, named = find_results(path)
     runs = [run for run in Runs.read(results).runs if named in (None, run.id)]
     if not runs:
         raise InputError(_NO_RUN.format(path))
@@ -491,7 +491,7 @@ _NO_RUN = (
 )
 
 
-def results_at(path: Path) -> tuple[Path, str | None]:
+def find_results(path: Path) -> tuple[Path, str | None]:
     """Return the results directory of a path, and the id of the run if it is the file of one.
 
     Raises

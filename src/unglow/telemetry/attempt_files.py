@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.telemetry.jsonl import MODE, SUFFIX
-from unglow.telemetry.reading.parsing import parsed
+from unglow.telemetry.reading.parsing import parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +145,6 @@ def read_ends(path: Path, tail: int = _TAIL) -> Ends:
 
 def _objects(text: bytes) -> Iterator[dict[str, Any]]:
     for line in text.split(b"\n"):
-        record = parsed(line) if line.startswith(b"{") else None
+        record = parse_line(line) if line.startswith(b"{") else None
         if isinstance(record, dict):
             yield record

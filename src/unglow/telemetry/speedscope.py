@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core import files
-from unglow.telemetry.reading.parsing import moment, parsed
+from unglow.telemetry.reading.parsing import moment, parse_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -124,7 +124,7 @@ def read_profile(path: Path) -> Profile:
     """Read how long each stack was seen; nothing from a file that is missing or no profile."""
     found = Profile(0.0)
     try:
-        content = parsed(files.read_file(path))
+        content = parse_line(files.read_file(path))
         frames = [
             Frame(str(f["name"]), str(f["file"]), int(f["line"]))
             for f in content["shared"]["frames"]

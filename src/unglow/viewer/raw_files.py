@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.jobs.resume.identity import command_of, is_own, last_run, same_place, started_in
+from unglow.jobs.resume.identity import (
+    command_of,
+    find_start_directory,
+    is_own,
+    last_run,
+    same_place,
+)
 from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
@@ -183,7 +189,7 @@ def _command(run: Trace | None, work: Path, results: str) -> str:
         words = [*program, *kept]
         # results that were copied with their directory continue where they are now
         if same_place(Path(str(run.fields.get("directory"))), work):
-            start = started_in(run)
+            start = find_start_directory(run)
     command = shlex.join(words)
     if same_place(start, Path()):
         return command

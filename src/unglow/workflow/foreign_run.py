@@ -58,7 +58,7 @@ class ForeignRun:
         """End the record; return the report of it, or None if it cannot be written."""
         from unglow.reporting.html.report import write_report  # noqa: PLC0415 (loads numpy)
 
-        ending = self._run.ending()
+        ending = self._run.find_outcome()
         self._run.close()
         if not (self.place / "telemetry" / RUNS / f"{self._run.run_id}.jsonl").is_file():
             return None

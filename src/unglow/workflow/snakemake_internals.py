@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from unglow.jobs.schedulers.choice import (
     NoAnswerError,
     QueuedJob,
-    accounted,
     has_ended,
+    read_accounts,
     slurm_queue,
 )
 from unglow.jobs.snakemake_command import snakemake_words
@@ -135,7 +135,7 @@ def ended(
     states = {job_id: listed[job_id].state for job_id in numbers if job_id in listed}
     states = {job_id: state for job_id, state in states.items() if state in _FOR_GOOD}
     unlisted = [job_id for job_id in numbers if job_id not in listed]
-    accounts = accounted(unlisted, _PATIENCE_S) if unlisted else {}
+    accounts = read_accounts(unlisted, _PATIENCE_S) if unlisted else {}
     for job_id in unlisted:
         state = accounts.get(job_id, UNKNOWN)
         if has_ended(state):

@@ -24,7 +24,7 @@ def test_files_count_where_they_take_memory_and_belong_to_this_user(tmp_path, mo
     (tmp_path / "inside").mkdir()
     (tmp_path / "inside" / "deeper").write_bytes(bytes(300_000))
     monkeypatch.setattr(leftovers, "_SHARED", str(tmp_path))
-    monkeypatch.setattr(leftovers, "in_memory", lambda paths: False)
+    monkeypatch.setattr(leftovers, "is_in_memory", lambda paths: False)
     assert leftovers.files_in_memory_mb() == pytest.approx(0.3, rel=0.1)
     monkeypatch.setattr(os, "getuid", lambda: -1)
     assert leftovers.files_in_memory_mb() == 0

@@ -57,15 +57,19 @@ def handed_over(tmp_path: Path, *jobids: int) -> tuple[LostJobs, dict[int, Path]
     losses = LostJobs(LAUNCHER_MB)
     records = {jobid: tmp_path / f"job{jobid}.jsonl" for jobid in jobids}
     for jobid, record in records.items():
-        losses.submitted(make_job_info(record, jobid=jobid))
+        losses.add_job(make_job_info(record, jobid=jobid))
     return losses, records
 
 
 def all_failed(losses: LostJobs, records: dict[int, Path], log: Path) -> dict:
     """Have the jobs fail as one group; what is made of each."""
     info = [{"jobid": jobid} for jobid in records]
-    losses.group_failed({"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info})
-    return {jobid: losses.failed({**failure(external=None), "jobid": jobid}) for jobid in records}
+    losses.add_failed_group(
+        {"external_jobid": "17", "aux_logs": [str(log)], "job_error_info": info}
+    )
+    return {
+        jobid: losses.judge_failed({**failure(external=None), "jobid": jobid}) for jobid in records
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,9 +86,9 @@ def all_failed(losses: LostJobs, records: dict[int, Path], log: Path) -> dict:
 def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(make_job_info(record))
+    losses.add_job(make_job_info(record))
     begin(record)
-    tried, loss = losses.failed(failure(slurm_log(tmp_path, text)))
+    tried, loss = losses.judge_failed(failure(slurm_log(tmp_path, text)))
     assert tried
     assert loss is not None
     assert (loss.attempt, loss.outcome) == (1, outcome)
@@ -101,8 +105,8 @@ def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
 def test_memory_that_was_too_little_grows_with_that_of_the_launcher(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(make_job_info(record))
-    losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
+    losses.add_job(make_job_info(record))
+    losses.judge_failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
     assert retries.next_mb(record, 110) + LAUNCHER_MB == 600  # half as much again
 
 
@@ -112,8 +116,8 @@ def test_time_that_was_too_short_is_tripled_for_each_attempt_that_was_late(tmp_p
     late = slurm_log(tmp_path, "CANCELLED AT T DUE TO TIME LIMIT")
     assert retries.next_min(record, 4) == 4
     for attempt, limit in ((1, 12), (2, 36)):
-        losses.submitted(make_job_info(record, attempt))
-        losses.failed(failure(late))
+        losses.add_job(make_job_info(record, attempt))
+        losses.judge_failed(failure(late))
         assert retries.next_min(record, 4) == limit
         assert retries.next_mb(record, 110) == 110
 
@@ -121,9 +125,9 @@ def test_time_that_was_too_short_is_tripled_for_each_attempt_that_was_late(tmp_p
 def test_an_attempt_that_has_recorded_its_end_is_left_alone(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(make_job_info(record))
+    losses.add_job(make_job_info(record))
     begin(record, {"kind": "end", "outcome": "bad_input"})
-    assert losses.failed(failure()) == (True, None)
+    assert losses.judge_failed(failure()) == (True, None)
     assert attempt_numbers(retries.attempts_directory(record)) == [1]
 
 
@@ -141,8 +145,8 @@ def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
     record = tmp_path / "align.jsonl"
     begin(record, {"kind": "end", "outcome": "error"})
     losses = LostJobs(LAUNCHER_MB)
-    losses.submitted(make_job_info(record))
-    _, loss = losses.failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
+    losses.add_job(make_job_info(record))
+    _, loss = losses.judge_failed(failure(slurm_log(tmp_path, "Detected 1 oom-kill event(s)")))
     assert loss is not None
     assert loss.outcome == "oom_killed"
 

@@ -16,7 +16,7 @@ def job(rule, mem_mb, **more):
 
 
 def needed(what, peak_mb=100.0):
-    return outcomes.of_error(
+    return outcomes.explain_error(
         what, MemoryError("the libraries alone take 120 MB"), peak_mb
     ).needed_mb
 
@@ -48,10 +48,10 @@ def test_a_job_that_had_stalled_does_not_blame_disks_alone(timed_out):
     how = {"report": {}, "timed_out": timed_out, "signal": signal.SIGTERM, "idle_s": 70.0}
     more = {"abandoned": False, "by_kernel": False, "peak_mb": 50.0, "code": -15}
     more["waited"] = Reason("", "it waits for another process", "look at it")
-    cause = outcomes.of_ending(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
+    cause = outcomes.explain_end(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
     assert cause.outcome == "stalled"
     for words in ("disk or network drive", "overloaded", "stopped the process", "a fault of the"):
         assert words in cause.message
     more["waited"] = Reason("disk", "it waits for a disk", "look at it")
-    cause = outcomes.of_ending(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
+    cause = outcomes.explain_end(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
     assert cause.message.endswith(". It waits for a disk: see to that, then run again.")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unglow.jobs.outside.endings import Failure, ending_of, exit_code, overrun
+from unglow.jobs.outside.endings import Failure, describe_failure, exit_code, overrun
 
 FAILED = "Command 'set -euo pipefail;  {}' returned non-zero exit status {}."
 FAILURE = Failure("r", 100.0, 130.0, 1, 0, interrupted=False)
@@ -40,7 +40,7 @@ def test_an_exit_status_is_read_of_the_error_about_the_job(text, code):
     ],
 )
 def test_a_cause_is_reported_only_with_evidence(changes, outcome):
-    ending = ending_of(replace(FAILURE, **changes))
+    ending = describe_failure(replace(FAILURE, **changes))
     assert ending["outcome"] == outcome
     if outcome in ("memory", "oom_killed"):
         assert ending["needed_mb"] == 150
@@ -48,7 +48,7 @@ def test_a_cause_is_reported_only_with_evidence(changes, outcome):
 
 
 def test_without_a_declaration_no_command_is_made_up():
-    ending = ending_of(replace(FAILURE, declared_mb=None, code=-9, kernel_kills=1))
+    ending = describe_failure(replace(FAILURE, declared_mb=None, code=-9, kernel_kills=1))
     assert "remedy" not in ending
 
 

@@ -82,9 +82,9 @@ def test_a_process_is_seen_with_its_words_and_files(tmp_path):
         words = [sys.executable, "-c", "input()"]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=out)
         try:
-            seen = Seen.of(process.pid)
+            seen = Seen.from_pid(process.pid)
         finally:
             process.communicate(b"\n")
     assert str(tmp_path / "out") in seen.writes
-    assert Seen.of(process.pid).words == ()
+    assert Seen.from_pid(process.pid).words == ()
     assert seen.words

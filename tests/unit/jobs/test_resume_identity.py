@@ -173,9 +173,9 @@ def test_the_options_of_a_run_are_those_behind_its_command():
 
 
 def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_recorded():
-    assert identity.started_in(run_of(started_in="/from")) == Path("/from")
-    assert identity.started_in(run_of(started_in="")) == Path("/nowhere")
-    assert identity.started_in(run_of()) == Path("/nowhere")
+    assert identity.find_start_directory(run_of(started_in="/from")) == Path("/from")
+    assert identity.find_start_directory(run_of(started_in="")) == Path("/nowhere")
+    assert identity.find_start_directory(run_of()) == Path("/nowhere")
 
 
 @pytest.mark.parametrize("changes", [{}, {"directory": ""}, {"directory": None}, {"directory": 3}])
@@ -186,7 +186,7 @@ def test_a_record_that_names_no_directory_is_not_about_the_current_one(work, mon
     for asked in (
         lambda: identity.check(run, work, work / "results"),
         lambda: identity.directory_of(run),
-        lambda: identity.started_in(run),
+        lambda: identity.find_start_directory(run),
     ):
         with pytest.raises(InputError) as error:
             asked()
@@ -381,10 +381,13 @@ def test_a_queue_is_not_asked_to_cancel_what_others_have_noted(work, monkeypatch
     log = work / ".snakemake" / "log" / "x.snakemake.log"
     log.parent.mkdir()
     log.write_text("SLURM run ID: abc-1\n")
-    assert (queued_jobs.submitted(work), queued_jobs.run_ids(work)) == ({"sge": ["17"]}, ["abc-1"])
+    assert (queued_jobs.list_submitted(work), queued_jobs.run_ids(work)) == (
+        {"sge": ["17"]},
+        ["abc-1"],
+    )
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InputError, match="belongs to another user, so no job is cancelled"):
-        queued_jobs.submitted(work)
+        queued_jobs.list_submitted(work)
     assert queued_jobs.run_ids(work) == []
 
 

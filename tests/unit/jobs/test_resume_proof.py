@@ -697,21 +697,21 @@ def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
 
 
 def test_the_list_of_submitted_jobs_is_read_line_by_line(written, monkeypatch):
-    assert queued_jobs.submitted(written.work) == {}
+    assert queued_jobs.list_submitted(written.work) == {}
     lines = f"sge\t1\tx\t{written.work}\n\nsge\t\tx\t{written.work}\nslurm\t2\tx\t/elsewhere\n"
     lines += f"what\t3\tx\t/elsewhere\nslurm\t4\tx\t{written.work}/.\tmore\nslurm\t5\n"
     noted = note_submitted(written, lines)
-    assert queued_jobs.submitted(written.work) == {"sge": ["1"], "slurm": ["4"]}
+    assert queued_jobs.list_submitted(written.work) == {"sge": ["1"], "slurm": ["4"]}
     noted.write_text(f"what\t3\tx\t{written.work}\n")
     with pytest.raises(InputError) as error:
-        queued_jobs.submitted(written.work)
+        queued_jobs.list_submitted(written.work)
     assert str(error.value) == (
         ".snakemake/unglow/submitted.tsv names the scheduler 'what', which is not one of slurm, "
         "sge: cancel its jobs by hand and delete the file."
     )
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InputError) as error:
-        queued_jobs.submitted(written.work)
+        queued_jobs.list_submitted(written.work)
     assert str(error.value) == (
         f"{noted} belongs to another user, so no job is cancelled because it is named there: see "
         "that its jobs are gone, and delete the file."

@@ -189,16 +189,16 @@ def test_slurm_knows_jobs_by_id_and_by_name(schedulers, tools):
 def test_the_scheduler_is_the_one_that_is_here(schedulers, tools, monkeypatch):
     tools("qsub")  # of PBS too: Grid Engine has a variable as well
     with pytest.raises(SystemExit, match="neither Slurm nor Grid Engine is here: set UNGLOW_SCHED"):
-        schedulers.chosen()
+        schedulers.choose_scheduler()
     tools("sbatch")
-    assert schedulers.chosen().name == "slurm"
+    assert schedulers.choose_scheduler().name == "slurm"
     monkeypatch.setenv("SGE_ROOT", "/opt/sge")
-    assert schedulers.chosen().name == "sge"
+    assert schedulers.choose_scheduler().name == "sge"
     monkeypatch.setenv("UNGLOW_SCHEDULER", "Slurm")
-    assert schedulers.chosen().name == "slurm"
+    assert schedulers.choose_scheduler().name == "slurm"
     monkeypatch.setenv("UNGLOW_SCHEDULER", "condor")
     with pytest.raises(SystemExit, match="is 'condor': set UNGLOW_SCHEDULER to one of slurm, sge"):
-        schedulers.chosen()
+        schedulers.choose_scheduler()
 
 
 def run(name, *arguments, directory):

@@ -109,7 +109,7 @@ def test_another_process_of_that_number_is_left_alone(work, start, changes):
     place, run = work
     other = start()
     run(other.pid, **changes)
-    assert stop.running_here(place / "results") is None
+    assert stop.find_running(place / "results") is None
     assert other.poll() is None
 
 
@@ -118,10 +118,10 @@ def test_a_run_elsewhere_and_a_record_of_others_are_refused(work, start):
     snakemake = start()
     run(snakemake.pid, host="node7")
     with pytest.raises(InputError, match=r"began on node7 .*unglow stop"):
-        stop.running_here(place / "results")
+        stop.find_running(place / "results")
     run(snakemake.pid).chmod(0o666)
     with pytest.raises(InputError, match="others may write to it"):
-        stop.running_here(place / "results")
+        stop.find_running(place / "results")
     assert snakemake.poll() is None
 
 

@@ -19,8 +19,8 @@ from unglow.core.rounding import duration, memory
 from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.runs import STARTING, RunReader, Runs, cores_busy
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.reporting.terminal.follow import console_for, follow
-from unglow.reporting.terminal.formatting import stopwatch
+from unglow.reporting.terminal.follow import follow
+from unglow.reporting.terminal.formatting import make_console, stopwatch
 from unglow.reporting.terminal.screen import DETAILS, draw, fit
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.outcomes import Machine
@@ -204,7 +204,7 @@ def test_a_low_terminal_gets_what_matters_most(made, monkeypatch):
 def test_bars_are_ascii_where_there_is_nothing_else(made):
     going_on(made)
     raw = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
-    console = console_for(raw)
+    console = make_console(raw)
     console.print(draw(Runs.read(made.results, elsewhere()).shown, 100))
     raw.flush()
     assert b"======----" in raw.buffer.getvalue()
@@ -395,10 +395,11 @@ def test_a_directory_that_is_not_there_is_a_mistake(capsys, tmp_path):
 def test_cpu_use_is_that_of_the_last_two_seconds():
     rows = [sample(t / 10, 50, cpu=0.0 if t <= 50 else (t - 50) / 10) for t in range(1, 71)]
     columns = ("t", "rss", "pss", "cpu")
-    samples = Samples.of(columns, [row[:4] for row in rows])
+    samples = Samples.from_rows(columns, [row[:4] for row in rows])
     assert cores_busy(samples) == pytest.approx(1.0)
-    assert cores_busy(Samples.of(columns, [row[:4] for row in rows[:60]])) == pytest.approx(0.5)
-    assert cores_busy(Samples.of(columns, [rows[0][:4]])) is None
+    first = Samples.from_rows(columns, [row[:4] for row in rows[:60]])
+    assert cores_busy(first) == pytest.approx(0.5)
+    assert cores_busy(Samples.from_rows(columns, [rows[0][:4]])) is None
 
 
 def test_a_directory_stands_for_its_results(made, tmp_path):

@@ -20,7 +20,7 @@ from unglow.core.errors import InputError
 from unglow.reporting.html import curves
 from unglow.reporting.html.page import as_json, embedded, page
 from unglow.reporting.html.report import NAME, read_model, write_report
-from unglow.reporting.html.run_comparison import origins, rows, runs_of, side_by_side
+from unglow.reporting.html.run_comparison import origins, rows, runs_of, select_runs
 from unglow.reporting.html.thumbnails import Sizes, packed_pictures
 from unglow.telemetry.reading.follower import Follower
 
@@ -37,7 +37,7 @@ def attempt(tmp_path, seconds, *lines):
 def test_a_short_curve_keeps_every_peak_and_trough(tmp_path):
     odd = {438: 400.0, 701: 3.0}
     lines = [sample(n / 10, odd.get(n, 50.0)) for n in range(1, 1001)]
-    made = curves.of_attempt(attempt(tmp_path, 100.0, *lines), 20)
+    made = curves.compute_curve(attempt(tmp_path, 100.0, *lines), 20)
     assert len(made["hi"]) == 20
     assert made["hi"] == [400.0 if n == 8 else 50.0 for n in range(20)]  # 43.8 s is in bin 8
     assert made["lo"] == [3.0 if n == 14 else 50.0 for n in range(20)]
@@ -46,19 +46,21 @@ def test_a_short_curve_keeps_every_peak_and_trough(tmp_path):
 def test_rates_of_a_curve_are_means_of_its_bins(tmp_path):
     taken = [(1.0, 2, 0), (2.0, 2, 4e6), (3.0, 3, 4e6), (4.0, 3, 4e6)]
     lines = [sample(t, 50, cpu=cpu, read=read) for t, cpu, read in taken]
-    made = curves.of_attempt(attempt(tmp_path, 4.0, *lines), 2)
+    made = curves.compute_curve(attempt(tmp_path, 4.0, *lines), 2)
     assert made["cpu"] == [1.0, 0.5]
     assert made["io"] == [2.0, 0.0]
 
 
 def test_bins_without_a_sample_are_empty_and_no_samples_are_no_curve(tmp_path):
     lines = [sample(0.5, 10), sample(3.5, 20)]
-    assert curves.of_attempt(attempt(tmp_path / "a", 8.0, *lines), 2)["hi"] == [20.0, None]
-    assert curves.of_attempt(attempt(tmp_path / "b", 3.0), 9) is None
+    assert curves.compute_curve(attempt(tmp_path / "a", 8.0, *lines), 2)["hi"] == [20.0, None]
+    assert curves.compute_curve(attempt(tmp_path / "b", 3.0), 9) is None
 
 
 def test_what_holds_from_time_to_time_is_not_lost_between_them():
-    low, high = curves.of_steps(np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.arange(0, 13, 4.0))
+    low, high = curves.bound_steps(
+        np.array([1.0, 9.0]), np.array([5.0, 2.0]), np.arange(0, 13, 4.0)
+    )
     assert high.tolist() == [5.0, 5.0, 5.0]
     assert low.tolist() == [0.0, 5.0, 2.0]
 
@@ -182,13 +184,13 @@ def test_figures_are_made_small_and_name_their_files(tmp_path):
     elsewhere = tmp_path / "mail"
     ((seen, _),) = packed_pictures(tmp_path, [row], elsewhere)
     assert seen.file == "../s1/DAPI/figures/registration.png"
-    ((seen, _),) = packed_pictures(tmp_path, [row], sizes=Sizes.of(100))
+    ((seen, _),) = packed_pictures(tmp_path, [row], sizes=Sizes.choose(100))
     assert (seen.image, seen.file) == ("", "s1/DAPI/figures/registration.png")
 
 
 def test_the_difference_is_500_px_or_more_up_to_30_pairs_and_always_there():
-    assert [Sizes.of(n).difference >= 500 for n in (1, 30, 31)] == [True, True, False]
-    assert Sizes.of(1000).difference > 0
+    assert [Sizes.choose(n).difference >= 500 for n in (1, 30, 31)] == [True, True, False]
+    assert Sizes.choose(1000).difference > 0
 
 
 def test_a_difference_comes_first_and_is_computed_if_it_is_not_stored(tmp_path):
@@ -202,7 +204,7 @@ def test_a_difference_comes_first_and_is_computed_if_it_is_not_stored(tmp_path):
         (pictures,) = packed_pictures(tmp_path, [row])
         assert [p.name for p in pictures] == names
         assert all(p.image for p in pictures)
-    (few,) = packed_pictures(tmp_path, [row], sizes=Sizes.of(500))
+    (few,) = packed_pictures(tmp_path, [row], sizes=Sizes.choose(500))
     assert [p.name for p in few] == names[:1]
 
 
@@ -232,7 +234,7 @@ def test_pictures_are_kept_until_the_results_change(tmp_path):
     (key,) = json.loads(cache.read_text())
     shutil.rmtree(pair / "post.ome.zarr")
     assert packed_pictures(tmp_path, [row], cache=cache) == drawn
-    assert packed_pictures(tmp_path, [row], sizes=Sizes.of(99), cache=cache) != drawn
+    assert packed_pictures(tmp_path, [row], sizes=Sizes.choose(99), cache=cache) != drawn
     assert key not in json.loads(cache.read_text())
     cache.write_text('{"damaged": [{"nam')
     published.write_text("of other results")
@@ -332,7 +334,7 @@ def test_runs_are_compared_by_the_same_numbers(tmp_path, capsys):
         made = Made(place)
         made.run(DONE)
         made.attempt("plan", 2.0, sample(1.0, mb), end(4.0, cpu_s=2.0, read=1e6, written=3e6))
-    by_name = {row.name: row for row in rows(side_by_side([runs_of(place) for place in places]))}
+    by_name = {row.name: row for row in rows(select_runs([runs_of(place) for place in places]))}
     assert by_name["peak memory of all jobs"].values == [200.0, 300.0]
     assert by_name["peak memory of all jobs"].change == "+50 %"
     assert (by_name["read"].values, by_name["processors at work"].values) == (
@@ -369,7 +371,7 @@ def test_runs_of_one_directory_are_distinguished_by_their_time(tmp_path, capsys)
     made.attempt("plan", 502, end(1.0))
     names = [n.name for n in runs_of(made.results)]
     assert names == [f"work {file.name[:15]}" for file in files]
-    assert [n.name for n in side_by_side([runs_of(file) for file in files])] == names
+    assert [n.name for n in select_runs([runs_of(file) for file in files])] == names
     assert [n.name for n in runs_of(made.results.parent)] == names
     assert main(["compare", str(files[0])]) == 2
     assert "holds one run only" in capsys.readouterr().err

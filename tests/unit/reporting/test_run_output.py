@@ -17,7 +17,7 @@ from rich.text import Text
 
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.choice import mode_for
-from unglow.reporting.terminal.ending import ending
+from unglow.reporting.terminal.ending import draw_end
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 
@@ -55,6 +55,13 @@ def test_importing_the_package_loads_nothing_else():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) <= {"__future__", "snakemake_logger_plugin_unglow"}
+
+
+def test_choosing_what_a_run_shows_loads_nothing_that_draws():
+    code = "import sys, snakemake_logger_plugin_unglow.choice; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    own = ("unglow.reporting.terminal.screen", "unglow.reporting.runs", "unglow.reporting.summary")
+    assert not {"rich", "numpy", *own} & set(done.stdout.split())
 
 
 def test_snakemake_knows_the_package():
@@ -189,7 +196,7 @@ def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     rows = [{"sample": f"s{n}", "dye": "d", "status": "ok", "gain": 1.3} for n in range(30)]
     rows += [{"sample": "bad\x1b[2J", "dye": "d", "status": "failed", "reasons": "One. Two."}]
     console = Console(file=io.StringIO(), width=100, markup=False)
-    console.print(ending(seconds=61, pairs=rows, page="r/report.html"))
+    console.print(draw_end(seconds=61, pairs=rows, page="r/report.html"))
     lines = console.file.getvalue().splitlines()
     assert lines[0] == "31 pairs in 1 min 01 s: 30 ok, 1 failed"
     assert lines[2].split() == ["bad[2J", "d", "failed", "One."]
@@ -197,7 +204,7 @@ def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     assert "r/report.html" in lines[23]
     console = Console(file=io.StringIO(), width=100, markup=False)
     waiting = [{"sample": "s", "dye": "d", "status": "incomplete", "reasons": "No file."}]
-    console.print(ending(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
+    console.print(draw_end(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
     assert "No file." not in console.file.getvalue()
 
 
@@ -210,7 +217,7 @@ def painter(monkeypatch):
     stream = io.StringIO()
     monkeypatch.setattr(Painter, "_is_in_front", lambda _: True)
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 10)))
-    yield Painter(Console(file=stream, markup=False), inner), stream
+    yield Painter(stream, inner), stream
     os.close(outer)
     os.close(inner)
 

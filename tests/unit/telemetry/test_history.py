@@ -8,8 +8,8 @@ import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
 
 from unglow.core import process
-from unglow.reporting.html.curves import of_attempt
-from unglow.telemetry.reading.history import UNRECORDED, History, declared_of_all, memory_of_all
+from unglow.reporting.html.curves import compute_curve
+from unglow.telemetry.reading.history import UNRECORDED, History, sum_declared, sum_memory
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.outcomes import Machine
 from unglow.telemetry.reading.time_left import time_left
@@ -197,12 +197,12 @@ def test_memory_of_all_jobs_is_summed_exactly(made):
     made.attempt("plan", 0, sample(1, 100), sample(2, 300), end(4.0), declared_mb=350)
     made.attempt("scale", 1, sample(1, 50), sample(3, 20), end(5.0), declared_mb=60)
     (run,) = history(made).runs
-    t, mb = memory_of_all(run.attempts)
+    t, mb = sum_memory(run.attempts)
     assert t.tolist() == [1, 2, 2, 4, 4, 6]
     assert mb.tolist() == [100, 150, 350, 50, 20, 0]
-    t, mb = declared_of_all(run.attempts)
+    t, mb = sum_declared(run.attempts)
     assert list(zip(t, mb, strict=True)) == [(0, 350), (1, 410), (4, 60), (6, 0)]
-    assert [len(x) for x in memory_of_all(())] == [0, 0]
+    assert [len(x) for x in sum_memory(())] == [0, 0]
 
 
 def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss(made):
@@ -221,13 +221,13 @@ def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss
     (run,) = history(made).runs
     (row,) = by_rule(run.attempts)
     assert (row.declared_mb, row.peak_mb, row.largest_mb) == (280, 258.2, 258.2)
-    t, mb = memory_of_all(run.attempts)
+    t, mb = sum_memory(run.attempts)
     assert list(zip(t, mb, strict=True)) == [
         *((1, 110), (2, 170), (2.1, 258), (3, 330)),
         (4, 258.2),  # the peak reported at the end, with the last sample
         (5, 0),
     ]
-    curve = of_attempt(run.attempts[0].attempt, 5)
+    curve = compute_curve(run.attempts[0].attempt, 5)
     assert curve["hi"] == [None, 110, 258, 330, 258.2]
     assert curve["lo"] == [None, 110, 170, 330, 130]
 
@@ -238,7 +238,7 @@ def test_the_memory_of_all_jobs_is_never_below_that_of_one(made):
     made.attempt("scale", 10, sample(1, 50, pss=45), sample(2, 60, peak=90), end(4.0, peak_mb=90))
     made.attempt("plan", 20, end(1.0, peak_mb=70))
     (run,) = history(made).runs
-    t, mb = memory_of_all(run.attempts)
+    t, mb = sum_memory(run.attempts)
     for a in run.attempts:
         assert mb[(t >= a.start) & (t <= a.end)].max() == a.attempt.peak_mb
 
@@ -248,7 +248,7 @@ def test_pages_that_jobs_share_count_once_in_their_sum(made):
     made.attempt("plan", 0, sample(1, 100, pss=60), sample(2, 150), end(9.0))
     made.attempt("scale", 0, sample(3, 120, pss=80), sample(4, 130), end(9.0))
     (run,) = history(made).runs
-    t, mb = memory_of_all(run.attempts)
+    t, mb = sum_memory(run.attempts)
     assert dict(zip(t, mb, strict=True)) == {1: 100, 2: 150, 3: 190, 4: 200, 9: 0}
 
 
@@ -400,7 +400,7 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     assert len(run.attempts) == 1011
     assert len(run.rows) == 8
     assert sum(row.attempts for row in by_rule(run.attempts)) == 1011
-    t, mb = memory_of_all(run.attempts)
+    t, mb = sum_memory(run.attempts)
     assert np.all(np.diff(t) >= 0)
     assert mb[-1] == pytest.approx(0, abs=1e-6)
     assert len(incidents(History((run,)), made.results)) == 11

@@ -54,7 +54,7 @@ def test_without_py_spy_a_thread_of_the_job_does_it(tmp_path, monkeypatch, caplo
     assert py_spy.program() == ("", missing)
     attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     with caplog.at_level("INFO", "unglow"):
-        attempt.in_job()
+        attempt.enter_job()
     assert missing in caplog.text
     attempt.leave_job()
     (file,) = tmp_path.rglob(f"*{SUFFIX}")
@@ -243,7 +243,7 @@ def test_an_attempt_is_profiled_from_outside_where_it_may_be(tmp_path, may_attac
     attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     pid, reading = watchdog.fork()
     if not pid:
-        attempt.in_job()
+        attempt.enter_job()
         hold(1.5)
         attempt.leave_job()
         os._exit(0)
@@ -251,7 +251,7 @@ def test_an_attempt_is_profiled_from_outside_where_it_may_be(tmp_path, may_attac
     attempt.sample(Sample())  # which starts py-spy
     assert os.read(reading, 1) == b""  # the job has ended
     os.close(reading)
-    attempt.ended()
+    attempt.finish_spy()
     assert os.waitpid(pid, 0) == (pid, 0)
     attempt.end("ok")
     (file,) = tmp_path.rglob(f"*{SUFFIX}")

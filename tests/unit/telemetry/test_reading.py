@@ -185,6 +185,6 @@ def test_many_samples_are_thinned_evenly_and_keep_their_peaks(tmp_path):
     assert thinned.t[-1] == 2000.0
     assert np.diff(thinned.t).min() > 0
     assert np.diff(thinned.t).max() < 1.5
-    few = thinned.thinned(100)
+    few = thinned.thin(100)
     assert 100 <= len(few) <= 101
     assert (few.rss.max(), np.nanmax(few.pss), few.t[-1]) == (400.0, 333.0, 2000.0)

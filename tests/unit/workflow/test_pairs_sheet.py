@@ -9,6 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from unglow.core.errors import InputError
+from unglow.reporting.groups import is_in_summary
 from unglow.workflow.samples import SAFE_NAME, Pair, discover, read_sheet, sheet_text
 from unglow.workflow.samples.naming import LONGEST, RESERVED
 

@@ -12,7 +12,7 @@ import tifffile
 
 from unglow import cli
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
-from unglow.jobs.snakemake_command import changed, snakemake_words
+from unglow.jobs.snakemake_command import set_options, snakemake_words
 from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
@@ -278,7 +278,7 @@ def test_the_suggestion_for_a_disk_says_how_much():
     ],
 )  # fmt: skip
 def test_options_are_changed_in_place_and_everything_else_stays(command, options, expected):
-    assert shlex.join(changed(shlex.split(command), options)) == expected
+    assert shlex.join(set_options(shlex.split(command), options)) == expected
 
 
 def test_the_words_to_type():

@@ -1,4 +1,4 @@
-"""How a job ended that could not say so itself: by what Snakemake and the control group tell."""
+"""How a job ended that could not say so itself: from Snakemake and the control group."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.jobs.memory_limit import mentions_memory
-from unglow.jobs.snakemake_command import changed, snakemake_words
+from unglow.jobs.snakemake_command import set_options, snakemake_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +36,9 @@ class Failure:
         The job: its rule, the memory that it declared, and what it was seen to take; None if
         nothing is known.
     code
-        Exit status, minus the number of a signal; None if Snakemake has not told it.
+        Exit status, minus the number of a signal; None if Snakemake has not reported it.
     kernel_kills
-        How many processes of its control group the kernel killed for want of memory meanwhile.
+        How many processes of its control group the kernel killed meanwhile because memory ran out.
     interrupted
         Whether the run was asked to end.
     log
@@ -55,7 +55,7 @@ class Failure:
 
 
 def exit_code(errors: Sequence[str], names: Sequence[str]) -> int | None:
-    """Return the exit status of a job from Snakemake's errors, the last first; None if untold.
+    """Return the exit status of a job from Snakemake's errors, the last first; None if unknown.
 
     Parameters
     ----------
@@ -75,26 +75,26 @@ def exit_code(errors: Sequence[str], names: Sequence[str]) -> int | None:
     return None
 
 
-def ending_of(failure: Failure) -> dict[str, Any]:
+def describe_failure(failure: Failure) -> dict[str, Any]:
     """Return how a failed job ended, as the last line of an attempt says it."""
     code = failure.code or 0
-    told = {"signal": max(0, -code), "code": failure.code}
+    status = {"signal": max(0, -code), "code": failure.code}
     if failure.interrupted:
-        return {"outcome": "interrupted", "message": "", **told}
+        return {"outcome": "interrupted", "message": "", **status}
     if code == -signal.SIGKILL and failure.kernel_kills:
         sentence = f"killed by the system because memory ran out ({_memory(failure)})"
-        return {**_lack("oom_killed", sentence, failure), **told}
+        return {**_lack("oom_killed", sentence, failure), **status}
     if mentions_memory(failure.log) or any(words in failure.log for words in _NO_MEMORY):
-        return {**_lack("memory", f"an allocation failed ({_memory(failure)})", failure), **told}
+        return {**_lack("memory", f"an allocation failed ({_memory(failure)})", failure), **status}
     if -code in _FROM_OUTSIDE:
         name = signal.Signals(-code).name
-        return {"outcome": "killed", "message": f"ended from outside by {name}.", **told}
+        return {"outcome": "killed", "message": f"ended from outside by {name}.", **status}
     if code < 0:
         how = f"ended by {signal.Signals(-code).name}"
     else:
         how = "failed" if failure.code is None else f"ended with exit status {code}"
     where = "see its log" if failure.log else "Snakemake's log (.snakemake/log) says more"
-    return {"outcome": "error", "message": f"{how}; {where}.", **told}
+    return {"outcome": "error", "message": f"{how}; {where}.", **status}
 
 
 def overrun(declared_mb: float | None, peak_mb: float | None) -> str:
@@ -118,6 +118,6 @@ def _lack(outcome: str, sentence: str, failure: Failure) -> dict[str, Any]:
     most = max(_MORE * failure.declared_mb, failure.peak_mb or 0.0)
     needed = math.ceil(most / _STEP_MB) * _STEP_MB
     options = {"--set-resources": (f"{failure.rule}:mem_mb", str(needed))}
-    command = shlex.join(changed(snakemake_words(sys.argv), options))
+    command = shlex.join(set_options(snakemake_words(sys.argv), options))
     message = f"{sentence}; declare more, or run fewer jobs at a time."
     return {"outcome": outcome, "message": message, "needed_mb": needed, "remedy": command}

@@ -32,7 +32,7 @@ _LARGEST_SCRIPT = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OutsideJob:
-    """A running job, as Snakemake tells of it.
+    """A running job, as Snakemake describes it.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Seen:
     writes: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, pid: int) -> Seen:
+    def from_pid(cls, pid: int) -> Seen:
         """Look at a process; one that is gone has no words."""
         words = words_of(pid)
         script = next((word for word in words if _SCRIPT.search(word)), "")

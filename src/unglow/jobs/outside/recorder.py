@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
 from unglow.core.process import OpenFiles, is_mounted
-from unglow.jobs.outside.endings import Failure, ending_of, exit_code, overrun
+from unglow.jobs.outside.endings import Failure, describe_failure, exit_code, overrun
 from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.spans import SpanFiles
 from unglow.jobs.outside.watched import WatchedAttempt, directory_of
@@ -67,7 +67,7 @@ class OutsideRecorder(logging.Handler):
     Parameters
     ----------
     run
-        What records the run, and knows which of its jobs it tells of.
+        What records the run, and knows which of its jobs it reports.
     is_quiet
         Whether Snakemake does not say that jobs have finished.
     """
@@ -108,7 +108,7 @@ class OutsideRecorder(logging.Handler):
             self._thread.join()
             self._thread = None
             with self._state:
-                run_ended_well = self._run.ending() == "ok"
+                run_ended_well = self._run.find_outcome() == "ok"
                 for jobid, running in [*self._running.items()]:
                     if run_ended_well or self._has_made(running):
                         self._finish(jobid)
@@ -120,7 +120,7 @@ class OutsideRecorder(logging.Handler):
             self._run.note("watched", looks=self._looks, cpu_s=round(self._cpu_s, 3))
         super().close()
 
-    # ------------------------------------------------------------------------- what is told of jobs
+    # ------------------------------------------------------------------------- reports of jobs
 
     def _take(self, event: str, job: Mapping[str, Any]) -> None:
         if event == "job_info":
@@ -153,10 +153,10 @@ class OutsideRecorder(logging.Handler):
                 "log": logs[0] if logs else "",
             },
         )
-        told = OutsideJob(
+        known = OutsideJob(
             jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")
         )
-        self._running[jobid] = _Running(told, declared_mb, logs[0] if logs else "", attempt)
+        self._running[jobid] = _Running(known, declared_mb, logs[0] if logs else "", attempt)
         if self._thread is None and is_mounted():
             self._thread = threading.Thread(target=self._repeat, name="outside", daemon=True)
             self._thread.start()
@@ -174,7 +174,7 @@ class OutsideRecorder(logging.Handler):
         if running.log:
             try:
                 text = tail(Path(running.log), _LOG_BYTES)
-            except OSError:  # nobody has begun it
+            except OSError:  # nobody has started it
                 text = ""
         names = (running.job.shell.strip(), *running.attempt.scripts)
         failure = Failure(
@@ -186,7 +186,7 @@ class OutsideRecorder(logging.Handler):
             interrupted=self._run.outcome == "interrupted",
             log=text,
         )
-        self._end(job["jobid"], ending_of(failure), text)
+        self._end(job["jobid"], describe_failure(failure), text)
 
     def _end(self, jobid: int, ending: Mapping[str, Any], text: str = "") -> None:
         self._copy_steps()
@@ -202,13 +202,13 @@ class OutsideRecorder(logging.Handler):
     def _repeat(self) -> None:
         wait = 0.05
         while not self._over.wait(wait):
-            begun = time.thread_time()
+            started = time.thread_time()
             try:
                 with self._state:
                     self._look()
             except Exception as error:  # noqa: BLE001
                 self._fail(error)
-            cost = time.thread_time() - begun
+            cost = time.thread_time() - started
             self._looks, self._cpu_s = self._looks + 1, self._cpu_s + cost
             wait = min(max(INTERVAL_S, cost / _SHARE), _LONGEST_S)
 
@@ -234,7 +234,7 @@ class OutsideRecorder(logging.Handler):
         for pid in children:
             child = self._unknown.setdefault(pid, _Child()) if pid not in self._known else None
             if child is not None and child.tries < _TRIES:
-                seen = Seen.of(int(pid))
+                seen = Seen.from_pid(int(pid))
                 child.tries += 1
                 self._assign_child(pid, child, seen)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import open_file
 from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading.parsing import parsed, texts
+from unglow.telemetry.reading.parsing import parse_line, texts
 from unglow.telemetry.recording.span import VARIABLE
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ class _SpanFile:
     lines: list[dict[str, Any]] = field(default_factory=list)
 
     def read(self) -> None:
-        """Take in whole lines that are new."""
+        """Take in complete lines that are new."""
         with contextlib.suppress(OSError), open_file(self.path) as stream:
             stream.seek(self.offset)
-            whole, newline, _ = stream.read().rpartition(b"\n")
-            self.offset += len(whole) + len(newline)
-            told = [line for line in map(parsed, whole.split(b"\n")) if isinstance(line, dict)]
-            self.head = self.head or next((t for t in told if t.get("kind") == "spans"), {})
-            self.lines += [t for t in told if t.get("kind") in ("step", "progress")]
+            complete, newline, _ = stream.read().rpartition(b"\n")
+            self.offset += len(complete) + len(newline)
+            records = [
+                line for line in map(parse_line, complete.split(b"\n")) if isinstance(line, dict)
+            ]
+            self.head = self.head or next((t for t in records if t.get("kind") == "spans"), {})
+            self.lines += [t for t in records if t.get("kind") in ("step", "progress")]
 
     def is_of(self, rule: str, wildcards: Mapping[str, str], pids: Sequence[int]) -> bool:
         """Whether a process of a job has written it."""
@@ -45,7 +47,7 @@ class _SpanFile:
 
 
 class SpanFiles:
-    """Files of the processes of a run; the environment tells jobs where.
+    """Files of the processes of a run; the environment names their directory.
 
     Parameters
     ----------

@@ -117,7 +117,7 @@ class WatchedAttempt:
         if not self._samplers:
             return
         was_alive = self.is_alive
-        self._sum = taken = _summed([sampler.take() for sampler in self._samplers])
+        self._sum = taken = _sum_samples([sampler.take() for sampler in self._samplers])
         if taken.processes > 1 and taken.pss_mb is not None:
             self._most_at_once = max(self._most_at_once, taken.pss_mb)
         self.peak_mb = max(taken.peak_mb, self._most_at_once)
@@ -163,7 +163,7 @@ class WatchedAttempt:
         self._samplers.clear()
 
 
-def _summed(samples: Sequence[Sample]) -> Sample:
+def _sum_samples(samples: Sequence[Sample]) -> Sample:
     """Return what all processes of a job take: those that Snakemake started one after the other."""
     living = [s for s in samples if s.processes]
     shared = [s.pss_mb for s in living if s.pss_mb is not None]

@@ -1,4 +1,4 @@
-"""Runs and attempts that results tell of: whether they are the caller's own, and have ended.
+"""Runs and attempts that results name: whether they are the caller's own, and have ended.
 
 Whoever may write to a directory may write telemetry into it. A record is therefore taken at its
 word only if nobody but the caller can have written it, and only about the directory that was named.
@@ -20,7 +20,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import open_file
 from unglow.core.process import Process
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.snakemake_command import RUN, changed, split_command, with_options
+from unglow.jobs.snakemake_command import RUN, add_options, set_options, split_command
 from unglow.telemetry.attempt_files import LOST, attempt_files, read_ends, run_files
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Trace:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall)) if known else "?"
 
     def size(self) -> int:
-        """Return the size of the file, bytes; opening it makes a network drive look anew."""
+        """Return the size of the file, bytes; opening it makes a network drive look again."""
         with contextlib.suppress(OSError), open_file(self.path) as stream:
             return stream.seek(0, os.SEEK_END)
         return 0
@@ -102,7 +102,7 @@ def is_own(about: os.stat_result) -> bool:
 
 
 def trace_of(path: Path) -> Trace | None:
-    """Return what the file of a run or an attempt tells; None before its first line."""
+    """Return the record in the file of a run or an attempt; None before its first line."""
     try:
         ends = read_ends(path)
     except OSError:  # it was deleted just now
@@ -110,10 +110,10 @@ def trace_of(path: Path) -> Trace | None:
     head = ends.head
     if not head or head.get("kind") == LOST:
         return None
-    begun = [head, *(line for line in ends.first if line.get("kind") == "process")]
+    lines = [head, *(line for line in ends.first if line.get("kind") == "process")]
     processes = [
         Process(str(head.get("host")), str(head.get("boot")), line["pid"], line.get("started"))
-        for line in begun
+        for line in lines
         if isinstance(line.get("pid"), int)
     ]
     return Trace(path, head, tuple(processes), ends.end is not None, is_own(ends.about))
@@ -135,12 +135,12 @@ def open_attempts(results: Path) -> list[Trace]:
 
 RERUN = "--rerun-incomplete"
 _SNAKEFILE = ("-s", "--snakefile")
-# Where Snakemake looks if it is not told.
+# Where Snakemake looks unless a Snakefile is named.
 _DEFAULTS = ("Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile")
 
 
 def check(run: Trace, named: Path, results: Path) -> Path:
-    """Return the working directory of the last run that some results tell of.
+    """Return the working directory of the last run that some results name.
 
     Raises `InputError` if its record can be somebody else's word, or is about another directory
     than the one that the user ``named``, of the run or of its results.
@@ -152,7 +152,7 @@ def check(run: Trace, named: Path, results: Path) -> Path:
     recorded = directory / str(run.fields.get("results", results.name))
     if not same_place(recorded, results):
         raise InputError(
-            f"{named} was copied or moved: the last run that it tells of worked in {directory} and "
+            f"{named} was copied or moved: its last run worked in {directory} and "
             f"wrote to {recorded}. To go on here, once nothing else is at work in it, give\n"
             f"    {_again(run, options, results)}"
         )
@@ -184,7 +184,7 @@ def options_of(run: Trace) -> list[str]:
             "the last run was not started by the snakemake command, so it is not known how to go "
             "on: start it again the way it was."
         )
-    return options if RERUN in options else with_options(options, RERUN)
+    return options if RERUN in options else add_options(options, RERUN)
 
 
 def program_of(run: Trace) -> list[str]:
@@ -202,14 +202,14 @@ def _by_unglow_run(run: Trace) -> bool:
     return tuple(command_of(run)[: len(RUN)]) == RUN
 
 
-def started_in(run: Trace) -> Path:
+def find_start_directory(run: Trace) -> Path:
     """Return the directory in which the command of a run was given."""
     started_in = run.fields.get("started_in")
     return Path(started_in) if isinstance(started_in, str) and started_in else _recorded(run)
 
 
 def _recorded(run: Trace) -> Path:
-    """Return the working directory that a run tells of, there or not."""
+    """Return the working directory that a run names, there or not."""
     directory = run.fields.get("directory")
     if isinstance(directory, str) and directory:  # an empty path would be the current directory
         return Path(directory)
@@ -245,7 +245,7 @@ def same_place(one: Path, other: Path) -> bool:
 def _check_workflow(run: Trace, options: Sequence[str]) -> None:
     """See that a command starts the workflow that the run was of."""
     recorded = run.fields.get("workflow")
-    named = snakefile() if _by_unglow_run(run) else _snakefile(options, started_in(run))
+    named = snakefile() if _by_unglow_run(run) else _snakefile(options, find_start_directory(run))
     if recorded is None or named is None or same_place(named.parent, Path(str(recorded))):
         return
     raise InputError(
@@ -280,7 +280,7 @@ def _snakefile_word(options: Sequence[str]) -> tuple[int, str] | None:
 
 def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     """Return what to give in the place of a command, where results lie elsewhere by now."""
-    start, below = started_in(run), Path(str(run.fields.get("results", results.name)))
+    start, below = find_start_directory(run), Path(str(run.fields.get("results", results.name)))
     words = [*program_of(run), *options]
     if (at := _snakefile_word(options)) is not None:  # it may have been named from there
         index, prefix = at[0] + len(program_of(run)), at[1]
@@ -292,7 +292,7 @@ def _again(run: Trace, options: Sequence[str], results: Path) -> str:
     if not below.is_absolute() and work / below == here and not elsewhere:
         start = work
     else:
-        words = changed(words, {"--config": ("results", str(here))})
-    unlocked = shlex.join(with_options(words, "--unlock"))
+        words = set_options(words, {"--config": ("results", str(here))})
+    unlocked = shlex.join(add_options(words, "--unlock"))
     unlock = f"{unlocked} && " if locks_left_behind(start) else ""
     return f"cd {shlex.quote(str(start))} && {unlock}{shlex.join(words)}"

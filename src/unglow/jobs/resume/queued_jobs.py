@@ -1,7 +1,7 @@
 """Cancelling what a killed run has left in the queue of a scheduler, and waiting until it is gone.
 
-Of Slurm, Snakemake names all jobs of a run alike and writes that name into its log. Of the others
-the profile `cluster-generic` notes each job that it submits.
+Of Slurm, Snakemake gives all jobs of a run one name and writes it into its log. Of the others the
+profile `cluster-generic` notes each job that it submits.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def run_ids(directory: Path) -> list[str]:
     return list(names)
 
 
-def submitted(directory: Path) -> dict[str, list[str]]:
+def list_submitted(directory: Path) -> dict[str, list[str]]:
     """Return the ids of the jobs that were submitted from a directory, by scheduler.
 
     Raises `InputError` if the list is somebody else's, or names a scheduler that is not known.
@@ -74,7 +74,7 @@ def cancel_all(directory: Path, say: Callable[[str], None], *, local: bool = Fal
     Even if the last run was ``local``, earlier ones may have used Slurm: it is asked if it is here.
     Raises `InputError` if a scheduler does not answer, or does not let go of a job.
     """
-    names, jobs = run_ids(directory), submitted(directory)
+    names, jobs = run_ids(directory), list_submitted(directory)
     if names and not (local and shutil.which(Slurm.queue_command) is None):
         jobs.setdefault(Slurm.name, [])
     left = _queued(jobs, names)
@@ -111,7 +111,7 @@ def _queued(jobs: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str
                 queued[name] = scheduler.queued(ids)
         except NoAnswerError as error:
             raise InputError(
-                f"{command} does not tell whether jobs of the killed run are left "
+                f"{command} does not say whether jobs of the killed run are left "
                 f"({' '.join(str(error).split())[:200]}): try again when it answers, or, if you "
                 f"know that they are gone, delete {SUBMITTED} first."
             ) from error

@@ -19,7 +19,7 @@ from unglow.core.errors import InputError
 from unglow.core.process import host, working_in
 from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
 from unglow.jobs.resume import identity, queued_jobs
-from unglow.jobs.snakemake_command import with_options
+from unglow.jobs.snakemake_command import add_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -78,7 +78,7 @@ def _snakemakes(directory: Path) -> Iterator[tuple[int, bool]]:
 
 
 def _in_job(words: Sequence[str]) -> bool:
-    """Whether these are the words of a Snakemake that is part of a job: its queue tells of it."""
+    """Whether these are the words of a Snakemake that is part of a job: its queue contains it."""
     modes = ("remote", "subprocess")
     return any(word == "--mode" and mode in modes for word, mode in pairwise(words))
 
@@ -165,7 +165,7 @@ def words_of(run: Trace, more: Sequence[str]) -> list[str]:
     """Return the command of a run, to give again, with more words; or raise `InputError`."""
     # -P: what happens to lie in the directory is no library; and options that take several values
     # must not swallow what follows
-    options = with_options(identity.options_of(run), *more)
+    options = add_options(identity.options_of(run), *more)
     return [sys.executable, "-Pm", *identity.program_of(run), *options]
 
 
@@ -223,7 +223,7 @@ def resume(
     if run is None:
         raise InputError(f"{results} has no record of a run: start one with `unglow run`.")
     directory = identity.check(run, named, results)
-    words, place = words_of(run, more), identity.started_in(run)
+    words, place = words_of(run, more), identity.find_start_directory(run)
     refuse_what_snakemake_stumbles_over()
     say(f"cd {shlex.quote(str(place))} && {shlex.join(words[2:])}")
     identity.hold_lock(directory)

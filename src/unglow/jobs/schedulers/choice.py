@@ -1,6 +1,6 @@
 """The schedulers: Slurm and Grid Engine, which of them there is, and submitting to it.
 
-The commands of the profile `cluster-generic` start Python anew for each job and each question, so
+The commands of the profile `cluster-generic` start Python again for each job and each question, so
 the clients import little, and of Python's own library alone.
 
 Of Slurm, `squeue` knows the jobs of the last minutes, `sacct` those before.
@@ -58,7 +58,7 @@ def run(*words: str, patience_s: float = PATIENCE_S) -> tuple[int, str]:
 class JobRequest(NamedTuple):
     """What a job asks for: cores on one machine, memory of all its processes, and time.
 
-    Its name tells rule and pair (``unglow-align-Rock7-DAPI``), ``logs`` is the absolute directory
+    Its name has rule and pair (``unglow-align-Rock7-DAPI``), ``logs`` is the absolute directory
     for its output.
     """
 
@@ -71,7 +71,7 @@ class JobRequest(NamedTuple):
 
     @property
     def kib(self) -> int:
-        """Memory in units of 1024 bytes, which all schedulers count alike, rounded up."""
+        """Memory in units of 1024 bytes, as all schedulers count them, rounded up."""
         return math.ceil(self.mem_mb * 1e6 / 1024)
 
     @property
@@ -83,7 +83,7 @@ class JobRequest(NamedTuple):
 class Scheduler:
     """What the client of a scheduler offers.
 
-    ``name`` is its name in ``submitted.tsv``; the commands tell which jobs are queued, and cancel
+    ``name`` is its name in ``submitted.tsv``; the commands list which jobs are queued, and cancel
     the jobs whose ids follow.
     """
 
@@ -138,7 +138,7 @@ def slurm_queue(patience_s: float = PATIENCE_S) -> dict[str, QueuedJob]:
     return {row[0]: QueuedJob(*row[1:]) for row in rows if len(row) == 4}
 
 
-def accounted(jobs: Sequence[str], patience_s: float = PATIENCE_S) -> dict[str, str]:
+def read_accounts(jobs: Sequence[str], patience_s: float = PATIENCE_S) -> dict[str, str]:
     """Return states by job from Slurm's accounts, one word each; of those that they know."""
     words = ("-X", "--noheader", "--parsable2", "--format=JobIDRaw,State")
     status, text = run("sacct", *words, f"--jobs={','.join(jobs)}", patience_s=patience_s)
@@ -152,7 +152,7 @@ def state_of(job: str, patience_s: float = PATIENCE_S) -> str | None:
         listed = slurm_queue(patience_s)
     except NoAnswerError:
         listed = {}
-    return listed[job].state if job in listed else accounted([job], patience_s).get(job)
+    return listed[job].state if job in listed else read_accounts([job], patience_s).get(job)
 
 
 def has_ended(state: str) -> bool:
@@ -280,7 +280,7 @@ SCHEDULERS: dict[str, type[Scheduler]] = {
 }
 
 
-def chosen() -> Scheduler:
+def choose_scheduler() -> Scheduler:
     """Return the scheduler that the environment names, or else the one whose commands are here.
 
     If there is none, the program ends with a sentence.
@@ -332,7 +332,7 @@ def submit(script: str) -> str:
     If the scheduler does not take it, the program ends with what it says.
     """
     directory = Path.cwd()
-    scheduler = chosen()
+    scheduler = choose_scheduler()
     job = request_of(script, directory)
     (directory / LOGS).mkdir(parents=True, exist_ok=True)
     status, text = run(*scheduler.submission(job))

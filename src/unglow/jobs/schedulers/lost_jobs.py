@@ -69,7 +69,7 @@ class SubmittedAttempt:
     earlier: int = 0
 
     @classmethod
-    def of(cls, info: Mapping[str, Any]) -> SubmittedAttempt:
+    def from_job(cls, info: Mapping[str, Any]) -> SubmittedAttempt:
         """Take up a job from what Snakemake logs when it is handed over."""
         logs = [Path(str(path)) for path in info["log"] or ()]
         record = next((path for path in logs if path.suffix == ".jsonl"), None)
@@ -78,7 +78,7 @@ class SubmittedAttempt:
         return cls(info["rule_name"], number, resources, record, _highest_number(record))
 
     def ends(self) -> Ends | None:
-        """Return both ends of the file of this attempt; None if it has not begun."""
+        """Return both ends of the file of this attempt; None if it has not started."""
         number = _highest_number(self.record)
         if self.record is None or number <= self.earlier:
             return None
@@ -98,15 +98,15 @@ class LostJob:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Jobs that failed as one: its id, what the scheduler wrote, whether any of them had begun.
+    """Jobs that failed as one: its id, what the scheduler wrote, whether any of them had started.
 
-    ``stands_in`` is the job that is reported in the name of all if none that had begun says what
+    ``stands_in`` is the job that is reported in the name of all if none that had started says what
     went wrong: the first that had not. None if one says it.
     """
 
     external: str | None
     logs: Sequence[str]
-    begun: bool
+    has_started: bool
     stands_in: int | None
 
 
@@ -118,30 +118,30 @@ class LostJobs:
     _attempts: dict[int, SubmittedAttempt] = field(default_factory=dict)
     _groups: dict[int, _Group] = field(default_factory=dict)
 
-    def submitted(self, info: Mapping[str, Any]) -> None:
+    def add_job(self, info: Mapping[str, Any]) -> None:
         """Remember a job that is handed over."""
-        self._attempts[info["jobid"]] = SubmittedAttempt.of(info)
+        self._attempts[info["jobid"]] = SubmittedAttempt.from_job(info)
 
-    def group_failed(self, info: Mapping[str, Any]) -> None:
+    def add_failed_group(self, info: Mapping[str, Any]) -> None:
         """Remember what is known of a failed group, whose jobs are all reported as failed."""
         members = tuple(member["jobid"] for member in info["job_error_info"])
         known = {id_: self._attempts[id_].ends() for id_ in members if id_ in self._attempts}
-        begun = [ends for ends in known.values() if ends is not None]
-        all_well = all(ends.end is not None and ends.end.get("outcome") == "ok" for ends in begun)
+        started = [ends for ends in known.values() if ends is not None]
+        all_well = all(ends.end is not None and ends.end.get("outcome") == "ok" for ends in started)
         waiting = [jobid for jobid, ends in known.items() if ends is None]
         stands_in = waiting[0] if all_well and waiting else None
         external, logs = info.get("external_jobid"), info.get("aux_logs") or ()
-        group = _Group(external, logs, begun=bool(begun), stands_in=stands_in)
+        group = _Group(external, logs, has_started=bool(started), stands_in=stands_in)
         self._groups.update(dict.fromkeys(members, group))
 
-    def failed(self, info: Mapping[str, Any]) -> tuple[bool, LostJob | None]:
+    def judge_failed(self, info: Mapping[str, Any]) -> tuple[bool, LostJob | None]:
         """Judge a job that is reported as failed, and note its loss for the next attempt.
 
         Returns whether it was tried at all, and what became of it if it has not said so itself.
         """
         jobid = info["jobid"]
         attempt = self._attempts.get(jobid)
-        alone = _Group(None, info.get("log") or (), begun=False, stands_in=jobid)
+        alone = _Group(None, info.get("log") or (), has_started=False, stands_in=jobid)
         group = self._groups.pop(jobid, alone)
         if attempt is None:
             return True, None
@@ -149,10 +149,10 @@ class LostJobs:
         ends = attempt.ends()
         if ends is not None and ends.end is not None:
             return ends.end.get("outcome") != "ok", None
-        if ends is None and group.begun and jobid != group.stands_in:  # others came first
+        if ends is None and group.has_started and jobid != group.stands_in:  # others came first
             return False, None
         outcome = _outcome_by_scheduler(external, group.logs)
-        if outcome is None and ends is None:  # it may have ended as it was told to
+        if outcome is None and ends is None:  # it may have ended because it was asked to
             return True, None
         outcome = outcome or _KILLED
         number = "" if external is None else f" (job {external} of the batch system)"

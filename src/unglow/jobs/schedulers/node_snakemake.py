@@ -16,7 +16,7 @@ _SNAKEMAKE_MB = 145
 STARTING_MIN = 1
 """Time that starting takes before the job's own begins, minutes: busy disks are slow."""
 VARIABLE = "UNGLOW_LAUNCHER_MB"
-"""Variable that tells a job how much of its declared memory is not its own, MB."""
+"""Variable that says to a job how much of its declared memory is not its own, MB."""
 SMALL_PX = 100_000_000
 """All jobs of a pair of at most so many px (per image) are one job of a scheduler."""
 
@@ -25,7 +25,7 @@ def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:
     """Return the memory of what starts a job on a node, MB.
 
     ``executor`` is the name of the plugin that submits; None on the node, where only the
-    environment tells.
+    environment says so.
     """
     twice = executor == "slurm" if executor is not None else "SLURM_STEP_ID" in environment
     return _SNAKEMAKE_MB * (2 if twice else 1)

@@ -31,7 +31,7 @@ def bins_for(attempts: int) -> int:
 
 
 @once_per_object
-def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
+def compute_curve(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     """Return the curves of an attempt in equal bins over its duration; None without samples.
 
     Parameters
@@ -62,12 +62,12 @@ def of_attempt(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     moved = samples.read + samples.written
     width = seconds / bins
     return {
-        "hi": rounded(high, 1),
-        "lo": rounded(low, 1),
-        "pss": rounded(low_high(samples.t, samples.pss, edges)[1], 1),
-        "private": rounded(low_high(samples.t, samples.private, edges)[1], 1),
-        "cpu": rounded(np.diff(_at(edges, samples.t, samples.cpu)) / width, 2),
-        "io": rounded(np.diff(_at(edges, samples.t, moved)) / width / 1e6, 2),
+        "hi": round_values(high, 1),
+        "lo": round_values(low, 1),
+        "pss": round_values(low_high(samples.t, samples.pss, edges)[1], 1),
+        "private": round_values(low_high(samples.t, samples.private, edges)[1], 1),
+        "cpu": round_values(np.diff(_sum_until(edges, samples.t, samples.cpu)) / width, 2),
+        "io": round_values(np.diff(_sum_until(edges, samples.t, moved)) / width / 1e6, 2),
     }
 
 
@@ -93,7 +93,7 @@ def low_high(
     return low, high
 
 
-def of_steps(
+def bound_steps(
     t: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the smallest and largest value in each bin of what holds from each time to the next.
@@ -115,13 +115,13 @@ def rates(
     cpu, moved = np.zeros(len(edges)), np.zeros(len(edges))
     for a in placed:
         samples = a.attempt.samples
-        cpu += _at(edges - a.start, samples.t, samples.cpu)
-        moved += _at(edges - a.start, samples.t, samples.read + samples.written)
+        cpu += _sum_until(edges - a.start, samples.t, samples.cpu)
+        moved += _sum_until(edges - a.start, samples.t, samples.read + samples.written)
     width = np.diff(edges)
     return np.diff(cpu) / width, np.diff(moved) / width / 1e6
 
 
-def _at(
+def _sum_until(
     when: NDArray[np.float64], t: NDArray[np.float64], sums: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return what a sum that never falls had come to at given times; 0 at first."""
@@ -132,6 +132,6 @@ def _at(
     return np.asarray(np.interp(when, np.append(0.0, t[finite]), np.append(0.0, rising)))
 
 
-def rounded(values: NDArray[np.float64], digits: int) -> Numbers:
+def round_values(values: NDArray[np.float64], digits: int) -> Numbers:
     """Return numbers for JSON, None for those that are not finite."""
     return [v if math.isfinite(v) else None for v in np.round(values, digits).tolist()]

@@ -115,7 +115,7 @@ def _at_work(profile: Profile) -> Profile:
     seconds: dict[Stack, dict[int, float]] = {}
     for stack, bins in profile.times.items():
         if stack and not _waits(stack[-1]):
-            _add(seconds.setdefault(_cleaned(stack), {}), bins)
+            _add(seconds.setdefault(_clean_stack(stack), {}), bins)
     found = Profile(profile.bin_s)
     for stack, own in _long_calls({stack: sum(bins.values()) for stack, bins in seconds.items()}):
         _add(found.times.setdefault(own, {}), seconds[stack])
@@ -141,7 +141,7 @@ def _waits(frame: Frame) -> bool:
     return frame.name.rpartition(".")[2] in names
 
 
-def _cleaned(stack: Stack) -> Stack:
+def _clean_stack(stack: Stack) -> Stack:
     """Return the calls without the inside of ``import``, and with one name for each script."""
     calls = (frame for frame in stack if not frame.file.startswith(_IMPORTING))
     return tuple(frame._replace(file=_COPIED.sub("scripts/", frame.file)) for frame in calls)

@@ -68,7 +68,7 @@ class Connections:
             if connection in self._open:
                 self._open[connection] = _Connection(authenticated=True, due=math.inf)
 
-    def answered(self, connection: socket.socket) -> None:
+    def mark_answered(self, connection: socket.socket) -> None:
         """Take note that a connection has its answer; if it has shown the token, it may ask on."""
         with self._lock:
             one = self._open.get(connection)

@@ -99,7 +99,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Read a request and answer it."""
         self.rfile.expect_head()
         super().handle_one_request()
-        self._connections.answered(self.connection)
+        self._connections.mark_answered(self.connection)
 
     def do_GET(self) -> None:
         """Answer a request."""
@@ -114,7 +114,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._respond("POST")
 
     def _respond(self, method: str) -> None:
-        token, parts, asked = self._asked()
+        token, parts, asked = self._read_request()
         authentic = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
         if not (authentic and self._is_asked_by_own_name()):
             self._refuse(HTTPStatus.FORBIDDEN, "Use the complete address that was printed.\n")
@@ -151,7 +151,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         else:
             self._answer(answer)
 
-    def _asked(self) -> tuple[str, list[str], dict[str, str]]:
+    def _read_request(self) -> tuple[str, list[str], dict[str, str]]:
         """Return token, the parts after it and the query; the token is empty if there is none."""
         try:
             url = urllib.parse.urlsplit(self.path)
@@ -273,7 +273,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         super().end_headers()
 
     def version_string(self) -> str:
-        """Tell the name of the program and no more."""
+        """Report the name of the program and no more."""
         return "unglow"
 
     def log_message(self, *_: object) -> None:

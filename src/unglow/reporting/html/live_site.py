@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
 from unglow.core.levels import name_of
-from unglow.reporting.html.curves import of_attempt
+from unglow.reporting.html.curves import compute_curve
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
@@ -116,7 +116,7 @@ class Source:
         slides = ({"sample": slide} for slide in model.get("slides", ()))
         rows = [row for row in (*model["pairs"], *slides) if name_of(row) == pair][:1]
         with self._drawing:
-            sizes = Sizes(320, 0, 0) if small else Sizes.of(1)
+            sizes = Sizes(320, 0, 0) if small else Sizes.choose(1)
             return [p for g in packed_pictures(self.results, rows, sizes=sizes) for p in g]
 
     def _look(self) -> None:
@@ -146,7 +146,7 @@ class Source:
 def _now(run: Run) -> dict[str, Any]:
     """Return what a running run uses at this moment."""
     curves = {
-        a.attempt.id: (of_attempt(a.attempt, _POINTS) or {}).get("hi")
+        a.attempt.id: (compute_curve(a.attempt, _POINTS) or {}).get("hi")
         for a in run.history.attempts
         if a.outcome == RUNNING
     }
@@ -272,7 +272,7 @@ class Changes:
         if len(texts) != len(self._parts) or not all(same.values()):
             self.version += 1
         self._parts = {
-            key: (self._since(key, value, same=same[key]), texts[key], value)
+            key: (self._find_version(key, value, same=same[key]), texts[key], value)
             for key, value in parts.items()
         }
 
@@ -283,7 +283,7 @@ class Changes:
             return known[1]
         return json.dumps(value, allow_nan=False)
 
-    def _since(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
+    def _find_version(self, key: tuple[str, str | int], value: Any, *, same: bool) -> int:
         """Return from which state on a part is as it is; an order may have grown at its end."""
         since, _, before = self._parts.get(key, (self.version, "", None))
         grown = key[0] == "order" and before is not None and value[: len(before)] == before

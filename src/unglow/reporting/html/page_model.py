@@ -165,18 +165,18 @@ def _lines(h: RunHistory, bins: int) -> Model | None:
     if not len(t) or h.seconds <= 0:
         return None
     edges = np.linspace(0.0, h.seconds, bins + 1)
-    low, high = curves.of_steps(t, mb, edges)
-    declared = curves.of_steps(*h.declared, edges)[1]
+    low, high = curves.bound_steps(t, mb, edges)
+    declared = curves.bound_steps(*h.declared, edges)[1]
     available = _available(h.attempts, edges)
     cpu, moved = curves.rates(h.attempts, edges)
     peak = int(np.argmax(mb))
     return {
-        "lo": curves.rounded(low, 1),
-        "hi": curves.rounded(high, 1),
-        "declared": curves.rounded(declared, 1),
-        "available": curves.rounded(available, 0),
-        "cpu": curves.rounded(cpu, 2),
-        "io": curves.rounded(moved, 2),
+        "lo": curves.round_values(low, 1),
+        "hi": curves.round_values(high, 1),
+        "declared": curves.round_values(declared, 1),
+        "available": curves.round_values(available, 0),
+        "cpu": curves.round_values(cpu, 2),
+        "io": curves.round_values(moved, 2),
         "peak": {"t": float(t[peak]), "mb": round(float(mb[peak]), 1)},
     }
 
@@ -222,7 +222,7 @@ def _attempt(a: Placed, run: int, tries: int, bins: int) -> Model:
         "unit": attempt.unit,
         "stalls": [[s.t, s.seconds, s.reason] for s in attempt.complete_stalls],
         "steps": [[name, start, stop, depth] for name, start, stop, depth in steps_of(attempt)],
-        "curve": curves.of_attempt(attempt, bins),
+        "curve": curves.compute_curve(attempt, bins),
         **costs_known(attempt, images=bins > _FEW_POINTS),
     }
 

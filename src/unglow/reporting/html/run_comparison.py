@@ -14,7 +14,7 @@ from unglow.core.errors import InputError
 from unglow.core.version import __version__
 from unglow.reporting.html import curves
 from unglow.reporting.html.page_model import SCHEMA, Model
-from unglow.reporting.runs import recorded_runs, results_at
+from unglow.reporting.runs import find_results, recorded_runs
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.totals import RuleTally, by_rule, overhead
@@ -73,12 +73,12 @@ def runs_of(place: Path) -> list[Named]:
     runs = [run for run in recorded_runs(place) if run.history.attempts]
     if not runs:
         raise InputError(f"{place} has the record of a run, but no job of it was tried.")
-    results = results_at(place)[0]
+    results = find_results(place)[0]
     name = results.absolute().parent.name if results.name == "results" else results.name
     return [Named(f"{name} {run.id[:15]}".strip(), run) for run in runs]
 
 
-def side_by_side(groups: Sequence[Sequence[Named]]) -> list[Named]:
+def select_runs(groups: Sequence[Sequence[Named]]) -> list[Named]:
     """Return the last run of each place, or all of a single one, with names as short as may be."""
     named = [*groups[0]] if len(groups) == 1 else [runs[-1] for runs in groups]
     short = [name.name.rsplit(" ", 1)[0] for name in named]
@@ -103,7 +103,7 @@ def _part(run: Run, key: str, part: str) -> Any:
     return record.get(part) if isinstance(record, dict) else None
 
 
-def computed_by(named: Sequence[Named]) -> list[str]:
+def compare_environments(named: Sequence[Named]) -> list[str]:
     """Return a sentence for each run that was computed by other things than the first."""
     first, *others = named
     sentences = {n.name: sentence(_fields(first.run), _fields(n.run)) for n in others}
@@ -271,8 +271,10 @@ def _curves(named: Named) -> Model:
         "budget_mb": run.budget_mb,
         "stages": _stages(run),
         "seconds": h.seconds,
-        "hi": curves.rounded(curves.of_steps(t, mb, edges)[1], 1) if at is not None else None,
-        "cpu": curves.rounded(curves.rates(h.attempts, edges)[0], 2),
+        "hi": curves.round_values(curves.bound_steps(t, mb, edges)[1], 1)
+        if at is not None
+        else None,
+        "cpu": curves.round_values(curves.rates(h.attempts, edges)[0], 2),
         "done": [int(n) for n in np.searchsorted(ends, edges[1:], side="right")],
         "peak": None if at is None else {"t": float(t[at]), "mb": round(float(mb[at]), 1)},
     }

@@ -109,7 +109,7 @@ class Sizes:
     figures: int
 
     @classmethod
-    def of(cls, pairs: int) -> Self:
+    def choose(cls, pairs: int) -> Self:
         """Return the sizes for so many pairs: a page of 500 stays below 25 MB."""
         if pairs <= 12:
             return cls(1000, 640, 1000)
@@ -142,7 +142,7 @@ def packed_pictures(
     cache
         A file of pictures that earlier calls drew, which is read and written; None for no cache.
     """
-    chosen = sizes or Sizes.of(len(rows))
+    chosen = sizes or Sizes.choose(len(rows))
     known = {} if cache is None else _read_cache(cache)
     keys = [_cache_key(results, row, chosen, start or results) for row in rows]
 
@@ -177,7 +177,7 @@ def _cache_key(results: Path, row: Mapping[str, Any], sizes: Sizes, start: Path)
     except (OSError, ValueError):
         return ""
     about = (_CACHE_VERSION, names_of(row), row.get("status"), row.get("method"), sizes)
-    key = repr((*about, _seen_from(start, results), published))
+    key = repr((*about, _make_relative(start, results), published))
     return hashlib.sha256(key.encode()).hexdigest() if lists else ""
 
 
@@ -215,17 +215,21 @@ def _contain(row: Mapping[str, Any], what: str, drawn: Iterable[Picture]) -> lis
         return [Picture(what, problem=sentence)]
 
 
-def _seen_from(start: Path, path: Path) -> str:
+def _make_relative(start: Path, path: Path) -> str:
     return Path(os.path.relpath(path, start)).as_posix()
 
 
 def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterator[Picture]:
-    if _of_slide(row):
-        for name, image in _of_marker(results, row):
+    if _is_slide(row):
+        for name, image in _draw_marker(results, row):
             longest = sizes.difference if name == AFTER else sizes.overviews
             if longest:
                 picture = _picture(name, image, longest)
-                yield replace(picture, small=_coded(image, _SMALL_PX)) if name == AFTER else picture
+                yield (
+                    replace(picture, small=_encode_png(image, _SMALL_PX))
+                    if name == AFTER
+                    else picture
+                )
         return
     shown = _Overviews(results, row)
     if shown.is_there(DIFFERENCE):
@@ -247,7 +251,7 @@ def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
     """Return names and files of the figures; those of a failed pair only say that it failed."""
     if row.get("status") in ("failed", "skipped"):
         return []
-    if _of_slide(row):
+    if _is_slide(row):
         return _figures_of_slide(results / str(row["sample"]), row)
     places = [place_of(results, row, level) / "figures" for level in (LEVELS[-1], "registration")]
     files = {name: [place / f"{stem}.png" for place in places] for name, stem in _FIGURES}
@@ -255,7 +259,7 @@ def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
     return [(name, path) for name, path in found.items() if path is not None]
 
 
-def _of_slide(row: Mapping[str, Any]) -> bool:
+def _is_slide(row: Mapping[str, Any]) -> bool:
     """Whether a row is a slide, which has no dye, or one of its markers."""
     return not row.get("dye") or bool(row.get("background_channel"))
 
@@ -270,8 +274,8 @@ def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Pa
     return [(name, path)] if path.is_file() else []
 
 
-def _of_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
-    """Yield the overviews of a marker, drawn alike in grey, with their names."""
+def _draw_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Yield the overviews of a marker, all drawn in the same grey, with their names."""
     place, marker = results / str(row["sample"]), row.get("dye")
     files = [place / "subtraction.json", place / "overviews.npz"]
     if not marker or not all(map(Path.is_file, files)):
@@ -286,7 +290,7 @@ def _of_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDA
 
 
 def _figure(name: str, path: Path, longest: int, start: Path) -> Iterator[Picture]:
-    file = _seen_from(start, path)
+    file = _make_relative(start, path)
     if not longest:
         yield Picture(name, file=file)
         return
@@ -345,16 +349,18 @@ class _Overviews:
         spoilt = spoilt_px(read_places(self._detected / ARTEFACTS), view.image.shape, view.step)
         clean = np.where(spoilt, np.float32(np.nan), view.image)
         pixels = NoiseColours.of(clean, background).pixels(view.image, background)
-        drawn = _without_data(pixels[..., ::-1].copy(), np.isfinite(view.image))
+        drawn = _mark_missing(pixels[..., ::-1].copy(), np.isfinite(view.image))
         side = -(-max(drawn.shape) // _SMALL_PX)
         spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
         points, snr = self._candidates()
-        ringed = _ringed(_hatched(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
+        ringed = _draw_rings(_hatched(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
         best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
             places=best.tolist(),
-            small=_coded(_hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX),
+            small=_encode_png(
+                _hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX
+            ),
         )
 
     def _candidates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -368,7 +374,7 @@ class _Overviews:
         return points[order], snr[order]
 
 
-def _ringed(
+def _draw_rings(
     drawn: NDArray[np.uint8], points: NDArray[np.float64], longest: int
 ) -> NDArray[np.uint8]:
     """Return BGR with rings around the first points (N, 2), of one size once it is made smaller."""
@@ -394,7 +400,7 @@ def _grey(
     low, high = _quantiles(image if reference is None else reference, _SHARE)
     level = np.clip((image - low) * (255.0 / max(high - low, 1e-6)), 0, 255)
     grey = np.where(finite, level, 0).astype(np.uint8)
-    return _without_data(np.repeat(grey[..., None], 3, axis=2), finite)
+    return _mark_missing(np.repeat(grey[..., None], 3, axis=2), finite)
 
 
 def _quantiles(image: NDArray[np.float32], percent: Sequence[float]) -> list[float]:
@@ -404,16 +410,16 @@ def _quantiles(image: NDArray[np.float32], percent: Sequence[float]) -> list[flo
     return np.percentile(finite, percent).tolist() if finite.size else [p / 100 for p in percent]
 
 
-def _without_data(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def _mark_missing(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArray[np.uint8]:
     drawn[~finite] = _NO_DATA
     return drawn
 
 
 def _picture(name: str, drawn: NDArray[np.uint8], longest: int, file: str = "") -> Picture:
-    return Picture(name, _coded(drawn, longest), file=file)
+    return Picture(name, _encode_png(drawn, longest), file=file)
 
 
-def _coded(drawn: NDArray[np.uint8], longest: int) -> str:
+def _encode_png(drawn: NDArray[np.uint8], longest: int) -> str:
     """Return a picture of at most ``longest`` px as JPEG in base64."""
     small = np.ascontiguousarray(_smaller(drawn, longest))
     _, coded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])

@@ -66,7 +66,7 @@ class DryRun:
             return [done, *skipped, "Show them: unglow status"] if self.is_done else skipped
         to_do = [pair for pair in self.pairs if pair in self._to_do]
         rest = len(self.pairs) - len(to_do)
-        head = f"To do: {named(to_do)}" + (f"; {rest} finished" if rest else "")
+        head = f"To do: {name_pairs(to_do)}" + (f"; {rest} finished" if rest else "")
         if not to_do:  # what is left is of all pairs together
             head = f"{count(len(self.pairs), 'pair')} in this batch"
         rules = ", ".join(f"{n} {rule}" for rule, n in self._rules.items())
@@ -91,7 +91,7 @@ class DryRun:
         return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
 
 
-def named(names: Sequence[str]) -> str:
+def name_pairs(names: Sequence[str]) -> str:
     """Return how many pairs there are and the first of them: ``4 pairs (a, b, c and 1 more)``."""
     more = len(names) - _NAMED
     first = ", ".join(clean(name) for name in names[:_NAMED])

@@ -16,8 +16,7 @@ from unglow.core.rounding import duration
 from unglow.reporting.run_ending import INTERRUPTED
 from unglow.reporting.summary import STATUSES, texts
 from unglow.reporting.terminal.event_lines import first_sentence
-from unglow.reporting.terminal.formatting import count
-from unglow.reporting.terminal.screen import BAD
+from unglow.reporting.terminal.formatting import BAD, count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +31,7 @@ _NUMBERS = (("error_median_px", "map error px"), ("gain", "gain"), ("candidates"
 _LONGEST_NAME, _LONGEST_REASON = 40, 120
 
 
-def ending(
+def draw_end(
     *,
     seconds: float,
     pairs: Sequence[Mapping[str, Any]] = (),

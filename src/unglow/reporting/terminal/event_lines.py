@@ -96,11 +96,11 @@ class EventLines:
             sample, dye = str(row["sample"]), str(row["dye"])
             wall = ends.get((sample, dye), ends.get((sample, "")))
             if wall is not None:  # else it was done before
-                event = Event(wall, _finished(row), str(row["status"]))
+                event = Event(wall, _describe_pair(row), str(row["status"]))
                 yield from self._once(f"{run.id} {event.text}", event)
         if is_foreign(run.results):  # no pairs: a line for each job
             for a in (a for a in run.history.attempts if a.outcome == ENDED_WELL):
-                event = Event(run.wall + a.end, _job_ended(a.attempt), "ok")
+                event = Event(run.wall + a.end, _describe_job(a.attempt), "ok")
                 yield from self._once(a.attempt.id, event)
         for incident in run.incidents:
             if incident.cause == _INTERRUPTED:  # whoever did it knows
@@ -108,7 +108,7 @@ class EventLines:
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             status = "failed" if not incident.mended else ""
             wall, remedy = incident.wall or run.wall, clean(incident.remedy)
-            event = Event(wall, _went_wrong(incident), status, remedy)
+            event = Event(wall, _describe_incident(incident), status, remedy)
             yield from self._once(key, event)
         if run.is_over and is_framed:
             jobs = f"{run.done} of {run.of} jobs done"
@@ -121,7 +121,7 @@ class EventLines:
             yield replace(event, text=f"{self._name}{event.text}")
 
 
-def _finished(row: Mapping[str, Any]) -> str:
+def _describe_pair(row: Mapping[str, Any]) -> str:
     """Return what came out of a pair: state, candidates, gain, and why it is suspect."""
     numbers = [
         f"{row[key]} {unit}" if unit == "candidates" else f"{unit} {row[key]}"
@@ -139,7 +139,7 @@ def first_sentence(text: str, longest: int = _LONGEST) -> str:
     return textwrap.shorten(head + stop.rstrip(), longest, placeholder=" …")
 
 
-def _job_ended(attempt: Attempt) -> str:
+def _describe_job(attempt: Attempt) -> str:
     """Return what a job took: time, memory, and what its rule declared."""
     text = f"{clean(attempt.title)}: ok, {duration(attempt.seconds)}"
     if attempt.peak_mb is not None:
@@ -148,7 +148,7 @@ def _job_ended(attempt: Attempt) -> str:
     return text
 
 
-def _went_wrong(incident: Incident) -> str:
+def _describe_incident(incident: Incident) -> str:
     number = (incident.numbers or {}).get("number", 1)
     title = clean(incident.title) + (f" (attempt {number:.0f})" if number > 1 else "")
     text = f"{title}: {clean(incident.cause.replace('_', ' '))}"

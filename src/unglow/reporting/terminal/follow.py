@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import time
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from unglow.core.printable import clean
 from unglow.reporting.runs import RunReader
 from unglow.reporting.terminal.event_lines import EventLines
+from unglow.reporting.terminal.formatting import make_console
 from unglow.reporting.terminal.screen import draw, fit
 
 if TYPE_CHECKING:
@@ -20,22 +19,14 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from rich.console import Console
+
     from unglow.reporting.runs import Run, Runs
 
 # Looking takes at most this share of the time.
 _LOOKING = 0.1
 GOOD = ("ok", "running", "not recorded")
 """Outcomes of a run that are not a problem."""
-
-
-def console_for(stream: TextIO) -> Console:
-    """Return a console that shows text as it is; it follows NO_COLOR, COLUMNS and TERM.
-
-    Characters that the terminal's encoding does not have are replaced.
-    """
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
-    return Console(file=stream, markup=False, highlight=False, emoji=False)
 
 
 def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: bool) -> int:
@@ -56,7 +47,7 @@ def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: boo
     -------
     0, or 1 if the last run of a directory failed or was killed.
     """
-    console = console_for(stream)
+    console = make_console(stream)
     readers = [RunReader(place) for place in places]
     seen = [reader.read() for reader in readers]
     if not (once or _are_over(seen)):

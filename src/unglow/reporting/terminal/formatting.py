@@ -1,9 +1,18 @@
-"""Times, counts and outcomes as they are shown."""
+"""Times, counts and outcomes as they are shown, and the console that shows them."""
 
 from __future__ import annotations
 
+import io
 import time
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from typing import TextIO
+
+    from rich.console import Console
+
+BAD = "bold red"
+"""Style of what has failed."""
 OUTCOMES = {
     "ok": "finished",
     "failed": "failed",
@@ -34,3 +43,16 @@ def count(number: int, name: str) -> str:
 def clock(wall: float) -> str:
     """Return the local time of day of a Unix time."""
     return time.strftime("%H:%M:%S", time.localtime(wall))
+
+
+def make_console(stream: TextIO, *, colours: bool = True) -> Console:
+    """Return a console that shows text as it is; it follows NO_COLOR, COLUMNS and TERM.
+
+    Characters that the terminal's encoding does not have are replaced.
+    """
+    from rich.console import Console  # noqa: PLC0415 (`unglow status` draws nothing)
+
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    no_color = None if colours else True
+    return Console(file=stream, markup=False, highlight=False, emoji=False, no_color=no_color)

@@ -12,10 +12,14 @@ import sys
 import tempfile
 import threading
 from collections import deque
+from functools import cached_property
 from typing import TYPE_CHECKING
+
+from unglow.reporting.terminal.formatting import make_console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TextIO
 
     from rich.console import Console, RenderableType
 
@@ -32,26 +36,33 @@ class Painter:
 
     Parameters
     ----------
-    console
-        Writes to the terminal; its size is set here.
+    stream
+        Where to write.
     terminal
         File descriptor of the terminal.
+    colours
+        Whether colours are wanted.
     """
 
-    def __init__(self, console: Console, terminal: int) -> None:
-        self.console, self._terminal = console, terminal
+    def __init__(self, stream: TextIO, terminal: int, *, colours: bool = True) -> None:
+        self._stream, self._terminal, self._colours = stream, terminal, colours
         self._lock = threading.RLock()
         self._lines: list[str] = []  # of the frame that is to be seen
         self._shown: Callable[[], RenderableType] | None = None
         self._said: deque[RenderableType] = deque(maxlen=_KEPT)
         self._size: os.terminal_size | None = None
 
+    @cached_property
+    def console(self) -> Console:
+        """What writes to the terminal, with the size that the terminal has left for it."""
+        return make_console(self._stream, colours=self._colours)
+
     def say(self, text: RenderableType) -> None:
         """Print something above the frame, to stay."""
         with self._lock:
             self._said.append(text)
             self._measure()
-            self._write(f"{self._erase()}{self._rendered(text)}")
+            self._write(f"{self._erase()}{self._render(text)}")
             self._redraw()
 
     def draw(self, shown: Callable[[], RenderableType] | None) -> None:
@@ -64,7 +75,8 @@ class Painter:
         """
         with self._lock:
             self._shown = shown
-            self._redraw()
+            if shown is not None or self._lines:
+                self._redraw()
 
     def leave_when_stopped(self) -> None:
         """On Ctrl-Z, continue below the lines of the shell; to be called in the main thread."""
@@ -84,7 +96,7 @@ class Painter:
             self._lines = []
             return
         self._measure()
-        text = "" if self._shown is None else self._rendered(self._shown())
+        text = "" if self._shown is None else self._render(self._shown())
         lines = text.splitlines()[: self.console.height]
         self._write(self._erase() + "\r\n".join(lines))
         self._lines = lines
@@ -99,7 +111,7 @@ class Painter:
         self.console.size = (columns, max(_SMALLEST[1], (size.lines or 24) - 1))
         if self._size not in (None, size) and self._lines:
             self._lines = []
-            self._write(_CLEAR + "".join(self._rendered(text) for text in self._said))
+            self._write(_CLEAR + "".join(self._render(text) for text in self._said))
         self._size = size
 
     def _erase(self) -> str:
@@ -109,14 +121,14 @@ class Painter:
             return ""
         return (_UP.format(above) if above else "") + _ERASE_BELOW
 
-    def _rendered(self, shown: RenderableType) -> str:
+    def _render(self, shown: RenderableType) -> str:
         with self.console.capture() as captured:
             self.console.print(shown)
         return captured.get().replace("\n", "\r\n")
 
     def _write(self, text: str) -> None:
-        self.console.file.write(text)
-        self.console.file.flush()
+        self._stream.write(text)
+        self._stream.flush()
 
     def _is_in_front(self) -> bool:
         """Whether this process is in the foreground of its terminal."""

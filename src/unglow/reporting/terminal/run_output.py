@@ -1,7 +1,9 @@
 """Output of a run, from the records of Snakemake's logger and the run's own telemetry.
 
-Snakemake itself is not imported: of its records only names and plain values are used. The Snakefile
-adds to records of its own what a screen shows in another way (``extra`` of `logging`):
+Every Snakemake with the plugin imports this module, runs of other workflows too: what draws is
+imported where something is drawn. Snakemake itself is not imported: of its records only names and
+plain values are used. The Snakefile adds to records of its own what a screen shows in another way
+(``extra`` of `logging`):
 
 - ``pairs``: rows of the summary, with the verdict; ``closing``: what to do after the run
 - ``page``: the report that was written
@@ -15,30 +17,27 @@ import sys
 import threading
 import time
 from enum import Enum, auto
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
 from unglow.core.printable import SHOWN, WEB, clean, printable
 from unglow.reporting.run_ending import closing_sentence
-from unglow.reporting.terminal.dry_run import DryRun, named
-from unglow.reporting.terminal.ending import ending
-from unglow.reporting.terminal.follow import console_for
-from unglow.reporting.terminal.formatting import count
+from unglow.reporting.terminal.dry_run import DryRun, name_pairs
+from unglow.reporting.terminal.formatting import BAD, count, make_console
 from unglow.reporting.terminal.painter import Diversion, Painter
-from unglow.reporting.terminal.run_watch import LivePage, RunWatch
-from unglow.reporting.terminal.screen import BAD, fit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import TracebackType
     from typing import TextIO
 
-    from rich.console import RenderableType
+    from rich.console import Console, RenderableType
+    from rich.text import Text
 
     from unglow.reporting.runs import Run
     from unglow.reporting.terminal.event_lines import Event
+    from unglow.reporting.terminal.run_watch import LivePage, RunWatch
 
 NOTHING_TO_DO = "Nothing to be done"
 _SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "
@@ -72,7 +71,7 @@ class Mode(Enum):
     QUIET = auto()
     SILENT = auto()
     PLAN = auto()
-    BESIDE = auto()
+    PAIRS = auto()
     """Lines about pairs and failed jobs, next to Snakemake's own text."""
 
 
@@ -110,10 +109,9 @@ class RunOutput:
         if mode == Mode.SCREEN:  # what others write to the stream goes elsewhere while it draws
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
-            self._painter = Painter(console_for(stream), terminal)
+            self._painter = Painter(stream, terminal, colours=colours)
             self._painter.leave_when_stopped()
-        self._console = console_for(stream)
-        self._console.no_color = self._console.no_color or not colours
+        self._stream, self._colours = stream, colours
 
     def attach(
         self, *, results: Path, pairs: Sequence[Sequence[str]], problems: Sequence[str]
@@ -134,7 +132,7 @@ class RunOutput:
         self._dry.pairs = self._pairs
         self._dry.skipped += problems
         if self._painter is not None:
-            self._painter.draw(lambda: Text("Planning the jobs ...", style="dim"))
+            self._painter.draw(lambda: _text("Planning the jobs ...", "dim"))
 
     def replace_tracebacks(self) -> None:
         """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
@@ -146,7 +144,7 @@ class RunOutput:
                 self._painter.draw(None)
             if issubclass(kind, KeyboardInterrupt):
                 sentence = closing_sentence("interrupted", any_failed=False, skipped=0)
-                self._print(Text(sentence, style="bold yellow"))
+                self._print(sentence, "bold yellow")
             else:
                 sys.__excepthook__(kind, error, trace)
 
@@ -164,7 +162,7 @@ class RunOutput:
             self._plan(record, event, text)
         elif event == "run_info":
             self._start(vars(record)["stats"])
-        elif self._mode == Mode.BESIDE:
+        elif self._mode == Mode.PAIRS:
             return
         elif event in ("", "error"):
             self._message(record, text)
@@ -182,16 +180,19 @@ class RunOutput:
         diversion, self._diversion = self._diversion, None
         if diversion is not None:
             for line in diversion.end():
-                self._print(Text(printable(line), style="dim"))
+                self._print(printable(line), "dim")
         if self._mode == Mode.PLAN:
             for line in self._dry.lines():
-                self._print(Text(line))
+                self._print(line)
         elif self._mode == Mode.SCREEN and self._closing:
+            from unglow.reporting.terminal.ending import draw_end  # noqa: PLC0415
+
             seconds = time.monotonic() - self._began
-            self._print(ending(**self._closing, seconds=seconds))
+            self._print(draw_end(**self._closing, seconds=seconds))
         if self._page is not None:
-            text = "The live page has ended with the run: unglow monitor --web opens it again."
-            self._print(Text(text))
+            self._print(
+                "The live page has ended with the run: unglow monitor --web opens it again."
+            )
 
     # ------------------------------------------------------------------------------------ records
 
@@ -206,7 +207,7 @@ class RunOutput:
         elif text.startswith(NOTHING_TO_DO):
             self._dry.is_done = True
         elif record.levelno >= logging.WARNING and not text.startswith(_SKIPPED):
-            self._print(Text(printable(text), style=_style(record)))
+            self._print(printable(text), _style(record))
 
     def _start(self, stats: Mapping[str, int]) -> None:
         """Print the first lines, and start to watch the run."""
@@ -214,29 +215,33 @@ class RunOutput:
             return
         jobs = sum(n for rule, n in stats.items() if rule != "total" and not rule.endswith("all"))
         if self._mode in (Mode.SCREEN, Mode.LINES):
-            for line in self._head(jobs):
-                self._print(line)
+            for n, line in enumerate(self._header(jobs)):
+                self._print(line, "" if n else "bold")
         if self._mode == Mode.SCREEN:
             self._diversion = Diversion()
-        if self._mode in (Mode.SCREEN, Mode.LINES, Mode.BESIDE):
-            if self._mode != Mode.BESIDE:
+        if self._mode in (Mode.SCREEN, Mode.LINES, Mode.PAIRS):
+            if self._mode != Mode.PAIRS:
                 os.environ[SHOWN] = "1"
+            from unglow.reporting.terminal.run_watch import RunWatch  # noqa: PLC0415
+
             self._watch = RunWatch(self._places, self._show)
             self._watch.start()
 
-    def _head(self, jobs: int) -> list[Text]:
+    def _header(self, jobs: int) -> list[str]:
         results = ", ".join(clean(str(place)) for place in self._places)
-        pairs = f"{named(self._pairs)}; " if self._pairs else ""
+        pairs = f"{name_pairs(self._pairs)}; " if self._pairs else ""
         return [
-            Text(f"{pairs}{count(jobs, 'job')} to do", style="bold"),
-            Text(f"{'Results' if pairs else 'Record'}: {results}"),
-            *map(Text, self._start_page()),
+            f"{pairs}{count(jobs, 'job')} to do",
+            f"{'Results' if pairs else 'Record'}: {results}",
+            *self._start_page(),
         ]
 
     def _start_page(self) -> list[str]:
         """Start the live page if it was asked for; return where it is, or how to open it."""
         if not os.environ.pop(WEB, None):
             return ["Live page: unglow monitor --web (in another terminal)"]
+        from unglow.reporting.terminal.run_watch import LivePage  # noqa: PLC0415
+
         self._page = LivePage(self._places)
         if not self._page.lines:
             return ["The live page could not be started: see unglow monitor --web"]
@@ -249,48 +254,52 @@ class RunOutput:
         if more:
             self._closing |= more
             if self._mode != Mode.SCREEN:
-                self._print(Text(printable(text), style=_style(record)))
+                self._print(printable(text), _style(record))
         elif asked := next((words for words in _STOPPING if words in text), ""):
             sentence = _STOPPING[asked].format(" ".join(self._command[:2]))
             if sentence not in self._said:
                 self._said.add(sentence)
-                self._print(Text(sentence, style="bold yellow"))
+                self._print(sentence, "bold yellow")
         elif text.startswith(_LOG):
             self._closing["log"] = text.removeprefix(_LOG)
         elif text.startswith(NOTHING_TO_DO):
             done = f"{count(len(self._pairs), 'pair')} finished" if self._pairs else "all is made"
-            self._print(Text(f"Nothing to do: {done}."))
+            self._print(f"Nothing to do: {done}.")
         elif text.startswith(_SKIPPED):
             self._skip(text)
         elif record.levelno >= logging.WARNING and not any(words in text for words in _JOB_ERRORS):
-            self._print(Text(printable(text), style=_style(record)))
+            self._print(printable(text), _style(record))
 
     def _skip(self, text: str) -> None:
         self._skipped += 1
         if self._skipped <= _MOST_SKIPPED:
-            self._print(Text(printable(text), style="yellow"))
+            self._print(printable(text), "yellow")
         elif self._skipped == _MOST_SKIPPED + 1:
-            self._print(
-                Text("More inputs are skipped: `unglow survey` shows them.", style="yellow")
-            )
+            self._print("More inputs are skipped: `unglow survey` shows them.", "yellow")
 
     # ------------------------------------------------------------------------------------- looking
 
     def _show(self, runs: Sequence[Run], events: Sequence[Event]) -> None:
         """Show what `RunWatch` has seen."""
         for line in self._diversion.new_lines() if self._diversion is not None else ():
-            self._print(Text(printable(line), style="dim"))
+            self._print(printable(line), "dim")
         for event in events:
             if self._mode != Mode.SCREEN or event.status == "failed":
-                style = _STYLES.get(event.status, "default")
-                self._print(Text(event.line, style=style))
+                self._print(event.line, _STYLES.get(event.status, "default"))
         if self._painter is not None and runs:
+            from unglow.reporting.terminal.screen import fit  # noqa: PLC0415
+
             console = self._painter.console
             self._painter.draw(lambda: fit(console, runs))
 
-    def _print(self, text: RenderableType) -> None:
+    @cached_property
+    def _console(self) -> Console:
+        return make_console(self._stream, colours=self._colours)
+
+    def _print(self, shown: RenderableType, style: str = "") -> None:
         if self._mode == Mode.SILENT:
             return
+        text = _text(shown, style) if isinstance(shown, str) else shown
         with self._lock:
             if self._painter is not None:
                 self._painter.say(text)
@@ -299,7 +308,7 @@ class RunOutput:
                 self._console.file.flush()
 
 
-class LinesBeside(logging.Handler):
+class PairLines(logging.Handler):
     """Lines about finished pairs and failed jobs, for a Snakemake that prints its own text."""
 
     def __init__(self, output: RunOutput) -> None:
@@ -307,7 +316,7 @@ class LinesBeside(logging.Handler):
         self._output = output
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Begin with the first jobs; whatever goes wrong does not reach the run."""
+        """Start with the first jobs; whatever goes wrong does not reach the run."""
         try:
             self._output.take(record)
         except Exception as error:  # noqa: BLE001 (it is only a view)
@@ -317,6 +326,12 @@ class LinesBeside(logging.Handler):
         """Print the rest."""
         self._output.close()
         super().close()
+
+
+def _text(text: str, style: str) -> Text:
+    from rich.text import Text  # noqa: PLC0415
+
+    return Text(text, style=style)
 
 
 def _style(record: logging.LogRecord) -> str:

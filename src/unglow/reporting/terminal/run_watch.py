@@ -50,7 +50,7 @@ class RunWatch:
         self._thread = threading.Thread(target=self._repeat, name="display", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start to look."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from unglow.core.printable import clean, wrap_text
 from unglow.core.rounding import duration, memory
-from unglow.reporting.terminal.formatting import OUTCOMES, clock, count, megabytes, stopwatch
+from unglow.reporting.terminal.formatting import BAD, OUTCOMES, clock, count, megabytes, stopwatch
 from unglow.telemetry.reading.history import UNRECORDED
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from unglow.telemetry.reading.plan import RuleProgress
 
 STYLES = {"ok": "green", "running": "cyan", "not recorded": "default"}
-BAD = "bold red"
 _WIDEST_BAR = 40
 _UNDONE = re.compile("failed|skipped|incomplete")
 # Widths of the terminal, columns, below which these are omitted.

@@ -21,8 +21,8 @@ from unglow.telemetry.jsonl import SUFFIX
 from unglow.telemetry.reading.parsing import (
     moment,
     number,
-    parsed,
-    parsed_rows,
+    parse_line,
+    parse_rows,
     strings,
     texts,
     threads,
@@ -171,7 +171,7 @@ class _AttemptFile(_File):
         stalls = [] if self.record is None else list(self.record.stalls)
         changes: dict[str, Any] = {}
         for text in lines:
-            line = parsed(text) if text.startswith(b"{") else None
+            line = parse_line(text) if text.startswith(b"{") else None
             if not isinstance(line, dict):
                 continue
             kind, t = line.get("kind"), moment(line.get("t"))
@@ -185,14 +185,14 @@ class _AttemptFile(_File):
                 changes |= {key: number(line.get(key)) for key in ("done", "of")}
                 changes["unit"] = str(line.get("unit") or "")
             elif kind == "end":
-                changes["end"] = End.of(line)
+                changes["end"] = End.from_line(line)
                 self._ended = True
         if self.record is None:
             return
         rows = [text for text in lines if text.startswith(b"[")]
         if rows:
-            read = Samples.of(strings(self.record.fields.get("columns")), parsed_rows(rows))
-            changes["samples"] = self.record.samples.joined(read).thinned()
+            read = Samples.from_rows(strings(self.record.fields.get("columns")), parse_rows(rows))
+            changes["samples"] = self.record.samples.join(read).thin()
         changes |= {"steps": tuple(self._steps.values()), "stalls": tuple(stalls)}
         self.record = replace(self.record, **changes)
 
@@ -250,7 +250,7 @@ class _RunFile(_File):
     def _take(self, lines: list[bytes]) -> None:
         changes: dict[str, Any] = {}
         seen = 0.0
-        for line in (line for line in map(parsed, lines) if isinstance(line, dict)):
+        for line in (line for line in map(parse_line, lines) if isinstance(line, dict)):
             t = moment(line.get("t"))
             seen = max(seen, t)
             if self.record is None and line.get("kind") == "run":

@@ -67,13 +67,13 @@ class RunHistory:
 
     @cached_property
     def memory(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Memory of all jobs together (`memory_of_all`)."""
-        return memory_of_all(self.attempts)
+        """Memory of all jobs together (`sum_memory`)."""
+        return sum_memory(self.attempts)
 
     @cached_property
     def declared(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Memory that all jobs had declared together (`declared_of_all`)."""
-        return declared_of_all(self.attempts)
+        """Memory that all jobs had declared together (`sum_declared`)."""
+        return sum_declared(self.attempts)
 
     @property
     def rows(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ def join(
         members.setdefault(run, []).append(attempt)
     histories = [_history(r, members[r.id], jobs[r.id], machine, known) for r in runs]
     if UNRECORDED in members:
-        histories.append(_without_run(members[UNRECORDED], machine))
+        histories.append(_group_unrecorded(members[UNRECORDED], machine))
     known.update({a.attempt.id: a for h in histories for a in h.attempts})
     return History(tuple(sorted(histories, key=lambda h: h.run.wall)))
 
@@ -164,7 +164,7 @@ def _history(
     return RunHistory(run, outcome, _give_slots(placed), seconds, shifts)
 
 
-def _without_run(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
+def _group_unrecorded(attempts: Sequence[Attempt], machine: Machine) -> RunHistory:
     """Return a history of attempts whose run left no file."""
     start_of_all = min(attempt.wall for attempt in attempts)
     run = RunRecord(UNRECORDED, "", start_of_all, math.nan, {}, outcome=UNRECORDED)
@@ -242,7 +242,7 @@ def _give_slots(placed: Iterable[Placed]) -> tuple[Placed, ...]:
     return tuple(a if a.slot == slot else replace(a, slot=slot) for a, slot in rows_of)
 
 
-def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sum_memory(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the memory of all jobs together, at each time that one of them was measured.
 
     It is the sum of their proportional sets (PSS), in which pages that several processes share
@@ -256,7 +256,7 @@ def memory_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArra
     parts = [_memory_of(a) for a in placed]
     if all(len(t) == 1 for t, _, _ in parts):
         return np.empty(0), np.empty(0)
-    t, mb, order = _summed([t for t, _, _ in parts], [step for _, step, _ in parts])
+    t, mb, order = _sum_steps([t for t, _, _ in parts], [step for _, step, _ in parts])
     return t, np.fmax(mb, np.concatenate([least for _, _, least in parts])[order])
 
 
@@ -282,14 +282,14 @@ def _memory_of(
     )
 
 
-def declared_of_all(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def sum_declared(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the memory that all jobs together had declared: times, s, and MB from each on."""
     declared = [(a.start, a.end, a.attempt.declared_mb) for a in placed if a.attempt.declared_mb]
     times = [np.array([start, end]) for start, end, _ in declared]
-    return _summed(times, [np.array([mb, -mb]) for _, _, mb in declared])[:2]
+    return _sum_steps(times, [np.array([mb, -mb]) for _, _, mb in declared])[:2]
 
 
-def _summed(
+def _sum_steps(
     times: Sequence[NDArray[np.float64]], steps: Sequence[NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.intp]]:
     """Return sorted times, the sum of all steps up to each, and the place of each in the input."""

@@ -155,30 +155,32 @@ def incidents(
     """
     attempts = [(h, a) for h in history.runs for a in h.attempts]
     last = {a.attempt.job: a for _, a in attempts}
-    mended = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
+    fixed_at = {a.attempt.job: a.start + h.run.wall for h, a in attempts if a.outcome == ENDED_WELL}
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
     statuses = ("failed", "skipped") if going else ("failed", "skipped", "incomplete")
-    failed = list(_of_pairs((r for r in pairs if r.get("status") in statuses), history, results))
+    failed = list(
+        _describe_pairs((r for r in pairs if r.get("status") in statuses), history, results)
+    )
     others = []
     for h, a in attempts:
         repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
         if a.outcome not in (ENDED_WELL, RUNNING) and not repeated:
-            incident = _of_attempt(h, a, mended.get(a.attempt.job, 0.0))
+            incident = _describe_attempt(h, a, fixed_at.get(a.attempt.job, 0.0))
             if last[a.attempt.job] is a:  # else its log was overwritten
                 incident = replace(incident, tail=_tail(h, a, results))
             others.append(incident)
-        others += [_of_stall(h, a, stall) for stall in a.attempt.complete_stalls]
+        others += [_describe_stall(h, a, stall) for stall in a.attempt.complete_stalls]
     for h in history.runs:
-        others += list(_of_jobs(h))
-        others += [_of_leak(h, left) for left in leftovers(h) if left.leaks]
+        others += list(_find_lost_jobs(h))
+        others += [_describe_leak(h, left) for left in leftovers(h) if left.leaks]
         if h.outcome == KILLED:
-            others.append(_of_run(h, results, mended=well > h.run.wall))
+            others.append(_describe_run(h, results, mended=well > h.run.wall))
     others.sort(key=lambda i: i.wall or 0.0, reverse=True)
     return [*failed, *others]
 
 
-def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
+def _describe_attempt(h: RunHistory, a: Placed, fixed_at: float) -> Incident:
     attempt, end = a.attempt, a.attempt.end
     numbers = {
         "peak_mb": attempt.peak_mb,
@@ -197,7 +199,7 @@ def _of_attempt(h: RunHistory, a: Placed, mended: float) -> Incident:
         remedy=end.remedy if end is not None else "",
         run=h.run.id,
         attempt=attempt.id,
-        mended=mended > h.run.wall + a.start,
+        mended=fixed_at > h.run.wall + a.start,
         numbers={key: value for key, value in numbers.items() if value is not None},
         log=attempt.log,
     )
@@ -211,7 +213,7 @@ def _message(a: Placed) -> str:
     return f"{_REPEATED} {end.message}" if end.more.get("repeated") else end.message
 
 
-def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
+def _describe_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
     return Incident(
         kind="stall",
         cause=STALL,
@@ -227,7 +229,7 @@ def _of_stall(h: RunHistory, a: Placed, stall: Stall) -> Incident:
     )
 
 
-def _of_leak(h: RunHistory, left: Leftovers) -> Incident:
+def _describe_leak(h: RunHistory, left: Leftovers) -> Incident:
     a, kinds = left.worst, []
     if left.files_mb >= 1:
         kinds.append(f"{left.files_mb:.0f} MB of files in memory")
@@ -252,7 +254,7 @@ def _sentence(words: str) -> str:
     return words and f"{words[0].upper()}{words[1:].removesuffix('.')}."
 
 
-def _of_jobs(h: RunHistory) -> Iterator[Incident]:
+def _find_lost_jobs(h: RunHistory) -> Iterator[Incident]:
     """Yield jobs that failed before an attempt started: no environment, no node."""
     tries: dict[int, list[Placed]] = {}
     for a in h.attempts:
@@ -265,17 +267,18 @@ def _of_jobs(h: RunHistory) -> Iterator[Incident]:
         started_numbers = {a.attempt.number for a in own}
         for number, loss in job.losses.items():
             if number not in started_numbers:  # its batch system ended it before its start
-                mended = last_well > loss.t
-                yield _of_job(h, job, loss.t, loss.outcome, loss.message, mended=mended)
+                yield _describe_job(
+                    h, job, loss.t, loss.outcome, loss.message, mended=last_well > loss.t
+                )
         lost = {loss.t for loss in job.losses.values()}
         for t in (t for t in job.when("failed") if t not in lost):
             started = max((s for s in job.when("started") if s <= t), default=0.0)
             if not any(started - 1 <= a.end and a.start <= t for a in own):
                 message = _error_near(h, t) or "Snakemake could not start it; see its log."
-                yield _of_job(h, job, t, NOT_STARTED, message, mended=last_well > t)
+                yield _describe_job(h, job, t, NOT_STARTED, message, mended=last_well > t)
 
 
-def _of_job(
+def _describe_job(
     h: RunHistory, job: Job, t: float, cause: str, message: str, *, mended: bool
 ) -> Incident:
     return Incident(
@@ -297,7 +300,7 @@ def _error_near(h: RunHistory, t: float) -> str:
     return text if apart <= 2.0 else ""
 
 
-def _of_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
+def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
     return Incident(
         kind="run",
         cause=RUN_KILLED,
@@ -311,7 +314,7 @@ def _of_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
     )
 
 
-def _of_pairs(
+def _describe_pairs(
     pairs: Iterable[Mapping[str, Any]], history: History, results: Path
 ) -> Iterator[Incident]:
     config = history.last.run.fields.get("config") if history.last is not None else None

@@ -18,7 +18,7 @@ _MOST, _LONGEST_S, _LATEST_S = 1e18, 1e10, 253402300799.0
 _MOST_THREADS = 1024
 
 
-def parsed(line: bytes) -> Any:
+def parse_line(line: bytes) -> Any:
     """Return what a line says; None if it is torn, or nested too deeply."""
     try:
         value = json.loads(line, parse_constant=_no_number, parse_float=_finite)
@@ -28,7 +28,7 @@ def parsed(line: bytes) -> Any:
     return None if brackets > _DEEPEST and _depth(value) > _DEEPEST else value
 
 
-def parsed_rows(lines: list[bytes]) -> list[list[Any]]:
+def parse_rows(lines: list[bytes]) -> list[list[Any]]:
     """Return lists, one for each line that holds one; all at once where all do, which is faster."""
     try:
         rows = json.loads(b"[" + b",".join(lines) + b"]", parse_constant=_no_number)
@@ -36,7 +36,7 @@ def parsed_rows(lines: list[bytes]) -> list[list[Any]]:
             return list(rows)
     except (ValueError, RecursionError):
         pass
-    return [row for row in map(parsed, lines) if isinstance(row, list)]
+    return [row for row in map(parse_line, lines) if isinstance(row, list)]
 
 
 def number(value: object) -> float | None:

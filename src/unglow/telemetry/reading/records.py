@@ -98,7 +98,7 @@ class End:
     more: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, line: Mapping[str, Any]) -> End:
+    def from_line(cls, line: Mapping[str, Any]) -> End:
         """Return what a line says."""
         measured = {name: number(line.get(name)) for name in _MEASURED}
         return cls(

@@ -90,18 +90,18 @@ def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
         or turned_over
     ):
         return ""
-    helpful = [d for d in _registered(results / sample) if d != dye]
+    helpful = [d for d in _list_registered(results / sample) if d != dye]
     other = helpful[0] if helpful else "DYE"
     whose = f"of {_either(helpful)}" if helpful else "of another dye of this sample that registers"
     return (
         "click landmarks, the same places in both images; or, if the dyes were imaged without "
         f"moving the section, take the map {whose} (setting register: from: {other}); or, if the "
-        f"magnifications differ by more than {_searched(config)}, raise the largest scale that is "
+        f"magnifications differ by more than {_limit(config)}, raise the largest scale that is "
         "believed (setting register: max_scale). config/README.md says how, under Help by hand."
     )
 
 
-def _registered(sample: Path) -> list[str]:
+def _list_registered(sample: Path) -> list[str]:
     """Return the dyes of a sample that have a map."""
     return sorted(
         dye.name
@@ -114,7 +114,7 @@ def _either(names: Sequence[str]) -> str:
     return " or ".join(names[:3])
 
 
-def _searched(config: object) -> str:
+def _limit(config: object) -> str:
     register = config.get("register") if isinstance(config, dict) else None
     limit = register.get("max_scale") if isinstance(register, dict) else None
     return f"{limit:g} times" if isinstance(limit, int | float) else "is searched"

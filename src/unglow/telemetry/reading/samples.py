@@ -66,16 +66,16 @@ class Samples:
     state: NDArray[np.str_]
 
     @classmethod
-    def of(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
+    def from_rows(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
         """Return the samples of rows of values; rows that do not fit are omitted."""
         fitting = [row for row in rows if len(row) == len(columns)]
         try:
-            return cls._of(columns, fitting)
+            return cls._from_fitting_rows(columns, fitting)
         except (TypeError, ValueError, OverflowError):
-            return cls._of(columns, [row for row in fitting if _fits(columns, row)])
+            return cls._from_fitting_rows(columns, [row for row in fitting if _fits(columns, row)])
 
     @classmethod
-    def _of(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
+    def _from_fitting_rows(cls, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> Samples:
         found = dict(zip(columns, zip(*rows, strict=True), strict=True)) if rows else {}
         none = (math.nan,) * len(rows)
         numbers = {name: np.array(found.get(name, none), dtype=np.float64) for name in NUMBERS}
@@ -88,7 +88,7 @@ class Samples:
     @classmethod
     def none(cls) -> Samples:
         """Return no samples."""
-        return cls.of((), ())
+        return cls.from_rows((), ())
 
     def __len__(self) -> int:
         return len(self.t)
@@ -131,7 +131,7 @@ class Samples:
     def _alone(self) -> NDArray[np.bool_]:
         return np.asarray(~(self.processes > 1))
 
-    def joined(self, more: Samples) -> Samples:
+    def join(self, more: Samples) -> Samples:
         """Return these samples and those that follow them."""
         if not len(self):
             return more
@@ -140,7 +140,7 @@ class Samples:
             **{name: np.concatenate([getattr(self, name), getattr(more, name)]) for name in names}
         )
 
-    def thinned(self, most: int = MOST_SAMPLES) -> Samples:
+    def thin(self, most: int = MOST_SAMPLES) -> Samples:
         """Return about ``most`` samples, evenly spread, if there are more than twice as many.
 
         Of each stretch of time the sample with the most resident memory stays, with the largest
@@ -162,7 +162,7 @@ class Samples:
         kept["available"] = np.fmin.reduceat(self.available, firsts)
         last = {name: getattr(self, name)[-1:] for name in kept}
         found = Samples(**kept)
-        return found if largest[-1] == len(self) - 1 else found.joined(Samples(**last))
+        return found if largest[-1] == len(self) - 1 else found.join(Samples(**last))
 
 
 def _fits(columns: Sequence[str], row: Sequence[Any]) -> bool:

@@ -76,7 +76,7 @@ def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> Left |
     """
     if history.outcome != RUNNING or not history.run.totals:
         return None
-    forecast = _Forecast.of(history, earlier)
+    forecast = _Forecast.build(history, earlier)
     if forecast is None:
         return None
     measured = _times(history.attempts)
@@ -114,7 +114,7 @@ class _Forecast:
     seconds: float = 0.0
 
     @classmethod
-    def of(cls, history: RunHistory, earlier: Iterable[RunHistory]) -> _Forecast | None:
+    def build(cls, history: RunHistory, earlier: Iterable[RunHistory]) -> _Forecast | None:
         found = cls._recorded(history.run.fields.get("expected"))
         if found is not None:
             return found

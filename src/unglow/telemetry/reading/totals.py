@@ -271,7 +271,7 @@ def by_step(placed: Iterable[Placed]) -> list[StepTally]:
 
 
 def steps_of(attempt: Attempt) -> list[tuple[str, float, float, int]]:
-    """Return name, begin, end (s) and depth of the steps; one that did not end lasts to the end."""
+    """Return name, start, end (s) and depth of the steps; one that did not end lasts to the end."""
     return [
         (s.name, s.begin, s.end if s.end is not None else max(s.begin, attempt.seconds), s.depth)
         for s in attempt.steps
@@ -349,12 +349,12 @@ def leftovers(h: RunHistory) -> list[Leftovers]:
     """Return what the jobs of a run have left behind, for each machine of which that is known."""
     groups: dict[str, list[Placed]] = {}
     for a in h.attempts:
-        if _reported_at_end(a.attempt, "files_after_mb") is not None:
+        if _find_at_end(a.attempt, "files_after_mb") is not None:
             groups.setdefault(a.attempt.host, []).append(a)
-    return [_of_machine(host, group) for host, group in groups.items()]
+    return [_sum_leftovers(host, group) for host, group in groups.items()]
 
 
-def _of_machine(host: str, group: Sequence[Placed]) -> Leftovers:
+def _sum_leftovers(host: str, group: Sequence[Placed]) -> Leftovers:
     first, last = min(group, key=lambda a: a.start), max(group, key=lambda a: a.end)
     before, after = _amount(first, "files_before_mb"), _amount(last, "files_after_mb")
     return Leftovers(
@@ -373,13 +373,13 @@ def _left(a: Placed) -> float:
 
 def lost_mb(attempts: Iterable[Attempt]) -> list[float]:
     """Return what the machine had less of after each attempt, MB, where that is known; sorted."""
-    values = (_reported_at_end(attempt, "left_behind_mb") for attempt in attempts)
+    values = (_find_at_end(attempt, "left_behind_mb") for attempt in attempts)
     return sorted(mb for mb in values if mb is not None)
 
 
 def _amount(a: Placed, name: str) -> float:
-    return _reported_at_end(a.attempt, name) or 0.0
+    return _find_at_end(a.attempt, name) or 0.0
 
 
-def _reported_at_end(attempt: Attempt, name: str) -> float | None:
+def _find_at_end(attempt: Attempt, name: str) -> float | None:
     return None if attempt.end is None else number(attempt.end.more.get(name))

@@ -45,7 +45,7 @@ class Work:
             self._open = _by_pair((j.wildcards, j) for j in to_do)
 
     def _own(self, names: Mapping[str, object]) -> list[Placed]:
-        attempts = of_pair(self._attempts, names)
+        attempts = select_pair(self._attempts, names)
         return [a for a in attempts if works_for(a.attempt.wildcards, names)]
 
     def remaining(self, names: Mapping[str, object]) -> list[str]:
@@ -53,7 +53,7 @@ class Work:
 
         None are known where nothing runs, or its record holds no plan.
         """
-        jobs = of_pair(self._open, names) if names.get("sample") else []
+        jobs = select_pair(self._open, names) if names.get("sample") else []
         rules = (j.rule for j in jobs if works_for(j.wildcards, names))
         return [rule for rule in rules if not rule.startswith(_SHOWING)]
 
@@ -65,7 +65,7 @@ class Work:
         heard = {a.job.jobid for a in own if a.job is not None}
         stages += [
             job.rule
-            for job in of_pair(self._started, names)
+            for job in select_pair(self._started, names)
             if job.jobid not in heard and works_for(job.wildcards, names)
         ]
         return ", ".join(stages)
@@ -105,7 +105,7 @@ def _by_pair(items: Iterable[tuple[Mapping[str, object], T]]) -> dict[tuple[str,
     return found
 
 
-def of_pair(found: Mapping[tuple[str, str], list[T]], names: Mapping[str, object]) -> list[T]:
+def select_pair(found: Mapping[tuple[str, str], list[T]], names: Mapping[str, object]) -> list[T]:
     """Return those of a pair, or of a marker's slide, whose jobs have no dye."""
     sample, dye = _pair(names)
     return [*found.get((sample, dye), ()), *(found.get((sample, ""), ()) if dye else ())]

@@ -84,7 +84,7 @@ class Attempt:
         """Time since its start, s."""
         return time.monotonic() - self._clock
 
-    def in_job(self) -> None:
+    def enter_job(self) -> None:
         """In the job's own process: have its steps written, and leave complaints to the other."""
         self._file.silence()
         record_steps(self._file, self._clock)
@@ -118,7 +118,7 @@ class Attempt:
         """Add a line that another process of the job has written."""
         self._file.write({**line})
 
-    def ended(self) -> None:
+    def finish_spy(self) -> None:
         """Before the process of the job is waited for: nobody looks into it any more."""
         if self._py_spy is not None:
             self._py_spy.finish()

@@ -60,7 +60,7 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     ----------
     one, other
         Heads of two runs, or `surroundings()` of this machine. What one of them has not recorded
-        tells nothing.
+        is not compared.
     """
     found = []
     for key, words in _COMPARED.items():
@@ -95,7 +95,7 @@ def _words(value: Any) -> str:
 
 
 def _changed(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> list[str]:
-    """Return the packages of which both records tell something, and not the same."""
+    """Return the packages of which both records have a version, and not the same."""
     a, b = one.get(key), other.get(key)
     if not isinstance(a, dict) or not isinstance(b, dict):
         return []

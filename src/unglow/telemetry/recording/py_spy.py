@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core.errors import UnglowError
-from unglow.telemetry.reading.parsing import moment, parsed
+from unglow.telemetry.reading.parsing import moment, parse_line
 from unglow.telemetry.speedscope import Frame, Profile, write_profile
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def add_trace(profile: Profile, trace: bytes, start: float) -> None:
     start
         When py-spy started, s since the start of the attempt.
     """
-    events = parsed(trace)
+    events = parse_line(trace)
     frames: dict[Frame, Frame] = {}  # each is held once
     threads: dict[object, tuple[float, Stack]] = {}  # since when, and the calls
     with contextlib.suppress(TypeError, KeyError, ValueError):

@@ -40,13 +40,13 @@ log = logging.getLogger("unglow")
 class LostJobs(Protocol):
     """What follows jobs on other machines: `unglow.jobs.schedulers.lost_jobs.LostJobs`."""
 
-    def submitted(self, job: Mapping[str, Any], /) -> None:
+    def add_job(self, job: Mapping[str, Any], /) -> None:
         """Remember a job that is handed over."""
 
-    def group_failed(self, group: Mapping[str, Any], /) -> None:
+    def add_failed_group(self, group: Mapping[str, Any], /) -> None:
         """Remember what is known of a failed group of jobs."""
 
-    def failed(self, job: Mapping[str, Any], /) -> tuple[bool, Any]:
+    def judge_failed(self, job: Mapping[str, Any], /) -> tuple[bool, Any]:
         """Return whether a failed job was tried at all, and how it was lost, if it was."""
 
 
@@ -110,7 +110,7 @@ class RunRecorder(logging.Handler):
         """How the run ends, which its file says last of all; None before that is known."""
         return self._outcome
 
-    def ending(self) -> str:
+    def find_outcome(self) -> str:
         """Return how the run ends, when it does: unless it is known, by what is left to do."""
         return self._outcome or ("failed" if self._plan() else "ok")
 
@@ -119,7 +119,7 @@ class RunRecorder(logging.Handler):
         if self._file is not None and not self._ended:
             self._ended = True
             self._over.set()
-            self._write("end", wall=round(time.time(), 3), outcome=self.ending())
+            self._write("end", wall=round(time.time(), 3), outcome=self.find_outcome())
             self._file.close()
         self._telemetry.discard(self.telemetry)
         finish_run(self.run_id)
@@ -159,7 +159,7 @@ class RunRecorder(logging.Handler):
         elif event != "group_error":
             self._message(record)
         elif self._losses is not None:
-            self._losses.group_failed(vars(record))
+            self._losses.add_failed_group(vars(record))
 
     def _begin(self, stats: Iterable[str]) -> None:
         """Start the file if there is something to do, and no other recorder writes it."""
@@ -202,7 +202,7 @@ class RunRecorder(logging.Handler):
         if job["local"]:
             self._state(job["jobid"], "started")
         elif self._losses is not None:
-            self._losses.submitted(job)
+            self._losses.add_job(job)
 
     def _finished(self, jobid: int) -> None:
         if jobid in self._jobs:
@@ -215,7 +215,7 @@ class RunRecorder(logging.Handler):
         if self._losses is None:
             self._state(job["jobid"], "failed")
             return
-        tried, loss = self._losses.failed(job)
+        tried, loss = self._losses.judge_failed(job)
         if loss is not None:
             self._state(job["jobid"], "failed", **asdict(loss))
         elif tried:

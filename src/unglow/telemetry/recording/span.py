@@ -41,7 +41,7 @@ def span(name: str) -> Iterator[None]:
 
 
 def _open() -> None:
-    """Begin the file of this process, unless its steps are recorded already."""
+    """Start the file of this process, unless its steps are recorded already."""
     global _opened_by  # noqa: PLW0603 (a process has one file)
     place, pid = os.environ.get(VARIABLE), os.getpid()
     inherited = _opened_by is not None and _opened_by != pid

@@ -72,7 +72,7 @@ class StackSampler:
         self._thread = threading.Thread(target=self._run, name="unglow-stacks", daemon=True)
 
     def start(self) -> None:
-        """Begin; costs about 1 % of a processor at 100 looks a second."""
+        """Start; this costs about 1 % of a processor at 100 looks a second."""
         self._thread.start()
 
     def stop(self) -> None:

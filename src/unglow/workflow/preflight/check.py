@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.printable import wrap_text
 from unglow.core.rounding import gigabytes
-from unglow.jobs.snakemake_command import changed
+from unglow.jobs.snakemake_command import set_options
 from unglow.workflow.preflight.pending_jobs import heaviest_at_once
 
 if TYPE_CHECKING:
@@ -353,5 +353,5 @@ def _suggestion(suggestion: Suggestion, command: Sequence[str], *, in_module: bo
         lines.append(f"      in the configuration of the module: {': '.join(setting)}")
         del options["--config"]
     if options:
-        lines.append(f"      {shlex.join(changed(command, options))}")
+        lines.append(f"      {shlex.join(set_options(command, options))}")
     return lines
