@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SMK := Snakefile rules
+WORDS := $(SMK) src scripts config profiles report docs tests benchmarks README.md CONTRIBUTING.md
 # Several processes, to which whole files are given in the order of tests/conftest.py: what a file
 # shares among its tests is made once. One more than there are processors, since some tests wait.
 PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
@@ -58,6 +59,7 @@ mutants: $(VENV)/installed-mutation  ## change the code that decides, count the 
 lint: $(VENV)/installed-lint  ## check style, types and the workflow
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell $(WORDS)
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check $(SMK)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh tests/lint.sh

@@ -36,7 +36,7 @@ SAME = ("scale.json", "statistics.npz", "gain_maps.npz", "residues.npz", "overvi
 
 @dataclass(frozen=True, slots=True)
 class SlideSetting:
-    """What the memory of the jobs of a slide may depend on beside its images."""
+    """What the memory of the jobs of a slide may depend on apart from its images."""
 
     budget: int
     dtype: str

@@ -72,7 +72,7 @@ static float ranked(float *values, int64_t count, int64_t rank)
     return values[rank];
 }
 
-/* Fill the bins of a block, and what px tell one by one: LOST, FLOOR and BELOW. */
+/* Fill the bins of a block, and what each px says: LOST, FLOOR and BELOW. */
 static void gather(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
                    int64_t rows, int64_t cols, const float *numbers, bins *out, float *scores)
 {

@@ -30,7 +30,7 @@ static inline int64_t bin_of(const tally *t, double value)
 }
 
 /* Bin of a ratio that is no NaN: a cell holds one edge at most, so that one look-up and one
- * comparison tell. */
+ * comparison show. */
 static inline int64_t ratio_bin(const tally *t, float ratio)
 {
     if (ratio < t->edges[0]) {

@@ -4,7 +4,7 @@
  * plain form: `void`, a name, and parameters that are int64_t, uint64_t, float, double, or pointers
  * to the first of many numbers. Python refuses arrays of another type, and arrays whose numbers are
  * not neighbours in memory, before a loop sees them; rows may lie apart where a parameter of the
- * same name with `_stride` tells by how many px. Sizes are not checked: the caller has to.
+ * same name with `_stride` says by how many px. Sizes are not checked: the caller has to.
  *
  * Arrays are in the order of C, [row, col]; positions are x and y in px, with pixel centres at
  * integers. No loop allocates memory or keeps any state, so all of them may run in many threads at
@@ -121,7 +121,7 @@ void block_scores(const float *post, int64_t post_stride, const float *left, int
 void filtered(const float *image, int64_t image_stride, const float *taps, int64_t count,
               float *line, float *out, int64_t rows, int64_t cols);
 
-/* Interpolate a lattice: row at_row and the share `down` of the next, columns likewise. Where only
+/* Interpolate a lattice: row at_row and the share `down` of the next, columns also. Where only
  * one of two values is known (not NaN), it stands for both. line is room for (value_cols,). */
 void interpolate(const float *values, int64_t value_rows, int64_t value_cols,
                  const int64_t *at_row, const float *down, int64_t rows, const int64_t *at_col,
@@ -131,7 +131,7 @@ void interpolate(const float *values, int64_t value_rows, int64_t value_cols,
 void squared_shift(const float *image, const float *error, float *out, int64_t rows,
                    int64_t cols);
 
-/* Tell why px cannot be used, reasons (rows, cols): 1 where post or what is left of it is not
+/* Say why px cannot be used, reasons (rows, cols): 1 where post or what is left of it is not
  * finite, 2 for what is saturated, 3 where the error of the map is too large, else 0. `left`, the
  * difference, loses its background and is NaN after that where there is a reason. limits (3,) are
  * the largest values of post and of pre, and the largest error; background and error have the
@@ -155,7 +155,7 @@ void usable_share(const uint8_t *reasons, int64_t reasons_stride, const float *t
 /* unglow.detection.snr: the signal-to-noise ratio, and the share that noise has of the variance, of
  * the filtered difference; all arrays are (rows, cols). Of post, pre and the difference (signal)
  * as filtered, only pre has been divided by weight, the usable share of the filter; squares is that
- * of its squares. shifted is what `squared_shift` tells. numbers (7,): constant part and slope of
+ * of its squares. shifted is what `predict_squared_shift` gives. numbers (7,): constant part and slope of
  * the variance of post, the same of pre, the least variance, what all noise is multiplied by, and
  * what the filter leaves of the variance of post. */
 void significance(const float *signal, const float *post, const float *pre, int64_t pre_stride,
