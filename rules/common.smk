@@ -158,8 +158,9 @@ def figures(rule):
 def record(kind, rule):
     """The pattern of one of the logs, benchmarks or telemetry of a rule."""
     stage, name = STAGES[rule], STAGES[rule].record or rule
-    if stage.level == "move":  # next to those of the slide
-        return out.record(kind, f"{name}_{{cycle}}", "slide")
+    within = {"move": "{cycle}", "part": "{part}"}.get(stage.level)
+    if within:  # next to those of the slide
+        return out.record(kind, f"{name}_{within}", "slide")
     return out.record(kind, name, stage.level)
 
 

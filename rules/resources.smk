@@ -2,9 +2,9 @@
 
 from snakemake.io import apply_wildcards
 
+from unglow.memory.demand import to_json as demand_to_json
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
-from unglow.memory.demand import to_json as demand_to_json
 from unglow.workflow import job_resources
 
 # Variants of a pair whose jobs are one job of a batch system.
@@ -60,7 +60,8 @@ def memory(rule):
         given = resources.mem_mb - launcher_mb()
         return demand_to_json(job_resources.demand_of(batch, rule, wildcards, given))
 
-    return demand_in if rule in ("slide_scale", "slide_subtract") else demand
+    within = ("slide_scale", "slide_part", "slide_subtract")
+    return demand_in if rule in within else demand
 
 
 def at_a_time(rule):

@@ -1,4 +1,4 @@
-"""Slides of many channels: maps between cycles, gains of all markers, one corrected image.
+"""Slides of many channels: maps of cycles, gains of all markers, one corrected image in one frame.
 
 Nothing of a slide is copied: images are read in place.
 """
@@ -27,7 +27,7 @@ rule slide_register:
         **resources("slide_register"),
     params:
         memory=memory("slide_register"),
-        version=3,
+        version=4,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
     script:
@@ -55,12 +55,49 @@ rule slide_scale:
     params:
         memory=memory("slide_scale"),
         at_a_time=at_a_time("slide_scale"),
-        version=2,
+        version=3,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
         suspect_px=batch.settings.register.suspect_px,
+        several=batch.settings.multiplexed.several_backgrounds,
     script:
         "../scripts/slide_scale.py"
+
+
+rule slide_part:
+    input:
+        images=of_batch(job_params.slide_images),
+        transforms=of_batch(job_params.slide_maps, name="transform.json"),
+        displacements=of_batch(job_params.slide_maps, name="displacement.npz"),
+        slide=out.slide("slide.json"),
+        scale=out.slide("scale.json"),
+        gain_maps=out.slide("gain_maps.npz"),
+    output:
+        **{
+            name: temp(out.part(file))
+            for name, file in STAGES["slide_part"].files.items()
+        },
+    log:
+        **logs("slide_part"),
+    benchmark:
+        record("benchmarks", "slide_part")
+    wildcard_constraints:
+        sample=one_of(batch.slides),
+        part=r"\d+",
+    conda:
+        "../envs/unglow.yaml"
+    threads: STAGES["slide_part"].threads
+    resources:
+        **resources("slide_part"),
+    params:
+        memory=memory("slide_part"),
+        at_a_time=at_a_time("slide_part"),
+        version=1,
+        slide=of_batch(job_params.slide_record),
+        dtype=batch.settings.multiplexed.dtype,
+        rounding=batch.settings.multiplexed.rounding,
+    script:
+        "../scripts/slide_part.py"
 
 
 rule slide_subtract:
@@ -71,6 +108,7 @@ rule slide_subtract:
         slide=out.slide("slide.json"),
         scale=out.slide("scale.json"),
         gain_maps=out.slide("gain_maps.npz"),
+        parts=of_batch(job_params.slide_parts),
     output:
         **corrected,
         **outputs("slide_subtract"),
@@ -88,7 +126,7 @@ rule slide_subtract:
     params:
         memory=memory("slide_subtract"),
         at_a_time=at_a_time("slide_subtract"),
-        version=1,
+        version=2,
         slide=of_batch(job_params.slide_record),
         own_cells=of_batch(job_params.slide_own_cells),
         dtype=batch.settings.multiplexed.dtype,

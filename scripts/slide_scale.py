@@ -15,6 +15,7 @@ with Job.of(snakemake) as job:
         ScaleSettings(**snakemake.params.settings),
         job.targets,
         suspect_px=snakemake.params.suspect_px,
+        several=snakemake.params.several,
         workers=job.choose_workers(),
         markers_at_a_time=snakemake.params.at_a_time,
     )

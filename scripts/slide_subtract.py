@@ -1,4 +1,4 @@
-"""Adapter: write the corrected slide, every marker without its background."""
+"""Adapter: write the corrected slide, or join its parts."""
 
 from pathlib import Path
 
@@ -6,16 +6,20 @@ from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_subtract import Choice, subtract
+    from unglow.workflow.stages.slide_subtract import Choice, Part, Work, subtract
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide, snakemake.params.own_cells)
+    inputs = {name: Path(snakemake.input[name]) for name in ("slide", "scale", "gain_maps")}
+    maps = known.read_maps(snakemake.input.transforms)
+    parts = [
+        Part(*map(Path, snakemake.input.parts[3 * n : 3 * n + 3]), band)
+        for n, band in enumerate(known.bands)
+    ]
     subtract(
-        known,
-        known.read_maps(snakemake.input.transforms),
-        {name: Path(snakemake.input[name]) for name in ("slide", "scale", "gain_maps")},
+        Work.read(known, maps, inputs, Choice(snakemake.params.dtype, snakemake.params.rounding)),
         job.targets,
-        Choice(snakemake.params.dtype, snakemake.params.rounding),
+        parts,
         workers=job.choose_workers(),
         channels_at_a_time=snakemake.params.at_a_time,
     )

@@ -61,10 +61,10 @@ def slide(path, made=None):
     return Slide("s", (path,), made or channels(), {1: "AF", 2: "C"})
 
 
-def moved(x=MOVE[0], y=MOVE[1]):
-    """Return the map of cycle 2 to cycle 1."""
-    matrix = np.array([[1.0, 0, x], [0, 1, y], [0, 0, 1]])
-    return {(2, 1): Transform("ok", SHAPE, SHAPE, matrix=matrix, model="translation")}
+def moved(x=MOVE[0], y=MOVE[1], shape=SHAPE):
+    """Return the map of cycle 1 to cycle 2."""
+    matrix = np.array([[1.0, 0, -x], [0, 1, -y], [0, 0, 1]])
+    return {(1, 2): Transform("ok", shape, shape, matrix=matrix, model="translation")}
 
 
 class Kept:

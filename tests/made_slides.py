@@ -33,8 +33,8 @@ def made_slide(results, name="s1", markers=("CD3", "CD8", "Ki/67"), *, figures=T
     The first one is in doubt.
     """
     place = results / name
-    (place / "registration" / "2-1").mkdir(parents=True)
-    (place / "registration" / "3-1").mkdir()
+    (place / "registration" / "1-2").mkdir(parents=True)
+    (place / "registration" / "1-3").mkdir()
     cycles = [2] * (len(markers) - 1) + [3]
     channels = [Channel("AF", 0, 0, exposure=100.0, removed=True)]
     channels += [
@@ -45,8 +45,8 @@ def made_slide(results, name="s1", markers=("CD3", "CD8", "Ki/67"), *, figures=T
     SlideRecord(slide, (96, 128), "uint16", (0.5, 0.5), ("print",)).save(place / "slide.json")
     shapes = (96, 128), (96, 128)
     good = Transform("ok", *shapes, matrix=np.eye(3), model="translation")
-    good.save(place / "registration/2-1/transform.json")
-    Transform("failed", *shapes, reasons=(REFUSED,)).save(place / "registration/3-1/transform.json")
+    good.save(place / "registration/1-2/transform.json")
+    Transform("failed", *shapes, reasons=(REFUSED,)).save(place / "registration/1-3/transform.json")
     gain = MethodResult(1.4, 5.0, (1.39, 1.41), offset_ci95=(4.0, 6.0))
     well = MarkerScale(Scale("linear", {"linear": gain}), 1.5, (0.03, -0.04), 0.01, 30)
     doubtful = MarkerScale(Scale("linear", {"linear": gain}, reasons=(DOUBT,)), 1.5)

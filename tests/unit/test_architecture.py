@@ -29,7 +29,7 @@ MAY = {
         "results",
     },
     "export": {"core", "memory", "transform", "io", "photometry"},
-    "multiplexed": {"core", "transform", "io", "registration", "photometry", "export"},
+    "multiplexed": {"core", "memory", "transform", "io", "registration", "photometry", "export"},
     "results": {"core", "transform", "io", "photometry", "spoilt", "multiplexed"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),
@@ -186,6 +186,7 @@ PARSES = {
     "unglow.photometry.gain.scale": "scale.json",
     "unglow.io.candidates_csv": "detection.json",
     "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
+    "unglow.workflow.stages.slide_subtract": "state.json of parts of slides",
     "unglow.telemetry.reading.rejections": "status and reasons, which all of these share",
     "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
     "unglow.workflow.header_cache": "its own cache",

@@ -11,7 +11,7 @@ import pytest
 import tifffile
 import zarr
 from real_runs import Run, bytes_of, command, snakemake
-from scipy.ndimage import maximum_filter
+from scipy.ndimage import maximum_filter, zoom
 from scipy.spatial import cKDTree
 from sharing import once
 
@@ -151,7 +151,8 @@ def test_candidates_in_a_marker_are_its_cells(own):
     made = ("spots/good.candidates/M01/detection.json", "spots/summary.tsv")
     run = snakemake(own, "--config", *chosen, "--", *made)
     assert run.code == 0, run.text
-    assert run.jobs()["slide_register"] == run.jobs()["register"] == 1
+    # the map of the frame to the cycle, and that of the pair from the marker to its background
+    assert (run.jobs()["slide_register"], run.jobs()["register"]) == (2, 1)
     pair = own / "spots/good.candidates/M01"
     slide_map, taken = (
         json.loads((place / "transform.json").read_text())
@@ -175,3 +176,38 @@ def test_candidates_in_a_marker_are_its_cells(own):
     assert len(set(which[near < 8])) >= 60
     assert (near >= 8).sum() <= 6
     assert 58 <= record["candidates"] <= 70
+
+
+def test_cycles_of_other_sizes_and_types_come_into_one_frame_and_a_foreign_one_is_left_out(
+    tmp_path,
+):
+    words = ("--size", "1000x1000", "--channels", "9", "--cycles", "3", "--sample", "s")
+    assert command(tmp_path, "unglow", "phantom", *words).code == 0
+    path = tmp_path / "raw/s/s.ome.tif"
+    planes = tifffile.imread(path)
+    path.unlink()
+    fine = np.stack([zoom(one.astype(float), 2.0, order=3) for one in planes[3:6]])[:, 300:, :1700]
+    foreign = np.random.default_rng(0).poisson(300, (3, 800, 900))
+    images = planes[:3], np.clip(fine / 18, 0, 255), foreign
+    for n, (image, dtype) in enumerate(zip(images, ("u2", "u1", "u2"), strict=True), 1):
+        tifffile.imwrite(
+            path.with_name(f"cycle{n}.ome.tif"), image.astype(dtype), tile=(256, 256),
+            metadata={"axes": "CYX"}, photometric="minisblack",
+        )  # fmt: skip
+    run = snakemake(tmp_path)
+    assert run.code == 1, run.text  # for the markers of the third
+    rows = {row["dye"]: row for row in read_summary(tmp_path / "results/summary.tsv")}
+    assert {name: row["status"] for name, row in rows.items() if name in ("M03", "M04")} == {
+        "M03": "failed",
+        "M04": "failed",
+    }
+    assert "The corrected slide lacks it." in rows["M03"]["reasons"]
+    assert float(rows["M01"]["gain"]) == pytest.approx(1.35 / 18, rel=0.02)
+    stack = tifffile.imread(tmp_path / "results/s/corrected.ome.tif")
+    assert (stack.shape, stack.dtype) == ((4, 1000, 1000), np.uint16)
+    nuclei = stack[:2].astype(float)
+    shown = nuclei[1] > 0
+    assert 0.6 < shown.mean() < 0.9  # the second does not reach everywhere
+    assert np.corrcoef(nuclei[0][shown], nuclei[1][shown])[0, 1] > 0.99
+    record = json.loads((tmp_path / "results/s/subtraction.json").read_text())
+    assert [*record["left_out"]] == ["DNA_3", "M03", "M04"]

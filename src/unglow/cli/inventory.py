@@ -99,7 +99,7 @@ def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
         "slide": known.slide.name,
         "images": [str(image) for image in known.slide.images],
         "shape": list(known.shape),
-        "dtype": known.headers[0].dtype,
+        "dtype": known.dtype,
         "channels": [channel.to_dict() for channel in known.slide.channels],
         "registered_on": {str(cycle): name for cycle, name in known.slide.registered_on.items()},
     }

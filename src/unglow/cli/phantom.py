@@ -141,8 +141,9 @@ def _add_slide(parser: argparse.ArgumentParser) -> None:
         "multiplexed slides",
         "With --channels a slide is made instead of pairs: <raw>/<sample>/<sample>.ome.tif "
         "(uint16), markers.csv and <sample>_truth.json. Of the options above it takes --raw, "
-        "--sample, --seed, --size, --pixel-size-um, --workers, --damage and --damage-seed "
-        "(KIND:SIZE@CYCLE spoils all channels of this cycle; without it, of the last).",
+        "--sample, --seed, --size, --pixel-size-um, --deform-px and --deform-wavelength-px (of "
+        "each cycle but the first), --workers, --damage and --damage-seed (KIND:SIZE@CYCLE spoils "
+        "all channels of this cycle; without it, of the last).",
     )
     add = group.add_argument
     add("--channels", type=int, metavar="N", help="channels: nuclei, backgrounds and markers")
@@ -168,6 +169,29 @@ def _add_slide(parser: argparse.ArgumentParser) -> None:
         default=0.03,
         metavar="DEG",
         help="rotation of each cycle against the one before, degrees (default: 0.03)",
+    )
+    add(
+        "--cycle-scale",
+        type=float,
+        default=1.0,
+        metavar="S",
+        help="how much smaller the section is in each cycle than in the one before (default: 1)",
+    )
+    add(
+        "--fluorophores",
+        type=int,
+        choices=(1, 2),
+        default=1,
+        help="2: the ratio of two changes from cycle to cycle, the last cycle shows the "
+        "backgrounds once more, and each marker has two (default: 1)",
+    )
+    add(
+        "--bleach-cycles",
+        type=float,
+        nargs=2,
+        default=(4.0, 40.0),
+        metavar=("A", "B"),
+        help="cycles in which each of two fluorophores falls to 1/e (default: 4 40)",
     )
     add(
         "--gain-error",
@@ -224,6 +248,7 @@ def _run_slide(args: argparse.Namespace) -> int:
 
     check_names(args.sample, "slide")
     shift: Sequence[float] = args.cycle_shift_px
+    bleaching: Sequence[float] = args.bleach_cycles
     spec = SlideSpec(
         shape=args.size,
         channels=args.channels,
@@ -231,6 +256,11 @@ def _run_slide(args: argparse.Namespace) -> int:
         distinct=args.distinct_cycles,
         shift_px=(shift[0], shift[1]),
         rotation_deg=args.cycle_rotation_deg,
+        scale=args.cycle_scale,
+        deform_px=args.deform_px,
+        deform_wavelength_px=args.deform_wavelength_px,
+        fluorophores=args.fluorophores,
+        bleach_cycles=(bleaching[0], bleaching[1]),
         gain_error=args.gain_error,
         offset=args.offset_marker,
         pixel_size_um=args.pixel_size_um,

@@ -14,8 +14,8 @@ from unglow.core.rounding import number, uncertainty
 from unglow.photometry import gain_map
 from unglow.photometry.gain.scale import Scale
 from unglow.registration.block_table import read_blocks
-from unglow.registration.quality import compute_confirmed_reach, inside_frame, nearest
-from unglow.transform import apply_matrix
+from unglow.registration.quality import compute_confirmed_reach, nearest
+from unglow.transform import apply_matrix, inside_frame
 from unglow.transform.transform import read_content, read_field
 
 if TYPE_CHECKING:

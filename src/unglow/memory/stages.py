@@ -55,6 +55,7 @@ BASE = {
     "snr": 112.0,
     "export": 58.0,
     "slide_scale": 98.0,
+    "slide_part": 62.0,
     "slide_subtract": 62.0,
     "figures_registration": 186.0,
     "figures": 182.0,

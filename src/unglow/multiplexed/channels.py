@@ -40,7 +40,6 @@ def slide_of(name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], t
     InputError
         The images do not go together, or not with the rows.
     """
-    check_images(headers)
     for row in rows:
         size = len(row.name.encode(errors="surrogatepass"))
         if size > _LONGEST:
@@ -68,39 +67,43 @@ def slide_of(name: str, headers: Sequence[TiffHeader], rows: Sequence[Marker], t
             "leave remove empty for those to keep."
         )
     _check_circles(channels, table)
+    _check_frames(channels, headers)
     images = tuple(Path(header.path) for header in headers)
     return Slide(name, images, tuple(channels), _nuclear(channels))
 
 
 def _check_circles(channels: Sequence[Channel], table: str) -> None:
     """Refuse backgrounds that lead back to the channel that they are subtracted from."""
-    background = {channel.name: channel.background for channel in channels}
+    backgrounds = {channel.name: channel.backgrounds for channel in channels}
+    cleared: set[str] = set()
+
+    def follow(chain: list[str]) -> None:
+        for name in backgrounds[chain[-1]]:
+            if name in chain:
+                circle = " from ".join([*chain[chain.index(name) :], name])
+                raise InputError(
+                    f"{table} subtracts backgrounds in a circle ({circle}): leave the background "
+                    "of one of these channels empty."
+                )
+            if name not in cleared:
+                follow([*chain, name])
+        cleared.add(chain[-1])
+
     for channel in channels:
-        chain, name = [channel.name], channel.background
-        while name is not None and name not in chain:
-            chain.append(name)
-            name = background[name]
-        if name is not None:
-            circle = " from ".join([*chain[chain.index(name) :], name])
-            raise InputError(
-                f"{table} subtracts backgrounds in a circle ({circle}): leave the background of "
-                "one of these channels empty."
-            )
+        follow([channel.name])
 
 
-def check_images(headers: Sequence[TiffHeader]) -> None:
-    """Refuse images of several shapes or types: a slide has one frame and one grey scale."""
-    first = headers[0]
-    for other in headers[1:]:
+def _check_frames(channels: Sequence[Channel], headers: Sequence[TiffHeader]) -> None:
+    """Refuse cycles whose images are of several shapes: a cycle has one frame."""
+    of_cycle: dict[int, TiffHeader] = {}
+    for channel in channels:
+        other = headers[channel.image]
+        first = of_cycle.setdefault(channel.cycle, other)
         if other.shape != first.shape:
             raise InputError(
-                f"{first.path} has {_size(first)} px and {other.path} has {_size(other)}: the "
-                "images of a slide have to be of one size; stitch all cycles onto one canvas."
-            )
-        if other.dtype != first.dtype:
-            raise InputError(
-                f"{first.path} holds {first.dtype} and {other.path} holds {other.dtype}: export "
-                "all images of a slide in one type."
+                f"{first.path} has {_size(first)} px and {other.path} has {_size(other)}, but both "
+                f"are of cycle {channel.cycle}: give them cycles of their own (column "
+                "cycle_number), or stitch them onto one canvas."
             )
 
 
@@ -144,7 +147,7 @@ def _named(headers: Sequence[TiffHeader]) -> str:
 
 
 def _nuclear(channels: Sequence[Channel]) -> dict[int, str]:
-    """Return the stain of nuclei of each cycle, where a name tells."""
+    """Return the stain of nuclei of each cycle, where a name shows it."""
     chosen: dict[int, str] = {}
     for channel in channels:
         if _NUCLEAR.fullmatch(_NUMBERED.sub("", channel.name).replace(" ", "")):
@@ -165,18 +168,36 @@ def registered_on(slide: Slide, on: str | None) -> dict[int, str]:
     if on is None:
         return dict(slide.registered_on)
     chosen = {}
-    for cycle in sorted({cycle for move in slide.moves for cycle in move}):
+    for cycle in sorted({slide.frame_cycle, *slide.moved_cycles} if slide.moved_cycles else ()):
         names = [one.name for one in slide.channels if one.cycle == cycle]
         exact = [name for name in names if name.casefold() == on.casefold()]
-        alike = exact or [n for n in names if _NUMBERED.sub("", n).casefold() == on.casefold()]
-        if len(alike) != 1:
-            found = f"has {' and '.join(alike)}" if alike else f"has none ({', '.join(names)})"
+        matching = exact or [n for n in names if _NUMBERED.sub("", n).casefold() == on.casefold()]
+        if len(matching) != 1:
+            found = (
+                f"has {' and '.join(matching)}" if matching else f"has none ({', '.join(names)})"
+            )
             raise InputError(
                 f"slide {slide.name} cannot be registered on '{on}' (setting register.on), of "
                 f"which cycle {cycle} {found}."
             )
-        chosen[cycle] = alike[0]
+        chosen[cycle] = matching[0]
     return chosen
+
+
+def reference_cycle(slide: Slide, wanted: int | str | None) -> int | None:
+    """Return the cycle of ``multiplexed.reference``: a number, or the name of one of its channels.
+
+    InputError if the slide has no such cycle.
+    """
+    cycles = sorted({one.cycle for one in slide.channels})
+    by_name = {one.name.casefold(): one.cycle for one in slide.channels}
+    found = by_name.get(wanted.casefold()) if isinstance(wanted, str) else wanted
+    if wanted is not None and found not in cycles:
+        raise InputError(
+            f"slide {slide.name} has no cycle '{wanted}' (setting multiplexed.reference): give one "
+            f"of {', '.join(map(str, cycles))}, or the name of a channel."
+        )
+    return found
 
 
 def named_markers(
@@ -219,7 +240,7 @@ _SQUARE = 8
 def with_richest(slide: Slide, headers: Sequence[TiffHeader], cycles: Iterable[int]) -> Slide:
     """Return a slide whose `registered_on` holds a channel for each of some cycles.
 
-    Where names do not tell, it is the one whose structures stand out most from its noise, in a
+    Where names do not decide, it is the one whose structures stand out most from its noise, in a
     sample of blocks.
 
     Raises

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Self
@@ -16,6 +17,7 @@ from unglow.io.zarr.layout import CHUNK, halve_stored
 from unglow.io.zarr.reader import ChunkCache
 from unglow.multiplexed.gaps import Gaps
 from unglow.multiplexed.sample import ALIGNED_ROWS
+from unglow.transform import Quantiles
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:
@@ -25,15 +27,13 @@ if TYPE_CHECKING:
 
     from unglow.io.ome_zarr import OmeZarrReader
     from unglow.io.tiff import TiffHeader, TiffReader
-    from unglow.multiplexed.slide import Channel
+    from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.transform import Transform
 
 _STRIP = 1024
 """Rows and columns of level 0 that are read at a time to compute a coarser level, px at least."""
 _KEPT = 12_000_000
 """Decoded tiles of a channel that are kept while blocks of it are matched, bytes."""
-_AROUND = 2
-"""Blocks are matched after a step of up to 1 px, which needs so much more of the background."""
 _MOST_SOURCE, _SPARE_PX = 1.25, 1 << 16
 """A window needs at most so many px of the background per px, and these, to be read in one."""
 
@@ -44,7 +44,7 @@ class SlideReader:
     Parameters
     ----------
     headers
-        Of the images of the slide, in its order; all have one shape.
+        Of the images of the slide, in its order.
 
     Attributes
     ----------
@@ -69,11 +69,6 @@ class SlideReader:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of every image."""
-        return self.headers[0].shape
 
     def read(self, window: Window, channels: Sequence[Channel]) -> list[NDArray[Any]]:
         """Return a window of some channels, (rows, cols) each, in the dtype of their files.
@@ -199,68 +194,166 @@ class InPlaceImage:
         return self._kept[level - self._kept_from]
 
 
-def stays(transform: Transform | None) -> bool:
-    """Say whether a map moves nothing, so that nothing is resampled; None is within a cycle."""
-    if transform is None:
-        return True
-    return transform.displacement is None and np.array_equal(transform.matrix, np.eye(3))
+class Frame:
+    """The channels of an open slide in the frame of one of its cycles, each px resampled once.
 
-
-class Background:
-    """A background around what one window of a marker needs of it.
+    Cycles whose map moves nothing are read as they are stored. Of a cycle that is more than 1.4
+    times as fine as the frame, a coarser level is resampled, made as it is read.
 
     Parameters
     ----------
-    reader, channel
-        The background.
-    transform
-        Map from the marker's frame; None where that is the background's own.
+    reader, slide
+        The open slide.
+    maps
+        From the frame to each other cycle (`Slide.moves`); those of failed cycles are not used.
+    """
+
+    def __init__(self, reader: SlideReader, slide: Slide, maps: Maps) -> None:
+        self._reader, self._slide = reader, slide
+        self.shape = frame_shape(slide, reader.headers)
+        self._errors = {slide.frame_cycle: Quantiles(0.0, 0.0)}
+        self._maps: dict[int, Transform | None] = {slide.frame_cycle: None}
+        for cycle in slide.moved_cycles:
+            found = maps[slide.frame_cycle, cycle]
+            self._errors[cycle] = found.error_px
+            same = found.pre_shape == self.shape
+            self._maps[cycle] = None if same and moves_nothing(found) else found
+
+    def map_of(self, channel: Channel) -> Transform | None:
+        """Return the map that a channel is resampled by; None where it is read as it is stored."""
+        return self._maps[channel.cycle]
+
+    def error_between(self, one: Channel, other: Channel) -> Quantiles:
+        """Return how far two channels may lie apart because of their maps, px; NaN in one cycle."""
+        errors = [self._errors[channel.cycle] for channel in (one, other)]
+        if one.cycle == other.cycle:
+            return Quantiles()
+        return Quantiles(*(math.hypot(*(getattr(e, n) for e in errors)) for n in ("median", "p95")))
+
+    @property
+    def headers(self) -> tuple[TiffHeader, ...]:
+        """Of the images of the slide."""
+        return self._reader.headers
+
+    def dtype_of(self, channel: Channel) -> np.dtype[Any]:
+        """Return the type of the samples of a channel in its file."""
+        return np.dtype(self._reader.headers[channel.image].dtype)
+
+    def read(self, window: Window, channels: Sequence[Channel]) -> list[NDArray[Any]]:
+        """Return a window of some channels, (rows, cols) each; what an image joins is decoded once.
+
+        In the dtype of their files where nothing is resampled and everything is stored there, else
+        as floats, NaN where there is no data.
+        """
+        found: dict[str, NDArray[Any]] = {}
+        for transform, image in {(self._maps[c.cycle], c.image): None for c in channels}:
+            some = [c for c in channels if (self._maps[c.cycle], c.image) == (transform, image)]
+            if transform is None:
+                blocks = self._stored(window, some)
+            else:
+                blocks = self._resampled(transform, window, some)
+            found |= {one.name: block for one, block in zip(some, blocks, strict=True)}
+        return [found[one.name] for one in channels]
+
+    def batches(self, channels: Sequence[Channel], most: int) -> Iterator[list[Channel]]:
+        """Yield channels to be read together, see `SlideReader.batches`."""
+        return self._reader.batches(channels, most)
+
+    def _stored(self, window: Window, channels: Sequence[Channel]) -> list[NDArray[Any]]:
+        gaps = self._reader.gaps
+        blocks = self._reader.read(window, channels)
+        return [
+            gaps.hidden(one, window, block) for one, block in zip(channels, blocks, strict=True)
+        ]
+
+    def _resampled(
+        self, transform: Transform, window: Window, channels: Sequence[Channel]
+    ) -> list[NDArray[np.float32]]:
+        """Return a window of channels of one image, brought into the frame."""
+        level, seen = max(0, transform.octaves), transform.resampling_map
+        matrix = seen.matrix / seen.matrix[2, 2]
+        needed = source_window(matrix, seen.displacement, window, seen.pre_shape)
+        if needed.size > _MOST_SOURCE * window.size + _SPARE_PX:
+            needed = Window(0, 0, 0, 0)  # a steep map: it is read in pieces
+        held = self._level(needed, channels, level)
+        found: list[NDArray[np.float32]] = []
+        while held:
+            one, pixels = channels[len(found)], held.pop(0)
+
+            def read(
+                part: Window, one: Channel = one, pixels: NDArray[Any] = pixels
+            ) -> NDArray[Any]:
+                if needed.common(part) != part:
+                    return self._level(part, [one], level)[0]
+                return pixels[part.shift(-needed.y0, -needed.x0).slices]
+
+            out = np.empty(window.shape, np.float32)
+            for strip in strips(window, ALIGNED_ROWS):
+                rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
+                out[rows] = warp_window(read, seen.pre_shape, seen, strip)
+            found.append(out)
+        return found
+
+    def _level(self, window: Window, channels: Sequence[Channel], level: int) -> list[NDArray[Any]]:
+        """Return a window of a level of channels of one image, NaN where nothing is stored."""
+        if not level:
+            return self._stored(window, channels)
+        blocks = [np.full(window.shape, np.nan, np.float32) for _ in channels]
+        step = max(1, _STRIP >> level)
+        for part in grid(window.shape, (step, step)):
+            whole = part.shift(window.y0, window.x0)
+            fine = Window(*(n << level for n in (whole.y0, whole.y1, whole.x0, whole.x1)))
+            for out, pixels in zip(blocks, self._stored(fine, channels), strict=True):
+                for _ in range(level):
+                    pixels = halve_stored(pixels)  # noqa: PLW2901 (level by level)
+                out[part.slices] = pixels
+        return blocks
+
+
+def frame_shape(slide: Slide, headers: Sequence[TiffHeader]) -> tuple[int, int]:
+    """Return (rows, columns) of the frame of a slide: those of its reference cycle."""
+    return headers[frame_image(slide)].shape
+
+
+def frame_image(slide: Slide) -> int:
+    """Return which image holds the reference cycle of a slide."""
+    return next(one.image for one in slide.channels if one.cycle == slide.frame_cycle)
+
+
+def moves_nothing(transform: Transform) -> bool:
+    """Say whether a map moves nothing, so that nothing is resampled."""
+    return transform.displacement is None and np.array_equal(transform.matrix, np.eye(3))
+
+
+class HeldChannel:
+    """A channel over a window of the frame, and what blocks that are matched need around it.
+
+    Parameters
+    ----------
+    frame, channel
+        The channel.
     window
-        Of the marker.
+        Of the frame.
+    pixels
+        The channel there, as `Frame.read` gives it.
     """
 
     def __init__(
-        self, reader: SlideReader, channel: Channel, transform: Transform | None, window: Window
+        self, frame: Frame, channel: Channel, window: Window, pixels: NDArray[Any]
     ) -> None:
-        self._reader, self._channel, self._window = reader, channel, window
-        self._transform = None if stays(transform) else transform
-        self._part = window
-        if self._transform is not None:
-            matrix = self._transform.matrix / self._transform.matrix[2, 2]
-            needed = source_window(matrix, self._transform.displacement, window, reader.shape)
-            self._part = needed.grow(_AROUND).clip(reader.shape)
-            if self._part.size > _MOST_SOURCE * window.size + _SPARE_PX:
-                self._part = Window(0, 0, 0, 0)  # a steep map: it is read in pieces
-        self._pixels = reader.read(self._part, [channel])[0]
-        # on whole px, neighbours of whole numbers get no weight; a NaN would make its own NaN
-        self._whole = self._transform is None and self._pixels.dtype.kind in "iu"
+        self._frame, self._channel, self._window, self.pixels = frame, channel, window, pixels
 
     def read(self, window: Window) -> NDArray[Any]:
-        """Return a window of the background in its own frame, for interpolation by the map.
+        """Return a window, for interpolation at whole px; px that get no weight may be 0.
 
-        Px that get no weight may be 0; what is not stored is NaN.
+        A NaN would spread to its neighbours.
         """
-        return self._reader.gaps.hidden(self._channel, window, self._stored(window))
-
-    def _stored(self, window: Window) -> NDArray[Any]:
-        """Return a window with fill values where nothing is stored."""
-        inside = self._part.common(window)
-        if inside != window and not self._whole:
-            return self._reader.read(window, [self._channel])[0]
-        held = self._pixels[inside.shift(-self._part.y0, -self._part.x0).slices]
+        inside = self._window.common(window)
+        if inside != window and self.pixels.dtype.kind not in "iu":
+            return self._frame.read(window, [self._channel])[0]
+        held = self.pixels[inside.shift(-self._window.y0, -self._window.x0).slices]
         if inside == window:
             return held
         pixels = np.zeros(window.shape, held.dtype)
         pixels[inside.shift(-window.y0, -window.x0).slices] = held
         return pixels
-
-    def aligned(self) -> NDArray[np.float32]:
-        """Return it in the marker's frame over the window; NaN where it has no data."""
-        if self._transform is None:
-            found = self._pixels.astype(np.float32, copy=False)
-            return self._reader.gaps.hidden(self._channel, self._window, found)
-        out = np.empty(self._window.shape, np.float32)
-        for strip in strips(self._window, ALIGNED_ROWS):
-            rows = slice(strip.y0 - self._window.y0, strip.y1 - self._window.y0)
-            out[rows] = warp_window(self.read, self._reader.shape, self._transform, strip)
-        return out

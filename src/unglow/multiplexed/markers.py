@@ -1,8 +1,9 @@
 """The table of a slide's markers, as MCMICRO and Backsub have it: ``markers.csv``.
 
 Each row is a channel, in the order of the image. ``marker_name`` is needed; ``background`` names
-the channel that is subtracted. In the older form ``background`` is TRUE for a background, which
-belongs to all channels of the same ``Filter``. Other columns are carried through as they are.
+the channel that is subtracted, or several, separated by semicolons. In the older form
+``background`` is TRUE for a background, which belongs to all channels of the same ``Filter``. Other
+columns are carried through as they are.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ _COLUMNS = (
     *("marker_name", "background", "exposure", "remove"),
     *("cycle_number", "channel_number", "filter"),
 )
-# What the table of a corrected slide tells anew, or has no need of; and columns without a name.
+# What the table of a corrected slide says again, or does not need; and columns without a name.
 _REWRITTEN = {"", *_COLUMNS} - {"filter"}
 _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 # What Backsub's reader of tables takes for an empty cell.
 _EMPTY = {"", "na", "n/a", "nan", "none", "null", "<na>"}
 # Above this likeness an unknown column is a slip of the pen; others are somebody's own.
-_ALIKE = 0.8
+_CLOSE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Marker:
     name: str
     cycle: int | None = None
     number: int | None = None
-    background: str | None = None
+    background: str | tuple[str, ...] | None = None
     exposure: float | None = None
     removed: bool = False
     cells: Mapping[str, str] = field(default_factory=dict)
@@ -117,9 +118,10 @@ def read_markers(path: Path) -> list[Marker]:
     """
     rows = _rows(path)
     by_filter = _backgrounds_by_filter(rows)
+    names = {row.cells["marker_name"] for row in rows}
     markers = []
     for row in rows:
-        background = row.text("background")
+        background = _named_backgrounds(row, names)
         if by_filter is not None:
             own = by_filter.get(row.cells["filter"].lower())
             background = None if own == row.cells["marker_name"] else own
@@ -185,7 +187,7 @@ def _columns(path: Path, line: int, written: Sequence[str]) -> list[str]:
                 f"{path}, line {line}, column {place}: '{name}' is there twice; remove one."
             )
         free = [column for column in _COLUMNS if column not in names]
-        near = difflib.get_close_matches(name, free, n=1, cutoff=_ALIKE)
+        near = difflib.get_close_matches(name, free, n=1, cutoff=_CLOSE)
         if name not in _COLUMNS and near:
             raise InputError(
                 f"{path}, line {line}, column {place}: there is no column '{written[place - 1]}'; "
@@ -233,6 +235,18 @@ def _backgrounds_by_filter(rows: Sequence[_Row]) -> dict[str, str] | None:
     return by_filter
 
 
+def _named_backgrounds(row: _Row, names: set[str]) -> str | tuple[str, ...] | None:
+    """Return what a cell of the column background names: nothing, one channel, or several."""
+    cell = row.text("background")
+    if cell is None or cell in names or ";" not in cell:
+        return cell
+    several = tuple(name.strip() for name in cell.split(";") if name.strip())
+    twice = next((name for n, name in enumerate(several) if name in several[:n]), None)
+    if twice is not None:
+        row.refuse("background", f"'{twice}' is named twice; name each background once")
+    return several[0] if len(several) == 1 else several or None
+
+
 def _check_names(rows: Sequence[_Row]) -> None:
     lines: dict[str, int] = {}
     for row in rows:
@@ -258,16 +272,17 @@ def _check_backgrounds(rows: Sequence[_Row], markers: Sequence[Marker]) -> None:
                 f"'{empty[cell]}' means that there is none (Backsub reads it so), but a channel is "
                 "called so; rename the channel",
             )
-        if marker.background == marker.name:
-            row.refuse(
-                "background", f"{marker.name} is named as its own background; name another one"
-            )
-        if marker.background is not None and marker.background not in names:
-            row.refuse(
-                "background",
-                f"no channel is called '{marker.background}'; "
-                f"{suggestion(marker.background, names)}",
-            )
+        one = marker.background
+        for background in (one,) if isinstance(one, str) else one or ():
+            if background == marker.name:
+                row.refuse(
+                    "background", f"{marker.name} is named as its own background; name another one"
+                )
+            if background not in names:
+                row.refuse(
+                    "background",
+                    f"no channel is called '{background}'; {suggestion(background, names)}",
+                )
     if not any(marker.background for marker in markers):
         raise InputError(
             f"{rows[0].path} names no background, so there is nothing to subtract; name that of "

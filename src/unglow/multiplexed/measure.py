@@ -3,7 +3,7 @@
 The images are not blurred to match each other's focus, as those of pairs are.
 
 The residual shift of a marker is what its own pixels say against the map of its cycle: blocks are
-matched against the background as the map brings it, as registration matches them.
+matched against each background, both as maps bring them into the frame of the slide.
 """
 
 from __future__ import annotations
@@ -17,10 +17,17 @@ import numpy as np
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, map_bounded
-from unglow.multiplexed.images import Background, SlideReader
-from unglow.multiplexed.ranges import Look, look_at
+from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
+from unglow.multiplexed.ranges import Look, look_at, raw_noise
 from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
-from unglow.multiplexed.slide import by_background, expected_gain
+from unglow.multiplexed.several import estimate_several, uses_exposure
+from unglow.multiplexed.slide import (
+    FIT,
+    INTERPOLATE,
+    by_background,
+    expected_gain,
+    expected_gains,
+)
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
 from unglow.photometry.gain.scale import METHODS, Scale, ScaleSettings
@@ -33,10 +40,10 @@ from unglow.registration.blocks.phase_correlation import (
 )
 from unglow.registration.images import Plane, PlanePair
 from unglow.registration.quality import agreement
-from unglow.transform import ResidualShift, Transform, apply_matrix
+from unglow.transform import ResidualShift, Transform
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -51,7 +58,7 @@ if TYPE_CHECKING:
 _ACROSS = 7
 """So many blocks across and down the image, at most."""
 _LEAST = 6
-"""Fewer blocks that agree tell nothing."""
+"""Fewer blocks that agree say nothing."""
 
 
 def chosen_blocks(sample: Sample, texture: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -77,20 +84,17 @@ def chosen_blocks(sample: Sample, texture: NDArray[np.float32]) -> NDArray[np.in
 
 @dataclass(frozen=True, eq=False, slots=True)
 class BlockMatcher:
-    """Matches blocks of a marker against its background.
+    """Matches blocks of a marker against a background, both in the frame of the slide.
 
     Attributes
     ----------
     shape
-        (rows, columns) of both.
-    transform
-        Map from marker to background.
+        (rows, columns) of the frame.
     floors
         Grey levels just below the background, of the marker and of its background.
     """
 
     shape: tuple[int, int]
-    transform: Transform
     floors: tuple[float, float]
 
     def match(self, corners: NDArray[np.int64], marker: Read, background: Read) -> Matches:
@@ -98,8 +102,7 @@ class BlockMatcher:
         planes = PlanePair(
             Plane(marker, self.shape, self.floors[0]),
             Plane(background, self.shape, self.floors[1]),
-            self.transform.matrix,
-            displacement=self.transform.displacement,
+            np.eye(3),
         )
         return matches_of(planes, corners, BLOCK, block_shifts(planes, corners, BLOCK))
 
@@ -111,12 +114,10 @@ class BlockMatcher:
             np.concatenate([np.zeros(0), *(one.peak_ratio for one in parts)]),
         )
         found = found.keep(found.peak_ratio >= MIN_PEAK_RATIO)
-        left = found.pre - self.transform.map(found.post)
-        plain = apply_matrix(self.transform.matrix, found.post)
-        good = agreement(Matches(found.post, plain + left, found.peak_ratio), self.transform.matrix)
+        good = agreement(found, np.eye(3))
         if np.count_nonzero(good) < _LEAST:
             return ResidualShift(np.nan, np.nan, np.nan, int(np.count_nonzero(good)))
-        return ResidualShift.from_residuals(left[good])
+        return ResidualShift.from_residuals((found.pre - found.post)[good])
 
 
 def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
@@ -125,7 +126,7 @@ def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
         return None
     return (
         f"The background lies {shift.length_px:.2f} px (x {shift.x_px:+.2f}, y {shift.y_px:+.2f}, "
-        f"error {shift.error_px:.2f}, {shift.blocks} blocks) beside this marker (setting "
+        f"error {shift.error_px:.2f}, {shift.blocks} blocks) from this marker (setting "
         "suspect_px: "
         f"{suspect_px:g}): its channel is shifted against the one that its cycle was registered "
         "on, or something moved; look at what is left of edges."
@@ -220,7 +221,7 @@ class Measured:
     shift
         What the marker says against the map of its cycle; NaN where too few blocks say anything.
     expected_gain
-        Ratio of the exposure times; None if one is unknown.
+        Ratio of the exposure times, summed over several backgrounds; None if one is unknown.
     """
 
     scale: Scale
@@ -236,10 +237,11 @@ def measure_slide(
     settings: ScaleSettings,
     *,
     suspect_px: float = 1.0,
+    several: str = FIT,
     workers: int = 1,
     markers_at_a_time: int = 1,
 ) -> dict[str, Measured]:
-    """Measure every marker of a slide against its background, as the maps bring it.
+    """Measure every marker of a slide against its backgrounds, as the maps bring both.
 
     Parameters
     ----------
@@ -251,45 +253,52 @@ def measure_slide(
         What is estimated.
     suspect_px
         A residual shift above this (px) is a doubt.
+    several
+        How gains of several backgrounds are found: ``fit`` or ``interpolate``.
     workers, markers_at_a_time
         Windows in flight, and markers of a pass over the slide, on which no result depends.
     """
     found: dict[str, Measured] = {}
+
+    def fail(marker: Channel, sentences: Iterable[str]) -> None:
+        scale = Scale.make_failed(" ".join(sentences), settings)
+        gain = expected_gain(slide, marker)
+        found.setdefault(marker.name, Measured(scale, JointStatistics.empty(), _UNKNOWN, gain))
+
     for one in slide.markers:
-        move = slide.move_of(one)
-        if move is not None and maps[move].has_failed:
-            scale = Scale.make_failed(" ".join(maps[move].reasons), settings)
-            gain = expected_gain(slide, one)
-            found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
+        failed = [maps[move] for move in slide.moves_of(one) if maps[move].has_failed]
+        if failed:
+            fail(one, dict.fromkeys(reason for map_ in failed for reason in map_.reasons))
     with SlideReader(headers) as reader:
         doubts = {one.name: _lost(reader.gaps, slide, one) for one in slide.markers}
         for one in slide.markers:
             sentences, too_much = doubts[one.name]
-            if too_much and one.name not in found:
-                scale = Scale.make_failed(" ".join(sentences), settings)
-                gain = expected_gain(slide, one)
-                found[one.name] = Measured(scale, JointStatistics.empty(), _UNKNOWN, gain)
+            if too_much:
+                fail(one, sentences)
         usable = [one for one in slide.markers if one.name not in found]
-        needed = {one.name: one for m in usable for one in (m, slide.background_of(m))}
+        needed = {one.name: one for m in usable for one in (m, *slide.backgrounds_of(m))}
+        frame = Frame(reader, slide, maps)
         looks = look_at(
-            reader,
-            Sample.of(reader.shape),
+            frame,
+            Sample.of(frame.shape),
             list(needed.values()),
             workers=workers,
             at_a_time=markers_at_a_time + 1,
         )
+        mixed = [c for m in usable if len(m.backgrounds) > 1 for c in slide.backgrounds_of(m)]
+        noise = {c.name: raw_noise(reader, c) for c in dict.fromkeys(mixed)}
+        work = _Measurement(slide, frame, looks, noise, settings, suspect_px, several)
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
-            measured = _measured(slide, reader, maps, looks, some, (settings, suspect_px), workers)
-            for name, known in measured.items():
+            for name, known in work.measured(some, workers).items():
                 found[name] = _doubted(known, doubts[name][0])
     return {one.name: found[one.name] for one in slide.markers}
 
 
 def _lost(gaps: Gaps, slide: Slide, marker: Channel) -> tuple[list[str], bool]:
-    """Return sentences about what a marker or its background lost; whether that is too much."""
-    both = [gaps.doubt(one) for one in (marker, slide.background_of(marker))]
-    return [told for told, _ in both if told is not None], any(much for _, much in both)
+    """Return sentences about what a marker or a background lost; whether that is too much."""
+    each = [gaps.doubt(one) for one in (marker, *slide.backgrounds_of(marker))]
+    return [note for note, _ in each if note is not None], any(much for _, much in each)
 
 
 def _doubted(measured: Measured, doubts: Sequence[str]) -> Measured:
@@ -298,116 +307,159 @@ def _doubted(measured: Measured, doubts: Sequence[str]) -> Measured:
     return replace(measured, scale=replace(scale, reasons=(*scale.reasons, *doubts)))
 
 
-def _measured(
-    slide: Slide,
-    reader: SlideReader,
-    maps: Maps,
-    looks: Mapping[str, Look],
-    markers: Sequence[Channel],
-    settings: tuple[ScaleSettings, float],
-    workers: int,
-) -> dict[str, Measured]:
-    """Measure some markers in one pass over the slide."""
-    sample, tallies = Sample.of(reader.shape), {}
-    for one in markers:
-        move = slide.move_of(one)
-        transform = _within(reader.shape) if move is None else maps[move]
-        pair = looks[one.name], looks[str(one.background)]
-        tallies[one.name] = _Tally(sample, transform, pair, expected_gain(slide, one))
+@dataclass(frozen=True, eq=False, slots=True)
+class _Measurement:
+    """The work on a slide: what all markers share."""
 
-    def count(item: tuple[Window, tuple[int, int]]) -> dict[str, Matches]:
-        window, matches = item[0], {}
-        for (name, move), of_background in by_background(slide, markers).items():
-            transform = None if move is None else maps[move]
-            background = Background(reader, slide.channel(name), transform, window)
-            aligned = background.aligned()
-            for batch in reader.batches(of_background, len(markers)):
-                for one, signal in zip(batch, reader.read(window, batch), strict=True):
-                    tally, shown = tallies[one.name], reader.gaps.hidden(one, window, signal)
-                    matches[one.name] = tally.add(shown, aligned, background, *item)
-        return matches
+    slide: Slide
+    frame: Frame
+    looks: Mapping[str, Look]
+    noise: Mapping[str, float]
+    settings: ScaleSettings
+    suspect_px: float
+    several: str
 
-    windows = sample.windows
-    with step("measure"):
-        for i, matches in enumerate(map_bounded(count, windows, workers)):
-            for name, of_window in matches.items():
-                tallies[name].matches.append(of_window)
-            progress(i + 1, len(windows), "window")
-    return {name: tallies.pop(name).measured(*settings) for name in list(tallies)}
+    def measured(self, markers: Sequence[Channel], workers: int) -> dict[str, Measured]:
+        """Measure some markers in one pass over the slide."""
+        sample, frame = Sample.of(self.frame.shape), self.frame
+        tallies = {one.name: _Tally(self, sample, one) for one in markers}
+
+        def count(item: tuple[Window, tuple[int, int]]) -> dict[str, list[Matches]]:
+            window, matches = item[0], {}
+            for names, of_backgrounds in by_background(markers).items():
+                channels = [self.slide.channel(name) for name in names]
+                held = [
+                    HeldChannel(frame, one, window, pixels)
+                    for one, pixels in zip(channels, frame.read(window, channels), strict=True)
+                ]
+                for batch in frame.batches(of_backgrounds, len(markers)):
+                    for one, signal in zip(batch, frame.read(window, batch), strict=True):
+                        matches[one.name] = tallies[one.name].add(signal, held, *item)
+            return matches
+
+        windows = sample.windows
+        with step("measure"):
+            for i, matches in enumerate(map_bounded(count, windows, workers)):
+                for name, of_window in matches.items():
+                    tallies[name].matches.append(of_window)
+                progress(i + 1, len(windows), "window")
+        return {name: tallies.pop(name).measured() for name in list(tallies)}
 
 
 class _Tally:
-    """What is counted of one marker, window by window; all methods but the last are thread-safe."""
+    """What is counted of one marker, window by window; all methods but the last are thread-safe.
 
-    def __init__(
-        self,
-        sample: Sample,
-        transform: Transform,
-        looks: tuple[Look, Look],
-        expected: float | None,
-    ) -> None:
+    The joint statistics are those with its first background.
+    """
+
+    def __init__(self, work: _Measurement, sample: Sample, marker: Channel) -> None:
+        looks = [work.looks[name] for name in (marker.name, *marker.backgrounds)]
+        self._looks, self._work, self._marker, self._sample = looks, work, marker, sample
         ranges = looks[0].range, looks[1].range
-        self._integer = all(look.integer for look in looks)
-        self._looks, self._transform, self._expected = looks, transform, expected
-        self._sample = sample
+        integer = all(look.integer for look in looks[:2])
         self._statistics = JointStatistics.create(
             post_range=ranges[0],
             pre_range=ranges[1],
-            grey_level=grey_level(ranges, integer=self._integer),
-            integer=self._integer,
+            grey_level=grey_level(ranges, integer=integer),
+            integer=integer,
         )
-        self._bins = CellMoments.create(sample.extent, (looks[0].high, looks[1].high))
-        self._blocks = chosen_blocks(sample, looks[1].texture)
-        self._matcher = BlockMatcher(sample.shape, transform, (looks[0].floor, looks[1].floor))
+        self._bins = [
+            CellMoments.create(sample.extent, (looks[0].high, one.high)) for one in looks[1:]
+        ]
+        self._blocks = [chosen_blocks(sample, one.texture) for one in looks[1:]]
+        self._matchers = [
+            BlockMatcher(sample.shape, (looks[0].floor, one.floor)) for one in looks[1:]
+        ]
         self._lock = threading.Lock()
-        self.matches: list[Matches] = []
-        """Matched blocks, window by window."""
+        self.matches: list[list[Matches]] = []
+        """Matched blocks, window by window, with each background."""
 
     def add(
         self,
-        signal: NDArray[np.generic],
-        aligned: NDArray[np.float32],
-        background: Background,
+        signal: NDArray[Any],
+        backgrounds: Sequence[HeldChannel],
         window: Window,
         origin: tuple[int, int],
-    ) -> Matches:
-        """Count a window of the marker and its background; return the blocks matched in it.
+    ) -> list[Matches]:
+        """Count a window of the marker; return the blocks matched in it with each background.
 
         ``origin`` is [row, col] of its first px in the mosaic.
         """
-        with self._lock:  # a copy for each thread would take 5 MB
-            self._statistics.add(signal, aligned, origin=origin)
-        self._bins.add(signal, aligned, origin=origin)
         first, last = np.array([window.x0, window.y0]), np.array([window.x1, window.y1])
-        inside = ((self._blocks >= first) & (self._blocks + BLOCK <= last)).all(axis=1)
-        return self._matcher.match(
-            self._blocks[inside],
-            lambda part: signal[part.shift(-window.y0, -window.x0).slices],
-            background.read,
-        )
+        matches = []
+        for n, background in enumerate(backgrounds):
+            aligned = background.pixels.astype(np.float32, copy=False)
+            if not n:
+                with self._lock:  # a copy for each thread would take 5 MB
+                    self._statistics.add(signal, aligned, origin=origin)
+            self._bins[n].add(signal, aligned, origin=origin)
+            blocks = self._blocks[n]
+            inside = ((blocks >= first) & (blocks + BLOCK <= last)).all(axis=1)
+            own = HeldChannel(self._work.frame, self._marker, window, signal)
+            matches.append(self._matchers[n].match(blocks[inside], own.read, background.read))
+        return matches
 
-    def measured(self, settings: ScaleSettings, suspect_px: float) -> Measured:
-        """Estimate gain and offset from what was counted."""
-        cells = SampledCells.placed(self._bins, self._sample)
-        evidence = Evidence(self._statistics, cells, self._transform, expected_gain=self._expected)
-        scale = estimate(evidence, settings)
-        shift = self._matcher.shift(self.matches)
-        found, shifted = disagreement(scale, evidence), shift_doubt(shift, suspect_px)
-        about_gain = [] if found is None else [found.sentence]
-        doubts = about_gain if found is not None and found.is_doubt else []
-        notes = (*scale.notes, *(about_gain if not doubts else []))
-        reasons = (*scale.reasons, *doubts, *filter(None, [shifted]))
+    def measured(self) -> Measured:
+        """Estimate gains and offset from what was counted."""
+        work, marker = self._work, self._marker
+        expected = expected_gains(work.slide, marker)
+        if len(self._bins) == 1:
+            scale, about_gain = self._single(expected)
+        else:
+            scale, about_gain = self._several(expected), None
+        shifts = [one.shift(parts) for one, parts in self._by_background()]
+        shifted = (shift_doubt(one, work.suspect_px) for one in shifts)
+        doubts = [about_gain.sentence] if about_gain is not None and about_gain.is_doubt else []
+        notes = [about_gain.sentence] if about_gain is not None and not doubts else []
+        reasons = (*scale.reasons, *doubts, *filter(None, shifted))
+        total = None if expected is None else float(sum(expected))
         for method in scale.methods.values():
-            method.details["expected_gain"] = self._expected
+            method.details["expected_gain"] = total
             method.details["range"] = list(self._looks[0].range)
-            method.details["background_range"] = list(self._looks[1].range)
+            method.details["background_range"] = self._background_range(method)
         whole = {**self._statistics.arrays, "ratios": self._statistics.ratio_counts[None]}
         # 32 bits hold the counts of a sample: many markers are kept
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
         statistics = JointStatistics.restore(self._statistics.parameters, small)
-        return Measured(
-            replace(scale, reasons=reasons, notes=notes), statistics, shift, self._expected
+        longest = max(shifts, key=lambda one: np.nan_to_num(one.length_px, nan=-1))
+        scale = replace(scale, reasons=reasons, notes=(*scale.notes, *notes))
+        return Measured(scale, statistics, longest, total)
+
+    def _by_background(self) -> Iterator[tuple[BlockMatcher, list[Matches]]]:
+        for n, matcher in enumerate(self._matchers):
+            yield matcher, [of_window[n] for of_window in self.matches]
+
+    def _single(self, expected: tuple[float, ...] | None) -> tuple[Scale, Disagreement | None]:
+        frame, shape = self._work.frame, self._sample.shape
+        cells = SampledCells.placed(self._bins[0], self._sample)
+        (background,) = self._work.slide.backgrounds_of(self._marker)
+        error = frame.error_between(self._marker, background)
+        evidence = Evidence(
+            self._statistics,
+            cells,
+            replace(frame.map_of(background) or _within(shape), error_px=error),
+            expected_gain=None if expected is None else expected[0],
+            post_transform=frame.map_of(self._marker),
         )
+        scale = estimate(evidence, self._work.settings)
+        return scale, disagreement(scale, evidence)
+
+    def _several(self, expected: tuple[float, ...] | None) -> Scale:
+        settings, choice = self._work.settings, self._work.several
+        by_times = uses_exposure(settings.methods, settings.default, choice)
+        cells = {
+            name: SampledCells.placed(one, self._sample)
+            for name, one in zip(self._marker.backgrounds, self._bins, strict=True)
+        }
+        return estimate_several(cells, self._work.noise, expected, INTERPOLATE if by_times else FIT)
+
+    def _background_range(self, method: MethodResult) -> list[float]:
+        """Return the range of the background, or of the weighted mean of several."""
+        looks = dict(zip(self._marker.backgrounds, self._looks[1:], strict=True))
+        if len(looks) == 1 or not method.ok:
+            return list(self._looks[1].range)
+        ends = [(w * looks[n].low, w * looks[n].high) for n, w in method.weights]
+        return [float(v) for v in np.sum(ends, axis=0)]
 
 
 def _within(shape: tuple[int, int]) -> Transform:

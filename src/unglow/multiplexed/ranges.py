@@ -9,15 +9,14 @@ import numpy as np
 
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, map_bounded
-from unglow.multiplexed.sample import BLOCK
+from unglow.multiplexed.sample import BLOCK, Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from unglow.multiplexed.images import SlideReader
-    from unglow.multiplexed.sample import Sample
+    from unglow.multiplexed.images import Frame, SlideReader
     from unglow.multiplexed.slide import Channel
 
 # Every so many px along both sides are looked at for the floor: a power of two, the least that
@@ -25,13 +24,15 @@ if TYPE_CHECKING:
 _SAMPLED = 1 << 17
 # The floor lies a little below the dark pixels, as that of a registered image does.
 _DARK, _BRIGHT, _BELOW = 0.001, 0.998, 0.02
+# Noise: so many windows, squares of this side in them, and the median of a squared normal number.
+_NOISE_WINDOWS, _SQUARE, _MEDIAN_OF_SQUARE = 12, 16, 0.4549
 # Texture is that of means of so many px, which have little noise.
 _MEANS = 8
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Look:
-    """What the sample of a slide tells of a channel by itself.
+    """Statistics of a channel in the sample of a slide.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class Look:
 
 @step("ranges")
 def look_at(
-    reader: SlideReader,
+    frame: Frame,
     sample: Sample,
     channels: Sequence[Channel],
     *,
@@ -71,13 +72,13 @@ def look_at(
     looks: dict[str, Look] = {}
     for first in range(0, len(channels), at_a_time):
         some = channels[first : first + at_a_time]
-        looks |= dict(_looks(reader, sample, some, workers))
+        looks |= dict(_looks(frame, sample, some, workers))
         progress(len(looks), len(channels), "channel")
     return looks
 
 
 def _looks(
-    reader: SlideReader, sample: Sample, channels: Sequence[Channel], workers: int
+    frame: Frame, sample: Sample, channels: Sequence[Channel], workers: int
 ) -> Iterator[tuple[str, Look]]:
     """Yield name and look of each channel, from one pass over all of them."""
     shape, every = sample.extent, 1
@@ -91,8 +92,7 @@ def _looks(
         rows, cols = (slice(n // every, None) for n in corner)
         top, left = (n // BLOCK for n in corner)
         limits = []
-        for i, stored in enumerate(reader.read(window, channels)):
-            block = reader.gaps.hidden(channels[i], window, stored)
+        for i, block in enumerate(frame.read(window, channels)):
             part = block[::every, ::every]
             samples[i, rows, cols][: part.shape[0], : part.shape[1]] = part
             found = _texture(block)
@@ -110,7 +110,7 @@ def _looks(
             Look(
                 float(np.nan_to_num(low)),
                 float(np.nan_to_num(high)),
-                np.dtype(reader.headers[one.image].dtype).kind in "iu",
+                frame.dtype_of(one).kind in "iu",
                 float(dark - _BELOW * (bright - dark)),
                 textures[i],
             ),
@@ -132,3 +132,22 @@ def _texture(block: NDArray[Any]) -> NDArray[np.float32]:
     squares = means.reshape(rows, side, cols, side)
     mean, spread = squares.mean(axis=(1, 3)), squares.std(axis=(1, 3))
     return np.asarray(np.nan_to_num(spread / np.sqrt(np.maximum(mean, 1))), np.float32)
+
+
+def raw_noise(reader: SlideReader, channel: Channel) -> float:
+    """Return the variance of the noise in a px of a channel as it is stored, grey levels^2.
+
+    From differences of 2 x 2 px, in which what is smooth cancels: their median in each of many
+    small squares, averaged over squares, since noise grows with the level.
+    """
+    windows = Sample.of(reader.headers[channel.image].shape).windows
+    found = []
+    for window, _ in windows[:: max(1, len(windows) // _NOISE_WINDOWS)]:
+        block = reader.read(window, [channel])[0].astype(np.float32)
+        crossed = block[:-1, :-1] - block[1:, :-1] - block[:-1, 1:] + block[1:, 1:]
+        rows, cols = (n // _SQUARE for n in crossed.shape)
+        inside = crossed[: rows * _SQUARE, : cols * _SQUARE] ** 2 / 4
+        squares = inside.reshape(rows, _SQUARE, cols, _SQUARE).swapaxes(1, 2)
+        found.append(np.median(squares.reshape(rows * cols, -1), axis=1) / _MEDIAN_OF_SQUARE)
+    each = np.concatenate(found)
+    return float(each[np.isfinite(each)].mean()) if len(each) else 0.0

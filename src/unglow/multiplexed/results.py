@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -45,7 +45,7 @@ _CHANNEL = {
     "cycle": int,
     "removed": bool,
     "exposure": (None, float),
-    "background": (None, str),
+    "background": (None, str, [str, ...]),
 }
 _SLIDE = {
     "shape": [int, int],
@@ -54,6 +54,10 @@ _SLIDE = {
     "images": [{"name": str, "fingerprint": str}, ...],
     "channels": [_CHANNEL, ...],
     "registered_on": {...: str},
+    "reference?": int,
+    "cycles?": {
+        ...: {"status": str, "reasons": [str, ...], "loop_px": (None, {...: (None, float)})}
+    },
     "reason": (None, str),
 }
 _MARKER_SCALE = {
@@ -67,6 +71,7 @@ _SUBTRACTION = {
     "rounding": str,
     "images": [str, ...],
     "reason": (None, str),
+    "left_out?": {...: str},
     "markers": {...: {"method": str, "below": float, "above": float, "levels": [float, float]}},
 }
 """What the files of a slide hold; see `unglow.core.json_shape`."""
@@ -80,21 +85,40 @@ SLIDE_FIGURE = "slide.png"
 
 
 @dataclass(frozen=True, slots=True)
+class CycleState:
+    """What became of a cycle that was brought into the frame of the slide.
+
+    Attributes
+    ----------
+    status, reasons
+        ``ok``, ``suspect`` or ``failed``, and why: of its map, and of loops that do not close.
+    loop_px
+        95th percentile of how far loops with each neighbouring cycle miss, px; None for none.
+    """
+
+    status: str
+    reasons: tuple[str, ...] = ()
+    loop_px: Mapping[str, float | None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SlideRecord:
-    """A slide as ``slide.json`` tells of it.
+    """A slide as ``slide.json`` describes it.
 
     Attributes
     ----------
     slide
         Its channels; of its images only the names.
     shape, dtype
-        (rows, columns) of every image, px, and the type of their samples.
+        (rows, columns) of its frame, px, and the type that holds the samples of all images.
     pixel_size_um
         (x, y), micrometres; None if not known.
     fingerprints
         Of the images, in their order.
     reason
         Why the slide was refused; None if it was not.
+    cycles
+        What is known of each cycle that was brought into the frame.
     """
 
     slide: Slide
@@ -103,12 +127,13 @@ class SlideRecord:
     pixel_size_um: tuple[float, float] | None
     fingerprints: tuple[str, ...]
     reason: str | None = None
+    cycles: Mapping[int, CycleState] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write ``slide.json``."""
         slide = self.slide
         images = zip(slide.images, self.fingerprints, strict=True)
-        content = {
+        content: dict[str, Any] = {
             "shape": list(self.shape),
             "dtype": self.dtype,
             "pixel_size_um": self.pixel_size_um and list(self.pixel_size_um),
@@ -116,6 +141,9 @@ class SlideRecord:
             "channels": [channel.to_dict() for channel in slide.channels],
             "registered_on": {str(cycle): name for cycle, name in slide.registered_on.items()},
         }
+        if self.cycles:
+            content["reference"] = slide.frame_cycle
+            content["cycles"] = {str(cycle): asdict(one) for cycle, one in self.cycles.items()}
         _write(path, self.reason, content)
 
     @classmethod
@@ -129,15 +157,45 @@ class SlideRecord:
             slide = Slide(
                 path.absolute().parent.name,
                 tuple(Path(image["name"]) for image in images),
-                tuple(Channel(**channel) for channel in content["channels"]),
+                tuple(Channel.from_dict(channel) for channel in content["channels"]),
                 on,
+                content.get("reference"),
             )
+            cycles = {
+                int(cycle): CycleState(one["status"], tuple(one["reasons"]), one["loop_px"])
+                for cycle, one in content.get("cycles", {}).items()
+            }
             rows, cols = content["shape"]
             prints = tuple(image["fingerprint"] for image in images)
             size = None if size is None else (size[0], size[1])
-            return cls(slide, (rows, cols), content["dtype"], size, prints, content["reason"])
+            about = content["dtype"], size, prints, content["reason"], cycles
+            return cls(slide, (rows, cols), *about)
         except _UNFIT as error:
             raise make_damage_error(path) from error
+
+
+def usable(slide: Slide, states: Mapping[int, CycleState]) -> tuple[Slide, dict[str, str]]:
+    """Return a slide without what failed: channels of cycles without a map are removed.
+
+    And the reason for each of those that would be kept. A marker that lacks some of several
+    backgrounds keeps the others.
+    """
+    failed = {
+        cycle: " ".join(one.reasons) for cycle, one in states.items() if one.status == "failed"
+    }
+    lost = {one.name for one in slide.channels if one.cycle in failed}
+    left_out = {one.name: failed[one.cycle] for one in slide.kept if one.name in lost}
+    channels = tuple(_without(one, lost) for one in slide.channels)
+    return replace(slide, channels=channels), left_out
+
+
+def _without(channel: Channel, lost: set[str]) -> Channel:
+    if channel.name in lost:
+        return replace(channel, background=None, removed=True)
+    rest = tuple(name for name in channel.backgrounds if name not in lost)
+    if len(rest) == len(channel.backgrounds) or not rest:
+        return channel  # one that has lost all of them has no gain, and stays as it was imaged
+    return replace(channel, background=rest[0] if len(rest) == 1 else rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +210,7 @@ class MarkerScale:
         Ratio of the exposure times; None if one is not known.
     residual_px, residual_error_px
         (x, y) by which the aligned background still lies off the marker, and its standard error,
-        px; None where the two have too little in common to tell.
+        px; None where the two have too little in common.
     blocks
         Blocks that this was measured in.
     """
@@ -171,10 +229,11 @@ def save_scales(
     markers = {}
     for marker in slide.markers:
         if marker.name in found:
-            own, move = found[marker.name], slide.move_of(marker)
+            own, moves = found[marker.name], [list(move) for move in slide.moves_of(marker)]
             markers[marker.name] = {
-                "background": marker.background,
-                "move": move and list(move),
+                "background": marker.to_dict()["background"],
+                "move": moves[0] if moves else None,
+                **({"moves": moves} if len(moves) > 1 else {}),
                 "expected_gain": own.expected_gain,
                 "residual_px": own.residual_px and list(own.residual_px),
                 "residual_error_px": own.residual_error_px,
@@ -243,6 +302,8 @@ class Subtraction:
         By name, those that were subtracted.
     reason
         Why nothing was; None if it was not refused.
+    left_out
+        Channels that the corrected slide lacks because their cycle has no map, with the reason.
     """
 
     dtype: str
@@ -250,6 +311,7 @@ class Subtraction:
     images: tuple[str, ...]
     markers: Mapping[str, MarkerSubtraction]
     reason: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
         """Write ``subtraction.json``."""
@@ -263,7 +325,8 @@ class Subtraction:
             for name, one in self.markers.items()
         }
         about = {"dtype": self.dtype, "rounding": self.rounding, "images": list(self.images)}
-        _write(path, self.reason, {**about, "markers": markers})
+        lacks = {"left_out": dict(self.left_out)} if self.left_out else {}
+        _write(path, self.reason, {**about, "markers": markers, **lacks})
 
     @classmethod
     def load(cls, path: Path) -> Subtraction:
@@ -278,7 +341,7 @@ class Subtraction:
                 for name, one in content["markers"].items()
             }
             about = content["dtype"], content["rounding"], tuple(content["images"])
-            return cls(*about, markers, content["reason"])
+            return cls(*about, markers, content["reason"], content.get("left_out", {}))
         except _UNFIT as error:
             raise make_damage_error(path) from error
 

@@ -1,11 +1,12 @@
 """The part of a slide that is measured: windows spread evenly over its frame.
 
-They hold as many cells as the estimators take, so more would cost time and tell nothing. Put side
+They hold as many cells as the estimators take, so more would cost time and add nothing. Put side
 by side they are an image of their own, the mosaic.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,21 @@ OVERVIEWS_PX = 1 << 22
 """Those of all markers have no more px than this together, for one of three kinds."""
 ALIGNED_ROWS = 512
 """A background is aligned so many rows at a time, of which there is a copy as float32."""
+
+PART_MPX = 12_000.0
+"""A part has about so many million px of all channels: 15 minutes on two cores."""
+PART_WINDOW = 2048
+"""Parts begin and end at multiples of this, px."""
+
+
+def bands_of(shape: tuple[int, int], channels: int) -> list[range]:
+    """Return the rows of the parts of a slide of (rows, columns); none if it is made in one job."""
+    count = math.ceil(shape[0] * shape[1] / 1e6 * channels / PART_MPX)
+    windows = -(-shape[0] // PART_WINDOW)
+    count = min(count, windows)
+    starts = [n * windows // count * PART_WINDOW for n in range(count)]
+    ends = [*starts[1:], shape[0]]
+    return [range(*ends_) for ends_ in zip(starts, ends, strict=True)] if count > 1 else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def colours(slide: Slide) -> list[tuple[int, int, int]]:
 def write_markers_corrected(
     path: Path,
     channels: Sequence[Channel],
-    told: Mapping[str, Mapping[str, Any]],
+    shares: Mapping[str, Mapping[str, Any]],
     own: Mapping[str, Mapping[str, str]] | None = None,
 ) -> None:
     """Write the table of the corrected slide's channels, one row each, in their order.
@@ -75,7 +75,7 @@ def write_markers_corrected(
         File to write or replace.
     channels
         Those that have a row each.
-    told
+    shares
         By name of those that something was subtracted from: ``gain``, ``offset``, ``method``, and
         ``clipped``, the share of pixels that was below 0 or above the type's range.
     own
@@ -91,8 +91,8 @@ def write_markers_corrected(
     table = csv.writer(stream, lineterminator="\n")
     table.writerow((*columns, *map(_cell, free), *added))
     for number, one in enumerate(channels, 1):
-        about, cells = told.get(one.name, {}), own.get(one.name, {})
-        row = (number, one.cycle, _cell(one.name), _cell(one.background or ""), one.exposure)
+        about, cells = shares.get(one.name, {}), own.get(one.name, {})
+        row = (number, one.cycle, _cell(one.name), _cell(";".join(one.backgrounds)), one.exposure)
         kept = (_cell(cells.get(name, "")) for name in free)
         table.writerow((*row, *kept, *(about.get(name) for name in added)))
     write_text(path, stream.getvalue())

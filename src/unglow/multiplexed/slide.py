@@ -1,19 +1,26 @@
 """A multiplexed slide: its channels, and what is subtracted from what.
 
-A cycle is one round of staining and imaging: its channels were acquired in one frame. Channels that
-name a background are markers; a background may serve many of them, in any cycle.
+A cycle is one round of staining and imaging: its channels were acquired in one frame. All cycles
+are brought into the frame of one of them. Channels that name backgrounds are markers; a background
+may serve many of them, in any cycle.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from unglow.transform import Transform
+
+FIT, INTERPOLATE = "fit", "interpolate"
+"""How gains of several backgrounds are found: fitted, or by exposure times weighted by cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,8 @@ class Channel:
     exposure
         Exposure time, in the same unit for all channels; None if unknown.
     background
-        Name of the channel that is subtracted from it; None for what is left as it is, or out.
+        Name of the channel that is subtracted from it, or the names of several; None for what is
+        left as it is, or out.
     removed
         Whether it is left out of the corrected slide.
     """
@@ -41,12 +49,28 @@ class Channel:
     number: int
     cycle: int = 1
     exposure: float | None = None
-    background: str | None = None
+    background: str | tuple[str, ...] | None = None
     removed: bool = False
 
-    def to_dict(self) -> dict[str, object]:
+    @property
+    def backgrounds(self) -> tuple[str, ...]:
+        """Names of all that is subtracted from it."""
+        one = self.background
+        return () if one is None else (one,) if isinstance(one, str) else one
+
+    def to_dict(self) -> dict[str, Any]:
         """Return the channel for JSON, and for ``params`` of a rule."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        if isinstance(self.background, tuple):
+            plain["background"] = list(self.background)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any]) -> Channel:
+        """Return the channel that `to_dict` gave."""
+        background = plain.get("background")
+        several = tuple(background) if isinstance(background, list) else background
+        return cls(**{**plain, "background": several})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +87,21 @@ class Slide:
         In the order of the corrected slide.
     registered_on
         For each cycle the name of the channel that its map is found on.
+    reference
+        The cycle whose frame is that of the corrected slide; None for that of the first channel.
+    paired
+        Pairs of cycles that need a map besides: those of markers that candidates are looked for in.
+    checked
+        Whether neighbouring cycles are registered as well, to check the maps to the reference.
     """
 
     name: str
     images: tuple[Path, ...]
     channels: tuple[Channel, ...]
     registered_on: Mapping[int, str]
+    reference: int | None = None
+    paired: tuple[tuple[int, int], ...] = ()
+    checked: bool = False
 
     def channel(self, name: str) -> Channel:
         """Return the channel of a name."""
@@ -81,48 +114,95 @@ class Slide:
 
     @property
     def subtracted(self) -> dict[str, str]:
-        """Names of the markers, with those of their backgrounds."""
-        return {one.name: str(one.background) for one in self.markers}
+        """Names of the markers, with those of their backgrounds, separated by semicolons."""
+        return {one.name: ";".join(one.backgrounds) for one in self.markers}
 
     @property
     def kept(self) -> tuple[Channel, ...]:
-        """Channels of the corrected slide."""
+        """Channels of the corrected slide, if every cycle has a map."""
         return tuple(one for one in self.channels if not one.removed)
 
-    def background_of(self, marker: Channel) -> Channel:
-        """Return the channel that is subtracted from a marker."""
-        return self.channel(str(marker.background))
+    def backgrounds_of(self, marker: Channel) -> tuple[Channel, ...]:
+        """Return the channels that are subtracted from a marker."""
+        return tuple(self.channel(name) for name in marker.backgrounds)
+
+    @property
+    def frame_cycle(self) -> int:
+        """The cycle whose frame is that of the corrected slide."""
+        return self.channels[0].cycle if self.reference is None else self.reference
+
+    @property
+    def moved_cycles(self) -> tuple[int, ...]:
+        """Sorted cycles that are brought into the frame: all that anything is kept of, or taken."""
+        needed = {name for one in self.markers for name in one.backgrounds}
+        used = {one.cycle for one in self.channels if not one.removed or one.name in needed}
+        return tuple(sorted(used - {self.frame_cycle}))
 
     @property
     def moves(self) -> tuple[tuple[int, int], ...]:
-        """Sorted pairs of cycles, marker's and background's, that are not the same one.
+        """Sorted pairs of cycles that need a map from the frame of the first to that of the second.
 
-        Each needs a map from the frame of the first (post) to that of the second (pre).
+        From the frame of the slide to each other cycle, then between those that `loops` consist of.
         """
-        cycles = {(one.cycle, self.background_of(one).cycle) for one in self.markers}
-        return tuple(sorted((a, b) for a, b in cycles if a != b))
+        return tuple(sorted({*self._to_frame, *self.loops, *self.paired}))
 
-    def move_of(self, marker: Channel) -> tuple[int, int] | None:
-        """Return which of `moves` brings a marker's background; None within one cycle."""
-        cycles = marker.cycle, self.background_of(marker).cycle
-        return None if cycles[0] == cycles[1] else cycles
+    @property
+    def _to_frame(self) -> list[tuple[int, int]]:
+        return [(self.frame_cycle, cycle) for cycle in self.moved_cycles]
+
+    @property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of neighbouring cycles: the maps from the frame to both and between them close."""
+        cycles = self.moved_cycles if self.checked else ()
+        return tuple(itertools.pairwise(cycles))
+
+    def move_of(self, cycle: int) -> tuple[int, int] | None:
+        """Return which of `moves` brings a cycle into the frame; None for that of the frame."""
+        return None if cycle == self.frame_cycle else (self.frame_cycle, cycle)
+
+    def moves_of(self, marker: Channel) -> tuple[tuple[int, int], ...]:
+        """Return the maps that a marker and its backgrounds are brought by, its own first."""
+        cycles = (one.cycle for one in (marker, *self.backgrounds_of(marker)))
+        found = dict.fromkeys(self.move_of(cycle) for cycle in cycles)
+        return tuple(move for move in found if move is not None)
 
 
-def by_background(
-    slide: Slide, markers: Iterable[Channel]
-) -> dict[tuple[str, tuple[int, int] | None], list[Channel]]:
-    """Group markers by their background and the move that brings it, in order of the first."""
-    groups: dict[tuple[str, tuple[int, int] | None], list[Channel]] = {}
+def by_background(markers: Iterable[Channel]) -> dict[tuple[str, ...], list[Channel]]:
+    """Group markers by their backgrounds, in order of the first."""
+    groups: dict[tuple[str, ...], list[Channel]] = {}
     for one in markers:
-        groups.setdefault((str(one.background), slide.move_of(one)), []).append(one)
+        groups.setdefault(one.backgrounds, []).append(one)
     return groups
 
 
+def expected_gains(slide: Slide, marker: Channel) -> tuple[float, ...] | None:
+    """Return the gain of each background that exposure times let expect; None if one is unknown.
+
+    With several it is their ratio times a weight: straight lines over the cycles between those of
+    the backgrounds on either side, and the nearest one beyond their ends, as Akoya and HuBMAP have
+    it (there beyond the ends as well). None also for several of one cycle, which have no weights.
+    """
+    backgrounds = slide.backgrounds_of(marker)
+    times = [one.exposure for one in backgrounds]
+    if marker.exposure is None or not all(times):
+        return None
+    ratios = [marker.exposure / (time or 1.0) for time in times]
+    if len(ratios) == 1:
+        return (ratios[0],)
+    cycles = [one.cycle for one in backgrounds]
+    if len({*cycles}) < len(cycles):
+        return None
+    order = sorted(range(len(cycles)), key=cycles.__getitem__)
+    at = [cycles[n] for n in order]
+    weights = [float(np.interp(marker.cycle, at, np.eye(len(at))[k])) for k in range(len(at))]
+    return tuple(weights[order.index(n)] * ratio for n, ratio in enumerate(ratios))
+
+
 def expected_gain(slide: Slide, marker: Channel) -> float | None:
-    """Return the ratio of a marker's exposure time to its background's; None if one is unknown."""
-    own, other = marker.exposure, slide.background_of(marker).exposure
-    return own / other if own is not None and other else None
+    """Return the sum of `expected_gains`."""
+    found = expected_gains(slide, marker)
+    return None if found is None else float(sum(found))
 
 
 Maps = dict[tuple[int, int], "Transform"]
-"""The map of each of `Slide.moves`, post (x, y) to pre (x, y)."""
+"""The map of each of `Slide.moves`, (x, y) of the first cycle to (x, y) of the second."""

@@ -1,4 +1,4 @@
-"""Subtraction of a slide: every channel of the corrected slide, window by window."""
+"""The corrected slide: every channel in the frame of the slide, window by window."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, grid, map_bounded, strips
-from unglow.multiplexed.images import Background, SlideReader
+from unglow.multiplexed.images import Frame, SlideReader, frame_shape
 from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
 from unglow.multiplexed.slide import by_background
 from unglow.photometry.difference import subtract_window
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.photometry.gain.scale import MethodResult, Scale
 
-    _Key = tuple[str, tuple[int, int] | None]
+    _Key = tuple[str, ...]
 
 # Rows that are worked on at a time, so that they stay in the cache; a multiple of most steps of an
 # overview.
@@ -46,8 +46,8 @@ class Subtracted:
     histogram
         Of the difference before it is cut off and rounded.
     before, background, after
-        Overviews (rows, cols) float32: means over squares of ``step`` px of the marker as imaged,
-        of the background as aligned and of the marker as corrected; NaN without data.
+        Overviews (rows, cols) float32: means over squares of ``step`` px of the marker as aligned,
+        of its background and of the marker as corrected; NaN without data.
     step
         Level-0 px per px of them.
     below_px, above_px
@@ -89,8 +89,8 @@ def overview_step(slide: Slide, shape: tuple[int, int]) -> int:
 def write_order(slide: Slide) -> list[int]:
     """Return the order in which channels of a window are written, as numbers in `Slide.kept`.
 
-    Those that pass through come first, then markers by background and map, so that each background
-    is aligned once per window.
+    Those that pass through come first, then markers by background, so that each background is
+    aligned once per window.
     """
     numbers = {one.name: i for i, one in enumerate(slide.kept)}
     return [numbers[one.name] for _, group in _groups(slide) for one in group]
@@ -99,7 +99,26 @@ def write_order(slide: Slide) -> list[int]:
 def _groups(slide: Slide) -> list[tuple[_Key | None, list[Channel]]]:
     """Return kept channels by what is subtracted from them, first those that pass through."""
     passing = [one for one in slide.kept if one.background is None]
-    return [(None, passing), *by_background(slide, slide.markers).items()]
+    return [(None, passing), *by_background(slide.markers).items()]
+
+
+def nothing_left(
+    slide: Slide, headers: Sequence[TiffHeader], scales: Mapping[str, Scale]
+) -> dict[str, Subtracted]:
+    """Return what is to be counted of each marker that has a gain, by name."""
+    shape = frame_shape(slide, headers)
+    step = overview_step(slide, shape)
+    left = {}
+    for one in slide.markers:
+        if scales[one.name].status == "ok":
+            views = [
+                np.full((shape[0] // step, shape[1] // step), np.nan, np.float32) for _ in range(3)
+            ]
+            dtypes = (headers[c.image].dtype for c in (one, *slide.backgrounds_of(one)))
+            integer = all(np.dtype(dtype).kind in "iu" for dtype in dtypes)
+            histogram = _histogram(scales[one.name].default_result, integer=integer)
+            left[one.name] = Subtracted(histogram, views[0], views[1], views[2], step)
+    return left
 
 
 def subtract_slide(
@@ -113,13 +132,14 @@ def subtract_slide(
     rounding: str = "nearest",
     workers: int = 1,
     channels_at_a_time: int = 1,
+    band: range | None = None,
 ) -> dict[str, Subtracted]:
     """Write every channel of the corrected slide into a sink.
 
     Parameters
     ----------
     slide, headers, maps
-        As for `unglow.multiplexed.measure.measure_slide`.
+        As for `unglow.multiplexed.measure.measure_slide`; no channel of a failed cycle is kept.
     scales
         Of each marker by name, with gain maps. One without a gain stays as it was imaged.
     sink
@@ -133,15 +153,20 @@ def subtract_slide(
     workers, channels_at_a_time
         Windows of a channel in flight, and channels that are read at once of an image that does not
         store them apart, on which no result depends.
+    band
+        Rows: only windows that begin in it are written; None for all.
 
     Returns
     -------
     What is left of each kept marker that something was subtracted from, by name.
     """
     with SlideReader(headers) as reader:
-        work = _Subtraction(slide, reader, maps, scales, _Output(np.dtype(dtype), rounding, reader))
+        frame = Frame(reader, slide, maps)
+        floating = all(np.dtype(one.dtype).kind == "f" for one in headers)
+        output = _Output(np.dtype(dtype), rounding, floating=floating)
+        work = _Subtraction(slide, frame, scales, output)
         parts = work.parts(channels_at_a_time)
-        windows = list(grid(reader.shape, (sink.window, sink.window)))
+        windows = [w for w in grid(frame.shape, (sink.window,) * 2) if band is None or w.y0 in band]
         items = ((window, part) for window in windows for part in parts)
         with step("subtract"):
             for i, _ in enumerate(map_bounded(lambda x: work.write(*x, sink), items, workers)):
@@ -152,16 +177,27 @@ def subtract_slide(
 class _Output:
     """How differences become samples of the corrected slide."""
 
-    def __init__(self, dtype: np.dtype[Any], rounding: str, reader: SlideReader) -> None:
+    def __init__(self, dtype: np.dtype[Any], rounding: str, *, floating: bool) -> None:
         self.dtype, self._nearest = dtype, rounding == "nearest"
         self._integer = dtype.kind in "iu"
-        floating = all(np.dtype(one.dtype).kind == "f" for one in reader.headers)
         self._clips = self._integer or floating
         self._most = np.float32(np.inf)
         if self._integer:
             most = int(np.iinfo(dtype).max)
             near = np.float32(most)  # of 32 bits it may be the next one
             self._most = near if int(near) <= most else np.nextafter(near, np.float32(0))
+
+    def plain(self, pixels: NDArray[Any]) -> NDArray[Any]:
+        """Return pixels that nothing is subtracted from; of integers, 0 where there is no data."""
+        if not self._integer or pixels.dtype.kind in "iu":
+            return pixels.astype(self.dtype, copy=False)
+        out = np.empty(pixels.shape, self.dtype)
+        for top in range(0, len(out), _ROWS):  # no float copy of all
+            part = pixels[top : top + _ROWS].astype(np.float32)
+            np.rint(part, out=part)
+            np.clip(part, np.float32(0), self._most, out=part)
+            out[top : top + _ROWS] = np.nan_to_num(part, copy=False)
+        return out
 
     def cut(self, left: NDArray[np.float32]) -> tuple[int, int]:
         """Cut off and round differences (rows, cols) in place; return how many below and above.
@@ -183,31 +219,14 @@ class _Subtraction:
     """The work on a slide, of which a window of a few channels is a part."""
 
     def __init__(
-        self,
-        slide: Slide,
-        reader: SlideReader,
-        maps: Maps,
-        scales: Mapping[str, Scale],
-        output: _Output,
+        self, slide: Slide, frame: Frame, scales: Mapping[str, Scale], output: _Output
     ) -> None:
-        self._slide, self._reader, self._maps = slide, reader, maps
-        self._output = output
+        self._slide, self._frame, self._output = slide, frame, output
         self._numbers = {one.name: i for i, one in enumerate(slide.kept)}
-        step = overview_step(slide, reader.shape)
-        view = reader.shape[0] // step, reader.shape[1] // step
-        self._results: dict[str, MethodResult] = {}
-        self.left: dict[str, Subtracted] = {}
+        found = (one for one in slide.markers if scales[one.name].status == "ok")
+        self._results = {one.name: scales[one.name].default_result for one in found}
+        self.left = nothing_left(slide, frame.headers, scales)
         """What is left of each marker."""
-        for one in slide.markers:
-            if scales[one.name].status == "ok":
-                self._results[one.name] = scales[one.name].default_result
-                views = [np.full(view, np.nan, np.float32) for _ in range(3)]
-                pair = one, slide.background_of(one)
-                kinds = [np.dtype(reader.headers[c.image].dtype).kind for c in pair]
-                histogram = _histogram(
-                    self._results[one.name], integer=all(k in "iu" for k in kinds)
-                )
-                self.left[one.name] = Subtracted(histogram, views[0], views[1], views[2], step)
         self._lock = threading.Lock()
         self._aligned: dict[tuple[Window, _Key], _Aligned] = {}
 
@@ -219,7 +238,7 @@ class _Subtraction:
             batches = [
                 (subtracts, batch)
                 for subtracts, run in runs
-                for batch in self._reader.batches(list(run), at_a_time)
+                for batch in self._frame.batches(list(run), at_a_time)
             ]
             uses = sum(subtracts for subtracts, _ in batches)
             parts += [
@@ -230,46 +249,51 @@ class _Subtraction:
     def write(self, window: Window, part: _Part, sink: PlaneSink) -> None:
         """Write a window of some channels."""
         key = part.background
-        aligned = None if key is None else self._background(window, key, part.batches)
-        signals = self._reader.read(window, part.channels)
+        aligned = [] if key is None else self._backgrounds(window, key, part.batches)
+        signals = self._frame.read(window, part.channels)
         for one in part.channels:
             signal = signals.pop(0)
-            if aligned is None:
-                pixels = signal.astype(self._output.dtype, copy=False)
+            if key is None:
+                pixels = self._output.plain(signal)
             else:
                 pixels = self._subtract(one, signal, aligned, window)
             del signal
             if not signals:
-                aligned = None  # both are done with before tiles are made
+                aligned = []  # both are done with before tiles are made
             sink.write(self._numbers[one.name], window, pixels)
 
-    def _background(self, window: Window, key: _Key, uses: int) -> NDArray[np.float32]:
-        """Return an aligned background, which is computed for the first of its uses."""
-        name, move = key
+    def _backgrounds(self, window: Window, key: _Key, uses: int) -> list[NDArray[np.float32]]:
+        """Return aligned backgrounds, which are computed for the first of their uses."""
         with self._lock:
             shared = self._aligned.setdefault((window, key), _Aligned(uses))
             shared.uses -= 1
             if not shared.uses:
                 del self._aligned[window, key]
         with shared.lock:
-            if shared.pixels is None:
-                transform = None if move is None else self._maps[move]
-                channel = self._slide.channel(name)
-                shared.pixels = Background(self._reader, channel, transform, window).aligned()
+            for name in key if not shared.pixels else ():
+                (pixels,) = self._frame.read(window, [self._slide.channel(name)])
+                shared.pixels.append(pixels.astype(np.float32, copy=False))
         return shared.pixels
 
     def _subtract(
-        self, marker: Channel, signal: NDArray[Any], aligned: NDArray[np.float32], window: Window
+        self,
+        marker: Channel,
+        signal: NDArray[Any],
+        aligned: Sequence[NDArray[np.float32]],
+        window: Window,
     ) -> NDArray[Any]:
         """Return a window of a corrected marker, and count."""
         own, result = self.left[marker.name], self._results[marker.name]
+        weights = [w for _, w in result.weights] if len(aligned) > 1 else []
         counted, below, above = own.histogram.fresh(), 0, 0
         out = np.empty(window.shape, self._output.dtype)
         for strip in strips(window, max(_ROWS, own.step)):
             rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
-            before, background = signal[rows].astype(np.float32, copy=False), aligned[rows]
+            before, background = signal[rows].astype(np.float32, copy=False), aligned[0][rows]
+            if weights:
+                parts = (np.float32(w) * one[rows] for w, one in zip(weights, aligned, strict=True))
+                background = np.sum(list(parts), axis=0, dtype=np.float32)
             left = subtract_window(result, (before, background), strip, integer=False)
-            left = self._reader.gaps.hidden(marker, strip, left)
             counted.add(left)
             cut = self._output.cut(left)
             below, above = below + cut[0], above + cut[1]
@@ -296,10 +320,10 @@ class _Part:
 
 @dataclass(eq=False, slots=True)
 class _Aligned:
-    """An aligned background, and how many times it is still asked for."""
+    """Aligned backgrounds, and how many times they are still asked for."""
 
     uses: int
-    pixels: NDArray[np.float32] | None = None
+    pixels: list[NDArray[np.float32]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 

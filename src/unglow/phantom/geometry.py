@@ -50,7 +50,8 @@ class PhantomMap:
     @classmethod
     def from_spec(cls, spec: PhantomSpec) -> PhantomMap:
         """Return the map that a specification asks for."""
-        return cls(_matrix(spec), _waves(spec))
+        about = spec.deform_px, spec.deform_wavelength_px, spec.seed, _STREAM
+        return cls(_matrix(spec), draw_waves(spec.shape, *about))
 
     def deformation(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return d at undeformed points, (N, 2) -> (N, 2) px."""
@@ -136,12 +137,14 @@ def _matrix(spec: PhantomSpec) -> NDArray[np.float64]:
     return matrix
 
 
-def _waves(spec: PhantomSpec) -> NDArray[np.float64]:
-    """Draw waves of 1 to 2 wavelengths, and scale them to the greatest length asked for."""
-    if spec.deform_px == 0:
+def draw_waves(
+    shape: tuple[int, int], longest_px: float, wavelength_px: float, *seeds: int
+) -> NDArray[np.float64]:
+    """Draw waves of 1 to 2 wavelengths, scaled to the greatest length asked for in a frame."""
+    if longest_px == 0:
         return np.zeros((0, 5))
-    rng = generator(spec.seed, _STREAM)
-    length = spec.deform_wavelength_px * np.array([1.0, 1.3, 1.6, 2.0])
+    rng = generator(*seeds)
+    length = wavelength_px * np.array([1.0, 1.3, 1.6, 2.0])
     # Directions spread over half a turn: waves in one direction would bend along one axis only.
     direction = np.pi / _WAVES * (np.arange(_WAVES) + rng.uniform(0.0, 1.0, _WAVES))
     phase, towards = rng.uniform(0.0, 2.0 * np.pi, (2, _WAVES))
@@ -149,9 +152,9 @@ def _waves(spec: PhantomSpec) -> NDArray[np.float64]:
     waves = np.column_stack(
         [k * np.cos(direction), k * np.sin(direction), phase, np.cos(towards), np.sin(towards)]
     )
-    rows, cols = spec.shape
+    rows, cols = shape
     y, x = np.mgrid[0 : rows - 1 : 129j, 0 : cols - 1 : 129j]
     field = PhantomMap(np.eye(3), waves).deformation(np.column_stack([x.ravel(), y.ravel()]))
     # A frame that sees only a small part of every wave must not raise their amplitudes.
-    waves[:, 3:] *= spec.deform_px / max(1.0, float(np.hypot(field[:, 0], field[:, 1]).max()))
+    waves[:, 3:] *= longest_px / max(1.0, float(np.hypot(field[:, 0], field[:, 1]).max()))
     return waves

@@ -24,7 +24,14 @@ from unglow.io.tiff.tiles import OmeTiffSink
 from unglow.phantom.camera import Camera
 from unglow.phantom.catalogue import Spots, add_spots, add_spots_at, boxes
 from unglow.phantom.damage.image import describe_cycles, draw_cycle_damage
-from unglow.phantom.slide_spec import SlideChannel, SlideSpec, list_channels, make_map
+from unglow.phantom.slide_spec import (
+    SlideChannel,
+    SlideSpec,
+    brightness,
+    list_channels,
+    make_map,
+    phantom_map,
+)
 from unglow.phantom.texture import add_noise, derive_key, generator
 
 if TYPE_CHECKING:
@@ -37,6 +44,8 @@ _LEVEL = 700.0
 """Mean autofluorescence at the reference exposure, counts."""
 _OCTAVES = ((1600.0, 0.25), (210.0, 0.3), (38.0, 0.35), (9.0, 0.35))
 """Size of the features of the tissue, px, and how much brighter or darker they are."""
+_GRANULES = ((70.0, 0.9), (12.0, 0.7))
+"""The same of the second fluorophore: patches and granules."""
 _SPACING = 42
 """Mean distance of nuclei, px."""
 _POSITIVE = 0.25
@@ -53,6 +62,8 @@ class SlideRenderer:
         self.spec = spec
         self.channels = list_channels(spec)
         self._keys = [derive_key(spec.seed, 11, n) for n in range(len(_OCTAVES))]
+        self._granules = [derive_key(spec.seed, 13, n) for n in range(len(_GRANULES))]
+        self.maps = {cycle: phantom_map(spec, cycle) for cycle in range(1, spec.cycles + 1)}
         self._camera = Camera(spec.electrons_per_count, spec.read_noise, 1, np.dtype(np.uint16))
         self.damage = draw_cycle_damage(
             spec.damages,
@@ -60,20 +71,29 @@ class SlideRenderer:
             spec.shape,
             (spec.seed, spec.damage_seed),
             lambda cycle, x, y: self._inside(*self._map_to_first(cycle, x, y)).astype(np.float64),
-            lambda cycle, x, y: self._render_shared(*self._map_to_first(cycle, x, y)),
+            lambda cycle, x, y: self._render_shared(cycle, *self._map_to_first(cycle, x, y)),
         )
 
     def autofluorescence(self, cycle: int, window: Window) -> NDArray[np.float64]:
         """Return what all channels share at a window of a cycle, (rows, cols) counts at 100 ms."""
         x, y = (one.ravel() for one in self._coordinates(cycle, window))
-        return self._render_shared(x, y).reshape(window.shape)
+        return self._render_shared(cycle, x, y).reshape(window.shape)
 
-    def _render_shared(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the autofluorescence at points of the first cycle, (N,) each."""
+    def _render_shared(
+        self, cycle: int, x: NDArray[np.float64], y: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return the autofluorescence of a cycle at points of the first cycle, (N,) each."""
         out = np.ones(x.size)
         for key, (spacing, amplitude) in zip(self._keys, _OCTAVES, strict=True):
             add_noise(x, y, spacing, key, amplitude, out)
         np.clip(out, 0.05, None, out=out)
+        if self.spec.fluorophores == 2:
+            second = np.full(x.size, -0.1)
+            for key, (spacing, amplitude) in zip(self._granules, _GRANULES, strict=True):
+                add_noise(x, y, spacing, key, amplitude, second)
+            bright = brightness(self.spec, cycle)
+            out *= bright[0]
+            out += bright[1] * np.clip(second, 0.02, None)
         rows, cols = self.spec.shape
         inside = np.empty(x.size)
         half = 0.47 * cols, 0.47 * rows
@@ -88,9 +108,9 @@ class SlideRenderer:
             return out
         x, y = self._coordinates(channel.cycle, window)
         for spots in self._cells(channel, x, y):
-            matrix = np.linalg.inv(make_map(self.spec, channel.cycle))
-            centres = spots.xy @ matrix[:2, :2].T + matrix[:2, 2]
-            add_spots(spots, boxes(spots, centres, 1.001, self.spec.shape), window, x, y, out)
+            moved = self.maps[channel.cycle]
+            areas = boxes(spots, moved.to_pre(spots.xy), moved.stretch() + 0.001, self.spec.shape)
+            add_spots(spots, areas, window, x, y, out)
         return out
 
     def pixels(
@@ -132,7 +152,7 @@ class SlideRenderer:
     ) -> NDArray[np.float64]:
         """Return the light of the undamaged tissue at points of a channel's cycle, (rows, cols)."""
         x, y = self._map_to_first(channel.cycle, x, y)
-        out = self._render_shared(x.ravel(), y.ravel()).reshape(window.shape) * gain
+        out = self._render_shared(channel.cycle, x.ravel(), y.ravel()).reshape(window.shape) * gain
         if channel.nuclear or channel.background is not None:
             for spots in self._cells(channel, x, y):
                 add_spots_at(spots, x, y, out)
@@ -186,6 +206,10 @@ class SlideRenderer:
         matrix = make_map(self.spec, cycle)
         x = matrix[0, 0] * cols + (matrix[0, 1] * rows + matrix[0, 2])
         y = matrix[1, 0] * cols + (matrix[1, 1] * rows + matrix[1, 2])
+        u, v = x, y
+        for kx, ky, phase, dx, dy in self.maps[cycle].waves:
+            wave = np.sin(kx * u + (ky * v + phase))
+            x, y = x + dx * wave, y + dy * wave
         return x, y
 
 
@@ -257,6 +281,7 @@ def _truth(renderer: SlideRenderer, slide: str) -> dict[str, Any]:
         "integers",
         "channels": [asdict(one) for one in renderer.channels],
         "maps": {f"{n}-1": make_map(renderer.spec, n).tolist() for n in cycles},
+        "deformations": {f"1-{n}": renderer.maps[n].to_json() for n in cycles},
         "spec": renderer.spec.to_json(),
     }
     if renderer.damage:

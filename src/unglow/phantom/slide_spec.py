@@ -11,11 +11,13 @@ import numpy as np
 from unglow.core.errors import ConfigError
 from unglow.phantom.damage.image import check_damage
 from unglow.phantom.damage.kinds import Damaged
+from unglow.phantom.geometry import PhantomMap, draw_waves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _REFERENCE_MS = 100.0
+_STREAM = 5000
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,13 @@ class SlideSpec(Damaged):
         small; 0 for none.
     shift_px, rotation_deg
         What each cycle is moved by against the one before, (x, y) px, and about the middle.
+    scale
+        What the first cycle is magnified by against the second, the second against the third...
+    deform_px, deform_wavelength_px
+        Smooth deformation of each cycle but the first, each one its own: its greatest length.
+    fluorophores, bleach_cycles
+        1; or 2, each of which falls to 1/e in so many cycles. Then the last cycle shows the
+        backgrounds once more, and every marker has two.
     gain_error
         Relative difference of all gains from the ratio of exposure times.
     offset, offset_background
@@ -54,6 +63,11 @@ class SlideSpec(Damaged):
     distinct: int = 0
     shift_px: tuple[float, float] = (3.4, -2.1)
     rotation_deg: float = 0.03
+    scale: float = 1.0
+    deform_px: float = 0.0
+    deform_wavelength_px: float = 1500.0
+    fluorophores: int = 1
+    bleach_cycles: tuple[float, float] = (4.0, 40.0)
     gain_error: float = -0.1
     offset: float = 130.0
     offset_background: float = 100.0
@@ -76,6 +90,19 @@ class SlideSpec(Damaged):
             raise ConfigError("phantom: --distinct-cycles is at least 2 and at most --cycles.")
         if self.distinct and self.damages:
             raise ConfigError("phantom: give --damage or --distinct-cycles, but not both.")
+        if self.fluorophores not in (1, 2) or min(self.bleach_cycles) <= 0:
+            raise ConfigError("phantom: there are 1 or 2 fluorophores, and cycles are above 0.")
+        uneven = self.cycles < 3 or self.distinct or self.channels % self.cycles
+        if self.fluorophores == 2 and uneven:
+            raise ConfigError(
+                "phantom: 2 fluorophores need 3 cycles or more, all distinct, with as many "
+                "channels in each (--channels a multiple of --cycles)."
+            )
+        if not 0.2 <= self.scale <= 5 or not 0 <= self.deform_px <= self.deform_wavelength_px / 32:
+            raise ConfigError(
+                "phantom: cycles are magnified by 0.2 to 5, and deformed by at most a 32nd of the "
+                "wavelength."
+            )
         if not 0 <= self.damage_seed < 2**63:
             raise ConfigError(f"phantom: --damage-seed is {self.damage_seed}, but is at least 0.")
         check_damage(self.damages, self.cycles)
@@ -88,7 +115,10 @@ class SlideSpec(Damaged):
 
 @dataclass(frozen=True)
 class SlideChannel:
-    """One channel: post = gain * background + offset + cells; ``plane`` is whose pixels it has."""
+    """One channel: post = gain * background + offset + cells; ``plane`` is whose pixels it has.
+
+    Of two backgrounds, ``gains`` has theirs, and ``gain`` is that of the autofluorescence.
+    """
 
     name: str
     cycle: int
@@ -97,6 +127,7 @@ class SlideChannel:
     background: str | None = None
     gain: float = 1.0
     offset: float = 0.0
+    gains: tuple[float, ...] = ()
 
     @property
     def nuclear(self) -> bool:
@@ -123,11 +154,21 @@ def _channel(
         return SlideChannel(f"DNA_{cycle + 1}", cycle + 1, 20.0, plane)
     if cycle == 0 and (place == 1 or spec.cycles > 1):
         return SlideChannel(f"AF_{place}", 1, _REFERENCE_MS, plane)
+    last = spec.fluorophores == 2 and cycle == spec.cycles - 1
+    if last:
+        return SlideChannel(f"AF_{place}_end", cycle + 1, _REFERENCE_MS, plane)
     background = f"AF_{place if spec.cycles > 1 else 1}"
     marker = sum(one.background is not None for one in before) + 1
     own = marker if plane == len(before) else int(before[plane].name[1:])
     ratio = (1.0, 1.5, 2.0, 0.75)[own % 4]
     gain = round(ratio * (1.0 + spec.gain_error), 6)
+    if spec.fluorophores == 2:
+        start, here, end = (np.array(brightness(spec, n)) for n in (1, cycle + 1, spec.cycles))
+        gains = gain * np.linalg.solve(np.column_stack([start, end]), here)
+        offset = spec.offset - gains @ (spec.offset_background, spec.offset)
+        both = f"{background};{background}_end"
+        about = _REFERENCE_MS * ratio, plane, both, gain, round(float(offset), 6)
+        return SlideChannel(f"M{marker:02d}", cycle + 1, *about, tuple(gains.round(9).tolist()))
     return SlideChannel(
         f"M{marker:02d}",
         cycle + 1,
@@ -141,13 +182,33 @@ def _channel(
 
 def make_map(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
     """Return the matrix (3, 3) from (x, y, 1) of a cycle, from 1, to those of the first."""
-    if spec.distinct and cycle > spec.distinct:
-        cycle = 2 + (cycle - 2) % (spec.distinct - 1)
-    times = cycle - 1
+    times = _shown(spec, cycle) - 1
     angle = math.radians(spec.rotation_deg) * times
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     middle = np.array([(spec.shape[1] - 1) / 2.0, (spec.shape[0] - 1) / 2.0])
+    turn *= spec.scale**times
     matrix = np.eye(3)
     matrix[:2, :2] = turn
     matrix[:2, 2] = middle + np.array(spec.shift_px) * times - turn @ middle
     return matrix
+
+
+def _shown(spec: SlideSpec, cycle: int) -> int:
+    """Return the cycle whose pixels a cycle has."""
+    if spec.distinct and cycle > spec.distinct:
+        return 2 + (cycle - 2) % (spec.distinct - 1)
+    return cycle
+
+
+def brightness(spec: SlideSpec, cycle: int) -> tuple[float, ...]:
+    """Return how bright each fluorophore still is in a cycle, against the first one."""
+    bleaching = spec.bleach_cycles[: spec.fluorophores] if spec.fluorophores > 1 else ()
+    return tuple(math.exp(-(cycle - 1) / one) for one in bleaching) or (1.0,)
+
+
+def phantom_map(spec: SlideSpec, cycle: int) -> PhantomMap:
+    """Return the map from the first cycle (post) to another one (pre), deformation included."""
+    deform = spec.deform_px if cycle > 1 else 0.0
+    about = deform, spec.deform_wavelength_px, spec.seed, _STREAM + _shown(spec, cycle)
+    matrix = np.asarray(np.linalg.inv(make_map(spec, cycle)), dtype=np.float64)
+    return PhantomMap(matrix, draw_waves(spec.shape, *about))

@@ -135,7 +135,12 @@ class Cells:
 
     @classmethod
     def from_moments(
-        cls, moments: CellMoments, chosen: Flags, transform: Transform, blur: Blur | None = None
+        cls,
+        moments: CellMoments,
+        chosen: Flags,
+        transform: Transform,
+        blur: Blur | None = None,
+        post_transform: Transform | None = None,
     ) -> Cells:
         """Return the cells of a lattice for which a flag, (ny, nx), is set.
 
@@ -149,22 +154,32 @@ class Cells:
             Map from post to pre, not a failed one.
         blur
             What made the images of the cells match, if anything did.
+        post_transform
+            Map that post was resampled by as well; None where it was not.
         """
         names = ("pre", "post", "pre_var", "post_var", "cov", "gradient")
         values = {name: getattr(moments, name)[chosen].astype(np.float64) for name in names}
         xy = moments.centres_xy[chosen.ravel()]
         rows, cols = moments.shape
-        jacobian = round_jacobian(transform, ((cols - 1) / 2, (rows - 1) / 2))
+        centre = (cols - 1) / 2, (rows - 1) / 2
+        jacobian = round_jacobian(transform, centre)
         x, y = transform.map(xy).T
         tables, in_post = tabulate_pre_retention(jacobian, blur), tabulate_post_retention(blur)
+        post_within = np.full(len(xy), in_post.within / WHITE)
+        post_mean = np.full(len(xy), in_post.mean)
+        if post_transform is not None:
+            moved = tabulate_pre_retention(round_jacobian(post_transform, centre), blur)
+            at = post_transform.map(xy).T
+            post_within = interpolate_phase(moved.within, *at) / WHITE
+            post_mean = interpolate_phase(moved.mean, *at)
         return cls(
             **values,
             pre_within=interpolate_phase(tables.within, x, y),
             pre_scatter=interpolate_phase(tables.scatter, x, y),
             pre_mean=interpolate_phase(tables.mean, x, y),
             pre_slope=_mean_at_phase(tables.slope, jacobian, x, y),
-            post_within=np.full(len(xy), in_post.within / WHITE),
-            post_mean=np.full(len(xy), in_post.mean),
+            post_within=post_within,
+            post_mean=post_mean,
             xy=xy,
         )
 
@@ -187,7 +202,7 @@ def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Flo
 
 def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
     """Choose whole cells where the map is off by 1 px at most, for the fit of the gain."""
-    far = (_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
+    far = (map_error_px(transform, moments.centres_xy) > FAR_PX).reshape(moments.count.shape)
     chosen = np.flatnonzero(_hold_image(moments) & ~far)
     thinned = np.zeros(moments.count.size, bool)
     thinned[chosen[:: max(1, -(-len(chosen) // MOST_GAIN))]] = True
@@ -206,7 +221,7 @@ def _hold_image(moments: CellMoments) -> Flags:
     return np.asarray(there)
 
 
-def _error_px(transform: Transform, xy: Floats) -> Floats:
+def map_error_px(transform: Transform, xy: Floats) -> Floats:
     """Estimated error of the map near points, (N, 2) to (N,) px; NaN where it is not known.
 
     Of a map without a field it is the same everywhere, and so it chooses no cell: 0.

@@ -314,15 +314,6 @@ def residual_variance(
     return np.where(good, share * (shared**2).sum(axis=1), common)
 
 
-def inside_frame(points: Points, shape: tuple[int, int]) -> Mask:
-    """Mark the points (N, 2) (x, y) that are on a pixel of a frame (rows, columns), (N,).
-
-    A pixel reaches half a px beyond its centre; NaN is on none.
-    """
-    last = np.array(shape)[::-1] - 0.5
-    return np.asarray(((points >= -0.5) & (points <= last)).all(axis=1), dtype=np.bool_)
-
-
 def compute_confirmed_reach(points: Points, size: int) -> float:
     """How far from a block that agrees a map still counts as confirmed, px.
 

@@ -39,7 +39,6 @@ from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,
     compute_uncovered_share,
-    inside_frame,
     map_error,
 )
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
@@ -63,7 +62,15 @@ from unglow.registration.verdict import (
     warnings,
     way_back_warnings,
 )
-from unglow.transform import Quantiles, Transform, apply_matrix, from_level, jacobians, to_level0
+from unglow.transform import (
+    Quantiles,
+    Transform,
+    apply_matrix,
+    from_level,
+    inside_frame,
+    jacobians,
+    to_level0,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

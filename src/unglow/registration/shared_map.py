@@ -27,7 +27,6 @@ from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,
     compute_uncovered_share,
-    inside_frame,
     nearest,
 )
 from unglow.registration.settings import DECLARED
@@ -39,7 +38,14 @@ from unglow.registration.verdict import (
     reject,
     warnings,
 )
-from unglow.transform import Quantiles, ResidualShift, Transform, apply_matrix, convert_to_level
+from unglow.transform import (
+    Quantiles,
+    ResidualShift,
+    Transform,
+    apply_matrix,
+    convert_to_level,
+    inside_frame,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -111,21 +111,34 @@ def _row(
 ) -> dict[str, Any]:
     """Return all columns but the names: what failed first speaks, then what is missing."""
     own, subtraction = found.scales.get(marker), found.subtraction
-    map_ = None
+    maps: list[Transform] = []
+    doubts: list[str] = []
     if found.record is not None:
-        move = found.record.slide.move_of(found.record.slide.channel(marker))
-        map_ = None if move is None else found.maps.get(move)
-    refused = _refused(found, map_, own)
+        slide = found.record.slide
+        channel = slide.channel(marker)
+        moves = slide.moves_of(channel)
+        maps = [found.maps[move] for move in moves if move in found.maps]
+        states = (found.record.cycles.get(b) for _, b in moves)
+        suspect = (one for one in states if one is not None and one.status == "suspect")
+        doubts = list(dict.fromkeys(r for one in suspect for r in one.reasons))
+    refused = _refused(found, own)
     if refused:
         if subtraction is not None and subtraction.reason is None:
-            refused += " In the corrected slide it is left as it was imaged."
+            refused += (
+                " The corrected slide lacks it."
+                if marker in subtraction.left_out
+                else " In the corrected slide it is left as it was imaged."
+            )
         return {"status": "failed", "reasons": refused}
     done = {} if subtraction is None else subtraction.markers
     if missing is not None or own is None or subtraction is None or marker not in done:
         made = missing or SLIDE_FILES[2]
         lacks = f"{entry.sample}/{made} " + ("has not been made" if missing else "lacks it")
         return {"status": "incomplete", "reasons": f"{lacks}; {entry.logs} holds the logs."}
-    reasons = [*(() if map_ is None else map_.reasons), *own.scale.reasons]
+    reasons = [*doubts, *own.scale.reasons]
+    # of several maps that of the largest error speaks
+    good = [one for one in maps if not one.has_failed]
+    map_ = max(good, key=lambda one: one.error_px.p95, default=None)
     chosen = own.scale.default_result
     return {
         "status": "suspect" if reasons else "ok",
@@ -140,12 +153,10 @@ def _row(
     }
 
 
-def _refused(found: SlideResults, map_: Transform | None, own: MarkerScale | None) -> str:
-    """Return why a marker failed: by slide, map or gain; empty if it did not."""
+def _refused(found: SlideResults, own: MarkerScale | None) -> str:
+    """Return why a marker failed: by slide or by its scale; empty if it did not."""
     if found.record is not None and found.record.reason is not None:
         return found.record.reason
-    if map_ is not None and map_.status == "failed":
-        return " ".join(map_.reasons)
     if own is not None and own.scale.status == "failed":
         return " ".join(own.scale.reasons)
     return "" if found.subtraction is None else found.subtraction.reason or ""

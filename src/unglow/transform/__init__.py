@@ -7,6 +7,7 @@ from unglow.transform.matrix import (
     convert_levels,
     convert_to_level,
     from_level,
+    inside_frame,
     jacobians,
     to_level0,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "convert_levels",
     "convert_to_level",
     "from_level",
+    "inside_frame",
     "jacobians",
     "load",
     "to_level0",

@@ -40,6 +40,15 @@ def jacobians(matrix: NDArray[np.float64], points_xy: NDArray[np.float64]) -> ND
     return np.stack(sides, axis=2)
 
 
+def inside_frame(points: NDArray[np.float64], shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Mark the points (N, 2) (x, y) that are on a pixel of a frame (rows, columns), (N,).
+
+    A pixel reaches half a px beyond its centre; NaN is on none.
+    """
+    last = np.array(shape)[::-1] - 0.5
+    return np.asarray(((points >= -0.5) & (points <= last)).all(axis=1), dtype=np.bool_)
+
+
 def convert_to_level(matrix: NDArray[np.float64], level: int) -> NDArray[np.float64]:
     """Convert a level-0 matrix into the pixels of pyramid ``level`` (of both images)."""
     up = to_level0(level)

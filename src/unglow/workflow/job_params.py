@@ -25,6 +25,7 @@ from unglow.workflow.scale_methods import (
     scale_methods,
     written_methods,
 )
+from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -242,6 +243,14 @@ def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:
     moves = batch.slides[wildcards["sample"]].slide.moves
     pattern = batch.outputs.move(name)
     return [pattern.replace("{cycle}", f"{a}-{b}") for a, b in moves]
+
+
+def slide_parts(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the files of all parts of a slide, three of each; none of one that has no parts."""
+    count = len(batch.slides[wildcards["sample"]].bands)
+    files = STAGES["slide_part"].files
+    patterns = (batch.outputs.part(name) for _ in range(count) for name in files)
+    return [p.replace("{part}", str(n // len(files))) for n, p in enumerate(patterns)]
 
 
 # ---------------------------------------------------------------------------- summary, comparison

@@ -40,12 +40,12 @@ def channels_at_a_time(batch: Batch, rule: str, wildcards: Wildcards, mb: float)
     known = batch.slides[wildcards["sample"]]
     if rule == "slide_scale":
         return slide_memory.markers_at_a_time(known, mb)
-    return slide_memory.channels_at_a_time(known, mb, **_corrected_as(batch))
+    return slide_memory.channels_at_a_time(known, mb, **_corrected_as(batch, rule))
 
 
-def _corrected_as(batch: Batch) -> dict[str, Any]:
+def _corrected_as(batch: Batch, rule: str) -> dict[str, Any]:
     chosen = batch.settings.multiplexed
-    return {"dtype": chosen.dtype, "stores": chosen.output != "tiff"}
+    return {"dtype": chosen.dtype, "stores": chosen.output != "tiff" and rule != "slide_part"}
 
 
 def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> Demand:
@@ -54,9 +54,11 @@ def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -
         return slide_memory.register(known, settings.register)
     if rule == "slide_scale":
         return slide_memory.measure(known, channels_at_a_time(batch, rule, wildcards, mb))
-    if rule == "slide_subtract":
+    if rule in ("slide_part", "slide_subtract"):
+        joins = rule == "slide_subtract" and known.bands
+        demand = slide_memory.join if joins else slide_memory.subtract
         at_a_time = channels_at_a_time(batch, rule, wildcards, mb)
-        return slide_memory.subtract(known, at_a_time, **_corrected_as(batch))
+        return demand(known, at_a_time, **_corrected_as(batch, rule))
     each_marker = _DRAWN_MB * len(known.slide.markers)
     return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
 
@@ -65,15 +67,17 @@ def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
     """Return an upper bound of what a job leaves on disk, MB."""
     known = batch.slides[wildcards["sample"]]
     small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
+    settings = batch.settings.multiplexed
+    if rule == "slide_part":
+        return math.ceil(small + _image_mb(known, settings.dtype) / len(known.bands))
     if rule != "slide_subtract":
         return small
-    settings = batch.settings.multiplexed
     copies = 2 if settings.output == "both" else 1
     return math.ceil(small + copies * _image_mb(known, settings.dtype))
 
 
 def _image_mb(known: KnownSlide, dtype: str) -> float:
-    name = known.headers[0].dtype if dtype == "input" else dtype
+    name = known.dtype if dtype == "input" else dtype
     samples = known.shape[0] * known.shape[1] * len(known.slide.kept)
     return samples * np.dtype(name).itemsize * _PYRAMID * _WORST / 1e6
 
@@ -82,8 +86,13 @@ def _mpx_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> float:
     """Return what the time of a job grows with, million px: those of all channels at work."""
     known = batch.slides[wildcards["sample"]]
     mpx = known.shape[0] * known.shape[1] / 1e6
+    bands = known.bands
     if rule == "slide_register":
         return mpx
+    if rule == "slide_part":
+        return mpx * len(known.slide.kept) / len(bands)
+    if rule == "slide_subtract" and bands:
+        return mpx * len(known.slide.kept) * _JOINING
     if rule == "slide_scale":
         return math.prod(Sample.of(known.shape).extent) / 1e6 * len(known.slide.markers)
     return mpx * len(known.slide.kept)
@@ -95,6 +104,8 @@ _SHORT_MIN = 5
 _GENEROUS = 100
 # Time to decode a sample, in the time that a px takes until it is stored; and with slow codecs.
 _DECODING, _SLOW_DECODING = 0.1, 3.5
+# Joining parts of a slide takes this part of the time that making them takes.
+_JOINING = 0.08
 # Exporting a difference that is not written takes as long as this many that are.
 _COMPUTING = 2.0
 

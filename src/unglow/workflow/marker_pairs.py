@@ -68,11 +68,18 @@ def marker_pairs(
             )
             continue
         for marker in markers:
+            if len(marker.backgrounds) > 1:
+                sentence = (
+                    f"Slide {name}: candidates are looked for in markers with one background, but "
+                    f"{marker.name} has {len(marker.backgrounds)}: leave it out of {_KEY}."
+                )
+                found.problems.append(Problem(sentence, "candidates", name + SUFFIX, marker.name))
+                continue
             pair = _pair(known, marker)
             bad = next((one for one in (pair.dye, pair.sample) if unsafe(one)), None)
             if bad is None:
                 found.pairs.append(pair)
-                background = known.slide.background_of(marker)
+                (background,) = known.slide.backgrounds_of(marker)
                 headers = known.headers[marker.image], known.headers[background.image]
                 found.headers[pair.key] = headers
                 continue
@@ -100,8 +107,8 @@ def _unknown(slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str) -> I
 
 def _pair(known: KnownSlide, marker: Channel) -> Pair:
     slide = known.slide
-    background = slide.background_of(marker)
-    move = slide.move_of(marker)
+    (background,) = slide.backgrounds_of(marker)
+    move = None if marker.cycle == background.cycle else (marker.cycle, background.cycle)
     return Pair(
         slide.name + SUFFIX,
         marker.name,

@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""
-OF_SLIDE = {"slide": "{sample}/", "move": "{sample}/registration/{cycle}/"}
-"""Where files are of a slide, and of the map between two of its cycles (``{cycle}`` is ``1-2``)."""
+OF_SLIDE = {
+    "slide": "{sample}/",
+    "move": "{sample}/registration/{cycle}/",
+    "part": "{sample}/parts/{part}/",
+}
+"""Where files are of a slide, of the map between two of its cycles (``{cycle}`` is ``1-2``), and of
+a part of a large one, until they are joined."""
 ROOT = DOCUMENT
 """The file of a store that rules name: it is written last."""
 FORMS = {"tiff": "ome.tif", "fits": "fits"}
@@ -74,6 +79,7 @@ class Outputs:
     detected = partialmethod(file, "detected")
     slide = partialmethod(file, "slide")
     move = partialmethod(file, "move")
+    part = partialmethod(file, "part")
 
     def run(self, name: str) -> str:
         """Return the path of a file that covers the entire run."""

@@ -61,11 +61,17 @@ def jobs_of_slide(batch: Batch, name: str) -> Iterator[PlannedJob]:
 
     A corrected image is missed only where the subtraction was not refused.
     """
-    slide = batch.slides[name].slide
+    known = batch.slides[name]
     for rule, stage in STAGES.items():
         if stage.level == "move":
-            for a, b in slide.moves:
+            for a, b in known.slide.moves:
                 yield _job(batch, rule, {"sample": name, "cycle": f"{a}-{b}"})
+        elif stage.level == "part":
+            for part in range(len(known.bands)):
+                # nobody asks for parts themselves: they are removed when they are joined
+                job = _job(batch, rule, {"sample": name, "part": str(part)})
+                joined = batch.outputs.slide("subtraction.json").format(sample=name)
+                yield replace(job, files=(joined,))
         elif stage.level == "slide":
             job = _job(batch, rule, {"sample": name})
             writes = rule == "slide_subtract" and name not in batch.refused

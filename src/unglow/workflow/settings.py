@@ -50,6 +50,20 @@ class MultiplexedSettings:
             "pattern": "^(all)$",
         },
     )
+    reference: int | str | None = key(
+        "Cycle whose frame is that of the corrected slide, by its number or by the name of one of "
+        "its channels; null takes the first one.",
+        default=None,
+        minimum=1,
+        minLength=1,
+    )
+    several_backgrounds: str = key(
+        "How gains are found of a marker with several backgrounds - fitted together, or by "
+        "exposure times weighted by cycle as Akoya and HuBMAP do; the fitted ones are reported all "
+        "the same.",
+        default="fit",
+        enum=["fit", "interpolate"],
+    )
     output: str = key(
         "Whether the corrected slide is written as OME-TIFF, as OME-Zarr, or as both.",
         default="tiff",
@@ -193,6 +207,7 @@ class Settings:
                 "register",
                 "scale",
                 "slide_figures",
+                "slide_part",
                 "slide_register",
                 "slide_scale",
                 "slide_subtract",

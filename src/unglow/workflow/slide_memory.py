@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.io.image_paths import is_ome_zarr
+from unglow.io.tiff.tiles import TILE
 from unglow.io.zarr.layout import SHARD
 from unglow.memory import stages
 from unglow.memory.demand import Demand
@@ -36,19 +37,23 @@ _PER_CELL, _FITS, _CELLS_AT_WORK, _PER_BLOCK_PX = 28.0, 24.0, 2.5e6, 120.0
 # Tables of where a tile or strip of an image is, and where those of a window of the corrected image
 # are, with those of its pyramid, bytes.
 _PER_SEGMENT, _PER_WINDOW = 20.0, 256.0
+# Fits of several gains: bytes per cell, and for each gain as well.
+_PER_FITTED_CELL, _PER_GAIN = 150.0, 50.0
+# Tiles at work for one of a coarse level, per byte of it; blocks of a file that is copied, MB.
+_PER_COARSE_PX, _COPYING = 12.0, 24.0
 # Part of a level that is computed in place: so many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
 # Histograms of a marker, one of which each window at work has too; strips at work.
 _HISTOGRAM, _STRIPS = 0.3, 4.0
 # What a sink holds of a window, per byte of it: tiles that compress no better than noise, with
-# those of the pyramid, and beside it while it makes them, bytes per px; or chunks of a shard, and
+# those of the pyramid, and next to it while it makes them, bytes per px; or chunks of a shard, and
 # those joined. Shards take the library that compresses them, and leave room in the allocator, MB.
 _STORED, _ENCODING, _ENCODED, _STORES = 1.4, 2.0, 2.1, 18.0
 
 
 def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
     """Demand of a map between two cycles: that of a pair, and parts of levels made in place."""
-    shapes = (known.shape, known.shape)
+    shapes = (known.shape, max((one.shape for one in known.headers), key=math.prod))
     field = settings.field == "auto" and settings.model != DECLARED
     pair = stages.register(shapes, settings.coarse_px, settings.block_px, field=field)
     part = min(_PART_PX, known.shape[0] * known.shape[1])
@@ -77,23 +82,26 @@ def channels_at_a_time(
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
     """Demand of measuring so many markers in one pass.
 
-    Of a window, its background is aligned first. Then, marker by marker, cells are computed and
+    Of a window, its backgrounds are read first. Then, marker by marker, cells are computed and
     blocks are matched: one after the other.
     """
     rows, cols = (min(WINDOW, n) for n in known.shape)
     window_px, together = rows * cols, 1 if _apart(known) else at_a_time + 1
-    source_px = min(WARP_SOURCE * window_px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
-    background = source_px * _item(known) + window_px * 4
-    signals = together * window_px * _item(known)
+    several = _backgrounds(known)
+    reading, held = _reading(known, window_px, together), _held(known)
+    backgrounds = window_px * (held + 4) * several
+    signals = together * window_px * held
     matching = _PER_BLOCK_PX * min(BLOCK * BLOCK, window_px)
-    at_work = max(source_px * 4, signals + max(matching, _CELLS_AT_WORK))
-    each = (background + at_work) / MB + _decode(known)
-    marker = _STATISTICS + _cells(known.shape) * _PER_CELL / MB
+    at_work = max(reading, signals + max(matching, _CELLS_AT_WORK))
+    each = (backgrounds + at_work) / MB + _decode(known)
+    cells = _cells(known.shape)
+    marker = _STATISTICS + several * cells * _PER_CELL / MB
     earlier = len(known.slide.markers) - at_a_time
     fixed = at_a_time * marker + earlier * _KEPT_STATISTICS + _TABLE
     fixed += SLACK + _libraries(known)
     # the fits come when no window is at work any more
-    return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + _FITS)
+    fits = _FITS if several == 1 else cells * (_PER_FITTED_CELL + several * _PER_GAIN) / MB
+    return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + fits)
 
 
 def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
@@ -101,36 +109,94 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = Fa
 
     With ``stores`` as OME-Zarr, alone or as well.
 
-    Of a window, the background is aligned, then the signal is read and what is left is computed,
-    then tiles are made of that. Background and signals stay for it if others still need them.
+    Of a window, backgrounds are read, then the signal is read and what is left is computed,
+    then tiles are made of that. Backgrounds and signals stay for it if others still need them.
     """
     rows, cols = (min(SHARD, n) for n in known.shape)
-    px, item = rows * cols, _item(known)
-    out = np.dtype(known.headers[0].dtype if dtype == "input" else dtype).itemsize
-    source_px = min(WARP_SOURCE * px + WARP_SPARE_PX, known.shape[0] * known.shape[1])
+    px, held = rows * cols, _held(known)
+    out = np.dtype(known.dtype if dtype == "input" else dtype).itemsize
     of_background, passing = _together(known)
     together = min(at_a_time, of_background)
-    aligned, signals = px * 4, together * px * item
-    strip_px = min(WARP_SOURCE * min(ALIGNED_ROWS, rows) * cols + WARP_SPARE_PX, source_px)
-    aligning = aligned + (source_px * item + strip_px * 4 if known.slide.moves else px * item)
+    aligned, signals = _backgrounds(known) * px * 4, together * px * held
+    first = aligned - px * 4 + max(_reading(known, px, 1), px * (held + 4))
+    reading = aligned + _reading(known, px, together)
     subtracting = aligned + signals + px * out + _STRIPS * MB
     tiles, chunks = out * (1 + _STORED) + _ENCODING, out * (1 + _ENCODED)
     writing = px * (max(tiles, chunks) if stores else tiles)
-    through = writing + (min(at_a_time, passing) * px * item if at_a_time > 1 else 0)
+    through = max(
+        writing + (min(at_a_time, passing) * px * held if at_a_time > 1 else 0),
+        _reading(known, px, min(at_a_time, passing)),
+    )
     if of_background > 1:
         writing += aligned + (signals if together > 1 else 0)
-    each = max(aligning, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
+    each = max(first, reading, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
+    fixed, most = _of_results(known, stores=stores)
+    return Demand(BASE["slide_subtract"], each, fixed=fixed + _libraries(known), most=most)
+
+
+def join(known: KnownSlide, _at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
+    """Demand of joining the parts of a corrected slide."""
+    px = math.prod(min(SHARD, n) for n in known.shape)
+    out = np.dtype(known.dtype if dtype == "input" else dtype).itemsize
+    pyramid = _PER_COARSE_PX * TILE * TILE * out
+    each = max(pyramid, px * out * (2 + _ENCODED) if stores else 0) / MB
+    fixed, most = _of_results(known, stores=stores)
+    # of a part, its tables and counts are read in addition to those of all
+    return Demand(BASE["slide_subtract"], each, fixed=2 * fixed + _COPYING, most=most)
+
+
+def _of_results(known: KnownSlide, *, stores: bool) -> tuple[float, int]:
+    """Return what is kept of a slide while it is written, MB, and the windows of all channels."""
     step = 1
     while max(known.shape) // step > OVERVIEW:
         step *= 2
     markers = len(known.slide.markers)
     seen = min(markers * (known.shape[0] // step) * (known.shape[1] // step), OVERVIEWS_PX)
-    fixed = SLACK + 3 * 4 * seen / MB + markers * _HISTOGRAM + _libraries(known)
-    fixed += _STORES if stores else 0.0
+    fixed = SLACK + 3 * 4 * seen / MB + markers * _HISTOGRAM + (_STORES if stores else 0.0)
     windows = math.ceil(known.shape[0] / SHARD) * math.ceil(known.shape[1] / SHARD)
     most = windows * len(known.slide.kept)
-    fixed += most * _PER_WINDOW / MB
-    return Demand(BASE["slide_subtract"], each, fixed=fixed, most=most)
+    return fixed + most * _PER_WINDOW / MB, most
+
+
+def _reading(known: KnownSlide, px: int, together: int) -> float:
+    """Return what reading so many channels of a window of the frame takes, bytes.
+
+    Of a moved cycle: their sources, what has been resampled of them, and a strip as float32.
+    """
+    item = _item(known)
+    if not _moves(known):
+        return together * px * item
+    largest = max(math.prod(header.shape) for header in known.headers)
+    source_px = min(WARP_SOURCE * px + WARP_SPARE_PX, largest)
+    strip_px = min(
+        WARP_SOURCE * px * min(1.0, ALIGNED_ROWS / math.sqrt(px)) + WARP_SPARE_PX, source_px
+    )
+    source = source_px * (4 if _differ(known) else item)
+    making = _PART_PX * (item + _HALVING) * together if _differ(known) else 0.0
+    first = together * source + px * 4
+    last = source + together * px * 4
+    return max(max(first, last) + strip_px * 4, together * source + making)
+
+
+def _moves(known: KnownSlide) -> bool:
+    """Return whether any cycle is resampled: cycles that are said to lie on each other are not."""
+    return known.slide.checked and bool(known.slide.moved_cycles)
+
+
+def _differ(known: KnownSlide) -> bool:
+    """Return whether images may have px of other sizes, so that levels are made of them."""
+    about = {(header.shape, header.pixel_size_um) for header in known.headers}
+    return len(about) > 1
+
+
+def _held(known: KnownSlide) -> int:
+    """Return the bytes of a px of a channel that was read."""
+    return max(4, _item(known)) if _moves(known) else _item(known)
+
+
+def _backgrounds(known: KnownSlide) -> int:
+    """Return the most backgrounds of a marker."""
+    return max((len(one.backgrounds) for one in known.slide.markers), default=1)
 
 
 def _most(demand: Callable[[int], Demand], most: int, budget_mb: float) -> int:
@@ -153,7 +219,7 @@ def _together(known: KnownSlide) -> tuple[int, int]:
     Only these are ever read together.
     """
     slide = known.slide
-    most = max(map(len, by_background(slide, slide.markers).values()), default=0)
+    most = max(map(len, by_background(slide.markers).values()), default=0)
     return most, len(slide.kept) - len(slide.markers)
 
 

@@ -13,14 +13,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unglow.core.errors import InputError
 from unglow.io.image_paths import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS
 from unglow.io.zarr.layout import DTYPES
-from unglow.multiplexed.channels import named_markers, registered_on, slide_of
+from unglow.multiplexed.channels import (
+    named_markers,
+    reference_cycle,
+    registered_on,
+    slide_of,
+)
 from unglow.multiplexed.markers import read_markers
-from unglow.multiplexed.slide import Channel, Slide
+from unglow.multiplexed.sample import bands_of
+from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide
+from unglow.registration.settings import DECLARED
 from unglow.telemetry.reading.rejections import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
 from unglow.workflow.paths import CORRECTED, ROOT
@@ -66,8 +75,33 @@ class KnownSlide:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(rows, columns) of every image, px."""
-        return self.headers[0].shape
+        """(rows, columns) of the frame of the slide, px."""
+        return self.frame_header.shape
+
+    @property
+    def frame_header(self) -> TiffHeader:
+        """The header of the image whose frame is that of the slide."""
+        slide = self.slide
+        return self.headers[
+            next(one.image for one in slide.channels if one.cycle == slide.frame_cycle)
+        ]
+
+    def header_of(self, cycle: int) -> TiffHeader:
+        """Return the header of the (first) image of a cycle."""
+        image = next(one.image for one in self.slide.channels if one.cycle == cycle)
+        return self.headers[image]
+
+    @property
+    def dtype(self) -> str:
+        """The type that holds the samples of all channels that are kept."""
+        kinds = [np.dtype(self.headers[one.image].dtype) for one in self.slide.kept]
+        wide = np.result_type(*kinds)
+        return "float32" if wide.kind == "f" else wide.name
+
+    @property
+    def bands(self) -> list[range]:
+        """Rows of the parts that the corrected slide is made in; none for a small one."""
+        return bands_of(self.shape, len(self.slide.kept))
 
     def resolved(self, cycles: Iterable[int]) -> KnownSlide:
         """Return the slide with a channel to register each of some cycles on; may read pixels."""
@@ -88,6 +122,9 @@ class KnownSlide:
             "name": self.slide.name,
             "channels": [channel.to_dict() for channel in self.slide.channels],
             "registered_on": dict(self.slide.registered_on),
+            "reference": self.slide.reference,
+            "paired": [list(move) for move in self.slide.paired],
+            "checked": self.slide.checked,
             "headers": [header.to_dict() for header in self.headers],
         }
 
@@ -98,8 +135,16 @@ class KnownSlide:
         """Return the slide that `to_dict` gave, with `own_cells` where they are needed."""
         headers = tuple(TiffHeader.from_dict(one) for one in plain["headers"])
         images = tuple(Path(header.path) for header in headers)
-        channels = tuple(Channel(**one) for one in plain["channels"])
-        slide = Slide(plain["name"], images, channels, plain["registered_on"])
+        channels = tuple(Channel.from_dict(one) for one in plain["channels"])
+        slide = Slide(
+            plain["name"],
+            images,
+            channels,
+            plain["registered_on"],
+            plain.get("reference"),
+            tuple((a, b) for a, b in plain.get("paired", ())),
+            plain.get("checked", False),
+        )
         return cls(slide, headers, own_cells or {})
 
 
@@ -122,7 +167,7 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     """Read what is known of a slide; `InputError` if it cannot be used."""
     if not files.images:
         raise InputError(
-            f"{files.table} is a table of markers, but there is no image beside it: add one of all "
+            f"{files.table} is a table of markers, but there is no image next to it: add one of all "
             "channels, or one for each cycle."
         )
     plane = settings.plane
@@ -140,6 +185,12 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     rows, origin = _markers(files, headers, settings, cache)
     slide = slide_of(files.name, headers, rows, origin)
     _check_exposures(slide, settings)
+    slide = replace(
+        slide,
+        reference=reference_cycle(slide, settings.multiplexed.reference),
+        paired=_paired(slide, settings.multiplexed.candidates),
+        checked=settings.register.model != DECLARED,
+    )
     on = registered_on(slide, settings.register.on)
     own_cells = {row.name: row.own_cells for row in rows if row.own_cells and not row.removed}
     return KnownSlide(replace(slide, registered_on=on), headers, own_cells)
@@ -162,15 +213,33 @@ def _markers(
     return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
 
 
+def _paired(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
+    """Return the cycles of markers that candidates are looked for in, and of their backgrounds."""
+    markers = [
+        one
+        for one in slide.markers
+        if (chosen == "all" or one.name in chosen) and len(one.backgrounds) == 1
+    ]
+    cycles = {(one.cycle, slide.channel(one.backgrounds[0]).cycle) for one in markers}
+    return tuple(sorted((a, b) for a, b in cycles if a != b))
+
+
 def _check_exposures(slide: Slide, settings: Settings) -> None:
     """Refuse to take gains from exposure times that are not known."""
-    if "exposure" not in (*settings.scale.methods, settings.scale.default):
-        return
+    several = settings.multiplexed.several_backgrounds == INTERPOLATE
+    by_times = "exposure" in (*settings.scale.methods, settings.scale.default)
     for marker in slide.markers:
-        for channel in (marker, slide.background_of(marker)):
+        if not by_times and not (several and len(marker.backgrounds) > 1):
+            continue
+        for channel in (marker, *slide.backgrounds_of(marker)):
             if channel.exposure is None:
+                asked = (
+                    "scale.methods asks for (exposure)"
+                    if by_times
+                    else "multiplexed.several_backgrounds asks for (interpolate)"
+                )
                 raise InputError(
                     f"slide {slide.name}: the exposure time of {channel.name} is not known, which "
-                    "scale.methods asks for (exposure); give it in the column exposure of "
-                    "markers.csv, or take another method."
+                    f"{asked}; give it in the column exposure of markers.csv, or take another "
+                    "method."
                 )

@@ -168,19 +168,25 @@ STAGES = {
         ("slide_register",),
         streams=True,
     ),
+    "slide_part": Stage(
+        *("part", 4, 2, Time(2.0, 0.06, 0.8), "slide part"),
+        {"tiles": "tiles", "counts": "counts.npz", "state": "state.json"},
+        ("slide_scale",),
+        streams=True,
+    ),
     "slide_subtract": Stage(
-        *("slide", 4, 2, Time(2.0, 0.05, 0.8), "slide"),
+        *("slide", 5, 2, Time(2.0, 0.06, 0.8), "slide"),
         {
             "markers": "markers_corrected.csv",
             "subtraction": "subtraction.json",
             "residues": "residues.npz",
             "overviews": "overviews.npz",
         },
-        ("slide_scale",),
+        ("slide_part",),
         streams=True,
     ),
     "slide_figures": Stage(  # a directory with a figure of each marker, and its list of digests
-        *("slide", 4, 1, Time(2.4), "slide figures"), {}, ("slide_subtract",)
+        *("slide", 6, 1, Time(2.4), "slide figures"), {}, ("slide_subtract",)
     ),
     "summary": Stage(
         *("run", 5, 1, Time(0.15), SMALL_MB),

@@ -80,18 +80,18 @@ def test_gain_and_difference_are_those_of_the_rest(tmp_path, page):
     assert (whole.image[marker][inside] == 0).all()
 
 
-def test_a_resampled_background_has_no_data_around_a_lost_tile(tmp_path):
-    one, headers = made(tmp_path, {0: [5]})
+def test_a_resampled_marker_has_no_data_around_a_lost_tile(tmp_path):
+    one, headers = made(tmp_path, {3: [5]})
     found = measure_slide(one, headers, moved(), LINEAR)
     sink = Kept(3, "float32")
     subtract_slide(
         one, headers, moved(), {k: v.scale for k, v in found.items()}, sink, dtype="float32"
     )
     image = sink.image[[channel.name for channel in one.kept].index("C")]
-    rows, cols = np.nonzero(np.isnan(image[10:-10, 10:-10]))  # the rim lies beyond the background
+    rows, cols = np.nonzero(np.isnan(image[10:-10, 10:-10]))  # the rim lies beyond its image
     # content moves by (1.3, -0.6) px, and 4 x 4 px are interpolated
-    assert (rows.min() + 10, rows.max() + 10) == (255, 513)
-    assert (cols.min() + 10, cols.max() + 10) == (253, 511)
+    assert (rows.min() + 10, rows.max() + 10) == (254, 512)
+    assert (cols.min() + 10, cols.max() + 10) == (256, 514)
 
 
 def test_what_every_channel_leaves_out_is_on_purpose(tmp_path):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from made_slide import SHAPE, channels, moved, pixels, slide, write
@@ -10,8 +12,9 @@ from unglow.core.windows import Window, coarse_level
 from unglow.io.raw_images import read_header
 from unglow.io.tiff.reader import TiffReader
 from unglow.io.zarr.layout import halve_stored
-from unglow.multiplexed.images import Background, InPlaceImage, SlideReader
+from unglow.multiplexed.images import Frame, HeldChannel, InPlaceImage, SlideReader
 from unglow.registration.settings import RegisterSettings
+from unglow.transform import Transform
 from unglow.transform.resample import warp_matrix, warp_window
 from unglow.workflow.stages.slide_register import register_cycle
 
@@ -85,24 +88,44 @@ def test_cycles_are_registered_in_place(tmp_path, image, model):
 
 
 @pytest.mark.parametrize("dtype", ["uint16", "float32"])
-def test_blocks_of_a_background_that_stays_are_not_decoded_again(tmp_path, monkeypatch, dtype):
+def test_blocks_of_a_channel_that_stays_are_not_decoded_again(tmp_path, monkeypatch, dtype):
     made = pixels(dtype)
     made[0, 300, 256] = 0 if dtype == "uint16" else np.nan  # just beyond the window
     header, decoded = write(tmp_path / "s.ome.tif", made), []
-    block, decode = Window(256, 512, 0, 256), TiffReader._decode
+    block, decode, own = Window(256, 512, 0, 256), TiffReader._decode, channels()[0]
     with SlideReader([header]) as reader:
-        background = Background(reader, channels()[0], None, block)
+        frame = Frame(reader, slide(tmp_path / "s.ome.tif"), moved())
+        held = HeldChannel(frame, own, block, frame.read(block, [own])[0])
         monkeypatch.setattr(TiffReader, "_decode", lambda *a: decoded.append(a[2]) or decode(*a))
-        found = warp_matrix(background.read, SHAPE, np.eye(3), block)
+        found = warp_matrix(held.read, SHAPE, np.eye(3), block)
     whole = warp_matrix(lambda part: made[0][part.slices], SHAPE, np.eye(3), block)
     np.testing.assert_array_equal(found, whole)
     # a NaN spreads to what is interpolated from it, whole numbers do not
     assert bool(decoded) == bool(np.isnan(found).any()) == (dtype == "float32")
 
 
-def test_strips_of_an_aligned_background_fit_together(tmp_path, image):
-    window, transform = Window(0, SHAPE[0], 3, 800), moved()[2, 1]
+def test_channels_of_a_moved_cycle_are_resampled_once_and_others_not(tmp_path, image):
+    window, transform, made = Window(0, SHAPE[0], 3, 800), moved()[1, 2], channels()
     with SlideReader([write(tmp_path / "s.ome.tif", image)]) as reader:
-        aligned = Background(reader, channels()[0], transform, window).aligned()
-    whole = warp_window(lambda part: image[0][part.slices], SHAPE, transform, window)
+        frame = Frame(reader, slide(tmp_path / "s.ome.tif"), moved())
+        aligned, stays = frame.read(window, [made[3], made[0]])
+    whole = warp_window(lambda part: image[3][part.slices], SHAPE, transform, window)
     np.testing.assert_array_equal(aligned, whole)
+    assert stays.dtype == np.uint16
+    np.testing.assert_array_equal(stays, image[0][window.slices])
+
+
+@pytest.mark.parametrize("factor", [2, 4])
+def test_a_cycle_of_another_size_is_brought_to_the_px_of_the_frame(tmp_path, image, factor):
+    fine = np.kron(image[3], np.ones((factor, factor), np.uint16))
+    headers = [write(tmp_path / "1.ome.tif", image[:3]), write(tmp_path / "2.tif", fine)]
+    made = (*channels()[:3], replace(channels()[3], image=1, number=0))
+    half = (factor - 1) / 2
+    matrix = np.array([[factor, 0, half], [0, factor, half], [0, 0, 1.0]])
+    shape = SHAPE[0] * factor, SHAPE[1] * factor
+    found = Transform("ok", SHAPE, shape, matrix=matrix, model="similarity", scale=factor)
+    with SlideReader(headers) as reader:
+        frame = Frame(reader, slide(tmp_path / "1.ome.tif", made), {(1, 2): found})
+        assert frame.shape == SHAPE
+        (pixels_,) = frame.read(Window(7, 300, 11, 500), [made[3]])
+    np.testing.assert_array_equal(pixels_, image[3][7:300, 11:500])

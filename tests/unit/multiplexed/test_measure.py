@@ -6,10 +6,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_slide import GAINS, MOVE, OFFSETS, SHAPE, channels, moved, pixels, slide, write
+from made_slide import (
+    GAINS,
+    MOVE,
+    OFFSETS,
+    SHAPE,
+    autofluorescence,
+    channels,
+    moved,
+    pixels,
+    slide,
+    write,
+)
 
+from unglow.multiplexed.cycles import cycle_states
 from unglow.multiplexed.measure import measure_slide
+from unglow.multiplexed.results import usable
 from unglow.multiplexed.sample import Sample
+from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.transform import Transform
 
@@ -106,7 +120,7 @@ def test_without_exposure_times_that_method_says_so(made):
 
 
 def test_a_cycle_without_a_map_fails_its_markers_alone(made):
-    maps = {(2, 1): Transform("failed", SHAPE, SHAPE, ("No.",))}
+    maps = {(1, 2): Transform("failed", SHAPE, SHAPE, ("No.",))}
     found = measure_slide(*made, maps, LINEAR)
     assert (found["C"].scale.status, found["C"].scale.reasons) == ("failed", ("No.",))
     assert found["A"].scale.status == "ok"
@@ -125,3 +139,54 @@ def test_large_slides_are_measured_on_windows_spread_over_them():
     whole = Sample.of((700, 900))
     assert whole.extent == (700, 900)
     assert sum(w.size for w, _ in whole.windows) == 700 * 900
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A slide of blanks in cycles 1 and 5, and of a marker in cycle 2 that shows both."""
+    random = np.random.default_rng(4)
+    first, last = autofluorescence(seed=2)[8:-8, 8:-8], autofluorescence(seed=3)[8:-8, 8:-8]
+    spots = np.clip(random.normal(0, 1, SHAPE) - 2, 0, None) * 900
+    light = [first, 0.9 * first + 0.6 * last + 20 + spots, last]
+    image = np.rint([random.normal(one, np.sqrt(one) / 2) for one in light]).astype("uint16")
+    path = tmp_path_factory.mktemp("two") / "s.ome.tif"
+    made = (
+        Channel("AF", 0, 0, 1, 100.0, removed=True),
+        Channel("M", 0, 1, 2, 150.0, ("AF", "AF_end")),
+        Channel("AF_end", 0, 2, 5, 100.0, removed=True),
+    )
+    one = Slide("s", (path,), made, {1: "AF", 2: "M", 5: "AF_end"})
+    maps = {move: next(iter(moved(0, 0).values())) for move in one.moves}
+    return one, [write(path, image)], maps
+
+
+def test_gains_of_two_backgrounds_and_what_exposure_times_let_expect(two):
+    scale = measure_slide(*two, LINEAR)["M"].scale
+    assert (scale.status, scale.default) == ("ok", "fit")
+    gains = {name: one["gain"] for name, one in scale.default_result.details["gains"].items()}
+    assert gains == pytest.approx({"AF": 0.9, "AF_end": 0.6}, abs=0.01)
+    assert scale.default_result.gain == pytest.approx(1.5, abs=0.01)
+    assert scale.default_result.offset == pytest.approx(20, abs=4)
+    assert [w for _, w in scale.default_result.weights] == pytest.approx([0.6, 0.4], abs=0.01)
+    expected = scale.methods["interpolate"].details["gains"]  # 150 / 100, and a quarter of the way
+    assert [one["gain"] for one in expected.values()] == pytest.approx([1.125, 0.375])
+    assert any("let expect 1.12, 0.375" in note for note in scale.notes)
+    other = measure_slide(*two, LINEAR, workers=3, markers_at_a_time=2)["M"].scale
+    assert other.to_json() == scale.to_json()
+
+
+def test_interpolated_gains_are_subtracted_on_request_with_a_doubt_where_the_fit_disagrees(two):
+    scale = measure_slide(*two, LINEAR, several="interpolate")["M"].scale
+    assert scale.default == "interpolate"
+    assert (scale.default_result.gain, scale.default_result.offset) == (1.5, 0.0)
+    assert scale.methods["fit"].details["gains"]["AF"]["gain"] == pytest.approx(0.9, abs=0.01)
+    assert any("The expected ones were used." in reason for reason in scale.reasons)
+
+
+def test_without_one_of_its_backgrounds_a_marker_fails_or_goes_on_with_the_rest(two):
+    maps = {**two[2], (1, 5): Transform("failed", SHAPE, SHAPE, ("No.",))}
+    states = cycle_states(two[0], maps, 1.0)
+    rest, _ = usable(two[0], states)
+    scale = measure_slide(rest, two[1], maps, LINEAR)["M"].scale
+    assert (scale.status, scale.default) == ("ok", "linear")
+    assert measure_slide(two[0], two[1], maps, LINEAR)["M"].scale.reasons == ("No.",)

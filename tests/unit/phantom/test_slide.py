@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import tifffile
 from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
+from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.slide import SlideRenderer, SlideSpec, make_map, make_slide
 from unglow.transform.resample import warp_matrix
 
@@ -72,3 +74,44 @@ def test_cycles_may_repeat_in_the_space_of_one(tmp_path):
 def test_too_few_channels_are_refused():
     with pytest.raises(ConfigError, match="give more channels"):
         SlideSpec(channels=4, cycles=2)
+
+
+def test_deformed_and_magnified_cycles_follow_the_map_of_the_truth(tmp_path):
+    changes = {"deform_px": 5.0, "deform_wavelength_px": 400.0, "scale": 1.1}
+    spec = replace(QUIET, **changes)
+    renderer = make_slide(spec, tmp_path, "s")
+    truth = json.loads((tmp_path / "s" / "s_truth.json").read_text())
+    found = PhantomMap.from_json(truth["deformations"]["1-2"])
+    points = np.random.default_rng(0).uniform(150, 450, (200, 2))
+    there = found.to_pre(points)
+    np.testing.assert_allclose(found.to_post(there), points, atol=1e-6)
+    rigid = np.linalg.inv(make_map(spec, 2))
+    assert 2 < np.hypot(*(there - points @ rigid[:2, :2].T - rigid[:2, 2]).T).max() < 8
+    # the same tissue is seen at both places
+    for (x, y), (u, v) in zip(points[:20], there[:20], strict=True):
+        here = renderer._render_shared(1, np.array([x]), np.array([y]))
+        to_first = renderer._map_to_first(2, np.array([u]), np.array([v]))
+        np.testing.assert_allclose(renderer._render_shared(2, *to_first), here, rtol=1e-6)
+    nuclei = next(one for one in renderer.channels if one.name == "DNA_2")
+    whole = Window(0, SIDE, 0, SIDE)
+    signal = renderer.signal(nuclei, whole)
+    part = Window(201, 333, 77, 300)
+    np.testing.assert_array_equal(renderer.signal(nuclei, part), signal[part.slices])
+
+
+def test_two_fluorophores_give_each_marker_two_backgrounds(tmp_path):
+    quiet = {"electrons_per_count": 0.0, "read_noise": 0.0, "shift_px": (0.0, 0.0)}
+    spec = SlideSpec((300, 300), channels=12, cycles=4, fluorophores=2, rotation_deg=0.0, **quiet)
+    renderer = make_slide(spec, tmp_path, "s")
+    planes = tifffile.imread(tmp_path / "s" / "s.ome.tif").astype(np.float64)
+    names = [one.name for one in renderer.channels]
+    assert names[-3:] == ["DNA_4", "AF_1_end", "AF_2_end"]
+    marker = renderer.channels[names.index("M03")]
+    assert marker.background == "AF_1;AF_1_end"
+    shown = [planes[names.index(name)] for name in marker.background.split(";")]
+    expected = sum(g * one for g, one in zip(marker.gains, shown, strict=True)) + marker.offset
+    expected += renderer.signal(marker, Window(0, 300, 0, 300))
+    left = planes[names.index("M03")] - expected
+    assert np.abs(left).max() < 3  # rounded to counts
+    with pytest.raises(ConfigError, match="3 cycles or more"):
+        SlideSpec(channels=13, cycles=4, fluorophores=2)

@@ -314,6 +314,6 @@ def test_both_parts_of_an_interval_add_up_as_squares():
 
 def test_places_are_sorted_into_equal_squares_row_by_row():
     xy = np.array([[10.0, 5], [29.9, 5], [30.1, 5], [90, 5], [90, 204], [10, 206], [69.9, 104.9]])
-    assert linear._regions(xy, 4).tolist() == [0, 0, 1, 3, 15, 12, 6]
-    assert linear._regions(np.array([[7.0, 7.0], [7.0, 7.0]]), 4).tolist() == [0, 0]
-    assert linear._regions(np.array([[0.0, 0.0], [0.5, 0.25]]), 4).tolist() == [0, 6]
+    assert linear.regions_of(xy, 4).tolist() == [0, 0, 1, 3, 15, 12, 6]
+    assert linear.regions_of(np.array([[7.0, 7.0], [7.0, 7.0]]), 4).tolist() == [0, 0]
+    assert linear.regions_of(np.array([[0.0, 0.0], [0.5, 0.25]]), 4).tolist() == [0, 6]

@@ -12,13 +12,12 @@ from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,
     compute_uncovered_share,
-    inside_frame,
     map_error,
     nearest,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
 from unglow.registration.verdict import Evidence, rejections, warnings
-from unglow.transform import apply_matrix
+from unglow.transform import apply_matrix, inside_frame
 
 RNG = np.random.default_rng(8)
 POST = RNG.uniform(0, 30000, (300, 2))

@@ -13,11 +13,13 @@ import zarr
 from unglow.core.errors import ChangedError
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
+from unglow.reporting.marker_rows import SlideEntry, marker_rows
+from unglow.transform import Transform
 from unglow.workflow.batch import Batch
 from unglow.workflow.slides import remove_placeholders
 from unglow.workflow.stages.slide_register import register_move
 from unglow.workflow.stages.slide_scale import measure
-from unglow.workflow.stages.slide_subtract import Choice, subtract
+from unglow.workflow.stages.slide_subtract import Choice, Work, subtract
 
 NAMES = ("AF", "A", "B", "C")
 TABLE = "marker_name,cycle_number,background,remove\nAF,1,,TRUE\nA,1,AF,\nB,1,AF,\nC,2,AF,\n"
@@ -97,8 +99,8 @@ def corrected(base, known, maps, *forms):
     """Subtract a slide, and write it in some forms."""
     wanted = {k: p for k, p in targets(base, WRITTEN).items() if k in forms or k not in CORRECTED}
     inputs = targets(base, {key: MEASURED[key] for key in ("slide", "scale", "gain_maps")})
-    choice = Choice("input", "nearest")
-    subtract(known, maps, inputs, wanted, choice, workers=1, channels_at_a_time=2)
+    work = Work.read(known, maps, inputs, Choice("input", "nearest"))
+    subtract(work, wanted, workers=1, channels_at_a_time=2)
 
 
 def run(base, known):
@@ -111,7 +113,7 @@ def run(base, known):
 )
 def test_pixels_do_not_depend_on_the_format_of_the_images(tmp_path, image, split, table):
     known = slide(tmp_path / "tiff", image, split=split, table=table)
-    assert known.slide.moves == ((2, 1),)
+    assert known.slide.moves == ((1, 2),)
     expected = run(tmp_path / "tiff", known)
     for version in ("0.4", "0.5"):
         base = tmp_path / version
@@ -155,3 +157,28 @@ def test_an_image_that_was_replaced_since_it_was_measured_is_reported(tmp_path, 
         "slide if this comes again)."
     )
     assert {path.name for path in (tmp_path / "results/s1").iterdir()} == {*MEASURED.values()}
+
+
+def test_a_cycle_without_a_map_is_left_out_and_the_others_go_on(tmp_path, image):
+    known = slide(tmp_path, image)
+    shape = known.shape
+    maps = {(1, 2): Transform("failed", shape, shape, ("Another section.",))}
+    measure(
+        known, maps, ScaleSettings(("linear",), gain_map="never"), targets(tmp_path, MEASURED),
+        suspect_px=1.0, workers=1, markers_at_a_time=2,
+    )  # fmt: skip
+    corrected(tmp_path, known, maps, "tiff")
+    place = tmp_path / "results/s1"
+    lost = [one.name for one in known.slide.kept if one.cycle == 2]
+    record = json.loads((place / "subtraction.json").read_text())
+    assert record["left_out"] == dict.fromkeys(lost, "Another section.")
+    planes = tifffile.imread(place / "corrected.ome.tif")
+    assert len(planes) == len(known.slide.kept) - len(lost)
+    record = json.loads((place / "slide.json").read_text())
+    assert record["cycles"]["2"]["status"] == "failed"
+    rows = marker_rows(SlideEntry("s1", known.slide.subtracted, "logs"), tmp_path / "results")
+    states = {row["dye"]: (row["status"], row.get("reasons", "")) for row in rows}
+    for one in known.slide.markers:
+        failed = one.name in lost
+        assert (states[one.name][0] == "failed") == failed
+        assert ("The corrected slide lacks it." in states[one.name][1]) == failed

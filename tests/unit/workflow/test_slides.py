@@ -16,6 +16,7 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader
 from unglow.multiplexed.channels import with_richest
+from unglow.multiplexed.slide import expected_gains
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
@@ -40,7 +41,7 @@ def test_slides_and_pairs_are_found_side_by_side(tmp_path):
     assert batch.keys == [("p1", "DAPI"), ("s1", "")]
     known = batch.slides["s1"].slide
     assert [one.name for one in known.kept] == ["DAPI", "CD3", "DAPI_2", "CD8"]
-    assert known.moves == ((2, 1),)
+    assert known.moves == ((1, 2),)
     assert known.registered_on == {1: "DAPI", 2: "DAPI_2"}
     assert not batch.problems
 
@@ -53,7 +54,9 @@ def test_one_image_for_each_cycle_in_the_order_in_which_people_count(tmp_path):
     known = Batch.load({}, tmp_path).slides["s1"].slide
     assert [image.name for image in known.images[8:]] == [f"cycle{n}.ome.tif" for n in (9, 10, 11)]
     assert [(one.image, one.cycle) for one in known.channels[-2:]] == [(10, 11), (10, 11)]
-    assert len(known.moves) == 10
+    assert [b for a, b in known.moves if a == 1] == [*range(2, 12)]  # each to the frame
+    assert known.loops == tuple((n, n + 1) for n in range(2, 11))
+    assert len(known.moves) == 19
 
 
 def test_nothing_is_done_for_a_marker_that_is_removed(tmp_path):
@@ -62,7 +65,10 @@ def test_nothing_is_done_for_a_marker_that_is_removed(tmp_path):
     batch = Batch.load({}, tmp_path)
     known = batch.slides["s1"].slide
     assert known.subtracted == {"CD3": "AF"}
-    assert known.moves == ()
+    assert known.moves == ((1, 2),)  # its nuclei are kept
+    slide(tmp_path, table=table.replace("2,DAPI_2,,20,", "2,DAPI_2,,20,TRUE"))
+    batch = Batch.load({}, tmp_path)
+    assert batch.slides["s1"].slide.moves == ()
     assert "slide_register" not in {job.rule for job in jobs_of_slide(batch, "s1")}
     slide(tmp_path, table=re.sub(r"(CD3,AF,\d+,)", r"\1TRUE", table))
     pair(tmp_path)
@@ -127,14 +133,41 @@ def test_a_channel_name_that_no_file_can_have_is_refused(tmp_path):
     assert not Batch.load({}, tmp_path).problems
 
 
-def test_images_of_a_slide_have_one_size_and_one_table_for_all(tmp_path):
+def test_a_cycle_has_one_frame_and_cycles_may_differ(tmp_path):
+    one_cycle = TABLE.replace("2,DAPI_2", "1,DAPI_2").replace("2,CD8", "1,CD8")
     slide(tmp_path, names=NAMES[:3])
-    ome(tmp_path / "raw/s1/second.ome.tif", NAMES[3:], shape=(96, 120))
+    ome(tmp_path / "raw/s1/second.ome.tif", NAMES[3:], shape=(96, 120), dtype=np.uint8)
     pair(tmp_path)
-    assert "have to be of one size" in problem_of(tmp_path)
+    known = Batch.load({}, tmp_path).slides["s1"]
+    assert (known.shape, known.dtype) == ((96, 128), "uint16")
+    assert known.header_of(2).shape == (96, 120)
+    wanted = {"multiplexed": {"reference": "DAPI_2"}}
+    other = Batch.load(wanted, tmp_path).slides["s1"]
+    assert (other.shape, other.slide.moves) == ((96, 120), ((2, 1),))
+    assert "has no cycle '7'" in problem_of(tmp_path, {"multiplexed": {"reference": 7}})
+    (tmp_path / "raw/s1/markers.csv").write_text(one_cycle.replace("cycle_number", "round"))
     ome(tmp_path / "raw/s1/third.ome.tif", NAMES[3:])
-    ome(tmp_path / "raw/s1/second.ome.tif", NAMES[3:])
+    assert "has 5 rows" in problem_of(tmp_path)
+    (tmp_path / "raw/s1/markers.csv").write_text(TABLE)
     assert "has 2 cycles one after the other" in problem_of(tmp_path)
+
+
+def test_several_backgrounds_are_named_in_one_cell(tmp_path):
+    two = TABLE.replace("2,DAPI_2,,20,", "2,AF_2,,100,TRUE").replace(",AF,200,", ",AF;AF_2,200,")
+    slide(tmp_path, table=two)
+    known = Batch.load({}, tmp_path).slides["s1"].slide
+    assert known.subtracted == {"CD3": "AF", "CD8": "AF;AF_2"}
+    assert known.channel("CD8").backgrounds == ("AF", "AF_2")
+    assert expected_gains(known, known.channel("CD8")) == (0, 2)  # in the cycle of the second
+    record = job_params.slide_record(Batch.load({}, tmp_path), {"sample": "s1"})
+    assert KnownSlide.from_dict(json.loads(json.dumps(record))).slide.channels == known.channels
+    slide(tmp_path, table=two.replace("AF;AF_2", "AF;XY"))
+    pair(tmp_path)
+    assert "no channel is called 'XY'" in problem_of(tmp_path)
+    slide(tmp_path, table=two.replace("AF;AF_2", "AF;AF"))
+    assert "'AF' is named twice" in problem_of(tmp_path)
+    slide(tmp_path, table=two.replace("2,AF_2,,100,TRUE", "2,AF_2,CD8,100,"))
+    assert "in a circle (AF_2 from CD8 from AF_2)" in problem_of(tmp_path)
 
 
 def test_a_table_without_an_image_says_what_to_add(tmp_path):
@@ -173,17 +206,17 @@ def test_the_jobs_of_a_slide_and_what_they_take_are_planned(tmp_path, output, im
     assert made == [f"<results>/s1/{image}" for image in images]
     assert {*made} < {*final_outputs(batch)}
     pending = {job.rule: job for job in pending_jobs(batch, tmp_path / "results")}
-    assert pending["slide_register"].title == "s1 2-1"
+    assert pending["slide_register"].title == "s1 1-2"
     for rule in jobs:
         assert 40 < pending[rule].demand.peak_mb(2000, 2) < 400
-        known = {"sample": "s1", "cycle": "2-1"}
+        known = {"sample": "s1", "cycle": "1-2"}
         handed = Wildcards(fromdict=known)  # as Snakemake hands them over
         assert demand_of(batch, rule, handed) == demand_of(batch, rule, known)
 
 
 def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
     slide(tmp_path)
-    names = {"sample": "s1", "cycle": "2-1"}
+    names = {"sample": "s1", "cycle": "1-2"}
     before = job_params.registered_slide(Batch.load({}, tmp_path), names)
     (tmp_path / "raw/s1/markers.csv").write_text(TABLE.replace(",200,", ",300,TRUE"))
     batch = Batch.load({}, tmp_path)

@@ -33,7 +33,8 @@ def test_every_level_has_the_jobs_of_its_variants(batch):
         "register": 2, "align": 2, "export_aligned_pre": 2, "figures_registration": 2,
         "scale": 4, "difference": 4, "export_difference": 12, "detect": 4,
         "snr": 4, "export_snr": 4, "figures": 4, "summary": 0, "verdict": 0,
-        "slide_register": 0, "slide_scale": 0, "slide_subtract": 0, "slide_figures": 0,
+        "slide_register": 0, "slide_scale": 0, "slide_part": 0, "slide_subtract": 0,
+        "slide_figures": 0,
     }  # fmt: skip
     assert len({(job.rule, *job.wildcards.values()) for job in jobs}) == len(jobs)
 

@@ -20,14 +20,14 @@ import imagecodecs
 import numpy as np
 
 from unglow.core import transfers
-from unglow.core.files import replace_file
+from unglow.core.files import open_file, replace_file
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff.metadata import ome_xml
 from unglow.io.zarr.layout import halve_stored, plan_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,6 +46,8 @@ saves a few per cent and Bio-Formats, so QuPath and Fiji, cannot read it."""
 _ASCII, _SHORT, _LONG, _RATIONAL, _LONG8, _IFD8 = 2, 3, 4, 5, 16, 18
 _FORMS = {_SHORT: "<u2", _LONG: "<u4", _RATIONAL: "<u4", _LONG8: "<u8", _IFD8: "<u8"}
 _SAMPLE_FORMATS = {"u": 1, "i": 2, "f": 3}
+_HEADER, _COPIED = 16, 1 << 23
+"""Bytes before the first tile, and how many of another file are copied at a time."""
 _ADOBE_DEFLATE, _CENTIMETRE, _MIN_IS_BLACK, _REDUCED = 8, 3, 1, 1
 
 
@@ -111,11 +113,36 @@ class BigTiffFile:
         self._end = 0
         self._put(struct.pack("<2sHHHQ", b"II", 43, 8, 0, 0))
 
+    @property
+    def end(self) -> int:
+        """Bytes that are written."""
+        return self._end
+
     def append(self, table: TileTable, row: int, col: int, stored: bytes) -> None:
         """Write a tile, and note in the table of its level where it is."""
         table.offsets[row, col] = self._end
         table.sizes[row, col] = len(stored)
         self._put(stored)
+
+    def copy(self, path: Path, tables: Iterable[tuple[TileTable, TileTable]]) -> None:
+        """Append all tiles of another file, and note in tables where they are.
+
+        Parameters
+        ----------
+        path
+            A file that tiles were appended to, not finished.
+        tables
+            Of levels there, with those of the same levels here.
+        """
+        moved = self._end - _HEADER
+        with open_file(path) as other:
+            other.seek(_HEADER)
+            while block := other.read(_COPIED):
+                self._put(block)
+        for there, here in tables:
+            stored = there.sizes > 0
+            here.offsets[stored] = there.offsets[stored] + np.uint64(moved)
+            here.sizes[stored] = there.sizes[stored]
 
     def finish(
         self,
@@ -244,6 +271,9 @@ class OmeTiffSink:
     order
         Numbers of all that are written, in the order in which those of a window come; None for
         0, 1, 2, ...
+    band
+        Rows, from one multiple of `WINDOW` to another: only windows that begin in it are written,
+        and the file is no TIFF but a part of one, for `add_part`. None for the entire image.
     """
 
     window = WINDOW
@@ -260,20 +290,22 @@ class OmeTiffSink:
         workers: int = 1,
         planes: Sequence[int] | None = None,
         order: Sequence[int] | None = None,
+        band: range | None = None,
     ) -> None:
         self._path, self._shape, self._dtype = path, shape, np.dtype(dtype)
         self._channels, self._pixel_size_um, self._name = channels, pixel_size_um, name
         self._planes = range(len(channels)) if planes is None else planes
         self._workers = workers
-        levels = plan_layout(shape, self._dtype.name).levels
-        shapes = [(shape[0] >> level, shape[1] >> level) for level in range(levels)]
+        shapes = self.shapes_of(shape, self._dtype.name, 1)
         self._tables = [[TileTable(one) for one in shapes] for _ in range(max(self._planes) + 1)]
         self._order = range(len(self._tables)) if order is None else order
         self._turns = {channel: turn for turn, channel in enumerate(self._order)}
         self._across = -(-shape[1] // WINDOW)
-        self._count = -(-shape[0] // WINDOW) * self._across * len(self._tables)
+        rows = range(shape[0]) if band is None else band
+        each_row = self._across * len(self._tables)
+        self._count, self._is_part = -(-rows.stop // WINDOW) * each_row, band is not None
         self._held: dict[int, _Tiles] = {}
-        self._next = 0
+        self._next = rows.start // WINDOW * each_row
         self._lock = threading.Lock()
         self._open = ExitStack()
 
@@ -289,6 +321,33 @@ class OmeTiffSink:
         with self._open:
             self._finish()
         return None
+
+    @staticmethod
+    def shapes_of(shape: tuple[int, int], dtype: str, planes: int) -> list[tuple[int, int]]:
+        """Return (rows, columns) of the levels that `tables` are of."""
+        levels = range(plan_layout(shape, dtype).levels)
+        return [(shape[0] >> level, shape[1] >> level) for _ in range(planes) for level in levels]
+
+    @property
+    def tables(self) -> list[TileTable]:
+        """Where tiles are: all levels of the first plane, then those of the next."""
+        return [table for levels in self._tables for table in levels]
+
+    def add_part(self, path: Path, tables: Sequence[TileTable], band: range) -> None:
+        """Append a part that another sink of the same image wrote, with its tables.
+
+        Raises
+        ------
+        ValueError
+            Other windows come next.
+        """
+        each_row = self._across * len(self._tables)
+        if self._next != band.start // WINDOW * each_row:
+            raise ValueError(f"rows {band} do not come next in {self._path}")
+        before = self._tiff.end
+        self._tiff.copy(path, zip(tables, self.tables, strict=True))
+        transfers.count(self._path, written=self._tiff.end - before)
+        self._next = -(-band.stop // WINDOW) * each_row
 
     def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:
         """Write level 0 of a window of a channel, and what follows from it alone; thread-safe.
@@ -314,7 +373,7 @@ class OmeTiffSink:
             raise ValueError(f"{pixels.dtype} px of {pixels.shape} do not fit {window}")
         tiles = self._encode(window, pixels)
         with self._lock:
-            if turn < self._next or turn in self._held:
+            if turn < self._next or turn >= self._count or turn in self._held:
                 raise ValueError(f"{window} of channel {channel} was written before")
             self._held[turn] = tiles
             while (ready := self._held.pop(self._next, None)) is not None:
@@ -350,6 +409,8 @@ class OmeTiffSink:
         """Make the coarse levels, each of the one before as it is in the file, and end the file."""
         if self._next != self._count:
             raise ValueError(f"{self._path}: {self._count - self._next} windows were not written")
+        if self._is_part:
+            return
         for level in range(_FINE_LEVELS + 1, len(self._tables[0])):
             self._file.flush()
             self._build_level(level)

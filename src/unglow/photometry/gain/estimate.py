@@ -60,6 +60,7 @@ class Evidence:
 
     Where ``blur`` made the images match, the cells are those of the images that match.
     ``expected_gain`` is the ratio of the exposure times, post to pre, where both are known.
+    ``post_transform`` is the map that post was resampled by, if it was.
     """
 
     stats: JointStatistics
@@ -67,6 +68,7 @@ class Evidence:
     transform: Transform | None = None
     blur: Blur | None = None
     expected_gain: float | None = None
+    post_transform: Transform | None = None
 
     @property
     def integer(self) -> bool:
@@ -169,7 +171,10 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
         return MethodResult.make_failed(_sentence(stats, ""))
     if bins is None or transform is None:
         return MethodResult.make_failed("no cells of pixels and no map of this pair are given.")
-    cells = Cells.from_moments(bins, find_aligned_cells(bins, transform), transform, evidence.blur)
+    chosen, moved = find_aligned_cells(bins, transform), evidence.post_transform
+    if moved is not None:
+        chosen &= find_aligned_cells(bins, moved)
+    cells = Cells.from_moments(bins, chosen, transform, evidence.blur, moved)
     details: dict[str, Any] = {
         "pixels_overlap": stats.n["overlap"],
         "cells": len(cells),

@@ -241,7 +241,7 @@ def half_widths(
     arm = state.level - level_mean
     across = float(np.sum(weights * arm * (cells.pre - pre_mean)))
     pull = FEEDBACK * weights * (state.residual - SHIFT * spread * state.deviation)
-    regions = _regions(cells.xy, across_side)
+    regions = regions_of(cells.xy, across_side)
     count = len(np.unique(regions[weights > 0]))
     slopes = np.bincount(regions, pull * arm, across_side**2) / across
     heights = np.bincount(regions, pull, across_side**2) / total
@@ -257,7 +257,7 @@ def half_widths(
     )
 
 
-def _regions(xy: Floats, across: int) -> NDArray[np.intp]:
+def regions_of(xy: Floats, across: int) -> NDArray[np.intp]:
     """Return the region of each position, of this many by this many."""
     low, high = xy.min(axis=0), xy.max(axis=0)
     col, row = (

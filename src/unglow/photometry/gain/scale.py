@@ -198,6 +198,13 @@ class MethodResult:
         """Whether there is a gain."""
         return self.gain is not None
 
+    @property
+    def weights(self) -> list[tuple[str, float]]:
+        """Several backgrounds with their weights in the mean background that the gain is of."""
+        gains = {name: one["gain"] for name, one in self.details.get("gains", {}).items()}
+        total = sum(gains.values())
+        return [(name, gain / total if total else 1 / len(gains)) for name, gain in gains.items()]
+
     @classmethod
     def make_failed(cls, reason: str, details: dict[str, Any] | None = None) -> MethodResult:
         """Return the result of a method that gives no gain."""

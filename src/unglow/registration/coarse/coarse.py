@@ -25,9 +25,8 @@ from unglow.registration.coarse.guesses import (
 )
 from unglow.registration.images import PlanePair, backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
-from unglow.registration.quality import inside_frame
 from unglow.registration.settings import ORDINARY_SCALE
-from unglow.transform import apply_matrix, jacobians
+from unglow.transform import apply_matrix, inside_frame, jacobians
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

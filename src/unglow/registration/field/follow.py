@@ -26,7 +26,6 @@ from unglow.registration.quality import (
     AGREE_PX,
     NEIGHBOURS,
     compute_confirmed_reach,
-    inside_frame,
     nearest,
 )
 from unglow.registration.verdict import (
@@ -37,7 +36,7 @@ from unglow.registration.verdict import (
     warnings,
     way_back_warnings,
 )
-from unglow.transform import Quantiles, Transform, apply_matrix, to_level0
+from unglow.transform import Quantiles, Transform, apply_matrix, inside_frame, to_level0
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -172,7 +172,7 @@ def _fill(weighed: Sequence[tuple[int, int, PendingJob]], capacity: Capacity) ->
     return ConcurrentJobs(tuple(sorted(chosen, reverse=True)), why)
 
 
-_TITLE = (*LEVELS, "role", "method", "cycle")
+_TITLE = (*LEVELS, "role", "method", "cycle", "part")
 
 
 @dataclass(frozen=True, slots=True)

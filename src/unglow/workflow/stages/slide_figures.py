@@ -41,18 +41,18 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
     title
         Of the slide.
     """
-    record, told = SlideRecord.load(paths["slide"]), Subtraction.load(paths["subtraction"])
+    record, subtraction = SlideRecord.load(paths["slide"]), Subtraction.load(paths["subtraction"])
     scales = load_scales(paths["scale"])
     place = paths["slide"].absolute().parent
     entry = SlideEntry(place.name, record.slide.subtracted, place.name)
     rows = {row["dye"]: texts(row) for row in marker_rows(entry, place.parent)}
-    residues = load_residues(paths["residues"], list(told.markers))
+    residues = load_residues(paths["residues"], list(subtraction.markers))
     size = record.pixel_size_um and sum(record.pixel_size_um) / 2
     files = {name: target / file for name, file in figure_names(rows).items()}
     target.mkdir(parents=True, exist_ok=True)
     titles = {name: f"{title} {shorten(name, _LONGEST_NAME)}" for name in rows}
     shown = {name: MarkerPictures(row) for name, row in rows.items()}
-    for n, (name, one) in enumerate(told.markers.items()):
+    for n, (name, one) in enumerate(subtraction.markers.items()):
         if rows[name]["status"] == "failed":
             continue
         overview, step = overview_of(paths["overviews"], n)

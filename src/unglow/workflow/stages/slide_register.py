@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
@@ -10,7 +11,7 @@ from unglow.core.windows import coarse_level
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.multiplexed.images import InPlaceImage, SlideReader
 from unglow.registration.register import register
-from unglow.registration.verdict import reject
+from unglow.registration.verdict import check_headers, judge, reject, scale_of_sizes
 from unglow.workflow.stages.plan import without_directories
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def register_cycle(
     *,
     workers: int = 1,
 ) -> Registration:
-    """Find the map of a move, from the frame of a marker's cycle to that of its background's.
+    """Find the map of a move, from the frame of its first cycle to that of the second.
 
     Parameters
     ----------
@@ -49,7 +50,11 @@ def register_cycle(
     kept = coarse_level(shapes, settings.coarse_px)
     with SlideReader(headers) as reader:
         post, pre = (InPlaceImage(reader, one, kept, workers=workers) for one in channels)
-        return register(post, pre, settings, workers=workers)
+        sizes = [headers[one.image].pixel_size_um for one in channels]
+        expected = scale_of_sizes(sizes[0], sizes[1])
+        found = register(post, pre, settings, workers=workers, expected_scale=expected)
+        checked = check_headers((sizes[0], sizes[1]), found.transform, settings)
+        return replace(found, transform=judge(found.transform, checked))
 
 
 log = logging.getLogger(__name__)
@@ -67,4 +72,5 @@ def register_move(
             raise
         log.warning("%s", error)
         reason = without_directories(str(error), *known.headers)
-        return reject(known.shape, known.shape, [reason])
+        post, pre = (known.header_of(cycle).shape for cycle in move)
+        return reject(post, pre, [reason])

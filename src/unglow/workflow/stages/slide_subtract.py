@@ -6,15 +6,16 @@ import logging
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
-from unglow.core.files import ask_to_publish, write_text
+from unglow.core.files import ask_to_publish, read_json, write_json, write_text
+from unglow.core.progress import progress
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.tiles import OmeTiffSink
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 from unglow.jobs.memory_limit import is_memory_failure
+from unglow.multiplexed.parts import PartPixels, load_part, save_part
 from unglow.multiplexed.results import (
     MarkerOverview,
     MarkerSubtraction,
@@ -24,21 +25,22 @@ from unglow.multiplexed.results import (
     load_scales,
     save_overviews,
     save_residues,
+    usable,
 )
 from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
-from unglow.multiplexed.subtract import subtract_slide, write_order
+from unglow.multiplexed.subtract import nothing_left, subtract_slide, write_order
 from unglow.photometry.gain_map import GainMap
 from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.stages.plan import files_of_slide, without_directories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from unglow.multiplexed.sink import PlaneSink
     from unglow.multiplexed.slide import Maps, Slide
     from unglow.multiplexed.subtract import Subtracted
-    from unglow.photometry.gain.scale import Scale
+    from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.workflow.slides import KnownSlide
 
 # Shares of px that are darker than black and than white.
@@ -56,20 +58,141 @@ class Choice:
 
     def dtype_of(self, known: KnownSlide) -> str:
         """Return the type of the corrected samples."""
-        return known.headers[0].dtype if self.dtype == "input" else self.dtype
+        return known.dtype if self.dtype == "input" else self.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a job made of a band of rows: tiles, what was counted, and why nothing was, if so."""
+
+    tiles: Path
+    counts: Path
+    state: Path
+    band: range
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Work:
+    """A slide that is to be subtracted, as all jobs of it see it.
+
+    Attributes
+    ----------
+    known
+        The slide without channels of cycles that have no map; ``left_out`` has the reasons.
+    maps, scales
+        Of its cycles and markers.
+    choice
+        How it is subtracted.
+    """
+
+    known: KnownSlide
+    maps: Maps
+    scales: Mapping[str, Scale]
+    choice: Choice
+    record: SlideRecord
+    left_out: Mapping[str, str]
+
+    @classmethod
+    def read(
+        cls, known: KnownSlide, maps: Maps, inputs: Mapping[str, Path], choice: Choice
+    ) -> Work:
+        """Read what was measured of a slide."""
+        record = SlideRecord.load(inputs["slide"])
+        scales = _read_scales(known.slide, inputs)
+        slide, left_out = usable(known.slide, record.cycles)
+        return cls(replace(known, slide=slide), maps, scales, choice, record, left_out)
+
+    @property
+    def dtype(self) -> str:
+        """Type of the corrected samples."""
+        return self.choice.dtype_of(self.known)
+
+    def write(
+        self, sink: PlaneSink, *, workers: int, channels_at_a_time: int, band: range | None = None
+    ) -> dict[str, Subtracted]:
+        """Write all windows, or those of a band, into a sink; return what is left of each marker.
+
+        InputError for an image that cannot be read, ChangedError for one that was replaced.
+        """
+        known = self.known
+        left = subtract_slide(
+            known.slide,
+            known.headers,
+            self.maps,
+            self.scales,
+            sink,
+            dtype=self.dtype,
+            rounding=self.choice.rounding,
+            workers=workers,
+            channels_at_a_time=channels_at_a_time,
+            band=band,
+        )
+        for file in files_of_slide(known.headers, self.record.fingerprints):
+            file.check()
+        return left
+
+    def refusal(self, error: InputError) -> str:
+        """Return the reason that an image which cannot be read is; raise what is no fault of it."""
+        if is_memory_failure(error):
+            raise error
+        log.warning("%s", error)
+        return without_directories(str(error), *self.known.headers)
+
+    def join(
+        self,
+        parts: Sequence[Part],
+        tiff: OmeTiffSink | None,
+        others: PlaneSink | None,
+        workers: int,
+    ) -> dict[str, Subtracted]:
+        """Put parts together: tiles as they are, and other images from their pixels."""
+        known = self.known
+        left = nothing_left(known.slide, known.headers, self.scales)
+        shapes = OmeTiffSink.shapes_of(known.shape, self.dtype, len(known.slide.kept))
+        for n, part in enumerate(parts):
+            tables = load_part(part.counts, left, shapes, part.band)
+            if tiff is not None:
+                tiff.add_part(part.tiles, tables, part.band)
+            if others is not None:
+                pixels = PartPixels(part.tiles, tables, self.dtype, len(known.slide.kept))
+                pixels.hand_over(others, known.shape, part.band, workers)
+            progress(n + 1, len(parts), "part")
+        return left
+
+
+def subtract_part(work: Work, targets: Part, *, workers: int, channels_at_a_time: int) -> None:
+    """Write a band of rows of the corrected slide; of one that cannot be read, the reason alone."""
+    reason = work.record.reason
+    try:
+        if reason is None:
+            with ExitStack() as stack:
+                sink = stack.enter_context(
+                    _tiff_sink(work, targets.tiles, workers, band=targets.band)
+                )
+                left = work.write(
+                    sink,
+                    workers=workers,
+                    channels_at_a_time=channels_at_a_time,
+                    band=targets.band,
+                )
+                save_part(targets.counts, left, sink.tables, targets.band)
+    except InputError as error:
+        reason = work.refusal(error)
+    if reason is not None:
+        for path in (targets.tiles, targets.counts):
+            write_text(path, "")
+    write_json(targets.state, {"reason": reason})
 
 
 def subtract(
-    known: KnownSlide,
-    maps: Maps,
-    inputs: Mapping[str, Path],
+    work: Work,
     targets: Mapping[str, Path],
-    choice: Choice,
+    parts: Sequence[Part] = (),
     *,
     workers: int,
     channels_at_a_time: int,
 ) -> None:
-    """Write the corrected slide and what is told of it.
+    """Write the corrected slide, or join its parts, and its small files.
 
     Of a slide that was refused, or whose images cannot be read any more, only small files are
     written, with the reason, and an empty file in the place of each image (`remove_placeholders`).
@@ -79,34 +202,25 @@ def subtract(
     ChangedError
         An image was changed or replaced since the slide was measured.
     """
-    record = SlideRecord.load(inputs["slide"])
-    scales = _read_scales(known.slide, inputs)
-    files = files_of_slide(known.headers, record.fingerprints)
     left: dict[str, Subtracted] = {}
-    reason = record.reason
+    reasons = (work.record.reason, *(read_json(one.state)["reason"] for one in parts))
+    reason = next(filter(None, reasons), None)
     try:
         if reason is None:
             with ExitStack() as stack:
-                sink = _sink(stack, known, targets, choice.dtype_of(known), workers)
-                left = subtract_slide(
-                    known.slide,
-                    known.headers,
-                    maps,
-                    scales,
-                    sink,
-                    dtype=choice.dtype_of(known),
-                    rounding=choice.rounding,
-                    workers=workers,
-                    channels_at_a_time=channels_at_a_time,
-                )
-                for file in files:
-                    file.check()
+                sinks = _sinks(stack, work, targets, workers)
+                if parts:
+                    others = {form: one for form, one in sinks.items() if form != "tiff"}
+                    left = work.join(parts, sinks.get("tiff"), others.get("zarr"), workers=workers)
+                else:
+                    left = work.write(
+                        Sinks([*sinks.values()]),
+                        workers=workers,
+                        channels_at_a_time=channels_at_a_time,
+                    )
     except InputError as error:
-        if is_memory_failure(error):  # no fault of the file
-            raise
-        log.warning("%s", error)
-        reason = without_directories(str(error), *known.headers)
-    _write(known, scales, left, targets, choice, reason)
+        reason = work.refusal(error)
+    _write(work, left, targets, reason)
 
 
 def _read_scales(slide: Slide, inputs: Mapping[str, Path]) -> dict[str, Scale]:
@@ -129,27 +243,40 @@ def _with_light(scale: Scale, light: GainMap | None) -> Scale:
     return replace(scale, methods=methods)
 
 
-def _sink(
-    stack: ExitStack, known: KnownSlide, targets: Mapping[str, Path], dtype: str, workers: int
-) -> PlaneSink:
-    """Open the images that are to be written, until the stack is closed."""
-    slide = known.slide
+def _tiff_sink(work: Work, path: Path, workers: int, band: range | None = None) -> OmeTiffSink:
+    return OmeTiffSink(
+        path, *_about(work), **_names(work), workers=workers, order=write_order(work.known.slide),
+        band=band,
+    )  # fmt: skip
+
+
+def _about(work: Work) -> tuple[tuple[int, int], str, list[OmeChannel]]:
+    slide = work.known.slide
     channels = [
         OmeChannel(one.name, colour, one.exposure)
         for one, colour in zip(slide.kept, colours(slide), strict=True)
     ]
-    about = known.shape, dtype, channels
-    size = known.headers[0].pixel_size_um
-    in_order = partial(OmeTiffSink, order=write_order(slide))
-    kinds: dict[str, Callable[..., Any]] = {"tiff": in_order, "zarr": OmeZarrSink}
-    return Sinks(
-        [
-            stack.enter_context(
-                kind(path, *about, name=slide.name, pixel_size_um=size, workers=workers)
-            )
-            for path, kind in ((image, kinds[form]) for form, image in _images(targets).items())
-        ]
-    )
+    return work.known.shape, work.dtype, channels
+
+
+def _names(work: Work) -> dict[str, Any]:
+    known = work.known
+    return {"name": known.slide.name, "pixel_size_um": known.frame_header.pixel_size_um}
+
+
+def _sinks(
+    stack: ExitStack, work: Work, targets: Mapping[str, Path], workers: int
+) -> dict[str, Any]:
+    """Open the images that are to be written, until the stack is closed, by form."""
+    opened: dict[str, Any] = {}
+    for form, path in _images(targets).items():
+        sink: OmeTiffSink | OmeZarrSink = (
+            _tiff_sink(work, path, workers)
+            if form == "tiff"
+            else OmeZarrSink(path, *_about(work), **_names(work), workers=workers)
+        )
+        opened[form] = stack.enter_context(sink)
+    return opened
 
 
 def _images(targets: Mapping[str, Path]) -> dict[str, Path]:
@@ -159,14 +286,13 @@ def _images(targets: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _write(
-    known: KnownSlide,
-    scales: Mapping[str, Scale],
+    work: Work,
     left: Mapping[str, Subtracted],
     targets: Mapping[str, Path],
-    choice: Choice,
     reason: str | None,
 ) -> None:
-    """Write what is told of the corrected slide; of a refused one, with stumps of images."""
+    """Write the record of the corrected slide; for a refused one, with empty images."""
+    scales, choice = work.scales, work.choice
     markers = {
         name: MarkerSubtraction(scales[name].default, one.below, one.above, _levels(one))
         for name, one in left.items()
@@ -177,21 +303,27 @@ def _write(
         images = {}
     about = {
         name: {
-            "gain": scales[name].default_result.gain,
+            "gain": _gains(scales[name].default_result),
             "offset": scales[name].default_result.offset,
             "method": scales[name].default,
             "clipped": markers[name].clipped,
         }
         for name in left
     }
-    rows = known.slide.kept if images else ()
-    write_markers_corrected(targets["markers"], rows, about, known.own_cells)
+    rows = work.known.slide.kept if images else ()
+    write_markers_corrected(targets["markers"], rows, about, work.known.own_cells)
     save_residues(targets["residues"], [one.histogram for one in left.values()])
     overviews = [MarkerOverview(one.before, one.background, one.after) for one in left.values()]
     save_overviews(targets["overviews"], overviews, next((o.step for o in left.values()), 1))
     names = tuple(path.name for path in images.values())
-    subtraction = Subtraction(choice.dtype_of(known), choice.rounding, names, markers, reason)
-    subtraction.save(targets["subtraction"])
+    about_image = work.dtype, choice.rounding, names
+    Subtraction(*about_image, markers, reason, work.left_out).save(targets["subtraction"])
+
+
+def _gains(result: MethodResult) -> float | str | None:
+    """Return the gain, or those of several backgrounds separated by semicolons."""
+    several = result.details.get("gains")
+    return ";".join(str(one["gain"]) for one in several.values()) if several else result.gain
 
 
 def _write_stumps(images: Mapping[str, Path], targets: Mapping[str, Path]) -> None:

@@ -1,0 +1,175 @@
+"""Gains of a marker with several backgrounds, as the scale of the marker.
+
+The gain of a method is the sum of the gains, and the background that goes with it is the mean of
+the backgrounds weighted by them: so a marker is subtracted as others are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unglow.core.progress import step
+from unglow.core.rounding import round_digits
+from unglow.memory.sizes import CELL
+from unglow.multiplexed.slide import FIT, INTERPOLATE
+from unglow.photometry.gain import several
+from unglow.photometry.gain.scale import MethodResult, Scale
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.photometry.cell_moments import CellMoments
+
+    Floats = NDArray[np.float64]
+
+_COVERS = (
+    "differences between 16 regions of the section (each left out once), and what is unknown of "
+    "the noise in the backgrounds; not stain all over the section"
+)
+_TOLERANCE = 0.05
+_FAR = 1.5
+
+
+def uses_exposure(methods: Sequence[str], default: str | None, choice: str) -> bool:
+    """Return whether exposure times and cycles give the gains that are subtracted."""
+    return choice == INTERPOLATE or (default or methods[0]) == "exposure"
+
+
+@step("estimate")
+def estimate_several(
+    moments: Mapping[str, CellMoments],
+    noise: Mapping[str, float],
+    expected: Sequence[float] | None,
+    method: str,
+) -> Scale:
+    """Return gains and offset of a marker with several backgrounds.
+
+    Parameters
+    ----------
+    moments
+        Cells of the marker with each background, on one lattice in the frame, by background.
+    noise
+        Variance of the noise in a px of each background, grey levels^2.
+    expected
+        Gains by exposure times and cycles; None if they are not known.
+    method
+        `FIT` or `INTERPOLATE`: which one is subtracted, if it can be had.
+    """
+    names = list(moments)
+    first = moments[names[0]]
+    there = np.logical_and.reduce([one.count == CELL**2 for one in moments.values()])
+    backgrounds = np.stack([moments[name].pre[there] for name in names], axis=1).astype(np.float64)
+    xy = first.centres_xy[there.ravel()]
+    variances = np.array([noise[name] for name in names]) / CELL**2
+    fitted = None
+    try:
+        fitted = several.fit(backgrounds, first.post[there].astype(np.float64), variances, xy)
+        found = _fitted_result(names, fitted)
+    except (ValueError, np.linalg.LinAlgError) as error:
+        found = MethodResult.make_failed(f"{error}.")
+    methods = {FIT: found}
+    if expected is not None:
+        methods[INTERPOLATE] = _result(names, expected, 0.0)
+    elif method == INTERPOLATE:
+        methods[INTERPOLATE] = MethodResult.make_failed(
+            "exposure times are not known, or the backgrounds are of one cycle."
+        )
+    reasons = [f"{name}: {one.reason}" for name, one in methods.items() if one.reason is not None]
+    good = [name for name in (method, *methods) if methods[name].ok]
+    if not good:
+        return Scale(method, methods, "failed", tuple(reasons))
+    scale = Scale(good[0], methods, reasons=tuple(reasons))
+    if fitted is None or expected is None:
+        notes = [] if fitted is None else _about_likeness(names, fitted)
+        return replace(scale, notes=tuple(notes))
+    sentence, is_doubt = _disagreement(names, fitted, backgrounds, expected, good[0])
+    notes = [*_about_likeness(names, fitted), *([sentence] if sentence and not is_doubt else [])]
+    return replace(scale, notes=tuple(notes), reasons=(*reasons, *([sentence] if is_doubt else [])))
+
+
+def _result(
+    names: Sequence[str], gains: Sequence[float], offset: float, **details: Any
+) -> MethodResult:
+    each = {name: {"gain": round_digits(gain, 9)} for name, gain in zip(names, gains, strict=True)}
+    total = sum(one["gain"] for one in each.values())
+    return MethodResult(
+        round_digits(total, 9), round_digits(offset, 9), None, {"gains": each, **details}
+    )
+
+
+def _fitted_result(names: Sequence[str], fit: several.SeveralFit) -> MethodResult:
+    found = _result(
+        names,
+        fit.gains.tolist(),
+        fit.offset,
+        cells_used=fit.used,
+        scatter=round_digits(fit.scatter, 9),
+        condition=round_digits(fit.condition, 9),
+        subtracted_mean=round_digits(fit.total, 9),
+        subtracted_mean_ci95=list(_around(fit.total, fit.total_half)),
+        gain_ci95_covers=_COVERS,
+    )
+    shares = zip(found.details["gains"].values(), fit.gain_halves, fit.noise_shares, strict=True)
+    for one, half, share in shares:
+        one["ci95"] = list(_around(one["gain"], half))
+        one["noise_share"] = round_digits(share, 9)
+    half = float(np.sqrt((fit.gain_halves**2).sum()))
+    return replace(
+        found,
+        gain_ci95=_around(found.gain or 0.0, half),
+        offset_ci95=_around(fit.offset, fit.offset_half),
+    )
+
+
+def _around(value: float, half: float) -> tuple[float, float]:
+    return round_digits(value - half, 9), round_digits(value + half, 9)
+
+
+def _about_likeness(names: Sequence[str], fit: several.SeveralFit) -> list[str]:
+    """Return a note if the backgrounds are too similar."""
+    if not fit.are_similar:
+        return []
+    worst = float(fit.noise_shares.max())
+    known = fit.total_half <= 0.05 * abs(fit.total)
+    whether = "is known all the same" if known else "is not known well either"
+    sentence = (
+        f"{' and '.join(names)} are too similar: {min(worst, 1):.0%} of the part of one that the "
+        "others lack is noise. Their single gains mean nothing; what they take together "
+        f"({fit.total:.4g} ± {fit.total_half:.2g} grey levels on average) {whether}."
+    )
+    return [sentence]
+
+
+def _disagreement(
+    names: Sequence[str],
+    fit: several.SeveralFit,
+    backgrounds: Floats,
+    expected: Sequence[float],
+    used: str,
+) -> tuple[str, bool]:
+    """Return a sentence if fit and exposure times disagree, else '', and if it is a doubt.
+
+    Of backgrounds that are similar, what they take together is compared.
+    """
+    wanted = np.array(expected)
+    # differences of the backgrounds from their lowest values: offsets of cameras take no part
+    level = np.mean(backgrounds, axis=0) - np.quantile(backgrounds, 0.01, axis=0)
+    if fit.are_similar:
+        values, halves = (np.array([v]) for v in (fit.gains @ level, fit.total_half))
+        wanted = np.array([wanted @ level])
+    else:
+        values, halves = fit.gains, fit.gain_halves
+    if (np.abs(values - wanted) <= halves + _TOLERANCE * wanted.sum()).all():
+        return "", False
+    shown, promised = (", ".join(f"{v:.3g}" for v in some) for some in (fit.gains, expected))
+    ratio = float(fit.gains @ level) / max(float(np.array(expected) @ level), 1e-9)
+    sentence = (
+        f"Fitted gains of {', '.join(names)}: {shown}; exposure times and cycles let expect "
+        f"{promised}. The {'fitted' if used == FIT else 'expected'} ones were used."
+    )
+    return sentence, used != FIT or not 1 / _FAR < ratio < _FAR

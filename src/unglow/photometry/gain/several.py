@@ -1,0 +1,282 @@
+"""Gains of several backgrounds and one offset, fitted together through the means of small cells.
+
+post = sum_i gain_i * background_i + offset + signal, where neither gains nor signal are negative.
+Signal is one-sided, so a symmetric robust fit takes it for offset first. Therefore the fit rests on
+what lies around the mode of the residuals (half-sample mode; Bickel and Fruehwirth 2006,
+Computational Statistics & Data Analysis 50, 3500) within 2.5 of the scatter below it, and the
+offset is that of a normal distribution fitted to the residuals below the mode and a little above
+(a truncated sample; Cohen 1959, Technometrics 1, 217).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unglow.photometry.gain.linear import GAIN_BIAS, REGIONS, STUDENT, regions_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Flags = NDArray[np.bool_]
+
+LEAST = 400
+"""Fewer cells say nothing."""
+SIMILAR = 0.5
+"""Backgrounds are similar if noise is this share of the part of one that the others lack."""
+_HUBER, _START_STEPS = 1.345, 12
+_NEAR, _STEPS, _STILL = 2.5, 60, 1e-3
+_DRAW_STEPS = 5
+"""Steps of a fit without one region, which starts at the line of all."""
+_NOISE_ERROR = 0.3
+"""The noise of a background is believed to this part of it."""
+_ABOVE = 0.5
+"""The offset is fitted to residuals up to this above the mode, in units of their scatter."""
+_GLASS = 0.15
+"""What is darker than this part of the way from the darkest to bright tissue is taken for glass."""
+_LEVELS = 12
+"""The offset is fitted at so many levels of brightness."""
+_SIGMA_OF_MAD = 1.4826
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SeveralFit:
+    """Gains of K backgrounds, with 95 % intervals as halves of their widths.
+
+    Attributes
+    ----------
+    gains, gain_halves
+        (K,) each.
+    offset, offset_half
+        Grey levels.
+    total, total_half
+        Sum of the gains times the mean background each: what is subtracted on average, without the
+        offset, grey levels; it is known where single gains are not.
+    noise_shares
+        (K,) variance of noise as a share of the part of each background that the others lack.
+    condition
+        Condition number of the standardised backgrounds: 1 if they have nothing in common.
+    scatter
+        Standard deviation of the residuals of cells without signal, grey levels.
+    used
+        Cells that the gains rest on.
+    """
+
+    gains: Floats
+    gain_halves: Floats
+    offset: float
+    offset_half: float
+    total: float
+    total_half: float
+    noise_shares: Floats
+    condition: float
+    scatter: float
+    used: int
+
+    @property
+    def are_similar(self) -> bool:
+        """Whether the backgrounds are too similar to know single gains."""
+        return bool((self.noise_shares > SIMILAR).any())
+
+
+def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> SeveralFit:
+    """Fit gains and offset.
+
+    Parameters
+    ----------
+    backgrounds, post
+        (N, K) and (N,): means of cells, grey levels.
+    noise
+        (K,) variance of the noise in a mean of each background, grey levels^2.
+    xy
+        (N, 2) where the cells lie, px: intervals come from leaving out regions, one after another.
+
+    Raises
+    ------
+    ValueError
+        A sentence without its full stop, if the cells do not show gains and offset.
+    """
+    if len(post) < LEAST:
+        raise ValueError(
+            f"only {len(post)} cells have data in the marker and in all of its backgrounds without "
+            f"saturated pixels, {LEAST} are needed"
+        )
+    section = _on_section(backgrounds)
+    backgrounds, post, xy = backgrounds[section], post[section], xy[section]
+    middle = backgrounds.mean(axis=0)
+    centred = backgrounds - middle
+    spread = centred.std(axis=0)
+    if not (spread > np.sqrt(noise)).all():
+        raise ValueError("a background has too little texture for its gain to be measured")
+    every = np.ones(len(post), bool)
+    line, scatter, near = _fitted(centred, post, every, _started(centred, post))
+    regions = regions_of(xy, REGIONS)
+    drawn = np.array(
+        [
+            _fitted(centred, post, regions != one, line, _DRAW_STEPS)[0]
+            for one in np.unique(regions)
+            if np.count_nonzero(regions != one) >= LEAST // 2
+        ]
+    )
+    covariance = np.cov(centred[near].T).reshape(len(middle), -1)
+    inverse = np.linalg.pinv(covariance)
+    # the part of one that the others lack is 1 / inverse[i, i]; noise of all is this share of it
+    shares = (inverse**2 @ noise) / np.diag(inverse)
+    unsure = shares * line[:-1].sum()
+    if (shares < SIMILAR).all():
+        # errors in variables: how far noise in the backgrounds pulls each gain, and the line with
+        # it about the mean of what it rests on
+        at = centred[near].mean(axis=0)
+        pulled = np.linalg.solve(covariance - np.diag(noise), noise * line[:-1])
+        pulled = np.maximum(np.where(line[:-1] > 0, pulled, 0), -line[:-1])
+        line, drawn = (v + np.append(pulled, -at @ pulled) for v in (line, drawn))
+        unsure = _NOISE_ERROR * np.abs(pulled)
+    gains = line[:-1]
+    offsets, totals = drawn[:, -1] - drawn[:, :-1] @ middle, drawn[:, :-1] @ middle
+    correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
+    eigen = np.linalg.eigvalsh(correlation)
+    return SeveralFit(
+        gains,
+        np.hypot(_half(drawn[:, :-1]), GAIN_BIAS * gains.sum()) + unsure,
+        float(line[-1] - gains @ middle),
+        float(_half(offsets)),
+        float(gains @ middle),
+        float(_half(totals)),
+        shares,
+        math.sqrt(max(eigen[-1], 0.0) / max(eigen[0], 1e-12)),
+        scatter,
+        int(np.count_nonzero(near)),
+    )
+
+
+def _on_section(backgrounds: Floats) -> Flags:
+    """Return which cells are brighter than glass; all if too few are.
+
+    Faint signal all over the section would count as background against glass.
+    """
+    low, high = np.quantile(backgrounds, (0.002, 0.9), axis=0)
+    level = ((backgrounds - low) / np.maximum(high - low, 1e-12)).mean(axis=1)
+    on = level > _GLASS
+    return on if np.count_nonzero(on) >= LEAST else np.ones(len(on), bool)
+
+
+def _half(drawn: Floats) -> Floats:
+    """Return half of the 95 % interval from values without one region each (jackknife)."""
+    count = len(drawn)
+    if count < 2:
+        return np.full(drawn.shape[1:], np.inf)
+    variance = (count - 1) / count * ((drawn - drawn.mean(axis=0)) ** 2).sum(axis=0)
+    return np.asarray(STUDENT[min(count - 2, len(STUDENT) - 1)] * np.sqrt(variance))
+
+
+def _started(centred: Floats, post: Floats) -> Floats:
+    """Return a first line by Huber's weights: gains, and the offset at the mean background."""
+    weights = np.ones(len(post))
+    for _ in range(_START_STEPS):
+        line = _solved(centred, post, weights)
+        left = post - centred @ line[:-1] - line[-1]
+        spread = max(_SIGMA_OF_MAD * float(np.median(np.abs(left - np.median(left)))), 1e-9)
+        weights = np.minimum(1.0, _HUBER * spread / np.maximum(np.abs(left), 1e-12))
+    return line
+
+
+def _fitted(
+    centred: Floats, post: Floats, chosen: Flags, line: Floats, steps: int = _STEPS
+) -> tuple[Floats, float, Flags]:
+    """Return the line through the mode of the residuals, their scatter, and the cells near it."""
+    centred, post = centred[chosen], post[chosen]
+    scale = centred.std(axis=0)
+    for _ in range(steps):
+        left = post - centred @ line[:-1] - line[-1]
+        ordered = np.sort(left)
+        mode = _mode(ordered)
+        # half of those below it are nearer
+        scatter = _SIGMA_OF_MAD * float(mode - ordered[np.searchsorted(ordered, mode) // 2])
+        near = np.abs(left - mode) < _NEAR * max(scatter, 1e-9)
+        if np.count_nonzero(near) < len(line) + 1:
+            raise ValueError("the backgrounds do not explain the marker anywhere")
+        last, line = line, _solved(centred[near], post[near], np.ones(np.count_nonzero(near)))
+        if (np.abs(line - last)[:-1] * scale <= _STILL * max(scatter, 1e-9)).all():
+            break
+    expected = centred @ line[:-1]
+    shift = _offset_left(post - expected - line[-1], expected, mode)
+    line = np.append(line[:-1], line[-1] + shift)
+    everywhere = np.zeros(len(chosen), bool)
+    everywhere[np.flatnonzero(chosen)[near]] = True
+    return line, scatter, everywhere
+
+
+def _solved(centred: Floats, post: Floats, weights: Floats) -> Floats:
+    """Return non-negative gains and a free offset of least squares."""
+    total = weights.sum()
+    middle, level = weights @ centred / total, float(weights @ post) / total
+    arms = (centred - middle) * weights[:, None]
+    normal, right = arms.T @ (centred - middle), arms.T @ (post - level)
+    gains = _non_negative(normal + 1e-12 * np.trace(normal) * np.eye(len(normal)), right)
+    return np.append(gains, level - middle @ gains)
+
+
+def _non_negative(normal: Floats, right: Floats) -> Floats:
+    """Return the non-negative gains of least squares: of all choices of those that are 0 the best.
+
+    There are few backgrounds; one with a negative gain is rare.
+    """
+    gains = np.asarray(np.linalg.solve(normal, right))
+    if (gains >= 0).all():
+        return gains
+    best, least = np.zeros(len(right)), 0.0
+    for chosen in itertools.product((False, True), repeat=len(right)):
+        some = np.flatnonzero(chosen)
+        found = np.linalg.solve(normal[np.ix_(some, some)], right[some])
+        cost = -float(right[some] @ found)
+        if len(some) and (found >= 0).all() and cost < least:
+            best, least = np.zeros(len(right)), cost
+            best[some] = found
+    return best
+
+
+def _mode(ordered: Floats) -> float:
+    """Return the half-sample mode of sorted values: the narrowest half, repeatedly."""
+    while len(ordered) > 2:
+        half = (len(ordered) + 1) // 2
+        widths = ordered[half - 1 :] - ordered[: len(ordered) - half + 1]
+        start = int(np.argmin(widths))
+        ordered = ordered[start : start + half]
+    return float(ordered.mean())
+
+
+def _offset_left(left: Floats, expected: Floats, mode: float) -> float:
+    """Return the offset that residuals have without signal, the mean over levels of brightness.
+
+    Noise grows with brightness: glass has far less than the section.
+    """
+    edges = np.quantile(expected, np.linspace(0, 1, _LEVELS + 1)[1:-1])
+    level = np.searchsorted(edges, expected)
+    total, count = 0.0, 0
+    for own in (left[level == n] for n in range(_LEVELS)):
+        below = mode - own[own < mode]
+        if len(below) >= LEAST // 4:
+            scatter = _SIGMA_OF_MAD * float(np.median(below))
+            total += len(own) * _level(own[own < mode + _ABOVE * scatter], scatter)
+            count += len(own)
+    return total / max(count, 1)
+
+
+def _level(values: Floats, scatter: float) -> float:
+    """Return the mean of the normal distribution that values below their maximum are a part of."""
+    if scatter <= 0:
+        return float(values.max(initial=0.0))
+    cut, mean = float(values.max()), float(values.mean())
+    low, high = mean, mean + 4 * scatter
+    for _ in range(60):  # the expected mean of the part grows with that of the distribution
+        level = (low + high) / 2
+        edge = (cut - level) / scatter
+        share = max(0.5 * math.erfc(-edge / math.sqrt(2)), 1e-12)
+        expected = level - scatter * math.exp(-0.5 * edge * edge) / math.sqrt(2 * math.pi) / share
+        low, high = (level, high) if expected < mean else (low, level)
+    return level
