@@ -171,11 +171,9 @@ def registered_on(slide: Slide, on: str | None) -> dict[int, str]:
     for cycle in sorted({slide.frame_cycle, *slide.moved_cycles} if slide.moved_cycles else ()):
         names = [one.name for one in slide.channels if one.cycle == cycle]
         exact = [name for name in names if name.casefold() == on.casefold()]
-        matching = exact or [n for n in names if _NUMBERED.sub("", n).casefold() == on.casefold()]
-        if len(matching) != 1:
-            found = (
-                f"has {' and '.join(matching)}" if matching else f"has none ({', '.join(names)})"
-            )
+        near = exact or [n for n in names if _NUMBERED.sub("", n).casefold() == on.casefold()]
+        if len(near) != 1:
+            found = f"has {' and '.join(near)}" if near else f"has none ({', '.join(names)})"
             raise InputError(
                 f"slide {slide.name} cannot be registered on '{on}' (setting register.on), of "
                 f"which cycle {cycle} {found}."

@@ -167,7 +167,7 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     """Read what is known of a slide; `InputError` if it cannot be used."""
     if not files.images:
         raise InputError(
-            f"{files.table} is a table of markers, but there is no image next to it: add one of all "
+            f"{files.table} is a table of markers, but no image is next to it: add one of all "
             "channels, or one for each cycle."
         )
     plane = settings.plane
