@@ -178,7 +178,7 @@ def registered_on(slide: Slide, on: str | None) -> dict[int, str]:
                 f"slide {slide.name} cannot be registered on '{on}' (setting register.on), of "
                 f"which cycle {cycle} {found}."
             )
-        chosen[cycle] = matching[0]
+        chosen[cycle] = near[0]
     return chosen
 
 
