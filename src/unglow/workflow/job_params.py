@@ -248,7 +248,7 @@ def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:
 def slide_parts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the files of all parts of a slide, three of each; none of one that has no parts."""
     count = len(batch.slides[wildcards["sample"]].bands)
-    files = STAGES["slide_part"].files
+    files = STAGES["slide_part"].files.values()
     patterns = (batch.outputs.part(name) for _ in range(count) for name in files)
     return [p.replace("{part}", str(n // len(files))) for n, p in enumerate(patterns)]
 
