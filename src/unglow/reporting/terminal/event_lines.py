@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unglow.telemetry.reading.records import Attempt
 
 _JUDGED = ("ok", "suspect")
-_INTERRUPTED = "interrupted"
+_INTERRUPTED, _SKIPPED = "interrupted", "skipped"
 # Characters of a reason or a message.
 _LONGEST = 200
 
@@ -104,6 +104,8 @@ class EventLines:
                 yield from self._once(a.attempt.id, event)
         for incident in run.incidents:
             if incident.cause == _INTERRUPTED:  # whoever did it knows
+                continue
+            if self._inside and incident.cause == _SKIPPED:  # printed at the start of the run
                 continue
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             status = "failed" if not incident.mended else ""
