@@ -68,6 +68,8 @@ class EventLines:
 
     def __init__(self, name: str = "", *, inside: bool = False) -> None:
         self._inside = inside
+        # whoever interrupts a run knows it; skipped inputs are printed at its start
+        self._hidden = (_INTERRUPTED, _SKIPPED) if inside else (_INTERRUPTED,)
         self._name = f"{clean(name)}: " if name else ""
         self._written: set[str] = set()
         self._omitted: set[str] | None = None
@@ -103,9 +105,7 @@ class EventLines:
                 event = Event(run.wall + a.end, _describe_job(a.attempt), "ok")
                 yield from self._once(a.attempt.id, event)
         for incident in run.incidents:
-            if incident.cause == _INTERRUPTED:  # whoever did it knows
-                continue
-            if self._inside and incident.cause == _SKIPPED:  # printed at the start of the run
+            if incident.cause in self._hidden:
                 continue
             key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
             status = "failed" if not incident.mended else ""
