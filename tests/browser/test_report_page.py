@@ -67,7 +67,7 @@ def test_what_an_attempt_took_is_in_its_panel_and_steps_change_their_unit(made, 
     assert opened.complaints() == []
     for words in (
         "53 MB private, 40 MB file-backed, 10 MB shared, 2.0 MB swapped",
-        "9000 MB free before, 8600 MB after; 390 MB less that no process holds",
+        "9000 MB free before, 8600 MB after; 390 MB less, not used by any process",
         "1 asked for, 2 seen, at most 3 of them ready to run at once, OpenCV uses 1",
         "more threads ready to run than asked for",
         "raw/<b>.tif",
