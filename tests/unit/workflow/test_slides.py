@@ -174,7 +174,7 @@ def test_a_table_without_an_image_says_what_to_add(tmp_path):
     pair(tmp_path)
     (tmp_path / "raw/s1").mkdir()
     (tmp_path / "raw/s1/markers.csv").write_text(TABLE)
-    assert "there is no image " in problem_of(tmp_path)
+    assert "no image is next to it" in problem_of(tmp_path)
 
 
 def test_exposure_times_are_no_method_for_a_pair(tmp_path):
