@@ -54,10 +54,10 @@ rows, cols = found.post_shape
 x, y = np.meshgrid(np.linspace(0, cols - 1, 64), np.linspace(0, rows - 1, 64))
 points = np.stack([x.ravel(), y.ravel()], axis=1)
 error = np.hypot(*(found.map(points) - truth.map(points)).T)
-gain, (low, high) = scale.chosen.gain, scale.chosen.gain_ci95
+gain, (low, high) = scale.default_result.gain, scale.default_result.gain_ci95
 candidates = read_candidates(results / "candidates.csv")
 microbes = np.stack([truth.microbes.x, truth.microbes.y], axis=1)
-listed = candidates.xy[candidates.counted]
+listed = candidates.xy[candidates.is_counted]
 apart = np.hypot(*(listed[:, None] - microbes[None]).T)  # (microbes, candidates), px
 right, seen = (int((apart < 3).any(axis=axis).sum()) for axis in (0, 1))
 print(f"""
