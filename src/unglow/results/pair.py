@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.windows import Window
@@ -23,7 +22,7 @@ from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
 from unglow.spoilt.saved_places import ARTEFACTS, SavedPlace, read_places
-from unglow.transform.transform import read_content
+from unglow.transform.transform import from_content, read_content
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -176,7 +175,7 @@ class PairResults:
     @cached_property
     def transform(self) -> Transform:
         """The map from post to pre, whose ``map`` takes points (N, 2); UnglowError as `plan`."""
-        return transforms.load(self.path("transform.json"))
+        return from_content(self.path("transform.json"), self.registration)
 
     @cached_property
     def registration(self) -> dict[str, Any]:

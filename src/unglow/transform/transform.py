@@ -340,9 +340,16 @@ def load(path: str | os.PathLike[str]) -> Transform:
     InputError
         The file is absent, damaged, or of another version.
     """
-    data = read_content(path)
+    return from_content(path, read_content(path))
+
+
+def from_content(path: str | os.PathLike[str], content: dict[str, Any]) -> Transform:
+    """Return the map of a ``transform.json`` whose content was read, with the field next to it.
+
+    Errors are those of `load`.
+    """
     try:
-        return _from_dict(data, read_field(Path(path), data))
+        return _from_dict(content, read_field(Path(path), content))
     except (ValueError, KeyError, TypeError) as error:
         raise _damaged(path, error) from error
 
