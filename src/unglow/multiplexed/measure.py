@@ -386,6 +386,7 @@ class _Tally:
         ``origin`` is [row, col] of its first px in the mosaic.
         """
         first, last = np.array([window.x0, window.y0]), np.array([window.x1, window.y1])
+        own = HeldChannel(self._work.frame, self._marker, window, signal)
         matches = []
         for n, background in enumerate(backgrounds):
             aligned = background.pixels.astype(np.float32, copy=False)
@@ -395,7 +396,6 @@ class _Tally:
             self._bins[n].add(signal, aligned, origin=origin)
             blocks = self._blocks[n]
             inside = ((blocks >= first) & (blocks + BLOCK <= last)).all(axis=1)
-            own = HeldChannel(self._work.frame, self._marker, window, signal)
             matches.append(self._matchers[n].match(blocks[inside], own.read, background.read))
         return matches
 
