@@ -5,9 +5,9 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.workflow.stages.figures import draw_figures
 
     job.limit_memory()
-    pair = PairResults({name: Path(path) for name, path in snakemake.input.items()})
+    pair = FigureInputs({name: Path(path) for name, path in snakemake.input.items()})
     draw_figures("figures", pair, job.targets, job.pair_title)

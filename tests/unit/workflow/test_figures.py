@@ -25,7 +25,7 @@ from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.figures import table as figure_table
 from unglow.reporting.figures.comparison import _method_row, draw_refusal
 from unglow.reporting.figures.difference import mask_spoilt
-from unglow.reporting.figures.pair_results import Differences, PairResults
+from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
 from unglow.reporting.figures.registration import _details
 from unglow.reporting.figures.style import save_png
 from unglow.reporting.summary import Entry, comparison, table
@@ -143,7 +143,7 @@ def draw(pair, place, names, **changes):
         chosen = [row for row in rows if row.name in names]
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(figure_table.FIGURES, rule, chosen)
-            draw_figures(rule, PairResults({}, **known), made, "S D")
+            draw_figures(rule, FigureInputs({}, **known), made, "S D")
     return made
 
 
@@ -188,7 +188,7 @@ def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
     said = words(drawn[made["methods"]])
     assert {"linear", "moffat (default)", "percentile"} <= set(said)
     assert (said.count("ok"), said.count("failed")) == (2, 1)
-    results = PairResults({}, **pair | {"differences": found, "scale": scale})
+    results = FigureInputs({}, **pair | {"differences": found, "scale": scale})
     row = _method_row(results, "percentile")
     assert row.gain is row.thumb is None
     assert math.isnan(row.median)
@@ -277,8 +277,8 @@ def test_a_pair_with_a_field_is_drawn(pair, tmp_path):
 
 
 def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):
-    assert PairResults({}, **pair).pixel_size_um == 0.375
-    assert PairResults({}, post=empty_store(tmp_path / "e.zarr")).pixel_size_um is None
+    assert FigureInputs({}, **pair).pixel_size_um == 0.375
+    assert FigureInputs({}, post=empty_store(tmp_path / "e.zarr")).pixel_size_um is None
 
 
 # ------------------------------------------------------------------------------------- refusals

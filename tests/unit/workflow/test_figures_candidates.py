@@ -12,7 +12,7 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting.figures import stamps, table
 from unglow.reporting.figures.comparison import draw_refusal
-from unglow.reporting.figures.pair_results import Differences, PairResults
+from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
 from unglow.reporting.figures.stamps import draw_gallery
 from unglow.reporting.figures.style import save_png
 from unglow.transform import Transform
@@ -60,7 +60,7 @@ def pair(tmp_path_factory):
 def draw(pair, found, detection, counts, made):
     """Draw the figures of candidates alone."""
     known = pair | {"candidates": found, "detection": detection, "search_counts": counts}
-    draw_figures("figures", PairResults({}, **known), made, "S D")
+    draw_figures("figures", FigureInputs({}, **known), made, "S D")
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from unglow.io.candidates_csv import Candidates
     from unglow.io.search_counts import SearchCounts
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
@@ -112,7 +112,7 @@ def _summary(report: Mapping[str, Any]) -> str:
     text = f"signal to noise of {number(report['threshold_snr'])} or more"
     if report["is_control"]:
         return f"{text}   ·   an unstained control, so that all of them are false"
-    return f"{text}   ·   estimated share of false ones {percent(report['fdr'])}"
+    return f"{text}   ·   estimated false-discovery rate {percent(report['fdr'])}"
 
 
 def _circles(
@@ -270,7 +270,7 @@ def _area_text(report: Mapping[str, Any]) -> str:
     return px if area is None else f"{number(area)} mm², {px}"
 
 
-def draw_candidates_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_candidates_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the candidates of a pair on its difference."""
     return draw_candidates(
         pair.difference_view.image,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.difference import Image
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.reporting.figures.searches import Searches
 
 _NAME = "name"
@@ -189,13 +189,13 @@ def draw_refusal(
     return figure
 
 
-def draw_methods_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_methods_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the differences of a pair by all scale methods side by side."""
     rows = [_method_row(pair, method) for method in pair.differences.images]
     return draw_comparison(rows, title=title, of="scale method")
 
 
-def _method_row(pair: PairResults, method: str) -> ComparisonRow:
+def _method_row(pair: FigureInputs, method: str) -> ComparisonRow:
     result, histogram = pair.scale.methods[method], pair.differences.histograms[method]
     known, residual = histogram.total > 0, pair.transform.residual_px
     return ComparisonRow(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from unglow.io.zarr.overviews import Overview
     from unglow.photometry.difference_histogram import DifferenceHistogram
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
 
 CROPS = 4
@@ -191,7 +191,7 @@ def _row(figure: Figure, crop: Crop, n: int, colours: NoiseColours) -> None:
         tile(figure, left + 2 * (side + 0.05), top, side, shown)
 
 
-def draw_difference_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_difference_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the difference of a pair by the default method, and its brightest places."""
     image, view, method = pair.difference, pair.difference_view, pair.differences.default
     crops = [

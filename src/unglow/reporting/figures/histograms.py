@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from unglow.photometry.gain.moffat import MoffatFit
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.joint_histogram import JointStatistics
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
 
 POST, PRE, ALONE = "#1f8a3b", "#b01fb0", "#8c959f"
 # Axes end where this share of the pixels lies beyond, so that a few bright ones do not rule them.
@@ -373,26 +373,26 @@ def _share_above(histogram: DifferenceHistogram, far: float) -> float:
     return float(above) / max(histogram.total, 1)
 
 
-def draw_joint_histogram_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_joint_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the joint histogram of a pair."""
     return draw_joint_histogram(pair.statistics, pair.scale, title=title)
 
 
-def draw_excess_histogram_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_excess_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the excess of post over pre of a pair."""
     return draw_excess(pair.statistics, pair.scale, title=title)
 
 
-def draw_histograms_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_histograms_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the grey levels of a pair."""
     return draw_histograms(pair.statistics, title=title)
 
 
-def draw_ratio_histogram_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_ratio_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the ratios of post to pre of a pair."""
     return draw_ratio(pair.statistics, pair.scale, title=title)
 
 
-def draw_difference_histogram_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_difference_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the histograms of the differences of a pair by all methods."""
     return draw_difference_histogram(pair.differences.histograms, title=title)

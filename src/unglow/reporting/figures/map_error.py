@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.transform import Transform
 
 ERROR = Colours("inferno_r", 0.01, 5.0, log=True)
@@ -157,7 +157,7 @@ def _legend(figure: Figure, top: float, *, crosses: bool) -> None:
     )
 
 
-def draw_map_error_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_map_error_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the map of a pair and its error."""
     view, data = pair.post_view, np.isfinite(pair.aligned_view)
     return draw_map_error(

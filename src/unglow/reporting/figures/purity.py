@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
 
 _PURITY = "#6a3d9a"
 # Beyond the first and the last threshold, in units of S/N.
@@ -149,6 +149,6 @@ def _purity(
     )
 
 
-def draw_purity_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_purity_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the purity of the candidates of a pair."""
     return draw_purity(pair.detection, title=title)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.zarr.overviews import Overview
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.transform import Transform
 
 GREEN, MAGENTA = "#00c800", "#e000e0"
@@ -171,7 +171,7 @@ def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:
         tile(figure, left + k * (_DETAIL + 0.04), top, _DETAIL, pixels, what)
 
 
-def draw_registration_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_registration_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the overlays of a pair before and after registration, with details."""
     view = pair.post_view
     details, worst = _details(pair.blocks, view)

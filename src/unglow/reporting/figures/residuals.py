@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
@@ -238,7 +238,7 @@ def _decimals(plot: Axes, ratio: float) -> None:
     plot.xaxis.set_minor_locator(NullLocator())  # each tick takes a millisecond
 
 
-def draw_residuals_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_residuals_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the residuals of the registration of a pair."""
     view = pair.post_view
     return draw_residuals(view.image, pair.blocks, pair.transform, step=view.step, title=title)

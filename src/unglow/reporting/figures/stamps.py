@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from unglow.io.candidates_csv import Candidates
     from unglow.io.zarr import Store
     from unglow.photometry.difference import Image
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
 
 COLUMNS, ROWS = 3, 8
 SIDE_PX = 39
@@ -158,7 +158,7 @@ def marked(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return out
 
 
-def draw_gallery_of_pair(pair: PairResults, title: str) -> Figure:
+def draw_gallery_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the most and the least significant candidates of a pair."""
     candidates = pair.candidates
     chosen = choose_stamps(candidates)

@@ -1,8 +1,8 @@
 """The figures of a pair: a row for each, from which rules, paths, captions and drawing follow.
 
 A new figure is a module here with a function ``draw_<name>_of_pair(pair, title)``, which takes
-`unglow.reporting.figures.pair_results.PairResults` and returns the figure; a row of `FIGURES`; and
-its caption, ``report/<name>.rst``.
+`unglow.reporting.figures.figure_inputs.FigureInputs` and returns the figure; a row of `FIGURES`;
+and its caption, ``report/<name>.rst``.
 """
 
 from __future__ import annotations

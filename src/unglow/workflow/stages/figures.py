@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from unglow.reporting.figures.pair_results import PairResults
+    from unglow.reporting.figures.figure_inputs import FigureInputs
 
 
-def draw_figures(rule: str, pair: PairResults, targets: Mapping[str, Path], title: str) -> None:
+def draw_figures(rule: str, pair: FigureInputs, targets: Mapping[str, Path], title: str) -> None:
     """Write the figures of a rule, by their names, or in their place why there are none."""
     for row in table.FIGURES[rule]:
         if refusal := pair.refusal(row.category):

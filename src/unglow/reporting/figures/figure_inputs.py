@@ -72,8 +72,8 @@ class Differences:
         return cls(found, {m: histograms[m] for m in found}, scale.default)
 
 
-class PairResults:
-    """The results of a pair.
+class FigureInputs:
+    """The results that the rules of figures read, each loaded once, when it is asked for.
 
     Parameters
     ----------
