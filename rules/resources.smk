@@ -2,9 +2,9 @@
 
 from snakemake.io import apply_wildcards
 
-from unglow.memory.demand import to_json as demand_to_json
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs.schedulers import node_snakemake
+from unglow.memory.demand import to_json as demand_to_json
 from unglow.workflow import job_resources
 
 # Variants of a pair whose jobs are one job of a batch system.

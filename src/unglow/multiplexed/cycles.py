@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 _ACROSS = 40
-"""Loops are closed at so many places across and down the frame."""
+"""Number of places across and down the frame at which loops are closed."""
 _LEAST = 20
 """Fewer places that all maps of a loop know say nothing."""
 

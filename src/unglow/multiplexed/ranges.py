@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SAMPLED = 1 << 17
 # The floor lies a little below the dark pixels, as that of a registered image does.
 _DARK, _BRIGHT, _BELOW = 0.001, 0.998, 0.02
-# Noise: so many windows, squares of this side in them, and the median of a squared normal number.
+# Noise: number of windows, side of the squares in them, and the median of a squared normal number.
 _NOISE_WINDOWS, _SQUARE, _MEDIAN_OF_SQUARE = 12, 16, 0.4549
 # Texture is that of means of so many px, which have little noise.
 _MEANS = 8

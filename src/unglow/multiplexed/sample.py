@@ -35,7 +35,7 @@ ALIGNED_ROWS = 512
 """A background is aligned so many rows at a time, of which there is a copy as float32."""
 
 PART_MPX = 12_000.0
-"""A part has about so many million px of all channels: 15 minutes on two cores."""
+"""Million px of all channels in a part, about: 15 minutes on two cores."""
 PART_WINDOW = 2048
 """Parts begin and end at multiples of this, px."""
 

@@ -42,7 +42,7 @@ class SlideSpec(Damaged):
     deform_px, deform_wavelength_px
         Smooth deformation of each cycle but the first, each one its own: its greatest length.
     fluorophores, bleach_cycles
-        1; or 2, each of which falls to 1/e in so many cycles. Then the last cycle shows the
+        1; or 2, each of which falls to 1/e in that many cycles. Then the last cycle shows the
         backgrounds once more, and every marker has two.
     gain_error
         Relative difference of all gains from the ratio of exposure times.

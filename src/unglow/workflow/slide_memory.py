@@ -159,7 +159,7 @@ def _of_results(known: KnownSlide, *, stores: bool) -> tuple[float, int]:
 
 
 def _reading(known: KnownSlide, px: int, together: int) -> float:
-    """Return what reading so many channels of a window of the frame takes, bytes.
+    """Return what reading ``together`` channels of a window of the frame takes, bytes.
 
     Of a moved cycle: their sources, what has been resampled of them, and a strip as float32.
     """

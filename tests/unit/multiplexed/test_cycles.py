@@ -16,7 +16,7 @@ SHAPE = (600, 800)
 
 
 def made(cycles=5):
-    """Return a slide of so many cycles, a marker with two backgrounds in the third."""
+    """Return a slide of some cycles, a marker with two backgrounds in the third."""
     channels = [Channel(f"D{n}", 0, n - 1, n) for n in range(1, cycles + 1)]
     channels.append(Channel("AF", 0, 10, 1, removed=True))
     channels.append(Channel("AF_end", 0, 11, cycles, removed=True))

@@ -110,7 +110,7 @@ def test_the_error_map_is_the_error_of_the_field_up_to_its_rim():
 
 
 def test_a_jump_that_is_off_moves_the_map_next_to_its_seam():
-    """Jumps of a seam that is none, fitted to what a field leaves of both blocks and steps."""
+    """Jumps of an absent seam, fitted to what a field leaves of both blocks and steps."""
     first = count_blocks(0.05, 0)
     field, stiffness = fitted(first).field, fitted(first).stiffness
     strips = Strips("post", "columns", np.eye(3), np.array([800.0]), np.zeros((2, 2)))

@@ -53,7 +53,7 @@ _ROUNDS, _STEPS, _LONGEST, _LAST = 4, 30, 0.5, 1e-7
 _FEWEST = 5
 # Texture is extrapolated to where the Gaussian is exp(-2); noise is looked for in the last third.
 _FADED, _NOISY = 2.0, 2 / 3
-# The noise may be so much less and more than what the model predicts.
+# Least and largest noise as parts of what the model predicts.
 _NOISE_RANGE = 1e-2, 1e3
 # Residuals that are this many times the usual ones are stain, and count less.
 _STAINED = 1.5

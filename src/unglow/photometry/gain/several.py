@@ -40,7 +40,7 @@ _ABOVE = 0.5
 _GLASS = 0.15
 """What is darker than this part of the way from the darkest to bright tissue is taken for glass."""
 _LEVELS = 12
-"""The offset is fitted at so many levels of brightness."""
+"""Number of levels of brightness at which the offset is fitted."""
 _SIGMA_OF_MAD = 1.4826
 
 

@@ -48,7 +48,7 @@ _NORMAL = 1.4826
 # Noise alone and a gain that is hardly wrong scatter by no more than this times what is expected.
 _SPREAD = 1.1
 # The first guess takes the quieter cells of this many groups by level: this quantile of a variance
-# of 16 normal numbers is so much of its expectation.
+# of 16 normal numbers is this part of its expectation.
 _GUESS_LEVELS, _QUIET, _QUIET_SHARE = 16, 0.3, 0.8
 # Variances grow from the level of the darkest cells: this quantile.
 _DARKEST = 0.01
