@@ -20,7 +20,7 @@ from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.difference_picture import NoiseColours, shared_colours
 from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resized
-from unglow.reporting.figures.colour_maps import Colours, painted
+from unglow.reporting.figures.colour_maps import painted
 from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
 from unglow.reporting.figures.difference import draw_difference
 from unglow.reporting.figures.histograms import (
@@ -29,6 +29,8 @@ from unglow.reporting.figures.histograms import (
     draw_histograms,
     draw_joint_histogram,
     draw_ratio,
+    find_excess,
+    join_sparse,
 )
 from unglow.reporting.figures.map_error import ERROR, draw_map_error
 from unglow.reporting.figures.registration import draw_registration
@@ -303,7 +305,7 @@ def test_nothing_crosses_the_legend_of_the_ratios(drawings):
             "joint",
             ["pre, aligned (grey level)", "post = pre", "moffat: gain 1.", "manual: gain 1.2"],
         ),
-        ("excess", ["pixels in excess per bin", "percentile: gain 1.", ", default"]),
+        ("excess", ["pixels in excess per bin", "post − (gain × pre + offset) (grey levels)"]),
         ("histograms", ["pre, aligned: median", "post, where pre has none", "grey level"]),
         (
             "ratio",
@@ -325,12 +327,11 @@ def test_the_numbers_that_matter_are_on_the_figure(drawings, name, words):
 
 
 def test_lines_have_the_slope_of_their_method(drawings, scale):
-    for name in ("joint", "excess"):
-        lines = {line.get_label().split(":")[0]: line for line in drawings[name].axes[0].lines}
-        assert lines["moffat"].get_color() == "#1fa03c"
-        for method, result in scale.methods.items():
-            x, y = lines[method].get_data()
-            np.testing.assert_allclose(y, result.gain * np.asarray(x) + result.offset)
+    lines = {line.get_label().split(":")[0]: line for line in drawings["joint"].axes[0].lines}
+    assert lines["moffat"].get_color() == "#1fa03c"
+    for method, result in scale.methods.items():
+        x, y = lines[method].get_data()
+        np.testing.assert_allclose(y, result.gain * np.asarray(x) + result.offset)
 
 
 def test_the_error_has_the_colours_of_its_bar(drawings):
@@ -392,18 +393,26 @@ def test_reasons_are_wrapped_and_none_is_cut(images):
     assert figure.get_figheight() > short.get_figheight()
 
 
-def test_excess_is_the_upper_triangle_only(drawings, statistics):
-    shown = picture(drawings["excess"])
-    left, right, bottom, top = shown.extent
-    assert (left, right) == (bottom, top)
-    first, last = (round((edge - statistics.first) / statistics.width) for edge in (left, right))
-    difference = (statistics.joint - statistics.joint.T).T[first:last, first:last]
-    row, col = np.unravel_index(np.argmax(difference), difference.shape)
-    assert row > col
-    colours = shown.pixels[::-1]  # the first row is on top
-    assert colours[row, col, :3].tolist() == Colours("magma", 0, 1).of(1).tolist()
-    seen = np.tril(difference, -1) > 0
-    np.testing.assert_array_equal(colours[..., 3], np.where(seen, 255, 0))
+def test_excess_is_what_lies_above_the_line_and_not_as_far_below_it():
+    stats = JointStatistics.create(
+        post_range=(0, 255), pre_range=(0, 255), grey_level=1, integer=True
+    )
+    stats.joint[100, 125:136] = [5, 10, 50, 100, 500, 800, 500, 100, 50, 10, 5]
+    stats.joint[100, 160] = 400
+    excess, pre_edges, away = find_excess(stats, 1.3, 0.0, (60.0, 140.0))
+    (row,), (column,) = np.nonzero(excess.any(axis=1))[0], np.nonzero(excess.any(axis=0))[0]
+    assert pre_edges[column] <= 100 <= pre_edges[column + 1]
+    assert away[row] < 30 < away[row + 1]  # 160, and the line is at 130
+    assert excess.sum() == pytest.approx(400)
+    assert not find_excess(stats, 2.0, 0.0, (60.0, 140.0))[0].any()
+
+
+def test_a_sparse_tail_has_wide_bins_and_keeps_its_pixels():
+    counts = np.array([0, 1, 0, 2, 20, 900, 30, 1, 0, 4, 0, 9, 1])
+    edges, means = join_sparse(np.arange(14.0), counts)
+    assert edges.tolist() == [0, 4, 5, 6, 7, 12, 13]
+    assert (means * np.diff(edges)).sum() == counts.sum()
+    assert means[2] == 900
 
 
 def test_ratio_axes_agree(drawings, scale):
