@@ -651,3 +651,18 @@ def test_the_table_of_figures_loads_no_drawing():
     code = "import sys, unglow.reporting.figures.table; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("shape", [(900, 300), (600, 600), (300, 900)])
+def test_an_overview_fills_its_page_whatever_its_shape(shape, histogram):
+    noise = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    square = Crop(150.0, 150.0, noise[:128, :128], noise[:128, :128], noise[:128, :128])
+    figure = draw_difference(noise, "linear", 1.3, histogram, crops=[square] * 4)
+    figure.canvas.draw()
+    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3].min(axis=-1) < 250
+    rows, cols = drawn.any(axis=1), drawn.any(axis=0)
+    assert np.flatnonzero(cols)[-1] > len(cols) - 80
+    assert np.flatnonzero(rows)[-1] > len(rows) - 80
+    for used in (rows, cols):  # no broad strip stays white
+        gaps = np.diff(np.flatnonzero(used))
+        assert gaps.max() < 240
