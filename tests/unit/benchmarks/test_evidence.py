@@ -17,14 +17,15 @@ finally:
     sys.path.remove(str(BENCHMARKS))
 
 TRUTH = np.column_stack([np.linspace(0, 900, 200), np.linspace(50, 700, 200)])
+NEAR = TRUTH + np.array([0.3, 0.4])
 WITH_MAP, WITHOUT = CASES[0], CASES[-1]
 
 
 @pytest.mark.parametrize(
     ("case", "mapped", "said", "worth"),
     [
-        (WITH_MAP, TRUTH + [0.3, 0.4], "ok", ("0.500", "0.500", "ok")),
-        (WITH_MAP, TRUTH + [0.3, 0.4], "", ("0.500", "0.500", "says nothing")),
+        (WITH_MAP, NEAR, "ok", ("0.500", "0.500", "ok")),
+        (WITH_MAP, NEAR, "", ("0.500", "0.500", "says nothing")),
         (WITH_MAP, TRUTH + 40.0, "ok", ("56.569", "56.569", "**wrong without a word**")),
         (WITH_MAP, TRUTH + 40.0, "suspect", ("56.569", "56.569", "wrong, says suspect")),
         (WITH_MAP, None, "failed", ("-", "-", "refused (failed)")),
