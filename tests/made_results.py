@@ -11,11 +11,10 @@ from made_scenes import render
 
 from unglow.detection.settings import DetectSettings
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
-from unglow.photometry import gain_map
+from unglow.photometry import imaging
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import GainMap, NoiseModel
 from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
@@ -61,7 +60,7 @@ def made_pair(folder):
     aligned.make(workers=1)
     scale = _scale()
     scale.save(folder / "scale.json")
-    gain_map.save(folder / "gain_map.npz", scale.gain_map)
+    imaging.save_gain_map(folder / "gain_map.npz", scale.gain_map)
     images = Matched(post, open_store(aligned.path), scale.blur)
     target = folder / "difference" / "linear.ome.zarr"
     written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)

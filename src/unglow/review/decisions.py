@@ -212,7 +212,7 @@ class Review:
     listed: Listed
 
     @classmethod
-    def of(cls, decisions: Iterable[Decision], listed: Listed) -> Self:
+    def match(cls, decisions: Iterable[Decision], listed: Listed) -> Self:
         """Find out which candidates decisions belong to."""
         known = tuple(decisions)
         return cls(known, tuple(listed.rows_of(known)), listed)
@@ -227,7 +227,7 @@ class Review:
             One of them is damaged.
         """
         listed = candidates if isinstance(candidates, Listed) else Listed.read(candidates)
-        return cls.of(read_decisions(path), listed)
+        return cls.match(read_decisions(path), listed)
 
     @property
     def by_row(self) -> dict[int, Decision]:
@@ -277,7 +277,7 @@ class Review:
                 else:
                     places[row] = place
             decisions[place] = changed if changed.decision else None
-        return Review.of((one for one in decisions if one is not None), self.listed)
+        return Review.match((one for one in decisions if one is not None), self.listed)
 
 
 def _place_near(

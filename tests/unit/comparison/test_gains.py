@@ -9,10 +9,9 @@ import pytest
 
 from unglow.comparison.measures import compare_gains
 from unglow.core.errors import UnglowError
-from unglow.photometry import gain_map
-from unglow.photometry.blur import Sharpness
+from unglow.photometry import imaging
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
+from unglow.photometry.imaging import GainMap, Sharpness
 
 
 def saved(place, methods, default="linear"):
@@ -74,7 +73,7 @@ def test_gain_maps_are_compared_over_the_section(tmp_path):
         light = GainMap((100, 200), np.array([[1.0, tilt], [0.0, 0.0]]), (0.5, 1.5), 0.0)
         details = {"gain_map": {"degree": 1, "sha256": light.digest}}
         path = saved(tmp_path / name, {"linear": linear(details=details)})
-        gain_map.save(path.with_name("gain_map.npz"), light)
+        imaging.save_gain_map(path.with_name("gain_map.npz"), light)
         return path
 
     a, b, c = with_light("a", 0.1), with_light("b", 0.1001), with_light("c", 0.12)

@@ -12,12 +12,12 @@ import pytest
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import completeness, spot_volume
-from unglow.detection.detection_limits import Trials, isotonic, limits
+from unglow.detection.rates import Trials, isotonic, limits
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
 from unglow.detection.source_extraction import HALO
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 from unglow.transform import Transform
 
 SHAPE = 1100, 1024

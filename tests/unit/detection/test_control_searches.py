@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from unglow.detection.false_discovery import Controls, Sides
+from unglow.detection.rates import Controls, Sides
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson

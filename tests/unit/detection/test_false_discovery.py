@@ -7,8 +7,8 @@ import pytest
 from scipy.special import gammaincinv
 
 from unglow.core.poisson import poisson_interval, poisson_limits
-from unglow.detection.false_discovery import HIGHEST, ControlRates, Sides, extend_tail
-from unglow.detection.tiles import density
+from unglow.detection.rates import HIGHEST, ControlRates, Sides, extend_tail
+from unglow.review.polygons import density
 
 
 def sides(bright, dark, lowest=3.5):

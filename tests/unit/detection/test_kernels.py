@@ -9,11 +9,11 @@ import pytest
 from scipy import ndimage
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection import tiles
+from unglow.detection import search
 from unglow.detection.coarse_grid import SPAN, predict_squared_shift
 from unglow.detection.snr import Images, _smooth
 from unglow.detection.source_extraction import Components
-from unglow.photometry.noise.resampling import (
+from unglow.photometry.resampled_noise import (
     FilteredVariance,
     compute_filtered_noise,
     positions,
@@ -156,13 +156,13 @@ class Counted(ArrayPixels):
 
 @pytest.mark.parametrize(("side", "panel"), [(64, 8192), (30, 8192), (64, 128), (300, 8192)])
 def test_tiles_hold_what_is_around_them_and_read_each_px_once(monkeypatch, side, panel):
-    monkeypatch.setattr(tiles, "DETECT_PANEL", panel)
+    monkeypatch.setattr(search, "DETECT_PANEL", panel)
     shape, around = (210, 290), 20
     rng = np.random.default_rng(4)
     post, pre, left = (Counted(rng.normal(size=shape).astype("f4")) for _ in range(3))
     scene = SimpleNamespace(post=post, pre=pre, difference=left)
     covered = np.zeros(shape, int)
-    for core, images in tiles.tiles(scene, side, around):
+    for core, images in search.read_tiles(scene, side, around):
         covered[core.slices] += 1
         window = core.grow(around)
         plain = SimpleNamespace(**{n: ArrayPixels(i._levels[0]) for n, i in vars(scene).items()})

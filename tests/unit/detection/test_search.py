@@ -19,8 +19,7 @@ from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.detection.source_photometry import NAMES, words, write_csv, write_geojson
-from unglow.photometry.gain_map import GainMap
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import GainMap, NoiseModel
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
 from unglow.workflow.stages.detect import geojson_properties

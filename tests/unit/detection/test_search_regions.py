@@ -16,9 +16,8 @@ from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import EXCLUDED, Scene, significance
 from unglow.detection.source_photometry import words
-from unglow.detection.tiles import density
-from unglow.photometry.noise.model import NoiseModel
-from unglow.review.polygons import Polygon, Region, Regions, mask_over
+from unglow.photometry.imaging import NoiseModel
+from unglow.review.polygons import Polygon, Region, Regions, density, mask_over
 from unglow.transform import Transform
 
 SHAPE = (300, 340)
@@ -33,7 +32,7 @@ def outline(x0, y0, x1, y1):
 
 
 def region(kind, *corners, name="a"):
-    return Region(kind, name, (Polygon.of([outline(*corners)]),))
+    return Region(kind, name, (Polygon.from_rings([outline(*corners)]),))
 
 
 BUBBLE = region("exclude", 90, 70, 190, 160)

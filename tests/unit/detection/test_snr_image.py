@@ -12,7 +12,7 @@ from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 from unglow.transform import Transform
 from unglow.workflow.stages.snr import fill, ratio_over
 

@@ -11,8 +11,7 @@ import tifffile
 from unglow.cli import main
 from unglow.core.windows import Window
 from unglow.export import images
-from unglow.export.images import write_fits, write_tiff
-from unglow.export.targets import names_at, names_of
+from unglow.export.images import names_at, names_of, write_fits, write_tiff
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale

@@ -7,10 +7,9 @@ import pytest
 from scipy import stats
 
 from unglow.core.windows import Window
-from unglow.phantom.camera import Camera, Shading, fill_dark
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.texture import derive_key
+from unglow.phantom.texture import Camera, Shading, derive_key, fill_dark
 
 WINDOW = Window(0, 400, 0, 400)
 KEY = derive_key(7)

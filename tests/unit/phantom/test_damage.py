@@ -15,10 +15,10 @@ from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window, grid
 from unglow.phantom import PhantomSpec, Truth, make_pair
-from unglow.phantom.damage.kinds import Damage, parse_damage
-from unglow.phantom.damage.shapes import compute_area, inside
+from unglow.phantom.damage_shapes import compute_area, inside
 from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
+from unglow.phantom.spec import Damage, parse_damage
 
 SPEC = PhantomSpec(shape=(700, 760), rgb=False, seed=3)
 WHOLE = Window.from_shape(SPEC.shape)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.truth import PhantomMap
 
 
 def _points(shape, count=500):

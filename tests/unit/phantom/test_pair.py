@@ -17,8 +17,8 @@ from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.windows import Window
 from unglow.io.tiff.read_header import read_header
 from unglow.phantom import PhantomSpec, Truth, make_pair
+from unglow.phantom.pair import Raster, write_tiff
 from unglow.phantom.render import Renderer
-from unglow.phantom.tiff import Raster, write_tiff
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ import tifffile
 from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.slide import SlideRenderer, SlideSpec, make_map, make_slide
+from unglow.phantom.truth import PhantomMap
 from unglow.transform.resample import warp_matrix
 
 SIDE = 600

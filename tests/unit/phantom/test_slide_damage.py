@@ -11,7 +11,7 @@ import tifffile
 
 from unglow.cli import main
 from unglow.core.windows import Window, grid
-from unglow.phantom.damage.shapes import inside
+from unglow.phantom.damage_shapes import inside
 from unglow.phantom.slide import SlideRenderer, make_slide
 from unglow.phantom.slide_spec import SlideSpec
 

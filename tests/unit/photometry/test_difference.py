@@ -14,8 +14,7 @@ import unglow
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
 from unglow.io.zarr import Store, StoreLayout, StoreWriter, open_store
-from unglow.photometry import gain_map
-from unglow.photometry.blur import Sharpness
+from unglow.photometry import imaging
 from unglow.photometry.difference import (
     Difference,
     Matched,
@@ -26,7 +25,7 @@ from unglow.photometry.difference import (
 )
 from unglow.photometry.difference_histogram import BackgroundMedians, DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
+from unglow.photometry.imaging import GainMap, Sharpness
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Transform
 from unglow.workflow.stages.align import AlignedStore
@@ -122,7 +121,7 @@ def write(pair, place, scale=SCALE, method="linear"):
 def save(place, scale):
     scale.save(place / "scale.json")
     maps = [found.gain_map for found in scale.methods.values() if found.gain_map]
-    gain_map.save(place / "gain_map.npz", maps[0] if maps else None)
+    imaging.save_gain_map(place / "gain_map.npz", maps[0] if maps else None)
 
 
 @pytest.fixture

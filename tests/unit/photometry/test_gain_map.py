@@ -11,7 +11,7 @@ import pytest
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
-from unglow.photometry import gain_map
+from unglow.photometry import imaging
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.difference import difference, subtract_evened
@@ -19,7 +19,7 @@ from unglow.photometry.difference_histogram import BackgroundMedians
 from unglow.photometry.gain import linear, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
+from unglow.photometry.imaging import GainMap
 from unglow.transform import Transform
 
 SHAPE = (600, 760)
@@ -83,15 +83,15 @@ def test_gain_and_offset_where_light_is_stronger():
 
 
 def test_polynomials_of_legendre_from_the_first_pixel_to_the_last():
-    found = gain_map.legendre(np.array([0, 2, 3, 4]), 5, 5)
+    found = imaging.legendre(np.array([0, 2, 3, 4]), 5, 5)
     t = np.array([-1, 0, 0.5, 1])
     by_hand = [t**0, t, (3 * t**2 - 1) / 2, (5 * t**3 - 3 * t) / 2, (35 * t**4 - 30 * t**2 + 3) / 8]
     np.testing.assert_allclose(found, by_hand, atol=1e-15)
-    assert gain_map.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
-    assert gain_map.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
-    small = gain_map.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
+    assert imaging.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
+    assert imaging.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
+    small = imaging.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
     assert small.tolist() == [[1], [400 / 255 - 1]]
-    assert gain_map.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
+    assert imaging.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
 
 
 def test_a_window_is_float32_within_the_limits():
@@ -116,12 +116,12 @@ def test_the_digest_is_of_every_number():
 
 def test_a_file_has_its_numbers_in_this_order(tmp_path):
     path = tmp_path / "gain_map.npz"
-    gain_map.save(path, some_map())
+    imaging.save_gain_map(path, some_map())
     with np.load(path) as arrays:
         assert arrays["parameters"].tolist() == [1, 600, 760, 0.8, 1.25, 5]
         assert arrays["parameters"].dtype == np.float64
         np.testing.assert_array_equal(arrays["coefficients"], some_map().coefficients)
-    gain_map.save(path, None)
+    imaging.save_gain_map(path, None)
     with np.load(path) as arrays:
         assert arrays["parameters"].tolist() == [1, 0, 0, 0, 0, 0]
         assert arrays["coefficients"].shape == (0, 0)
@@ -140,22 +140,22 @@ def test_a_file_of_another_version_or_kind_is_named(tmp_path, arrays):
     path = tmp_path / "gain_map.npz"
     np.savez(path, **arrays)
     with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} is damaged"):
-        gain_map.load(path)
+        imaging.load_gain_map(path)
 
 
 def test_a_file_holds_a_map_or_none(tmp_path):
     path = tmp_path / "gain_map.npz"
-    gain_map.save(path, some_map())
-    read = gain_map.load(path)
+    imaging.save_gain_map(path, some_map())
+    read = imaging.load_gain_map(path)
     assert read.digest == some_map().digest
     assert (read.shape, read.limits, read.dark) == (SHAPE, (0.8, 1.25), 5.0)
     assert [type(n) for n in read.shape] == [int, int]
     assert some_map((0.8, 1.2)).digest != read.digest
-    gain_map.save(path, None)
-    assert gain_map.load(path) is None
+    imaging.save_gain_map(path, None)
+    assert imaging.load_gain_map(path) is None
     path.write_bytes(b"PK")
     with pytest.raises(StoreError, match="is damaged"):
-        gain_map.load(path)
+        imaging.load_gain_map(path)
 
 
 def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768)):
@@ -237,9 +237,9 @@ def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
     linear_result = MethodResult(1.5, 2.0, (1.4, 1.6), details, None, (1.0, 3.0), found)
     Scale("linear", {"linear": linear_result}).save(tmp_path / "scale.json")
     light = tmp_path / "gain_map.npz"
-    gain_map.save(light, found)
+    imaging.save_gain_map(light, found)
     assert Scale.load(tmp_path / "scale.json", light).gain_map.digest == found.digest
     for other in (some_map((0.9, 1.1)), None):
-        gain_map.save(light, other)
+        imaging.save_gain_map(light, other)
         with pytest.raises(StoreError, match=r"gain_map\.npz is damaged"):
             Scale.load(tmp_path / "scale.json", light)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 
 
 def test_variance_grows_with_the_level_of_each_image():

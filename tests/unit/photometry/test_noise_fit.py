@@ -13,9 +13,9 @@ from unglow.core.windows import Window
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.imaging import NoiseModel
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.photometry.noise.fit import fit_noise
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.noise_fit import fit_noise
 from unglow.transform import Transform
 from unglow.transform.resample import warp_window
 

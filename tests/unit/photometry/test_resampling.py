@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import Window
-from unglow.photometry.noise.resampling import (
+from unglow.photometry.resampled_noise import (
     FilteredVariance,
     catmull_rom,
     cell_noise,

@@ -16,14 +16,13 @@ from unglow.detection.snr import Images as Pixels
 from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.photometry.blur import Blur, Sharpness, blur_image, gaussian_taps
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus.match import compare, estimate_matched, take_matched_cells
-from unglow.photometry.focus.spectra import choose_textured, measure
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.imaging import Blur, NoiseModel, Sharpness, blur_image, gaussian_taps
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.sharpness import compare, estimate_matched, take_matched_cells
+from unglow.photometry.spectra import choose_textured, measure
 from unglow.transform import Quantiles, Transform
 
 pytestmark = pytest.mark.slow

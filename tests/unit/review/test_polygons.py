@@ -28,7 +28,7 @@ def crossing_rule(rings, col, row):
 
 def test_a_rectangle_holds_the_px_that_qupath_shows_in_it():
     # corners of px 2 to 5, rows 1 to 3, which is 0.5 less from their centres
-    square = Polygon.of([ring((1.5, 0.5), (5.5, 0.5), (5.5, 3.5), (1.5, 3.5))])
+    square = Polygon.from_rings([ring((1.5, 0.5), (5.5, 0.5), (5.5, 3.5), (1.5, 3.5))])
     mask = square.over(Window(0, 6, 0, 8))
     expected = np.zeros((6, 8), bool)
     expected[1:4, 2:6] = True
@@ -37,8 +37,8 @@ def test_a_rectangle_holds_the_px_that_qupath_shows_in_it():
 
 
 def test_two_that_share_a_side_share_no_px():
-    left = Polygon.of([ring((0, 0), (4, 0), (4, 4), (0, 4))])
-    right = Polygon.of([ring((4, 0), (9, 0), (9, 4), (4, 4))])
+    left = Polygon.from_rings([ring((0, 0), (4, 0), (4, 4), (0, 4))])
+    right = Polygon.from_rings([ring((4, 0), (9, 0), (9, 4), (4, 4))])
     whole = Window(0, 6, 0, 10)
     assert not (left.over(whole) & right.over(whole)).any()
     assert np.count_nonzero(left.over(whole) | right.over(whole)) == 4 * 9
@@ -52,7 +52,7 @@ def test_px_follow_the_crossing_rule_in_every_window(seed):
         rings = [np.round(r) for r in rings]
     shape = (33, 37)
     expected = [[crossing_rule(rings, c, r) for c in range(shape[1])] for r in range(shape[0])]
-    shape_of = Polygon.of(rings)
+    shape_of = Polygon.from_rings(rings)
     assert np.array_equal(shape_of.over(Window.from_shape(shape)), np.array(expected))
     for window in grid(shape, (7, 10)):
         assert np.array_equal(shape_of.over(window), np.array(expected)[window.slices])
@@ -64,7 +64,9 @@ def test_px_follow_the_crossing_rule_in_every_window(seed):
 
 def test_few_crossings_are_held_together(monkeypatch):
     angle = np.linspace(0, 2 * math.pi, 500, endpoint=False)
-    circle = Polygon.of([np.stack([60 + 50 * np.cos(angle), 60 + 50 * np.sin(angle)], axis=1)])
+    circle = Polygon.from_rings(
+        [np.stack([60 + 50 * np.cos(angle), 60 + 50 * np.sin(angle)], axis=1)]
+    )
     whole = circle.over(Window(0, 120, 0, 120))
     row, col = np.indices((120, 120)).reshape(2, -1)
     assert whole.sum() == pytest.approx(math.pi * 2500, rel=0.01)

@@ -11,10 +11,12 @@ import pytest
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
-from unglow.review.geojson import MOST_BYTES, change_features, read_collection
 from unglow.review.polygons import mask_over
 from unglow.review.regions import (
+    MOST_BYTES,
+    change_features,
     change_regions,
+    read_collection,
     read_regions,
     regions_of,
     use_regions,

@@ -16,22 +16,21 @@ from unglow.core.progress import step
 from unglow.core.rounding import round_digits
 from unglow.core.windows import grid
 from unglow.io.zarr.reader import ChunkCache
-from unglow.photometry.blur import WIDEST, Sharpness, blur_image
+from unglow.photometry import spectra
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus import spectra
-from unglow.photometry.focus.spectra import COUNTS, RADII, SQUARES
 from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import WIDEST, NoiseModel, Sharpness, blur_image
+from unglow.photometry.spectra import COUNTS, RADII, SQUARES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.focus.spectra import Spectra
+    from unglow.photometry.spectra import Spectra
 
     Floats = NDArray[np.float64]
     from unglow.core.windows import Pixels, Window
-    from unglow.photometry.blur import Blur
     from unglow.photometry.gain.scale import Scale, ScaleSettings
+    from unglow.photometry.imaging import Blur
 
 
 LEAST_PX = 0.3
