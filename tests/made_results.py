@@ -8,9 +8,10 @@ import shutil
 import numpy as np
 from made_plan import plan_content
 from made_scenes import render
+from made_stores import write_store
 
 from unglow.detection.settings import DetectSettings
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.io.zarr import open_store, plan_layout
 from unglow.photometry import imaging
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -32,16 +33,10 @@ GAIN, OFFSET = 1.5, 10.0
 
 def image_store(path, image, pixel_size_um=(0.5, 0.25)):
     """Write an image as ingest does."""
-    layout = plan_layout(image.shape, image.dtype.name)
     attributes = {"role": path.name.split(".")[0], "grey_levels": "integer"}
     statistics = {"min": float(image.min()), "max": float(image.max())}
-    with StoreWriter(
-        path, layout, name=path.name, pixel_size_um=pixel_size_um, attributes=attributes
-    ) as writer:
-        for window in writer.windows():
-            writer.write(window, np.ascontiguousarray(image[window.slices]))
-        writer.publish({"statistics": statistics})
-    return open_store(path)
+    about = {"attributes": attributes, "statistics": statistics}
+    return write_store(path, image, pixel_size_um=pixel_size_um, **about)
 
 
 def refused(folder, reason="No match was found."):

@@ -8,14 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from made_search import make_scene
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import completeness, spot_volume
 from unglow.detection.rates import Trials, isotonic, limits
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
-from unglow.detection.snr import Scene
 from unglow.detection.source_extraction import HALO
 from unglow.photometry.imaging import NoiseModel
 from unglow.transform import Transform
@@ -37,15 +36,9 @@ def scene(sigma=SIGMA, top=1000.0, seed=0):
     left = noise.astype(np.float32)
     post = (level + left).astype(np.float32)
     pre = level.astype(np.float32)
-    return Scene(
-        *(ArrayPixels(a) for a in (post, pre, left)),
-        gain=1.0,
-        noise=NoiseModel(0.0, sigma**2 / 100, 0.0, 0.0, least=0.0),
-        transform=Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
-        error=CoarseGrid.constant(0.0),
-        saturation=(top, top),
-        settings=DetectSettings(min_snr=4.0),
-    )
+    noise = NoiseModel(0.0, sigma**2 / 100, 0.0, 0.0, least=0.0)
+    more = {"saturation": (top, top), "settings": DetectSettings(min_snr=4.0)}
+    return make_scene(post, pre, left, noise=noise, **more)
 
 
 WHOLE = Section.from_mask(np.ones(SHAPE, bool), 0)

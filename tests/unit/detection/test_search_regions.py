@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_search import make_scene
 
-from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.coarse_grid import CoarseGrid
+from unglow.core.windows import Window
 from unglow.detection.completeness import completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.settings import DetectSettings
-from unglow.detection.snr import EXCLUDED, Scene, significance
+from unglow.detection.snr import EXCLUDED, significance
 from unglow.detection.source_photometry import words
-from unglow.photometry.imaging import NoiseModel
 from unglow.review.polygons import Polygon, Region, Regions, density, mask_over
-from unglow.transform import Transform
 
 SHAPE = (300, 340)
 SIGMA = 3.0
@@ -47,16 +43,7 @@ def scene(excluded=(), spots=SPOTS, seed=2):
     row, col = np.indices(SHAPE)
     for x, y, peak in spots:
         post += (peak * np.exp(-((col - x) ** 2 + (row - y) ** 2) / 4.5)).astype(np.float32)
-    return Scene(
-        *(ArrayPixels(i) for i in (post, pre, post - pre)),
-        gain=1.0,
-        noise=NoiseModel(SIGMA**2, 0.0, SIGMA**2, 0.0),
-        transform=Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
-        error=CoarseGrid.constant(0.0),
-        saturation=(math.inf, math.inf),
-        settings=DetectSettings(),
-        excluded=excluded,
-    )
+    return make_scene(post, pre, variance=SIGMA**2, excluded=excluded)
 
 
 WHOLE = Section.from_mask(np.ones(SHAPE, np.bool_), 0)
@@ -114,12 +101,7 @@ def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
     ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE)).snr
     px = int(np.isfinite(ratio[:, :140]).sum())
     assert regions == [
-        {
-            "name": "left",
-            "candidates": count,
-            "searched_px": px,
-            **density(count, px, PIXEL_UM),
-        },
+        {"name": "left", "candidates": count, "searched_px": px, **density(count, px, PIXEL_UM)},
         {"name": "far", "candidates": 0, "searched_px": 0, **density(0, 0, PIXEL_UM)},
     ]
     assert count > 30

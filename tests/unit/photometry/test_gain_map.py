@@ -8,11 +8,11 @@ import struct
 
 import numpy as np
 import pytest
+from made_cells import bin_pair
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
 from unglow.photometry import imaging
-from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.difference import difference, subtract_evened
 from unglow.photometry.difference_histogram import BackgroundMedians
@@ -27,12 +27,7 @@ SHAPE = (600, 760)
 
 def some_map(limits=(0.8, 1.25)):
     coefficients = np.zeros((4, 4))
-    coefficients[0, 0], coefficients[0, 1], coefficients[2, 0], coefficients[1, 2] = (
-        1,
-        0.1,
-        -0.05,
-        0.03,
-    )
+    coefficients[[0, 0, 2, 1], [0, 1, 0, 2]] = 1, 0.1, -0.05, 0.03
     return GainMap(SHAPE, coefficients, limits, 5.0)
 
 
@@ -153,9 +148,6 @@ def test_a_file_holds_a_map_or_none(tmp_path):
     assert some_map((0.8, 1.2)).digest != read.digest
     imaging.save_gain_map(path, None)
     assert imaging.load_gain_map(path) is None
-    path.write_bytes(b"PK")
-    with pytest.raises(StoreError, match="is damaged"):
-        imaging.load_gain_map(path)
 
 
 def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768)):
@@ -169,8 +161,7 @@ def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768))
     pre = rng.poisson(8 * light) / 8 + rng.normal(offsets[0], 0.5, shape)
     post = rng.poisson(8 * gain * true * light) / 8 + rng.normal(offsets[1], 0.5, shape)
     post, pre = (np.clip(np.rint(v), 0, 255).astype(np.float32) for v in (post, pre))
-    bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
-    bins.add(post, pre)
+    bins = bin_pair(post, pre)
     here = Transform("ok", shape, shape, matrix=np.eye(3))
     cells = Cells.from_moments(bins, find_aligned_cells(bins, here), here)
     limits = Limits(0.0, *bins.tops, 1.0)
@@ -226,9 +217,6 @@ def test_medians_of_squares_are_those_of_the_pixels(tmp_path):
     np.testing.assert_array_equal(read.medians, whole.medians)
     with pytest.raises(ValueError, match="cuts through squares"):
         whole.add(image[:32], (32, 0))
-    (tmp_path / "a").write_bytes(b"PK")
-    with pytest.raises(StoreError, match="is damaged"):
-        BackgroundMedians.load(tmp_path / "a")
 
 
 def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
