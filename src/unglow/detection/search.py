@@ -373,8 +373,8 @@ def _read_panel(
             block = Window(top, rows[1], max(0, first) if carried is None else x0, cols[1])
             frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
             # tiles at the lower and right end of the image need what is outside of it
-            below, right = (around * (frame.y1 == shape[0]), around * (frame.x1 == shape[1]))
-            outer = Window(frame.y0, frame.y1 + below, frame.x0, frame.x1 + right)
+            more = around * (frame.y1 == shape[0]), around * (frame.x1 == shape[1])
+            outer = Window(frame.y0, frame.y1 + more[0], frame.x0, frame.x1 + more[1])
             images = Images.read(scene, block, outer)
             part = images.cut(frame).pixels
             known = slice(frame.x0 - first, frame.x1 - first)
@@ -386,17 +386,11 @@ def _read_panel(
             # the next block still needs the last columns of the rows above
             done = frame.x1 - (0 if cols[1] == panel[1] else 2 * around)
             above[:, :, frame.x0 - first : done - first] = part[:, -2 * around :, : done - frame.x0]
-            core = _find_core(rows, cols, around, shape)
+            # the tile whose surroundings are known once this block is read
+            (y0, y1), (left, right) = (
+                (max(0, begin - around), end - (0 if end == n else around))
+                for (begin, end), n in zip((rows, cols), shape, strict=True)
+            )
+            core = Window(y0, y1, left, right)
             if core.size:
                 yield core, images
-
-
-def _find_core(
-    rows: tuple[int, int], cols: tuple[int, int], around: int, shape: tuple[int, int]
-) -> Window:
-    """Return the tile whose surroundings are known once a block is read."""
-    (y0, y1), (x0, x1) = (
-        (max(0, begin - around), end - (0 if end == n else around))
-        for (begin, end), n in zip((rows, cols), shape, strict=True)
-    )
-    return Window(y0, y1, x0, x1)

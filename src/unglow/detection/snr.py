@@ -298,7 +298,7 @@ def _ratio(
     `compute_margin` px on every side.
     """
     if reasons.any():
-        post, pre, difference = (_usable(image, reasons) for image in images)
+        post, pre, difference = (_clear_unusable(image, reasons) for image in images)
         weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
         squares = _share(reasons[_INNER], filters.squares)
     else:
@@ -322,7 +322,7 @@ def _ratio(
     )
 
 
-def _usable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
+def _clear_unusable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
     """Copy an image, with 0 for px that cannot be used."""
     out = np.empty(image.shape, dtype=np.float32)
     kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)

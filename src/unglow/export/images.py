@@ -318,7 +318,9 @@ def write_tiff(
             tags: dict[str, Any] = {"subfiletype": 1}
             if level == 0:
                 tags = {"description": ome_xml(store, names or {}), "software": "unglow"}
-                tags |= _make_resolution(store)
+                if store.pixel_size_um is not None:
+                    per_cm = [1e4 / size for size in store.pixel_size_um]
+                    tags |= {"resolution": tuple(per_cm), "resolutionunit": "CENTIMETER"}
                 tags["subifds"] = levels - 1
             tiff.write(
                 _encode_tiles(store, level, workers),
@@ -348,14 +350,6 @@ def ome_xml(store: Image, names: Mapping[str, str]) -> bytes:
 
 def _shape(store: Image, level: int) -> tuple[int, int]:
     return store.level_shape(level) if store.empty is None else (1, 1)
-
-
-def _make_resolution(store: Image) -> dict[str, Any]:
-    """Return the resolution tags, px per cm, if the pixel size is known."""
-    if store.pixel_size_um is None:
-        return {}
-    x, y = store.pixel_size_um
-    return {"resolution": (1e4 / x, 1e4 / y), "resolutionunit": "CENTIMETER"}
 
 
 def _encode_tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:

@@ -66,7 +66,7 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
     """
     if len(spectra) < LEAST_BLOCKS:
         return None
-    weights = _weights(spectra, gain)
+    weights = _weigh_frequencies(spectra, gain)
     both = _fit(spectra.sums(weights))
     group = np.arange(len(spectra)) % _GROUPS
     fits = [_fit(spectra.select(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
@@ -108,7 +108,7 @@ class _Fit:
         return self.low * self.high > 0
 
 
-def _weights(spectra: Spectra, gain: float) -> Floats:
+def _weigh_frequencies(spectra: Spectra, gain: float) -> Floats:
     """Weigh blocks by the noise that is expected of them, and less where there is stain."""
     expected = (spectra.post_noise + gain**2 * spectra.pre_noise).mean(axis=1)
     rest = (spectra.post - 2 * gain * spectra.raw + gain**2 * spectra.pre).mean(axis=1) / expected
