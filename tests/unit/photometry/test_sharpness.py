@@ -10,15 +10,15 @@ from made_cells import bin_pair, count_pair
 from made_search import make_scene
 from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels, Window, grid
+from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.completeness import add_spots
 from unglow.detection.snr import Images as Pixels
 from unglow.detection.snr import significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.gain.estimate import Evidence
-from unglow.photometry.gain.scale import Scale, ScaleSettings
-from unglow.photometry.imaging import Blur, NoiseModel, Sharpness, blur_image, gaussian_taps
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.photometry.imaging import Blur, NoiseModel, blur_image
 from unglow.photometry.sharpness import compare, estimate_matched, take_matched_cells
 from unglow.photometry.spectra import choose_textured, measure
 from unglow.transform import Quantiles, Transform
@@ -63,47 +63,6 @@ def sharpness_of(post, pre, post_noise=4.0, pre_noise=4.0):
     return compare(
         measure(read, choose_textured(cells(post, pre)), TOPS, noise, same_place()), GAIN
     )
-
-
-@pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
-def test_weights_are_those_of_a_gaussian(width):
-    taps = gaussian_taps(width)
-    steps = np.arange(len(taps)) - len(taps) // 2
-    assert taps.sum() == pytest.approx(1, abs=1e-12)
-    np.testing.assert_array_equal(taps, taps[::-1])
-    for w in (0.3, 1.0, 2.0):
-        transfer = (taps * np.cos(steps * w)).sum()
-        assert transfer == pytest.approx(np.exp(-0.5 * (width * w) ** 2), abs=0.01)
-
-
-@pytest.mark.parametrize("width", [0.0, -1.0, 2.5])
-def test_other_widths_are_refused(width):
-    with pytest.raises(ValueError, match="is not between 0 and 2 px"):
-        gaussian_taps(width)
-
-
-def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
-    rng = np.random.default_rng(0)
-    image = rng.normal(100, 20, (150, 131)).astype(np.float32)
-    image[40:60, 30:35] = np.nan
-    image[100, 100] = np.nan
-    blur = Blur("pre", 0.9)
-
-    def read(window):
-        return image[window.slices]
-
-    whole = blur.blur_window(read, image.shape, Window.from_shape(image.shape))
-    np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
-    for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
-        for window in grid(image.shape, block):
-            np.testing.assert_array_equal(
-                blur.blur_window(read, image.shape, window), whole[window.slices]
-            )
-    flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
-    found = blur_image(flat, blur.taps)
-    np.testing.assert_allclose(found[~np.isnan(flat)], 7, rtol=1e-5)
-    inner = ndimage.gaussian_filter(np.nan_to_num(image), 0.9)[110:140, 20:80]
-    np.testing.assert_allclose(whole[110:140, 20:80], inner, atol=0.5)
 
 
 @pytest.mark.parametrize("width", [0.5, 0.8, 1.2])
@@ -210,16 +169,6 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     assert light.max() > 200
     expected = blur_image(light, blur.taps) if image == "post" else light
     np.testing.assert_allclose(added, expected, atol=1e-3)
-
-
-def test_scale_json_keeps_what_was_found(tmp_path):
-    measured = Sharpness(-0.81, 0.02, "post", 0.7, 120)
-    scale = replace(Scale.make_failed("why"), sharpness=measured)
-    scale.save(tmp_path / "scale.json")
-    assert Scale.load(tmp_path / "scale.json").sharpness == measured
-    assert scale.blur == Blur("post", 0.81)
-    assert Scale.make_failed("why").blur is None
-    assert replace(scale, sharpness=replace(measured, blurred=None)).blur is None
 
 
 def test_phantoms_out_of_focus_are_blurred():

@@ -61,6 +61,9 @@ def test_a_region_of_qupath_holds_the_px_that_it_shows(tmp_path, wrap):
     assert np.array_equal(regions.exclude[0].over(Window.from_shape((10, 10))), expected)
     points = np.array([[2.0, 1.0], [5.4, 3.4], [5.6, 3.0], [1.4, 2.0]])
     assert regions.exclude[0].holds_points(points).tolist() == [True, True, False, False]
+    # px 2 and 3 have their centres, 2.5 and 3.5 for QuPath, between these corners
+    small = [[1.6, 1.6], [4.4, 1.6], [4.4, 4.4], [1.6, 4.4]]
+    assert regions_of("file", [feature(rings=[small])]).exclude[0].box == Window(2, 4, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -165,6 +168,9 @@ def test_features_are_put_and_deleted_by_id(tmp_path):
     two = change_regions(path, [moved], [names[1], "unknown"])
     assert two["features"] == [moved] == read_collection(path)["features"]
     assert json.loads(path.read_text())["features"] == [moved]
+    file = path.stat().st_ino
+    assert change_regions(path, [moved], ["unknown"]) == two
+    assert path.stat().st_ino == file  # nothing has changed, so it is not written again
 
 
 def test_nothing_is_written_for_what_is_no_region(tmp_path):

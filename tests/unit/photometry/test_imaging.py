@@ -1,14 +1,17 @@
-"""Gain maps: evaluated equally in any window, fitted where light is uneven and nowhere else."""
+"""Noise, blur and gain maps: equal in any window; a map is fitted where light is uneven alone."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from made_cells import bin_pair
+from scipy import ndimage
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
@@ -19,7 +22,14 @@ from unglow.photometry.difference_histogram import BackgroundMedians
 from unglow.photometry.gain import linear, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.imaging import GainMap
+from unglow.photometry.imaging import (
+    Blur,
+    GainMap,
+    NoiseModel,
+    Sharpness,
+    blur_image,
+    gaussian_taps,
+)
 from unglow.transform import Transform
 
 SHAPE = (600, 760)
@@ -231,3 +241,76 @@ def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
         imaging.save_gain_map(light, other)
         with pytest.raises(StoreError, match=r"gain_map\.npz is damaged"):
             Scale.load(tmp_path / "scale.json", light)
+
+
+def test_variance_grows_with_the_level_of_each_image():
+    model = NoiseModel(post_read=2.0, post_shot=0.5, pre_read=1.0, pre_shot=0.25)
+    post = np.array([[0, 10], [100, 200]], np.uint16)
+    found = model.variance_post(post)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [[2, 7], [52, 102]])
+    np.testing.assert_array_equal(model.variance_pre(np.float32([4, np.nan])), [2, np.nan])
+
+
+def test_no_px_has_less_than_the_noise_of_rounding():
+    model = NoiseModel(post_read=-50.0, post_shot=0.5, pre_read=0.0, pre_shot=0.0)
+    found = model.variance_post(np.array([0, 100, 104], np.uint8))
+    np.testing.assert_allclose(found, [1 / 12, 1 / 12, 2], rtol=1e-6)
+    assert model.variance_pre(np.zeros(1, np.float32))[0] == pytest.approx(1 / 12)
+
+
+def test_json_there_and_back():
+    model = NoiseModel(-1.5, 0.125, 0.3, 0.2, least=0.0)
+    entry = json.loads(json.dumps({**model.to_json(), "cells": 9}))
+    assert NoiseModel.from_json(entry) == model
+
+
+@pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
+def test_weights_are_those_of_a_gaussian(width):
+    taps = gaussian_taps(width)
+    steps = np.arange(len(taps)) - len(taps) // 2
+    assert taps.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_array_equal(taps, taps[::-1])
+    for w in (0.3, 1.0, 2.0):
+        transfer = (taps * np.cos(steps * w)).sum()
+        assert transfer == pytest.approx(np.exp(-0.5 * (width * w) ** 2), abs=0.01)
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, 2.5])
+def test_other_widths_are_refused(width):
+    with pytest.raises(ValueError, match="is not between 0 and 2 px"):
+        gaussian_taps(width)
+
+
+def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
+    rng = np.random.default_rng(0)
+    image = rng.normal(100, 20, (150, 131)).astype(np.float32)
+    image[40:60, 30:35] = np.nan
+    image[100, 100] = np.nan
+    blur = Blur("pre", 0.9)
+
+    def read(window):
+        return image[window.slices]
+
+    whole = blur.blur_window(read, image.shape, Window.from_shape(image.shape))
+    np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
+    for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
+        for window in grid(image.shape, block):
+            np.testing.assert_array_equal(
+                blur.blur_window(read, image.shape, window), whole[window.slices]
+            )
+    flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
+    found = blur_image(flat, blur.taps)
+    np.testing.assert_allclose(found[~np.isnan(flat)], 7, rtol=1e-5)
+    inner = ndimage.gaussian_filter(np.nan_to_num(image), 0.9)[110:140, 20:80]
+    np.testing.assert_allclose(whole[110:140, 20:80], inner, atol=0.5)
+
+
+def test_scale_json_keeps_what_was_found(tmp_path):
+    measured = Sharpness(-0.81, 0.02, "post", 0.7, 120)
+    scale = replace(Scale.make_failed("why"), sharpness=measured)
+    scale.save(tmp_path / "scale.json")
+    assert Scale.load(tmp_path / "scale.json").sharpness == measured
+    assert scale.blur == Blur("post", 0.81)
+    assert Scale.make_failed("why").blur is None
+    assert replace(scale, sharpness=replace(measured, blurred=None)).blur is None

@@ -1,4 +1,4 @@
-"""False-discovery rates from both sides of the difference: exact numbers on counts by hand."""
+"""Rates of a search: exact numbers on counts by hand, and limits of known curves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ import pytest
 from scipy.special import gammaincinv
 
 from unglow.core.poisson import poisson_interval, poisson_limits
-from unglow.detection.rates import HIGHEST, ControlRates, Controls, Sides, extend_tail
+from unglow.detection.rates import (
+    HIGHEST,
+    ControlRates,
+    Controls,
+    Sides,
+    Trials,
+    extend_tail,
+    isotonic,
+    limits,
+)
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson
@@ -381,3 +390,32 @@ def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
         assert read["properties"][name] == report[name]
     measured = read["features"][0]["properties"]["measurements"]
     assert measured["False-discovery rate by controls"] == float(rows[0]["fdr_control"])
+
+
+def trials(count=4000, middle=20.0, seed=0):
+    random = np.random.default_rng(seed)
+    peak = np.exp(random.uniform(np.log(4), np.log(100), count))
+    share = 1 / (1 + (middle / peak) ** 6)
+    place = random.uniform(0, 100, (2, count))
+    return Trials(*place, peak, random.random(count) < share)
+
+
+def test_limits_of_a_known_curve_lie_within_their_errors():
+    off = []
+    for seed in range(20):
+        found = limits(trials(seed=seed), (0.5, 0.9))
+        for got, true in zip(found, (20.0, 20 * 9 ** (1 / 6)), strict=True):
+            off.append((got.value - true) / got.error)
+    assert np.mean(np.abs(off) < 2) >= 0.85
+    assert abs(np.mean(off)) < 0.8
+
+
+def test_a_share_that_is_not_passed_has_no_limit():
+    few = trials()
+    for some in (few.peak < 12, few.peak > 60, slice(20)):
+        assert limits(few.take(some), [0.5]) == [None]
+
+
+def test_isotonic_regression_pools_what_falls():
+    values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), np.array([1.0, 1, 1, 2, 1, 3])
+    np.testing.assert_allclose(isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4])
