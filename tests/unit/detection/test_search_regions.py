@@ -15,6 +15,7 @@ from unglow.detection.section_mask import Section
 from unglow.detection.snr import EXCLUDED, significance
 from unglow.detection.source_photometry import words
 from unglow.review.polygons import Polygon, Region, Regions, density, mask_over
+from unglow.spoilt.places import SpoiltMask
 
 SHAPE = (300, 340)
 SIGMA = 3.0
@@ -146,3 +147,18 @@ def test_no_spot_is_put_into_what_is_left_out():
     assert tried is not None
     assert len(tried.trials) > 20
     assert tried.trials.x.min() >= 169.5
+
+
+def test_what_lies_next_to_a_spoilt_place_is_listed_and_neither_counted_nor_searched():
+    blocks = np.zeros((10, 11), np.bool_)
+    blocks[3, 2] = True
+    spoilt, whole = SpoiltMask(blocks, 32), Window.from_shape(SHAPE)
+    pair = replace(scene(), spoilt=spoilt)
+    result = search(pair, WHOLE, regions=Regions((), (LEFT,)), workers=1)
+    listed, report = result.list_candidates(), result.report(PIXEL_UM)
+    near = spoilt.is_near(listed["col"], listed["row"])
+    assert 3 < near.sum() == report["not_counted"]
+    assert ["beside_spoilt" in words(flags) for flags in listed["flags"].tolist()] == near.tolist()
+    assert report["regions"][0]["candidates"] == ((listed["x"] < 139.5) & ~near).sum()
+    searched = np.isfinite(significance(pair, whole).snr) & ~spoilt.mask_near(whole)
+    assert report["searched_px"] == searched.sum()
