@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from made_cells import count_pair
 
+from unglow.core.archive import save_arrays
 from unglow.core.errors import StoreError
 from unglow.photometry.difference_histogram import (
     BackgroundMedians,
@@ -160,3 +161,13 @@ def test_a_method_that_a_file_does_not_have_is_refused(tmp_path):
     for name in ("percentile", "moff", "moffat.counts"):
         with pytest.raises(StoreError, match=r"linear\.npz is damaged"):
             DifferenceHistogram.load(path, name)
+
+
+def test_medians_of_other_squares_or_of_another_version_are_refused(tmp_path):
+    path, medians = tmp_path / "linear.background.npz", np.zeros((1, 1), np.float32)
+    for parameters in ([2, 64, 64, 64], [1, 32, 64, 64], [1, 64, 64], [1]):
+        save_arrays(path, {"parameters": np.array(parameters), "medians": medians})
+        with pytest.raises(StoreError, match=r"linear\.background\.npz is damaged"):
+            BackgroundMedians.load(path)
+    BackgroundMedians((64, 64), medians).save(path)
+    assert BackgroundMedians.load(path).parameters == [64, 64, 64]
