@@ -5,7 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.detection.false_discovery import Controls
+    from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.io.search_counts import SearchCounts
     from unglow.workflow.stages.detect import detect

@@ -14,7 +14,7 @@ from unglow import transform
 from unglow.core.windows import Window
 from unglow.io.zarr import open_store
 from unglow.phantom import Truth
-from unglow.photometry import gain_map
+from unglow.photometry import imaging
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import BackgroundMedians
 
@@ -64,7 +64,7 @@ def test_gain_and_offset_are_those_of_the_truth(pair):
     assert linear["offset"] == pytest.approx(truth.offset, abs=0.5)
     assert linear["gain_ci95"][0] < truth.gain < linear["gain_ci95"][1]
     assert linear["gain_map"] is None
-    assert gain_map.load(directory / "gain_map.npz") is None
+    assert imaging.load_gain_map(directory / "gain_map.npz") is None
     assert scale["methods"]["moffat"]["gain"] == pytest.approx(truth.gain, rel=0.02)
 
 

@@ -74,7 +74,7 @@ def polygons(feature):
 
 
 def holds(rings, x, y):
-    polygon = Polygon.of([np.array(ring) - 0.5 for ring in rings])
+    polygon = Polygon.from_rings([np.array(ring) - 0.5 for ring in rings])
     return bool(polygon.holds(np.array([round(x)]), np.array([round(y)]))[0])
 
 
@@ -88,7 +88,7 @@ def far_from(points, rings):
     px = np.rint(points).astype(np.int64)
     outside = np.ones(len(points), np.bool_)
     for ring in rings:
-        outside &= ~Polygon.of([ring]).holds(px[:, 0], px[:, 1])
+        outside &= ~Polygon.from_rings([ring]).holds(px[:, 0], px[:, 1])
         apart = np.hypot(*(points[:, None, k] - ring[None, :, k] for k in (0, 1)))
         outside &= apart.min(axis=1) > MARGIN + 32
     return outside

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
-    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+    from unglow.export.images import refuse_existing  # noqa: PLC0415
 
     target = next(filter(None, (getattr(arguments, name) for name in _FORMATS)), None)
     if target is None or not arguments.inputs:
@@ -131,7 +131,7 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
             "as it is: multiplexed.output says whether it is an OME-TIFF, an OME-Zarr or both."
         )
     from unglow.core.machine import processors  # noqa: PLC0415
-    from unglow.export.targets import names_at  # noqa: PLC0415
+    from unglow.export.images import names_at  # noqa: PLC0415
     from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 
     store = open_image(inputs[0])

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_static(arguments: argparse.Namespace) -> int:
-    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+    from unglow.export.images import refuse_existing  # noqa: PLC0415
     from unglow.viewer.static_site import write_site  # noqa: PLC0415 (imports numpy)
 
     results, _ = place_of(arguments.place)

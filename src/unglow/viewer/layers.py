@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr import Store
     from unglow.photometry.difference import Image
     from unglow.photometry.gain.scale import Scale
-    from unglow.photometry.gain_map import GainMap
+    from unglow.photometry.imaging import GainMap
     from unglow.transform import Transform
     from unglow.viewer.caches import OpenedStores
 

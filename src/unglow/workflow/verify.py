@@ -22,7 +22,7 @@ from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
-from unglow.photometry import gain_map
+from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import multiqc
 from unglow.results.pair import PairResults
@@ -277,7 +277,7 @@ def _stale_arrays(
     store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path]
 ) -> Iterator[str]:
     """Yield the archives of arrays whose digest is not the one in a store's attributes."""
-    for name, load in (("displacement", displacement.load), ("gain_map", gain_map.load)):
+    for name, load in (("displacement", displacement.load), ("gain_map", imaging.load_gain_map)):
         path = PairResults(store.parent, pair).find(f"{name}.npz")
         digest = _at(attributes, name, "sha256")
         if path is None or path in wrong or digest is None:

@@ -16,12 +16,11 @@ from scipy import stats
 
 from unglow.core.windows import Window
 from unglow.detection.source_photometry import NAMES
-from unglow.phantom.catalogue import Spots
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.truth import Truth
+from unglow.phantom.texture import Spots
+from unglow.phantom.truth import PhantomMap, Truth
 
 pytestmark = pytest.mark.slow
 

@@ -13,9 +13,9 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.truth import PhantomMap
 from unglow.transform import Transform
 
 pytestmark = pytest.mark.slow

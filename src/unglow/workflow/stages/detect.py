@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.detection.false_discovery import Controls
+    from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
     from unglow.photometry.difference import Image

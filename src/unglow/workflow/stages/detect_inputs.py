@@ -18,7 +18,7 @@ from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_method
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
 from unglow.transform import load

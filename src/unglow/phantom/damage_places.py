@@ -10,8 +10,8 @@ import numpy as np
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
-from unglow.phantom.damage.kinds import KINDS
-from unglow.phantom.damage.shapes import Square, compute_area, disc, irregular, strip
+from unglow.phantom.damage_shapes import Square, compute_area, disc, irregular, strip
+from unglow.phantom.spec import KINDS
 from unglow.phantom.texture import derive_key, generator
 
 if TYPE_CHECKING:
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.phantom.damage.kinds import Damage
-    from unglow.phantom.damage.shapes import Shape
+    from unglow.phantom.damage_shapes import Shape
+    from unglow.phantom.spec import Damage
 
     Field = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
-# Stream of random numbers of a phantom's seed (see `catalogue` for the others).
+
+# Stream of random numbers of a phantom's seed (see `texture` for the others).
 _STREAM = 105
 # Where the effect goes from nothing to all of it, px, or as a part of the size.
 _HARD_RIM_PX = 2.0
@@ -162,14 +163,14 @@ def find_places(
             path = (_STREAM, *seeds[1:], len(found))
             rng = generator(seeds[0], *path)
             keys = tuple(derive_key(seeds[0], *path, n) for n in range(5))
-            form = _form(damage, frame, rng, keys)
+            form = _make_form(damage, frame, rng, keys)
             area = sensor if damage.kind == "dust" else frame
             placed = _lay(form, [*others, *found], area, rng, inside)
             found.append(_measure(placed, frame, rng, inside, brightness))
     return found
 
 
-def _form(
+def _make_form(
     damage: Damage, frame: tuple[int, int], rng: np.random.Generator, keys: tuple[np.uint64, ...]
 ) -> Place:
     """Return a place that is not yet laid anywhere."""

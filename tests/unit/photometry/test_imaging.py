@@ -1,25 +1,35 @@
-"""Gain maps: evaluated equally in any window, fitted where light is uneven and nowhere else."""
+"""Noise, blur and gain maps: equal in any window; a map is fitted where light is uneven alone."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import struct
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_cells import bin_pair
+from scipy import ndimage
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
-from unglow.photometry import gain_map
-from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry import imaging
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.difference import difference, subtract_evened
 from unglow.photometry.difference_histogram import BackgroundMedians
 from unglow.photometry.gain import linear, shading
 from unglow.photometry.gain.robust import Limits
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
+from unglow.photometry.imaging import (
+    Blur,
+    GainMap,
+    NoiseModel,
+    Sharpness,
+    blur_image,
+    gaussian_taps,
+)
 from unglow.transform import Transform
 
 SHAPE = (600, 760)
@@ -27,12 +37,7 @@ SHAPE = (600, 760)
 
 def some_map(limits=(0.8, 1.25)):
     coefficients = np.zeros((4, 4))
-    coefficients[0, 0], coefficients[0, 1], coefficients[2, 0], coefficients[1, 2] = (
-        1,
-        0.1,
-        -0.05,
-        0.03,
-    )
+    coefficients[[0, 0, 2, 1], [0, 1, 0, 2]] = 1, 0.1, -0.05, 0.03
     return GainMap(SHAPE, coefficients, limits, 5.0)
 
 
@@ -83,15 +88,15 @@ def test_gain_and_offset_where_light_is_stronger():
 
 
 def test_polynomials_of_legendre_from_the_first_pixel_to_the_last():
-    found = gain_map.legendre(np.array([0, 2, 3, 4]), 5, 5)
+    found = imaging.legendre(np.array([0, 2, 3, 4]), 5, 5)
     t = np.array([-1, 0, 0.5, 1])
     by_hand = [t**0, t, (3 * t**2 - 1) / 2, (5 * t**3 - 3 * t) / 2, (35 * t**4 - 30 * t**2 + 3) / 8]
     np.testing.assert_allclose(found, by_hand, atol=1e-15)
-    assert gain_map.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
-    assert gain_map.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
-    small = gain_map.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
+    assert imaging.legendre(np.array([0, 4]), 5, 1).tolist() == [[1, 1]]
+    assert imaging.legendre(np.array([0, 1]), 2, 2).tolist() == [[1, 1], [-1, 1]]
+    small = imaging.legendre(np.array([200], np.uint8), 256, 2)  # twice of it is no uint8
     assert small.tolist() == [[1], [400 / 255 - 1]]
-    assert gain_map.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
+    assert imaging.legendre(np.array([0]), 1, 2).tolist() == [[1], [-1]]  # a frame of one px
 
 
 def test_a_window_is_float32_within_the_limits():
@@ -116,12 +121,12 @@ def test_the_digest_is_of_every_number():
 
 def test_a_file_has_its_numbers_in_this_order(tmp_path):
     path = tmp_path / "gain_map.npz"
-    gain_map.save(path, some_map())
+    imaging.save_gain_map(path, some_map())
     with np.load(path) as arrays:
         assert arrays["parameters"].tolist() == [1, 600, 760, 0.8, 1.25, 5]
         assert arrays["parameters"].dtype == np.float64
         np.testing.assert_array_equal(arrays["coefficients"], some_map().coefficients)
-    gain_map.save(path, None)
+    imaging.save_gain_map(path, None)
     with np.load(path) as arrays:
         assert arrays["parameters"].tolist() == [1, 0, 0, 0, 0, 0]
         assert arrays["coefficients"].shape == (0, 0)
@@ -140,22 +145,19 @@ def test_a_file_of_another_version_or_kind_is_named(tmp_path, arrays):
     path = tmp_path / "gain_map.npz"
     np.savez(path, **arrays)
     with pytest.raises(StoreError, match=rf"^{re.escape(str(path))} is damaged"):
-        gain_map.load(path)
+        imaging.load_gain_map(path)
 
 
 def test_a_file_holds_a_map_or_none(tmp_path):
     path = tmp_path / "gain_map.npz"
-    gain_map.save(path, some_map())
-    read = gain_map.load(path)
+    imaging.save_gain_map(path, some_map())
+    read = imaging.load_gain_map(path)
     assert read.digest == some_map().digest
     assert (read.shape, read.limits, read.dark) == (SHAPE, (0.8, 1.25), 5.0)
     assert [type(n) for n in read.shape] == [int, int]
     assert some_map((0.8, 1.2)).digest != read.digest
-    gain_map.save(path, None)
-    assert gain_map.load(path) is None
-    path.write_bytes(b"PK")
-    with pytest.raises(StoreError, match="is damaged"):
-        gain_map.load(path)
+    imaging.save_gain_map(path, None)
+    assert imaging.load_gain_map(path) is None
 
 
 def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768)):
@@ -169,8 +171,7 @@ def fitted(amplitude, *, gain=1.3, offsets=(3.0, 8.0), seed=0, shape=(768, 768))
     pre = rng.poisson(8 * light) / 8 + rng.normal(offsets[0], 0.5, shape)
     post = rng.poisson(8 * gain * true * light) / 8 + rng.normal(offsets[1], 0.5, shape)
     post, pre = (np.clip(np.rint(v), 0, 255).astype(np.float32) for v in (post, pre))
-    bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
-    bins.add(post, pre)
+    bins = bin_pair(post, pre)
     here = Transform("ok", shape, shape, matrix=np.eye(3))
     cells = Cells.from_moments(bins, find_aligned_cells(bins, here), here)
     limits = Limits(0.0, *bins.tops, 1.0)
@@ -226,9 +227,6 @@ def test_medians_of_squares_are_those_of_the_pixels(tmp_path):
     np.testing.assert_array_equal(read.medians, whole.medians)
     with pytest.raises(ValueError, match="cuts through squares"):
         whole.add(image[:32], (32, 0))
-    (tmp_path / "a").write_bytes(b"PK")
-    with pytest.raises(StoreError, match="is damaged"):
-        BackgroundMedians.load(tmp_path / "a")
 
 
 def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
@@ -237,9 +235,82 @@ def test_a_gain_map_that_is_not_the_one_of_the_scale_is_refused(tmp_path):
     linear_result = MethodResult(1.5, 2.0, (1.4, 1.6), details, None, (1.0, 3.0), found)
     Scale("linear", {"linear": linear_result}).save(tmp_path / "scale.json")
     light = tmp_path / "gain_map.npz"
-    gain_map.save(light, found)
+    imaging.save_gain_map(light, found)
     assert Scale.load(tmp_path / "scale.json", light).gain_map.digest == found.digest
     for other in (some_map((0.9, 1.1)), None):
-        gain_map.save(light, other)
+        imaging.save_gain_map(light, other)
         with pytest.raises(StoreError, match=r"gain_map\.npz is damaged"):
             Scale.load(tmp_path / "scale.json", light)
+
+
+def test_variance_grows_with_the_level_of_each_image():
+    model = NoiseModel(post_read=2.0, post_shot=0.5, pre_read=1.0, pre_shot=0.25)
+    post = np.array([[0, 10], [100, 200]], np.uint16)
+    found = model.variance_post(post)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [[2, 7], [52, 102]])
+    np.testing.assert_array_equal(model.variance_pre(np.float32([4, np.nan])), [2, np.nan])
+
+
+def test_no_px_has_less_than_the_noise_of_rounding():
+    model = NoiseModel(post_read=-50.0, post_shot=0.5, pre_read=0.0, pre_shot=0.0)
+    found = model.variance_post(np.array([0, 100, 104], np.uint8))
+    np.testing.assert_allclose(found, [1 / 12, 1 / 12, 2], rtol=1e-6)
+    assert model.variance_pre(np.zeros(1, np.float32))[0] == pytest.approx(1 / 12)
+
+
+def test_json_there_and_back():
+    model = NoiseModel(-1.5, 0.125, 0.3, 0.2, least=0.0)
+    entry = json.loads(json.dumps({**model.to_json(), "cells": 9}))
+    assert NoiseModel.from_json(entry) == model
+
+
+@pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
+def test_weights_are_those_of_a_gaussian(width):
+    taps = gaussian_taps(width)
+    steps = np.arange(len(taps)) - len(taps) // 2
+    assert taps.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_array_equal(taps, taps[::-1])
+    for w in (0.3, 1.0, 2.0):
+        transfer = (taps * np.cos(steps * w)).sum()
+        assert transfer == pytest.approx(np.exp(-0.5 * (width * w) ** 2), abs=0.01)
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, 2.5])
+def test_other_widths_are_refused(width):
+    with pytest.raises(ValueError, match="is not between 0 and 2 px"):
+        gaussian_taps(width)
+
+
+def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
+    rng = np.random.default_rng(0)
+    image = rng.normal(100, 20, (150, 131)).astype(np.float32)
+    image[40:60, 30:35] = np.nan
+    image[100, 100] = np.nan
+    blur = Blur("pre", 0.9)
+
+    def read(window):
+        return image[window.slices]
+
+    whole = blur.blur_window(read, image.shape, Window.from_shape(image.shape))
+    np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
+    for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
+        for window in grid(image.shape, block):
+            np.testing.assert_array_equal(
+                blur.blur_window(read, image.shape, window), whole[window.slices]
+            )
+    flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
+    found = blur_image(flat, blur.taps)
+    np.testing.assert_allclose(found[~np.isnan(flat)], 7, rtol=1e-5)
+    inner = ndimage.gaussian_filter(np.nan_to_num(image), 0.9)[110:140, 20:80]
+    np.testing.assert_allclose(whole[110:140, 20:80], inner, atol=0.5)
+
+
+def test_scale_json_keeps_what_was_found(tmp_path):
+    measured = Sharpness(-0.81, 0.02, "post", 0.7, 120)
+    scale = replace(Scale.make_failed("why"), sharpness=measured)
+    scale.save(tmp_path / "scale.json")
+    assert Scale.load(tmp_path / "scale.json").sharpness == measured
+    assert scale.blur == Blur("post", 0.81)
+    assert Scale.make_failed("why").blur is None
+    assert replace(scale, sharpness=replace(measured, blurred=None)).blur is None

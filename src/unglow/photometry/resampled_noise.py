@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+
 _BLOCK = 256
 """Side, px, of the blocks of constant Jacobian, at fixed positions in post."""
 _STEPS = 256.0
@@ -212,7 +213,7 @@ class FilteredVariance:
         middle = (_BLOCK - 1) / 2
         centres = [(_BLOCK * col + middle, _BLOCK * row + middle) for row in rows for col in cols]
         steps = _round(_jacobians(transform, centres))
-        found = [_table(local.tobytes(), h.tobytes(), h.shape) for local in steps]
+        found = [_make_table(local.tobytes(), h.tobytes(), h.shape) for local in steps]
         tables = np.array(found, dtype=np.float32)
         shape = len(rows), len(cols), *tables.shape[1:]
         return cls(transform, rows[0], tables.reshape(shape))
@@ -241,7 +242,7 @@ class FilteredVariance:
 def interpolate_phase(table: Floats, x: Floats, y: Floats) -> Floats:
     """Interpolate a (phases, phases) table, [fy, fx], at positions in pre (any shape)."""
     out = np.zeros(np.shape(x))
-    for row, col, weight in _corners(len(table), x, y):
+    for row, col, weight in _find_corners(len(table), x, y):
         out += weight * table[row, col]
     return out
 
@@ -252,22 +253,22 @@ def phase_shares(phases: int, x: Floats, y: Floats) -> Floats:
     (phases, phases) float64, with a sum of 1.
     """
     shares = np.zeros(phases * phases)
-    for row, col, weight in _corners(phases, x, y):
+    for row, col, weight in _find_corners(phases, x, y):
         shares += np.bincount((row * phases + col).ravel(), weight.ravel(), len(shares))
     return shares.reshape(phases, phases) / np.size(x)
 
 
-def _corners(
+def _find_corners(
     phases: int, x: Floats, y: Floats
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Floats]]:
     """Yield rows and columns of the four entries around each phase, and their weights."""
-    (left, s), (top, t) = (_split(v, phases) for v in (x, y))
+    (left, s), (top, t) = (_split_phase(v, phases) for v in (x, y))
     for row, along_y in ((top, 1 - t), ((top + 1) % phases, t)):
         for col, along_x in ((left, 1 - s), ((left + 1) % phases, s)):
             yield row, col, along_y * along_x
 
 
-def _split(position: Floats, phases: int) -> tuple[NDArray[np.intp], Floats]:
+def _split_phase(position: Floats, phases: int) -> tuple[NDArray[np.intp], Floats]:
     """Return the phase before each position, and the rest in steps of phases."""
     steps = (position - np.floor(position)) * phases
     before = np.floor(steps)
@@ -296,7 +297,7 @@ def positions(transform: Transform, window: Window) -> tuple[Floats, Floats]:
 
 
 @lru_cache(maxsize=512)
-def _table(local: bytes, weights: bytes, shape: tuple[int, int]) -> Floats:
+def _make_table(local: bytes, weights: bytes, shape: tuple[int, int]) -> Floats:
     """Return `compute_filtered_noise` of arrays given by their bytes, which can be keys."""
     return compute_filtered_noise(
         np.frombuffer(local).reshape(2, 2), np.frombuffer(weights).reshape(shape)

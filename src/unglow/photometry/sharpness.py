@@ -16,22 +16,21 @@ from unglow.core.progress import step
 from unglow.core.rounding import round_digits
 from unglow.core.windows import grid
 from unglow.io.zarr.reader import ChunkCache
-from unglow.photometry.blur import WIDEST, Sharpness, blur_image
+from unglow.photometry import spectra
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus import spectra
-from unglow.photometry.focus.spectra import COUNTS, RADII, SQUARES
 from unglow.photometry.gain.estimate import Evidence, estimate
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import WIDEST, NoiseModel, Sharpness, blur_image
+from unglow.photometry.spectra import COUNTS, RADII, SQUARES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.focus.spectra import Spectra
+    from unglow.photometry.spectra import Spectra
 
     Floats = NDArray[np.float64]
     from unglow.core.windows import Pixels, Window
-    from unglow.photometry.blur import Blur
     from unglow.photometry.gain.scale import Scale, ScaleSettings
+    from unglow.photometry.imaging import Blur
 
 
 LEAST_PX = 0.3
@@ -67,7 +66,7 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
     """
     if len(spectra) < LEAST_BLOCKS:
         return None
-    weights = _weights(spectra, gain)
+    weights = _weigh_frequencies(spectra, gain)
     both = _fit(spectra.sums(weights))
     group = np.arange(len(spectra)) % _GROUPS
     fits = [_fit(spectra.select(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
@@ -109,7 +108,7 @@ class _Fit:
         return self.low * self.high > 0
 
 
-def _weights(spectra: Spectra, gain: float) -> Floats:
+def _weigh_frequencies(spectra: Spectra, gain: float) -> Floats:
     """Weigh blocks by the noise that is expected of them, and less where there is stain."""
     expected = (spectra.post_noise + gain**2 * spectra.pre_noise).mean(axis=1)
     rest = (spectra.post - 2 * gain * spectra.raw + gain**2 * spectra.pre).mean(axis=1) / expected

@@ -6,7 +6,7 @@ With t = gain * pre + offset the texture that both images share, the moments of 
     Q = G^2 pre_var - G cov       of pre's own noise         E Q = G^2 C(phase) v_pre
     V = P + Q                     of the difference          no texture in it, nor in its scatter
 
-where C is what resampling leaves (`unglow.photometry.noise.resampling.cell_noise`). V says the sum
+where C is what resampling leaves (`unglow.photometry.resampled_noise.cell_noise`). V says the sum
 of the two noises, and U = P - r V, r being the share of post in V, what each has of it: in white
 noise U and V are not correlated, so that both are fitted at once, as two rows per cell, by weighted
 least squares. Texture shows in V as far as the images are out of register, in proportion to the
@@ -28,17 +28,18 @@ import numpy as np
 from unglow.core.rounding import round_digits
 from unglow.memory.sizes import CELL
 from unglow.photometry.cells import GROUPS, LEAST_CELLS, NoiseCells
-from unglow.photometry.noise.model import ROUNDING, NoiseModel
+from unglow.photometry.imaging import ROUNDING, NoiseModel
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from unglow.photometry.blur import Blur
     from unglow.photometry.cell_moments import CellMoments
+    from unglow.photometry.imaging import Blur
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
     Flags = NDArray[np.bool_]
+
 
 _PX = CELL * CELL
 # The fit is repeated at most so often, until the sum of the noises moves by less than this part.
@@ -275,41 +276,28 @@ def _predict(cells: NoiseCells, variances: _Variances) -> _Expected:
 
 def _find_unstained(cells: NoiseCells, expected: _Expected) -> Flags:
     """Find cells that look like background and noise."""
-    quiet = _quiet(cells, expected)
-    away = _departure(cells, expected)
-    return quiet & (np.abs(away) <= _DEPART * max(1.0, _estimate_sigma(away[quiet])))
-
-
-def _quiet(cells: NoiseCells, expected: _Expected) -> Flags:
-    """Find cells whose variances look like noise."""
     share = expected.share
     u = cells.p - share * cells.v - ((1 - share) * expected.post - share * expected.pre)
-    below = cells.v <= _tail(expected.shape) * expected.v
-    return np.asarray(below & (u * u <= _FAR**2 * expected.u_var))
+    below = cells.v <= _find_tail(expected.shape) * expected.v
+    quiet = np.asarray(below & (u * u <= _FAR**2 * expected.u_var))
+    # mean difference about its median, in standard deviations
+    away = np.asarray((cells.residual - np.median(cells.residual)) / np.sqrt(expected.mean_var))
+    spread = _NORMAL * float(np.median(np.abs(away[quiet] - np.median(away[quiet]))))
+    return quiet & (np.abs(away) <= _DEPART * max(1.0, spread))
 
 
-def _departure(cells: NoiseCells, expected: _Expected) -> Floats:
-    """Return the mean difference in cells about its median, in standard deviations."""
-    return np.asarray((cells.residual - np.median(cells.residual)) / np.sqrt(expected.mean_var))
-
-
-def _estimate_sigma(values: Floats) -> float:
-    """Return a robust standard deviation, from the median of absolute values about the median."""
-    return _NORMAL * float(np.median(np.abs(values - np.median(values))))
-
-
-def _tail(shape: Floats) -> Floats:
+def _find_tail(shape: Floats) -> Floats:
     """Return what 5 % of gamma variates of mean 1 exceed (Wilson and Hilferty 1931)."""
     third = 1 / (9 * shape)
     return np.asarray((1 - third + _TAIL * np.sqrt(third)) ** 3)
 
 
 def _cut_tail(shape: Floats) -> Floats:
-    """Return the mean of gamma variates of mean 1 without what lies beyond `_tail`.
+    """Return the mean of gamma variates of mean 1 without what lies beyond `_find_tail`.
 
     It is 1 - x^k exp(-x) / (Gamma(k + 1) F) at x = k * tail, F being the part that is left.
     """
-    x = shape * _tail(shape)
+    x = shape * _find_tail(shape)
     log_gamma = shape * np.log(shape) - shape + 0.5 * np.log(2 * np.pi * shape) + 1 / (12 * shape)
     return np.asarray(1 - np.exp(shape * np.log(x) - x - log_gamma) / _BELOW_TAIL)
 

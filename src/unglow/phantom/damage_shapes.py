@@ -17,6 +17,7 @@ from unglow.core.windows import Window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+
 # Low harmonics modulate a radius by this much together (standard deviation).
 _IRREGULARITY = 0.17
 _LOW_HARMONICS = 6
@@ -174,15 +175,15 @@ class Square:
 
 def disc(radius: float) -> Blob:
     """Return a round shape."""
-    return Blob(np.full(_points(2.0 * np.pi * radius), float(radius)))
+    return Blob(np.full(_count_points(2.0 * np.pi * radius), float(radius)))
 
 
 def irregular(radius: float, rng: np.random.Generator, *, torn: bool) -> Blob:
     """Return a blob of the area of a disc of ``radius`` px; ``torn`` gives its edge fine teeth."""
-    count = _points(2.0 * np.pi * radius)
+    count = _count_points(2.0 * np.pi * radius)
     towards = 2.0 * np.pi * np.arange(count) / count
     order = np.arange(2, 2 + _LOW_HARMONICS)
-    form = _waves(towards, order, order**-0.8, rng)
+    form = _sum_waves(towards, order, order**-0.8, rng)
     form *= rng.uniform(0.9, 1.2) * _IRREGULARITY / form.std()
     radii = radius * np.exp(form)
     if torn:
@@ -190,7 +191,7 @@ def irregular(radius: float, rng: np.random.Generator, *, torn: bool) -> Blob:
         high = np.unique(np.rint(np.geomspace(2.0 * np.pi * radius / 60.0, count / 5.0, 24)))
         high = high[high > order[-1]]
         if high.size:
-            teeth = _waves(towards, high, high**-0.6, rng)
+            teeth = _sum_waves(towards, high, high**-0.6, rng)
             radii += teeth * (_TEETH_PX * np.sqrt(radius) / teeth.std())
     radii *= radius / np.sqrt(np.mean(radii**2))
     return Blob(np.round(radii, 3))
@@ -198,13 +199,13 @@ def irregular(radius: float, rng: np.random.Generator, *, torn: bool) -> Blob:
 
 def strip(width: float, length: float, rng: np.random.Generator) -> Strip:
     """Return a bent strip with irregular edges; ``width`` is the mean in its middle half, px."""
-    count = _points(length)
+    count = _count_points(length)
     along = np.linspace(0.0, 1.0, count)
     taper = np.clip(np.minimum(along, 1.0 - along) * length / (1.2 * width), 0.0, 1.0) ** 0.5
     sides = []
     for _ in range(2):
-        form = _waves(np.pi * along, np.arange(1, 9), np.arange(1, 9) ** -0.9, rng)
-        teeth = _waves(np.pi * along, np.array([19.0, 31.0, 47.0]), np.ones(3), rng)
+        form = _sum_waves(np.pi * along, np.arange(1, 9), np.arange(1, 9) ** -0.9, rng)
+        teeth = _sum_waves(np.pi * along, np.array([19.0, 31.0, 47.0]), np.ones(3), rng)
         wide = 1.0 + 0.16 * form / form.std() + 0.025 * teeth / teeth.std()
         sides.append(np.maximum(wide, 0.3))
     width_there = (sides[0] + sides[1])[count // 4 : -(count // 4)].mean()
@@ -212,12 +213,12 @@ def strip(width: float, length: float, rng: np.random.Generator) -> Strip:
     return Strip(length, float(np.round(rng.uniform(-0.08, 0.08) * length, 3)), upper, lower)
 
 
-def _points(length: float) -> int:
+def _count_points(length: float) -> int:
     """Return how many points an outline of a length (px) has: one in 2 px, 48 to 3000."""
     return int(np.clip(np.ceil(length / 2.0), 48, 3000))
 
 
-def _waves(
+def _sum_waves(
     phase: NDArray[np.float64],
     order: NDArray[Any],
     amplitude: NDArray[Any],

@@ -15,7 +15,7 @@ from unglow.core.progress import step
 from unglow.core.windows import Window
 from unglow.io.zarr.layout import CHUNK
 from unglow.memory.sizes import CELL
-from unglow.photometry.noise.resampling import (
+from unglow.photometry.resampled_noise import (
     compute_filtered_noise,
     phase_shares,
     positions,
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.cell_moments import CellMoments
-    from unglow.photometry.noise.model import NoiseModel
+    from unglow.photometry.imaging import NoiseModel
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
     Read = Callable[[Window], NDArray[np.generic]]
+
 
 SIDE = 64
 """Side of a block, px."""
