@@ -16,13 +16,11 @@ from unglow.io.raw_images import survey_blocks
 from unglow.io.tiff import remedy
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.workflow.batch import check_help
-from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
-from unglow.workflow.channels.choice import BLOCKS, SIDE
-from unglow.workflow.channels.measure import is_bright_field
+from unglow.workflow.channel_signal import is_bright_field
+from unglow.workflow.channels import AUTO, BLOCKS, SIDE, choose_channels, stored_dtype
 from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of, pixel_size_note
-from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.samples import map_sources, repeated_images
-from unglow.workflow.slides import known_slides
+from unglow.workflow.slides import known_slides, marker_pairs
 from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
@@ -30,10 +28,9 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.channels import ChannelChoice
-    from unglow.workflow.marker_pairs import MarkerPairs
     from unglow.workflow.samples import Discovery, Pair
     from unglow.workflow.settings import Settings
-    from unglow.workflow.slides import KnownSlide
+    from unglow.workflow.slides import KnownSlide, MarkerPairs
 
 T = TypeVar("T")
 ROLES = ("post", "pre")

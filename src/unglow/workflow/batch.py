@@ -21,6 +21,7 @@ from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow import config as configuration
+from unglow.workflow.config import SECTIONS, variants, with_overrides
 from unglow.workflow.header_cache import (
     CACHE,
     HeaderCache,
@@ -29,7 +30,6 @@ from unglow.workflow.header_cache import (
     layouts,
     pixel_size_note,
 )
-from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.paths import Outputs
 from unglow.workflow.samples import (
     ROLES,
@@ -43,8 +43,7 @@ from unglow.workflow.samples import (
 )
 from unglow.workflow.samples.chosen import chosen_keys
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.slides import known_slides, refused_slides
-from unglow.workflow.variants import SECTIONS, variants, with_overrides
+from unglow.workflow.slides import known_slides, marker_pairs, refused_slides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,9 +52,9 @@ if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
     from unglow.photometry.gain.scale import ScaleSettings
+    from unglow.workflow.config import Variant
     from unglow.workflow.settings import Settings
     from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.variants import Variant
 
     Wildcards = Mapping[str, str]
 
@@ -164,7 +163,8 @@ class Batch:
     @cached_property
     def outputs(self) -> Outputs:
         """The path patterns of this run."""
-        return Outputs.of(self.settings)
+        swept = (level for level, made in self.variants.items() if next(iter(made)))
+        return Outputs(tuple(swept))
 
     @cached_property
     def variants(self) -> dict[str, dict[str, Variant]]:

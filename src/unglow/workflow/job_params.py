@@ -13,18 +13,20 @@ from unglow.reporting.summary import Entry
 from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
-from unglow.workflow.marker_pairs import SUFFIX as MARKERS
 from unglow.workflow.paths import ROOT, store
-from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_slide, variants_of
-from unglow.workflow.scale_methods import (
+from unglow.workflow.planned_jobs import (
     RATIO_SETTINGS,
+    jobs_of_pair,
+    jobs_of_slide,
     main_method,
     manual_gain,
     same_difference_as,
     same_ratio_as,
     scale_methods,
+    variants_of,
     written_methods,
 )
+from unglow.workflow.slides import CANDIDATES_SUFFIX
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
     settings = dict(sorted(to_json(batch.variant_settings(wildcards).detect).items()))
-    if wildcards["sample"].endswith(MARKERS):
+    if wildcards["sample"].endswith(CANDIDATES_SUFFIX):
         settings["spoilt"] = "never"
     if control_samples(batch, wildcards):
         return settings

@@ -23,7 +23,7 @@ from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import CACHE, channel_of, layouts
 from unglow.workflow.job_resources import demand_of, mem_mb
-from unglow.workflow.scale_methods import (
+from unglow.workflow.planned_jobs import (
     counted_methods,
     manual_gain,
     scale_methods,

@@ -15,7 +15,7 @@ from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.channels.measure import is_bright_field, sampled
+from unglow.workflow.channel_signal import is_bright_field, sampled
 
 
 def section(covered: float, seed: int = 3) -> np.ndarray:

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from unglow.core.errors import ConfigError
 from unglow.core.settings import check, to_json
 from unglow.workflow import config
-from unglow.workflow.variants import with_overrides
+from unglow.workflow.config import with_overrides
 
 CIRCLE = {"percentile": 50}
 CIRCLE["methods"] = CIRCLE

@@ -7,34 +7,29 @@ from dataclasses import replace
 import pytest
 
 from unglow.workflow import config
+from unglow.workflow.batch import Batch
+from unglow.workflow.config import variants, with_overrides
 from unglow.workflow.paths import Outputs
-from unglow.workflow.variants import variants, with_overrides
 
 
 def test_without_a_sweep_there_is_one_nameless_variant_and_no_extra_level():
-    settings = config.load({})
-    assert [v.name for v in variants(settings, "subtraction")] == [""]
-    out = Outputs.of(settings)
+    batch = Batch.without_images({})
+    assert [*batch.variants["subtraction"]] == [""]
+    out = batch.outputs
     assert out.registered("transform.json") == "<results>/{sample}/{dye}/transform.json"
     assert out.subtracted("scale.json") == "<results>/{sample}/{dye}/scale.json"
 
 
 def test_each_kind_of_parameter_adds_a_level_of_its_own():
-    settings = config.load(
+    batch = Batch.without_images(
         {"sweep": {"register.model": ["affine", "homography"], "scale.percentile": [40, 50.5]}}
     )
-    out = Outputs.of(settings)
+    out = batch.outputs
     assert out.pair("plan.json") == "<results>/{sample}/{dye}/plan.json"
     assert out.registered("x") == "<results>/{sample}/{dye}/{registration}/x"
     assert out.subtracted("x") == "<results>/{sample}/{dye}/{registration}/{subtraction}/x"
-    assert [v.name for v in variants(settings, "registration")] == [
-        "model-affine",
-        "model-homography",
-    ]
-    assert [v.name for v in variants(settings, "subtraction")] == [
-        "percentile-40",
-        "percentile-50.5",
-    ]
+    assert [*batch.variants["registration"]] == ["model-affine", "model-homography"]
+    assert [*batch.variants["subtraction"]] == ["percentile-40", "percentile-50.5"]
 
 
 def test_two_parameters_of_one_kind_are_combined():

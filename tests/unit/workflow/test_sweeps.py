@@ -12,11 +12,9 @@ from unglow.reporting.summary import Entry
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import disk_mb
-from unglow.workflow.paths import PLACES, Outputs
-from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.scale_methods import same_difference_as
+from unglow.workflow.paths import PLACES
+from unglow.workflow.planned_jobs import jobs_of_pair, same_difference_as
 from unglow.workflow.stage_table import SMALL_MB
-from unglow.workflow.variants import variants
 
 PAIR = {"sample": "A", "dye": "D"}
 
@@ -54,9 +52,9 @@ def jobs(batch, rule):
     ],
 )
 def test_each_part_of_the_configuration_has_a_level(key, values, level, name, shared):
-    settings = config.load({"sweep": {key: values}})
-    assert variants(settings, level)[1].name == name
-    out = Outputs.of(settings)
+    batch = Batch.without_images({"sweep": {key: values}})
+    assert [*batch.variants[level]][1] == name
+    out = batch.outputs
     assert out.swept == (level,)
     for place in PLACES:
         own = "" if place in (*shared, "pair") else f"{{{level}}}/"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.io.tiff import remedy
-from unglow.workflow.job_resources import demand_of, work_mpx
+from unglow.workflow.job_resources import demand_of, disk_mb, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import STAGES
@@ -293,7 +293,7 @@ def _pending(
         variant=tuple(names.get(name, "") for name in LEVELS),
         step=STAGES[job.rule].step,
         declared_mb=rules.mem_mb.get(job.rule),
-        disk_mb=job.disk_mb if missing else 0,
+        disk_mb=disk_mb(batch, job.rule, names) if missing else 0,
         disk=disk,
         advice=_advice(batch, job),
         mpx=work_mpx(batch, job.rule, names),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unglow.detection.snr import Scene
     from unglow.photometry.difference import Image
     from unglow.review.polygons import Region
-    from unglow.workflow.stages.detect_inputs import DetectInputs
+    from unglow.workflow.stages.snr import DetectInputs
 
 # Two rows of chunks of all but the widest of images whose windows share chunks; some 40 MB.
 _KEPT = 16

@@ -22,8 +22,8 @@ from unglow.io.pair_plan import Plan
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure
+from unglow.workflow.channel_signal import is_bright_field, sampled
 from unglow.workflow.channels import choose_channels
-from unglow.workflow.channels.measure import is_bright_field, sampled
 from unglow.workflow.header_cache import layouts
 from unglow.workflow.samples import ROLES
 

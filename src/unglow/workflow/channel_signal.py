@@ -1,13 +1,12 @@
-"""The signal that each channel of an image shows, measured in a sample of its blocks.
+"""Measurements in a sample of blocks: the signal of each channel, and whether it is bright-field.
 
-Whether an image is bright-field: what absorbs is dark on a bright background.
-
-Two things have to agree. Most of the image lies nearer to its brightest than to its darkest level;
-and the dark part is the textured one. In fluorescence the dark part is smooth glass or tissue that
-is not autofluorescent, however much of the image the section fills, and the bright part has the
-texture. On 7 bright-field images of 6 instruments the darkest 2 % of the px change by 8 to 32 % of
-the range within 4 px, 5 to 150 times as much as the brightest quarter; on 12 images of fluorescence
-and on phantoms by less than 1 %, at most 0.11 times as much.
+In a bright-field image what absorbs is dark on a bright background. Two things have to agree. Most
+of the image lies nearer to its brightest than to its darkest level; and the dark part is the
+textured one. In fluorescence the dark part is smooth glass or tissue that is not autofluorescent,
+however much of the image the section fills, and the bright part has the texture. On 7 bright-field
+images of 6 instruments the darkest 2 % of the px change by 8 to 32 % of the range within 4 px, 5 to
+150 times as much as the brightest quarter; on 12 images of fluorescence and on phantoms by less
+than 1 %, at most 0.11 times as much.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.workflow.channels.setting import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -121,6 +119,11 @@ class ChannelSample:
         total = sum(self.signal)
         return {n: round(s / total, 4) if total > 0 else 0.0
                 for n, s in zip(self.names, self.signal, strict=True)}  # fmt: skip
+
+
+def usable(channels: Sequence[ChannelInfo]) -> list[int]:
+    """Return the numbers of the channels that are not alpha."""
+    return [i for i, channel in enumerate(channels) if not channel.alpha]
 
 
 def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> ChannelSample:
