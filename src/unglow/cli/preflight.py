@@ -112,9 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> _Checked:
     directory = arguments.directory
-    cores, limit = _cores(arguments.cores), _limit(arguments.resources)
+    cores, limit = _parse_cores(arguments.cores), _parse_limit(arguments.resources)
     given = read_stored(directory / CONFIG)
-    _update(given, _parsed(arguments.config))
+    _update(given, _parse_config(arguments.config))
     given["only"] = arguments.only or given.get("only")
     batch = Batch.load(given, directory)
     results = directory / batch.settings.results
@@ -251,7 +251,7 @@ def _as_json(checked: _Checked) -> dict[str, Any]:
     }
 
 
-def _cores(text: str) -> int:
+def _parse_cores(text: str) -> int:
     if text == "all":
         return processors()
     if not text.isdigit() or int(text) < 1:
@@ -259,7 +259,7 @@ def _cores(text: str) -> int:
     return int(text)
 
 
-def _limit(values: Sequence[str]) -> int:
+def _parse_limit(values: Sequence[str]) -> int:
     limit = memory_limit_mb(_SHARE)
     for value in values:
         key, _, number = value.partition("=")
@@ -269,7 +269,7 @@ def _limit(values: Sequence[str]) -> int:
     return limit
 
 
-def _parsed(values: Sequence[str]) -> dict[str, Any]:
+def _parse_config(values: Sequence[str]) -> dict[str, Any]:
     """Read KEY=VALUE as Snakemake does: the value is YAML."""
     parsed: dict[str, Any] = {}
     for value in values:

@@ -61,7 +61,7 @@ def become_snakemake(given: Sequence[str]) -> NoReturn:
     if _WEB in own:
         options.remove(_WEB)
         os.environ[WEB] = "1"
-    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_with_own_profile(options)]
+    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_replace_own_profile(options)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 
@@ -69,7 +69,7 @@ def _profiles() -> list[str]:
     return sorted(path.parent.name for path in workflow_directory().glob("profiles/*/config.yaml"))
 
 
-def _with_own_profile(words: Sequence[str]) -> list[str]:
+def _replace_own_profile(words: Sequence[str]) -> list[str]:
     """Return options with the directory of a profile of unglow's own in the place of its name."""
     made: list[str] = []
     for word in words:

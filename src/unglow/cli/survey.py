@@ -126,20 +126,17 @@ def _channels_of(slides: list[dict[str, Any]]) -> str:
     for one in slides:
         for channel in one["channels"]:
             exposure = channel["exposure"]
+            remarks = ["left out"] if channel["removed"] else []
+            remarks += ["candidates"] if channel["name"] in one.get("candidates", ()) else []
             rows.append([
                 one["slide"],
                 channel["name"],
                 str(channel["cycle"]),
                 channel["background"] or "-",
                 "-" if exposure is None else number(exposure, digits=4),
-                ", ".join(_remarks(one, channel)),
+                ", ".join(remarks),
             ])  # fmt: skip
     return table(rows, "llrlrl")
-
-
-def _remarks(slide: dict[str, Any], channel: dict[str, Any]) -> list[str]:
-    searched = channel["name"] in slide.get("candidates", ())
-    return [*(["left out"] if channel["removed"] else []), *(["candidates"] if searched else [])]
 
 
 def _files(files: list[dict[str, Any]]) -> str:
@@ -260,7 +257,7 @@ def run_init(arguments: argparse.Namespace) -> int:
     if discovery.slides:  # which a sheet cannot name, and would hide
         del targets[1]
     if discovery.pairs or discovery.slides:
-        write_text(targets[0], config_text(_from(arguments.raw, arguments.directory)))
+        write_text(targets[0], config_text(_relate(arguments.raw, arguments.directory)))
     if discovery.pairs and not discovery.slides:
         write_text(targets[1], _sheet(discovery, arguments.directory))
     say(text(report))
@@ -317,7 +314,7 @@ def _inline(value: Any) -> str:
     return written.removesuffix("\n").removesuffix("\n...")
 
 
-def _from(raw: Path, directory: Path) -> str:
+def _relate(raw: Path, directory: Path) -> str:
     """Return a path as seen from the working directory: relative below it, links as given."""
     absolute, top = raw.absolute(), directory.absolute()
     if ".." in (*absolute.parts, *top.parts):

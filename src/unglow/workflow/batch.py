@@ -21,7 +21,7 @@ from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow import config as configuration
-from unglow.workflow.config import SECTIONS, variants, with_overrides
+from unglow.workflow.config import SECTIONS, override, variants
 from unglow.workflow.header_cache import (
     CACHE,
     HeaderCache,
@@ -43,7 +43,7 @@ from unglow.workflow.samples import (
 )
 from unglow.workflow.samples.chosen import chosen_keys
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.slides import known_slides, marker_pairs, refused_slides
+from unglow.workflow.slides import marker_pairs, read_slides, refused_slides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,8 +116,9 @@ class Batch:
             for key in sorted(configuration.RETIRED & config.keys())
         ]
         notes += _idle_keys(settings)
-        scales, channels = _scales(settings), _channels(settings)
-        slides, unusable_slides = known_slides(discovery.slides, settings, cache)
+        scales = _scales(settings)
+        channels = [override(settings, v.overrides) for v in variants(settings, "ingestion")]
+        slides, unusable_slides = read_slides(discovery.slides, settings, cache)
         of_markers = marker_pairs(slides, settings, discovery)
         found = (*discovery.pairs, *of_markers.pairs)
         for pair in track_progress(found, "pairs read") if is_watched else found:
@@ -231,7 +232,7 @@ class Batch:
             for level, name in zip(SECTIONS, key, strict=True):
                 made = self.variants[level]
                 overrides |= made[name or next(iter(made))].overrides
-            self._settings[key] = with_overrides(self.settings, overrides)
+            self._settings[key] = override(self.settings, overrides)
         return self._settings[key]
 
 
@@ -328,7 +329,7 @@ def _scales(settings: Settings) -> list[ScaleSettings]:
     """Return the section ``scale`` of every variant; what is swept together has to fit."""
     scales = []
     for variant in variants(settings, "subtraction"):
-        scale = with_overrides(settings, variant.overrides).scale
+        scale = override(settings, variant.overrides).scale
         if scale.default not in (*scale.methods, "manual", None):
             raise ConfigError(
                 f"config key 'sweep' combines scale.default '{scale.default}' with "
@@ -351,11 +352,6 @@ def _idle_keys(settings: Settings) -> list[str]:
         for key in keys
         if f"scale.{key}" in sweep and key not in used
     ]
-
-
-def _channels(settings: Settings) -> list[Settings]:
-    """Return the configuration of every variant of the channel."""
-    return [with_overrides(settings, v.overrides) for v in variants(settings, "ingestion")]
 
 
 def _check_overridden(pair: Pair, settings: Settings) -> None:

@@ -40,7 +40,7 @@ _PER_SIDE, _SIDE = 8, 128
 
 
 def is_bright_field(blocks: Iterable[NDArray[Any]]) -> bool:
-    """Say whether an image is bright-field, from sampled blocks (rows, cols) of its signal.
+    """Say whether an image is bright-field, from sample_squares blocks (rows, cols) of its signal.
 
     Values that are not finite are left out. In doubt it is not.
     """
@@ -63,7 +63,7 @@ def is_bright_field(blocks: Iterable[NDArray[Any]]) -> bool:
     return texture > _TIMES * float(steps[sums >= bright].mean()) + _LEAST * span
 
 
-def sampled(pixels: Pixels) -> Iterator[NDArray[Any]]:
+def sample_squares(pixels: Pixels) -> Iterator[NDArray[Any]]:
     """Yield squares spread over an image, (rows, cols)."""
     rows, cols = pixels.shape
     tops, lefts = (
@@ -101,7 +101,7 @@ _EQUAL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ChannelSample:
-    """What was measured in the sampled blocks of one image, per channel that is not alpha.
+    """What was measured in the sample_squares blocks of one image, per channel that is not alpha.
 
     ``signal`` is the mean of what rises above background and noise, ``spread`` the distance of the
     0.1 and 99.9 percentiles, both in grey levels; ``equal`` says that the channels are copies.
@@ -151,11 +151,11 @@ def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> 
                 steps[i].append(left - right)
             values[i].append(left)
     least = _ROUNDING if whole else 0.0
-    noise = [max(least, _noise(_joined(a), _joined(b))) for a, b in zip(sums, steps, strict=True)]
-    pixels = [_joined(v) for v in values]
+    noise = [max(least, _noise(_join(a), _join(b))) for a, b in zip(sums, steps, strict=True)]
+    pixels = [_join(v) for v in values]
     pixels = [p[np.isfinite(p)] for p in pixels] if not whole else pixels
     signal = _signals(pixels, noise)
-    spread = [_spread(p) for p in pixels]
+    spread = [float(np.ptp(np.percentile(p, [0.1, 99.9]))) if p.size else 0.0 for p in pixels]
     return ChannelSample(
         tuple(_unique_names(channels, numbers)),
         tuple(numbers),
@@ -172,7 +172,7 @@ def _unique_names(channels: Sequence[ChannelInfo], numbers: Sequence[int]) -> li
             for n, name in zip(numbers, names, strict=True)]  # fmt: skip
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[np.float32]:
+def _join(parts: list[NDArray[Any]]) -> NDArray[np.float32]:
     """Return the parts as one and empty their list: an image may have many channels."""
     whole = np.concatenate(parts) if parts else np.empty(0, np.float32)
     parts.clear()
@@ -224,13 +224,6 @@ def _signals(pixels: Sequence[NDArray[np.float32]], noise: Sequence[float]) -> t
     if sum(above) > 0 and not 0 < sum(below) < _BRIGHT * sum(above):
         return above
     return below
-
-
-def _spread(values: NDArray[np.float32]) -> float:
-    if not values.size:
-        return 0.0
-    low, high = np.percentile(values, [0.1, 99.9])
-    return float(high - low)
 
 
 def _copies(pixels: Sequence[NDArray[np.float32]], signal: Sequence[float]) -> bool:

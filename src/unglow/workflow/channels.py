@@ -96,7 +96,7 @@ def choose_channels(
         decoded.
     """
     channels = {image: header.channels for image, header in headers.items()}
-    settled = _without_pixels(channels, channel, dye)
+    settled = _choose_by_headers(channels, channel, dye)
     if settled is not None:
         return settled
     samples = {
@@ -133,27 +133,27 @@ def decide(samples: Mapping[str, ChannelSample]) -> ChannelChoice:
         reason = f"no channel rises above its noise in the sampled blocks; {taken[0]} is taken"
     elif all(s.equal for s in samples.values()):
         taken = [names[0]]
-        reason = f"{_and(names)} are equal; {taken[0]} is taken"
+        reason = f"{_join_words(names)} are equal; {taken[0]} is taken"
     else:
         taken = [n for n in names if joint[n] >= TAKEN and all(shares[i][n] >= SEEN for i in lit)]
         if not taken:
-            raise InputError(_apart(shares))
-        reason = _carries(taken, joint)
+            raise InputError(_describe_disagreement(shares))
+        reason = _describe_share(taken, joint)
     dark = [image for image in samples if image not in lit]
     if lit and dark:
-        reason += f" (nothing rises above the noise in {_and(dark)})"
-    indices = {image: _numbers(s, names, taken) for image, s in samples.items()}
+        reason += f" (nothing rises above the noise in {_join_words(dark)})"
+    indices = {image: _find_numbers(s, names, taken) for image, s in samples.items()}
     return ChannelChoice(indices, tuple(taken), shares, joint, reason + ".")
 
 
-def _without_pixels(
+def _choose_by_headers(
     channels: Mapping[str, Sequence[ChannelInfo]], setting: ChannelSetting, dye: str | None
 ) -> ChannelChoice | None:
     """Choose where headers and setting leave nothing to measure."""
     indices: dict[str, tuple[int, ...]]
     if not isinstance(setting, str):
         named = {image: channels[image][number].name for image, number in setting.items()}
-        listed = _and([f"{name} of {image}" for image, name in named.items()])
+        listed = _join_words([f"{name} of {image}" for image, name in named.items()])
         indices = {image: (number,) for image, number in setting.items()}
         return ChannelChoice(indices, (named["post"],), {}, {}, f"{listed} are set for this pair.")
     candidates = {image: usable(infos) for image, infos in channels.items()}
@@ -164,7 +164,7 @@ def _without_pixels(
         indices = {i: parse_channels(setting, c, f"the {i} image") for i, c in channels.items()}
         richest = max(indices, key=lambda image: len(channels[image]))
         names = tuple(channels[richest][n].name for n in indices[richest])
-        reason = f"{_and(names)} {'is' if len(names) == 1 else 'are'} set by `channel`."
+        reason = f"{_join_words(names)} {'is' if len(names) == 1 else 'are'} set by `channel`."
         return ChannelChoice(indices, names, {}, {}, reason)
     counts = {image: len(numbers) for image, numbers in candidates.items()}
     if set(counts.values()) == {1}:
@@ -173,17 +173,19 @@ def _without_pixels(
         names = (channels[some][indices[some][0]].name,)
         return ChannelChoice(indices, names, {}, {}, "the images have a single channel.")
     if 1 in counts.values():
-        single = _and([i for i, n in counts.items() if n == 1])
+        single = _join_words([i for i, n in counts.items() if n == 1])
         several = next(i for i, n in counts.items() if n > 1)
         have = list_names(channels[several])
         raise InputError(
             f"the {single} image has one channel and the {several} image {counts[several]} "
             f"({have}): set `channel` to the one that matches."
         )
-    return _of_dye(channels, dye)
+    return _find_dye(channels, dye)
 
 
-def _of_dye(channels: Mapping[str, Sequence[ChannelInfo]], dye: str | None) -> ChannelChoice | None:
+def _find_dye(
+    channels: Mapping[str, Sequence[ChannelInfo]], dye: str | None
+) -> ChannelChoice | None:
     """Take the channel that is called as the dye, where each image has exactly one."""
     if dye is None:
         return None
@@ -212,7 +214,7 @@ def _common_names(samples: Mapping[str, ChannelSample]) -> tuple[str, ...]:
     return first.names
 
 
-def _numbers(
+def _find_numbers(
     sample: ChannelSample, names: tuple[str, ...], taken: Sequence[str]
 ) -> tuple[int, ...]:
     """Return the channel numbers of an image: by name where all share them, else by place."""
@@ -221,7 +223,7 @@ def _numbers(
     return tuple(sample.numbers[own.index(name)] for name in taken)
 
 
-def _apart(shares: Mapping[str, Mapping[str, float]]) -> str:
+def _describe_disagreement(shares: Mapping[str, Mapping[str, float]]) -> str:
     strongest = []
     for image, share in shares.items():
         best = max(share, key=lambda n: share[n])
@@ -232,14 +234,14 @@ def _apart(shares: Mapping[str, Mapping[str, float]]) -> str:
     )
 
 
-def _carries(taken: Sequence[str], joint: Mapping[str, float]) -> str:
+def _describe_share(taken: Sequence[str], joint: Mapping[str, float]) -> str:
     part = f"{100 * sum(joint[n] for n in taken):.0f} %"
     if len(taken) == 1:
         return f"{taken[0]} carries {part} of the signal"
-    return f"{_and(taken)} carry {part} of the signal and are summed"
+    return f"{_join_words(taken)} carry {part} of the signal and are summed"
 
 
-def _and(names: Sequence[str]) -> str:
+def _join_words(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else list(names))
 
 
@@ -274,7 +276,7 @@ def stored_dtype(
         kind = np.dtype(np.uint8)
     setting = channel.strip()
     single = setting.casefold() in {name.casefold() for name in names}
-    summed = setting.casefold() == AUTO or (len(_terms(setting)) > 1 and not single)
+    summed = setting.casefold() == AUTO or (len(_split_sum(setting)) > 1 and not single)
     return _WIDER.get(kind.name, kind.name) if summed and n_channels > 1 else kind.name
 
 
@@ -298,9 +300,9 @@ def parse_channels(setting: str, channels: Sequence[ChannelInfo], where: str) ->
     numbers = usable(channels)
     if len(numbers) == 1:
         return (numbers[0],)
-    whole = _named(setting.strip(), channels)
-    terms = [setting.strip()] if whole else _terms(setting)
-    found = [_one(term, channels, where) for term in terms]
+    whole = _find_named(setting.strip(), channels)
+    terms = [setting.strip()] if whole else _split_sum(setting)
+    found = [_find_one(term, channels, where) for term in terms]
     if len(set(found)) < len(found):
         raise InputError(f"channel '{setting}' names a channel of {where} twice; name it once.")
     return tuple(found)
@@ -314,22 +316,22 @@ def list_names(channels: Sequence[ChannelInfo]) -> str:
     )
 
 
-def _terms(setting: str) -> list[str]:
+def _split_sum(setting: str) -> list[str]:
     """Split a sum; a plus sign at either end belongs to a name (CD3+)."""
     parts = [part.strip() for part in setting.split("+")]
     return parts if all(parts) else [setting.strip()]
 
 
-def _named(term: str, channels: Sequence[ChannelInfo]) -> list[int]:
+def _find_named(term: str, channels: Sequence[ChannelInfo]) -> list[int]:
     """Return the channels of a name, in any letter case."""
     wanted = {term.casefold(), _ALIASES.get(term.casefold(), term).casefold()}
     exact = [i for i, c in enumerate(channels) if c.name == term]
     return exact or [i for i, c in enumerate(channels) if c.name.casefold() in wanted]
 
 
-def _one(term: str, channels: Sequence[ChannelInfo], where: str) -> int:
+def _find_one(term: str, channels: Sequence[ChannelInfo], where: str) -> int:
     """Return the number of one channel."""
-    found = _named(term, channels)
+    found = _find_named(term, channels)
     if not found and term.isdecimal() and int(term) < len(channels):
         found = [int(term)]
     if len(found) > 1:

@@ -127,7 +127,7 @@ def _refuse_circles(value: Any, where: str) -> None:
 def _complete(value: Any, rule: Schema) -> Any:
     """Give a value a type that its rule allows; add the defaults of the keys of a section."""
     types = types_of(rule)
-    value = _typed(value, types)
+    value = _convert(value, types)
     if value is None and types == ["object"]:
         value = {}  # a section whose keys are all commented out
     if isinstance(value, dict) and "object" in types:
@@ -144,19 +144,16 @@ def _complete(value: Any, rule: Schema) -> Any:
     return value
 
 
-def _typed(value: Any, types: list[str]) -> Any:
+def _convert(value: Any, types: list[str]) -> Any:
     if isinstance(value, str):
         parsed = _parse(value, types)
         return value if "string" in types and isinstance(parsed, str) else parsed
-    if isinstance(value, int) and not isinstance(value, bool) and _is_name(types):
+    is_name = "string" in types and not {"integer", "number"} & {*types}
+    if isinstance(value, int) and not isinstance(value, bool) and is_name:
         return str(value)  # channel: 1, from: 488
     if isinstance(value, float) and "number" not in types and fits(value, ["number"]):
         return int(value) if "integer" in types and value.is_integer() else value
     return value
-
-
-def _is_name(types: list[str]) -> bool:
-    return "string" in types and not {"integer", "number"} & set(types)
 
 
 def _parse(text: str, types: list[str]) -> Any:
@@ -227,7 +224,7 @@ class Variant:
 _ONLY = (Variant(),)
 
 
-def with_overrides(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
+def override(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
     """Return ``settings`` with dotted names such as ``scale.percentile`` replaced."""
     changed: dict[str, Any] = {}
     for name, value in overrides.items():
@@ -247,14 +244,14 @@ def variants(settings: Settings, level: str) -> tuple[Variant, ...]:
     combinations = itertools.product(*swept.values())
     return tuple(
         Variant(
-            "_".join(_part(k, v) for k, v in zip(swept, values, strict=True)),
+            "_".join(_name_value(k, v) for k, v in zip(swept, values, strict=True)),
             dict(zip(swept, values, strict=True)),
         )
         for values in combinations
     )
 
 
-def _part(name: str, value: Any) -> str:
+def _name_value(name: str, value: Any) -> str:
     """Name one swept value, for example ``percentile-40`` or ``methods-moffat+manual``."""
     key = name.rpartition(".")[2]
     text = "+".join(str(v) for v in value) if isinstance(value, list) else str(value)
@@ -308,7 +305,7 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Schema]) -> None:
         settings.sweep[name] = read
         for value in read:
             check(value, sweepable[name], f"sweep.{name}")
-            _check_methods(with_overrides(settings, {name: value}))
+            _check_methods(override(settings, {name: value}))
     for level in SECTIONS:
         names = Counter(variant.name for variant in variants(settings, level))
         (twice, count), *_ = names.most_common(1)

@@ -283,15 +283,11 @@ def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[st
     made = sorted(file for key in pairs for file in _summarized(batch, *key))
     places = (file.removesuffix(_SEARCHED) for file in made if file.endswith(_SEARCHED))
     reviews = (f"{place}/{REVIEW}" for place in places)
-    there = (path for path in reviews if Path(_filled(path, results)).is_file())
+    there = (path for path in reviews if Path(path.replace("<results>", results, 1)).is_file())
     slides = (name for name, dye in batch.keys if not dye)
     of_slides = (job for name in slides for job in jobs_of_slide(batch, name))
     slide_files = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
     return [*made, *there, *slide_files]
-
-
-def _filled(pattern: str, results: str) -> str:
-    return pattern.replace("<results>", results, 1)
 
 
 def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:

@@ -155,7 +155,7 @@ class KnownSlide:
         return cls(slide, headers, own_cells or {})
 
 
-def known_slides(
+def read_slides(
     found: Iterable[SlideFiles], settings: Settings, cache: HeaderCache
 ) -> tuple[dict[str, KnownSlide], list[Problem]]:
     """Look at headers and tables of slides; return those that can be used, and problems."""
@@ -163,14 +163,14 @@ def known_slides(
     problems = []
     for files in found:
         try:
-            slides[files.name] = _known(files, settings, cache)
+            slides[files.name] = _read_slide(files, settings, cache)
         except InputError as error:
             paths = files.images if files.table is None else (files.table, *files.images)
             problems.append(Problem(str(error), "slide", files.name, None, paths))
     return slides, problems
 
 
-def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSlide:
+def _read_slide(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSlide:
     """Read what is known of a slide; `InputError` if it cannot be used."""
     if not files.images:
         raise InputError(
@@ -195,7 +195,7 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     slide = replace(
         slide,
         reference=reference_cycle(slide, settings.multiplexed.reference),
-        paired=_paired(slide, settings.multiplexed.candidates),
+        paired=_find_paired_cycles(slide, settings.multiplexed.candidates),
         checked=settings.register.model != DECLARED,
     )
     on = registered_on(slide, settings.register.on)
@@ -220,7 +220,7 @@ def _markers(
     return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
 
 
-def _paired(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
+def _find_paired_cycles(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
     """Return the cycles of markers that candidates are looked for in, and of their backgrounds."""
     markers = [
         one
@@ -282,7 +282,7 @@ def marker_pairs(
     """
     chosen = settings.multiplexed.candidates
     samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
-    found = MarkerPairs(problems=list(_unknown(slides, chosen)))
+    found = MarkerPairs(problems=list(_find_unknown(slides, chosen)))
     for name, known in slides.items():
         sample, markers = name + CANDIDATES_SUFFIX, chosen_markers(known, chosen)
         if markers and sample in samples:
@@ -302,7 +302,7 @@ def marker_pairs(
                 )
                 found.problems.append(Problem(sentence, "candidates", sample, marker.name))
                 continue
-            pair = _pair(known, marker)
+            pair = _make_pair(known, marker)
             bad = next((one for one in (pair.dye, pair.sample) if unsafe(one)), None)
             if bad is None:
                 found.pairs.append(pair)
@@ -318,7 +318,9 @@ def marker_pairs(
     return found
 
 
-def _unknown(slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str) -> Iterator[Problem]:
+def _find_unknown(
+    slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str
+) -> Iterator[Problem]:
     """Yield a problem for each name that is no marker of any slide."""
     channels = [one.name for known in slides.values() for one in known.slide.channels]
     markers = [name for known in slides.values() for name in known.slide.subtracted]
@@ -332,7 +334,7 @@ def _unknown(slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str) -> I
         yield Problem(f"{_KEY} names '{name}', {why}; {meant}{end}", "candidates")
 
 
-def _pair(known: KnownSlide, marker: Channel) -> Pair:
+def _make_pair(known: KnownSlide, marker: Channel) -> Pair:
     slide = known.slide
     (background,) = slide.backgrounds_of(marker)
     move = None if marker.cycle == background.cycle else (marker.cycle, background.cycle)

@@ -15,7 +15,7 @@ from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.channel_signal import is_bright_field, sampled
+from unglow.workflow.channel_signal import is_bright_field, sample_squares
 
 
 def section(covered: float, seed: int = 3) -> np.ndarray:
@@ -63,7 +63,7 @@ def test_the_sample_covers_small_images_and_edges():
             assert window.clip(self.shape) == window
             return np.zeros(window.shape)
 
-    blocks = list(sampled(Image()))
+    blocks = list(sample_squares(Image()))
     assert len(blocks) == 8
     assert {block.shape for block in blocks} == {(70, 128)}
 

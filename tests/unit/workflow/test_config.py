@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator
 from unglow.core.errors import ConfigError
 from unglow.core.settings import check, to_json
 from unglow.workflow import config
-from unglow.workflow.config import with_overrides
+from unglow.workflow.config import override
 
 CIRCLE = {"percentile": 50}
 CIRCLE["methods"] = CIRCLE
@@ -149,7 +149,7 @@ def test_a_file_that_cannot_be_used_is_one_sentence_that_names_it(tmp_path, text
 
 def test_overrides_leave_the_original_alone():
     settings = config.load({})
-    changed = with_overrides(settings, {"scale.percentile": 40})
+    changed = override(settings, {"scale.percentile": 40})
     assert changed.scale.percentile == 40
     assert settings.scale.percentile == 50
 

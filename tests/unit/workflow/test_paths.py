@@ -8,7 +8,7 @@ import pytest
 
 from unglow.workflow import config
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import variants, with_overrides
+from unglow.workflow.config import override, variants
 from unglow.workflow.paths import Outputs
 
 
@@ -36,7 +36,7 @@ def test_two_parameters_of_one_kind_are_combined():
     settings = config.load({"sweep": {"register.blocks": [100, 200], "register.coarse_px": [512]}})
     made = variants(settings, "registration")
     assert [v.name for v in made] == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
-    chosen = with_overrides(settings, made[1].overrides)
+    chosen = override(settings, made[1].overrides)
     assert (chosen.register.blocks, chosen.register.coarse_px) == (200, 512)
 
 

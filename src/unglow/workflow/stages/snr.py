@@ -86,7 +86,11 @@ class DetectInputs:
         )
         difference = open_method(post, aligned, scale, Path(files["difference"]).parent)
         transform = load(Path(files["transform"]))
-        regions = _read_regions([Path(path) for path in files.get("regions", ())])
+        regions = None
+        if drawn := files.get("regions"):
+            from unglow.review.regions import read_regions  # noqa: PLC0415 - most pairs have none
+
+            regions = read_regions(Path(drawn[0])) or None
         blocks = files.get("blocks")
         return cls(
             post, pre, aligned, difference, scale, transform, regions, blocks and Path(blocks)
@@ -169,15 +173,6 @@ class DetectInputs:
         mask = SpoiltMask(places.mask, places.side)
         background = estimate_background(self.difference, mask)
         return replace(scene, spoilt=mask, background=background)
-
-
-def _read_regions(files: list[Path]) -> Regions | None:
-    """Read the file of regions; None if there is none, or no region of a class that counts."""
-    if not files:
-        return None
-    from unglow.review.regions import read_regions  # noqa: PLC0415 - most pairs have none
-
-    return read_regions(files[0]) or None
 
 
 def write_snr(
