@@ -14,7 +14,7 @@ import tomllib
 import pytest
 import yaml
 from packaging.version import Version
-from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, snakemake
+from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, images_of, snakemake
 from running_jobs import wait_for
 from snakemake import __version__ as snakemake_version
 
@@ -259,10 +259,8 @@ def test_channels_and_searches_are_swept_and_compared(small_raw, tmp_path):
 
 
 def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
-    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
     (tmp_path / "my files").mkdir()
-    for role in ("pre", "post"):
-        (image,) = source.glob(f"*_{role}_*.tif")
+    for role, image in images_of(small_raw).items():
         shutil.copy(image, tmp_path / "my files" / f"{role} é.tif")
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "samples.tsv").write_text(
