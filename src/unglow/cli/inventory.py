@@ -1,4 +1,4 @@
-"""What raw images hold, measured in sampled blocks: the figures behind ``unglow survey``."""
+"""Content of raw images, measured in sampled blocks: the figures behind ``unglow survey``."""
 
 from __future__ import annotations
 

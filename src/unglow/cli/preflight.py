@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What preflight looked at, and what it found."""
+    """The input of preflight, and its findings."""
 
     batch: Batch
     jobs: Sequence[PendingJob]
@@ -130,7 +130,7 @@ def _check(arguments: argparse.Namespace) -> _Checked:
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
-    """What a run would take with some settings.
+    """Time and memory of a run with some settings.
 
     Attributes
     ----------

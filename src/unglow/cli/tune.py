@@ -62,7 +62,7 @@ _SHARES = (0.6, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a run took with some cores, or the mean of several runs.
+    """Time and memory of a run with some cores, or the mean of several runs.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""What a run consists of, known before anything runs: settings, pairs, headers, problems.
+"""The parts of a run, known before anything runs: settings, pairs, headers, problems.
 
 The Snakefile builds one `Batch` while it is parsed. Only headers are read, so that a dry run in a
 fresh directory prints real numbers. What jobs are given and ask for is in `job_params` and
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     Wildcards = Mapping[str, str]
 
 DEFAULT_SHEET = Path("config") / "samples.tsv"
-# So many problems are listed where there is no pair at all.
+# The most problems that are listed where there is no pair at all.
 _LISTED = 20
 
 
@@ -179,7 +179,7 @@ class Batch:
 
     @cached_property
     def keys(self) -> list[tuple[str, str]]:
-        """What the run consists of: sample and dye of each pair, name and '' of each slide."""
+        """Sample and dye of each pair of the run, name and '' of each slide."""
         return [key for key in self._all_keys if self.chosen is None or key in self.chosen]
 
     @cached_property
@@ -302,7 +302,7 @@ def _check_results(results: Path) -> None:
 
 
 def _check_apart(results: Path, source: Path, discovery: Discovery) -> None:
-    """Refuse a results directory that holds raw images, or lies among them."""
+    """Refuse a results directory that holds raw images, or is among them."""
     images = chain(
         *((pair.post, pair.pre) for pair in discovery.pairs),
         *(slide.images for slide in discovery.slides),

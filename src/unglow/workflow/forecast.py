@@ -49,7 +49,7 @@ SNAKEMAKE = {
     START: Time(2.3, 0.07),  # until the first job: libraries, then pairs instead of million px
     END: Time(1.0, 0.02),  # after the last one: summary and report, pairs as well
 }
-"""What Snakemake itself takes, on a machine that is as fast as that of the table."""
+"""Times of Snakemake itself, on a machine that is as fast as that of the table."""
 # Jobs of a rule follow this many sizes that have run, the nearest ones.
 _NEAREST = 5
 # The interval holds this share of the errors of earlier forecasts, with this factor as one of them.
@@ -65,7 +65,7 @@ _MOST = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What jobs of one ``rule`` took that had as much to do, with as many ``threads``.
+    """Times of jobs of one ``rule`` that had as much to do, with as many ``threads``.
 
     ``mpx`` is what one of them had to do, million px (`job_resources.work_mpx`); ``jobs`` their
     number; ``seconds`` and ``cpu_s`` the medians of what one of them took, s.
@@ -153,7 +153,7 @@ def _measured_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
 
 
 class Throughput:
-    """What jobs take on this machine, learnt from earlier runs; with none it is a first guess.
+    """Times of jobs on this machine, learnt from earlier runs; with none it is a first guess.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def _time_by_table(rule: str, mpx: float, threads: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run is expected to take.
+    """The time that a run is expected to take.
 
     Attributes
     ----------

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from unglow.workflow.settings import Settings
 
 CANDIDATES_SUFFIX = ".candidates"
-"""What the sample of such pairs is called after the name of their slide.
+"""Suffix of the sample of such pairs, after the name of their slide.
 
 It is a sample of its own: in the folder of the slide, any marker may have the name of a file there.
 """

@@ -115,9 +115,7 @@ def test_what_is_swept_reaches_the_jobs_of_the_variant_alone(work):
         (
             {"write": "all", "match_blur": "never"},
             {"scale.gain_map": ["auto", "never"]},
-            {
-                "gain_map-never": dict.fromkeys(("moffat", "percentile"), "gain_map-auto"),
-            },
+            {"gain_map-never": dict.fromkeys(("moffat", "percentile"), "gain_map-auto")},
         ),
     ],
 )

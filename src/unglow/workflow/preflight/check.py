@@ -38,7 +38,7 @@ USUAL_BUDGET: float = _BUDGET["default"]
 MOST_JOBS = 30_000
 """More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
 PLANNED_PER_S = 150
-# So many jobs of one kind of finding are named.
+# The most jobs that one finding names.
 _NAMED = 3
 
 
@@ -61,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What would help: a sentence, and the options of the command that do it.
+    """A remedy: a sentence, and the options of the command that do it.
 
     ``options`` maps an option to its value, or to a (key, value) if it takes several.
     """
@@ -72,7 +72,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """What preflight found, and what would help if it was too much."""
+    """Findings of preflight, and remedies if it was too much."""
 
     findings: tuple[Finding, ...]
     suggestions: tuple[Suggestion, ...]

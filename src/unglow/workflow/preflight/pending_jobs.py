@@ -93,7 +93,7 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What there is to run on, and what Snakemake may use of it.
+    """Cores, memory and disks of a machine, and what Snakemake may use of them.
 
     Attributes
     ----------
