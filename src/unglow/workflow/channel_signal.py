@@ -40,7 +40,7 @@ _PER_SIDE, _SIDE = 8, 128
 
 
 def is_bright_field(blocks: Iterable[NDArray[Any]]) -> bool:
-    """Say whether an image is bright-field, from sample_squares blocks (rows, cols) of its signal.
+    """Say whether an image is bright-field, from sampled blocks (rows, cols) of its signal.
 
     Values that are not finite are left out. In doubt it is not.
     """
@@ -101,7 +101,7 @@ _EQUAL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ChannelSample:
-    """What was measured in the sample_squares blocks of one image, per channel that is not alpha.
+    """Measurements in the sampled blocks of one image, per channel that is not alpha.
 
     ``signal`` is the mean of what rises above background and noise, ``spread`` the distance of the
     0.1 and 99.9 percentiles, both in grey levels; ``equal`` says that the channels are copies.
