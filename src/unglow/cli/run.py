@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NoReturn
 from unglow.core.errors import InputError
 from unglow.core.printable import WEB, say, warn
 from unglow.core.workflow_files import snakefile, workflow_directory
-from unglow.jobs.snakemake_command import LOGGER, ONLY, STARTED, replace_only
 
 if TYPE_CHECKING:
     import argparse
@@ -46,6 +45,8 @@ def run(arguments: argparse.Namespace) -> NoReturn:
 
 def become_snakemake(given: Sequence[str]) -> NoReturn:
     """Replace this process by Snakemake with the words that were given, and unglow's own."""
+    from unglow.jobs.snakemake_command import LOGGER, STARTED, replace_only  # noqa: PLC0415
+
     path = snakefile()
     if not path.is_file():
         raise InputError(f"this copy of unglow lacks its workflow ({path}): install it again.")
@@ -105,6 +106,7 @@ def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
 def run_debug(arguments: argparse.Namespace) -> NoReturn:
     """Become the Snakemake that runs the job."""
     from unglow.jobs.debugging import VARIABLE  # noqa: PLC0415 (imports pdb)
+    from unglow.jobs.snakemake_command import ONLY  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (imports numpy)
     from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
 

@@ -215,6 +215,13 @@ def test_every_suggestion_for_memory_is_one_that_the_check_accepts():
             assert again.level < Level.REFUSED, options
 
 
+def test_no_suggestion_is_below_what_the_configuration_takes():
+    small = rocks(9, demand=Demand(50.0, 100.0), threads=8)
+    found = check(small, capacity(64, None, 4000.0), 2000)
+    budgets = [r.options["--config"] for r in found.suggestions if "--config" in r.options]
+    assert budgets[0] == ("memory_per_job", "300")
+
+
 # -------------------------------------------------------------------------------------------- disk
 
 
