@@ -153,18 +153,6 @@ def test_what_is_reported_about_a_run(bench, run):
     assert max(map(len, lines)) <= 110
 
 
-def test_table_over_sizes_has_the_exponent(bench, run):
-    sizes = [(4000, 40.0), (1000, 10.0), (2000, 20.0)]
-    lines = bench.sizes_text([measurement(bench, run, *s) for s in sizes]).splitlines()
-    rows = [line.split() for line in lines[1:4]]
-    assert [row[0] for row in rows] == ["1000", "2000", "4000"]
-    assert rows[0][3:] == ["2.0", "10.0", "20.0", "3.00", "5.000", "6.00", "0.250", "40.0", "-"]
-    assert rows[2][-1] == "0.50"
-    grows = "wall time grows as pixels^0.50 over these sizes, CPU time as pixels^0.50"
-    assert lines[4] == grows
-    assert max(map(len, lines)) <= 110
-
-
 def test_the_median_of_repeats(bench, run):
     walls = [9.0, 7.0, 12.0]
     shown = bench.median_of([measurement(bench, run, 1000, wall) for wall in walls])
@@ -208,18 +196,3 @@ def test_cpu_time_of_a_command_has_that_of_its_children(bench, tmp_path):
     wall, cpu = bench.command(sys.executable, "-c", parent, directory=tmp_path)
     assert cpu >= 0.3
     assert wall >= 0.3
-
-
-def test_defaults_and_lists_of_the_command_line(bench):
-    options = bench.arguments([])
-    assert options.sizes == [(side, side) for side in (1024, 2048, 4096, 8192)]
-    assert (options.layout, options.dtype, options.budget) == (["tiles"], ["uint8"], 2000)
-    assert options.work == SCRIPT.parent / "work"
-    options = bench.arguments(
-        ["--layout", "tiles", "strips", "--dtype", "uint16", "--sizes", "512", "30x20"]
-    )
-    assert (options.layout, options.dtype, options.sizes) == (
-        ["tiles", "strips"],
-        ["uint16"],
-        [(30, 20), (512, 512)],
-    )

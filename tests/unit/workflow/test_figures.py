@@ -72,11 +72,7 @@ def raw_store(path, image):
 
 def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
     writer = StoreWriter(
-        path,
-        plan_layout(shape, dtype),
-        name=path.name,
-        pixel_size_um=None,
-        attributes={},
+        path, plan_layout(shape, dtype), name=path.name, pixel_size_um=None, attributes={}
     )
     with writer:
         writer.publish_empty(reason)

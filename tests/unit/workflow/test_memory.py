@@ -209,10 +209,7 @@ def test_a_budget_that_holds_exactly_n_blocks_holds_n_blocks(base, each):
 def test_no_more_blocks_are_in_flight_than_there_are(tmp_path):
     source = header(tmp_path / "a.tif", (2048, 3000), np.uint8, tile=(256, 256))  # two shards
     layout = layouts(source, source, "auto")
-    for demand in (
-        stages.ingest(source, layout["post"]),
-        stages.difference(layout["derived"]),
-    ):
+    for demand in (stages.ingest(source, layout["post"]), stages.difference(layout["derived"])):
         assert [demand.count_in_flight(9999, t) for t in (1, 2, 8)] == [1, 2, 2]
         assert demand.peak_mb(9999, 8) == demand.peak_mb(9999, 2)
 

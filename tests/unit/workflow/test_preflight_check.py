@@ -295,10 +295,7 @@ def test_the_words_to_type():
 def test_lines_are_wrapped_but_commands_are_not():
     words = ["snakemake", "-s", "x" * 120]
     result = PreflightResult(
-        (
-            Finding(Level.FINE, "disk", "well"),
-            Finding(Level.REFUSED, "memory", "needs more " * 20),
-        ),
+        (Finding(Level.FINE, "disk", "well"), Finding(Level.REFUSED, "memory", "needs more " * 20)),
         (Suggestion("run anyway", {"--config": ("force_run", "True")}), Suggestion("wait", {})),
     )
     lines = messages(result, words)
