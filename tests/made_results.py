@@ -22,8 +22,8 @@ from unglow.transform.displacement import Displacement
 from unglow.transform.transform import Quantiles
 from unglow.workflow.stages.align import AlignedStore
 from unglow.workflow.stages.detect import detect
-from unglow.workflow.stages.detect_inputs import DetectInputs
 from unglow.workflow.stages.difference import DifferenceStore
+from unglow.workflow.stages.snr import DetectInputs
 
 #: Neither is a whole number of chunks, and there are three levels.
 SHAPE, PRE_SHAPE = (700, 1100), (720, 1090)

@@ -103,19 +103,17 @@ def image_names(stores: Sequence[Path]) -> dict[str, Path]:
     InputError
         A store is given twice.
     """
-    parts = [_plain_parts(store) for store in stores]
+    parts = []
+    for store in stores:
+        *above, name = store.absolute().parts[1:]
+        name = name.removesuffix(".zarr").removesuffix(".ome").removesuffix(".csv")
+        parts.append([re.sub(r"[^\w.-]+", "-", part) for part in (*above, name)])
     for count in range(1, max(len(p) for p in parts) + 1):
         names = ["_".join(p[-count:]) for p in parts]
         if len(set(names)) == len(names):
             return dict(zip(names, stores, strict=True))
     twice = next(store for store, p in zip(stores, parts, strict=True) if parts.count(p) > 1)
     raise InputError(f"{twice} is given twice; name each store once.")
-
-
-def _plain_parts(store: Path) -> list[str]:
-    parts = list(store.absolute().parts[1:])
-    parts[-1] = parts[-1].removesuffix(".zarr").removesuffix(".ome").removesuffix(".csv")
-    return [re.sub(r"[^\w.-]+", "-", part) for part in parts]
 
 
 def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:

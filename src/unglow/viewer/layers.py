@@ -23,7 +23,7 @@ from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
 from unglow.viewer.computed_stores import ComputedStore, GainMapImage, GridImage, Ratio
 from unglow.viewer.served_files import UNREADABLE
-from unglow.workflow.stages.detect_inputs import DetectInputs
+from unglow.workflow.stages.snr import DetectInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -41,24 +41,11 @@ def bench():
 @pytest.fixture
 def outcome(bench):
     """Return a function that makes an outcome of what differs from an ordinary one."""
-    ordinary = bench.judging.Outcome(
-        name="lost-60",
-        kind="lost",
-        size=60,
-        status="ok",
-        reason="",
-        counted=100,
-        true=95,
-        false=5,
-        outside=100,
-        found=95,
-        found_undamaged=95,
-        said=0.05,
-        gain_error=0.0004,
-        place_share=0.01,
-        covered=1.0,
-        wrong_share=0.0,
-    )
+    about = {"name": "lost-60", "kind": "lost", "size": 60, "status": "ok", "reason": ""}
+    counts = {"counted": 100, "true": 95, "false": 5, "outside": 100}
+    counts |= {"found": 95, "found_undamaged": 95, "said": 0.05, "gain_error": 0.0004}
+    places = {"place_share": 0.01, "covered": 1.0, "wrong_share": 0.0}
+    ordinary = bench.judging.Outcome(**about, **counts, **places)
     return lambda **more: replace(ordinary, **more)
 
 

@@ -21,20 +21,8 @@ from unglow.transform import Transform
 pytestmark = pytest.mark.slow
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-NAMES = (
-    "accuracy",
-    "bases",
-    "command",
-    "cost",
-    "draws",
-    "geometry",
-    "judging",
-    "negatives",
-    "pool",
-    "real",
-    "recording",
-    "robustness",
-)
+NAMES = ("accuracy", "bases", "command", "cost", "draws", "geometry")
+NAMES += ("judging", "negatives", "pool", "real", "recording", "robustness")
 RNG = np.random.default_rng(4)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Residue:
-    """What is left after subtraction by a method, counted: empty where it found no gain."""
+    """Counts of a difference by one method; empty where that found no gain."""
 
     histogram: DifferenceHistogram
     background: BackgroundMedians

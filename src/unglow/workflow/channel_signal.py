@@ -1,13 +1,12 @@
-"""The signal that each channel of an image shows, measured in a sample of its blocks.
+"""Measurements in a sample of blocks: the signal of each channel, and whether it is bright-field.
 
-Whether an image is bright-field: what absorbs is dark on a bright background.
-
-Two things have to agree. Most of the image lies nearer to its brightest than to its darkest level;
-and the dark part is the textured one. In fluorescence the dark part is smooth glass or tissue that
-is not autofluorescent, however much of the image the section fills, and the bright part has the
-texture. On 7 bright-field images of 6 instruments the darkest 2 % of the px change by 8 to 32 % of
-the range within 4 px, 5 to 150 times as much as the brightest quarter; on 12 images of fluorescence
-and on phantoms by less than 1 %, at most 0.11 times as much.
+In a bright-field image what absorbs is dark on a bright background. Two things have to agree. Most
+of the image lies nearer to its brightest than to its darkest level; and the dark part is the
+textured one. In fluorescence the dark part is smooth glass or tissue that is not autofluorescent,
+however much of the image the section fills, and the bright part has the texture. On 7 bright-field
+images of 6 instruments the darkest 2 % of the px change by 8 to 32 % of the range within 4 px, 5 to
+150 times as much as the brightest quarter; on 12 images of fluorescence and on phantoms by less
+than 1 %, at most 0.11 times as much.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.workflow.channels.setting import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +63,7 @@ def is_bright_field(blocks: Iterable[NDArray[Any]]) -> bool:
     return texture > _TIMES * float(steps[sums >= bright].mean()) + _LEAST * span
 
 
-def sampled(pixels: Pixels) -> Iterator[NDArray[Any]]:
+def sample_squares(pixels: Pixels) -> Iterator[NDArray[Any]]:
     """Yield squares spread over an image, (rows, cols)."""
     rows, cols = pixels.shape
     tops, lefts = (
@@ -103,7 +101,7 @@ _EQUAL = 0.01
 
 @dataclass(frozen=True, slots=True)
 class ChannelSample:
-    """What was measured in the sampled blocks of one image, per channel that is not alpha.
+    """Measurements in the sampled blocks of one image, per channel that is not alpha.
 
     ``signal`` is the mean of what rises above background and noise, ``spread`` the distance of the
     0.1 and 99.9 percentiles, both in grey levels; ``equal`` says that the channels are copies.
@@ -121,6 +119,11 @@ class ChannelSample:
         total = sum(self.signal)
         return {n: round(s / total, 4) if total > 0 else 0.0
                 for n, s in zip(self.names, self.signal, strict=True)}  # fmt: skip
+
+
+def usable(channels: Sequence[ChannelInfo]) -> list[int]:
+    """Return the numbers of the channels that are not alpha."""
+    return [i for i, channel in enumerate(channels) if not channel.alpha]
 
 
 def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> ChannelSample:
@@ -148,11 +151,11 @@ def measure(blocks: Iterable[NDArray[Any]], channels: Sequence[ChannelInfo]) -> 
                 steps[i].append(left - right)
             values[i].append(left)
     least = _ROUNDING if whole else 0.0
-    noise = [max(least, _noise(_joined(a), _joined(b))) for a, b in zip(sums, steps, strict=True)]
-    pixels = [_joined(v) for v in values]
+    noise = [max(least, _noise(_join(a), _join(b))) for a, b in zip(sums, steps, strict=True)]
+    pixels = [_join(v) for v in values]
     pixels = [p[np.isfinite(p)] for p in pixels] if not whole else pixels
     signal = _signals(pixels, noise)
-    spread = [_spread(p) for p in pixels]
+    spread = [float(np.ptp(np.percentile(p, [0.1, 99.9]))) if p.size else 0.0 for p in pixels]
     return ChannelSample(
         tuple(_unique_names(channels, numbers)),
         tuple(numbers),
@@ -169,7 +172,7 @@ def _unique_names(channels: Sequence[ChannelInfo], numbers: Sequence[int]) -> li
             for n, name in zip(numbers, names, strict=True)]  # fmt: skip
 
 
-def _joined(parts: list[NDArray[Any]]) -> NDArray[np.float32]:
+def _join(parts: list[NDArray[Any]]) -> NDArray[np.float32]:
     """Return the parts as one and empty their list: an image may have many channels."""
     whole = np.concatenate(parts) if parts else np.empty(0, np.float32)
     parts.clear()
@@ -221,13 +224,6 @@ def _signals(pixels: Sequence[NDArray[np.float32]], noise: Sequence[float]) -> t
     if sum(above) > 0 and not 0 < sum(below) < _BRIGHT * sum(above):
         return above
     return below
-
-
-def _spread(values: NDArray[np.float32]) -> float:
-    if not values.size:
-        return 0.0
-    low, high = np.percentile(values, [0.1, 99.9])
-    return float(high - low)
 
 
 def _copies(pixels: Sequence[NDArray[np.float32]], signal: Sequence[float]) -> bool:
