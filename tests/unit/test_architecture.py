@@ -118,7 +118,7 @@ OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap"
 OPENS = {
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
-    "unglow.core.cgroups": "reads what the kernel reports",
+    "unglow.core.machine": "reads what the kernel reports",
     "unglow.core.process": "reads /proc",
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import mounts
+from unglow.core.machine import Mount, mount_of, mounts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -90,7 +90,7 @@ def transfers(origin: float) -> list[dict[str, Any]]:
     for path, more in (_transfers or {}).items():
         _add(found.setdefault(_resolve_final(path), Transfer()), more)
     largest = sorted(found.items(), key=lambda item: -(item[1].read + item[1].written))
-    mounted = mounts.mounts() if found else []
+    mounted = mounts() if found else []
     return [_list_entry(path, one, origin, mounted) for path, one in largest[:MOST_LISTED]]
 
 
@@ -107,11 +107,9 @@ def _resolve_final(path: str) -> str:
     return os.path.join(head, found[1]) if found else path  # noqa: PTH118 (as it came)
 
 
-def _list_entry(
-    path: str, one: Transfer, origin: float, mounted: list[mounts.Mount]
-) -> dict[str, Any]:
+def _list_entry(path: str, one: Transfer, origin: float, mounted: list[Mount]) -> dict[str, Any]:
     amounts = {name: getattr(one, name) for name in ("read", "written", "decoded", "encoded")}
     times = {"first": round(one.first - origin, 2), "last": round(one.last - origin, 2)}
-    mount = mounts.mount_of(os.path.realpath(path), mounted)
+    mount = mount_of(os.path.realpath(path), mounted)
     on = {} if mount is None else {"kind": mount.kind, "remote": mount.remote}
     return {"path": path, **amounts, **times, **on}

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from unglow.core import cgroups
+from unglow.core import machine
 from unglow.core.errors import UnglowError
 from unglow.core.files import open_regular, remedy, replace_file, tail, write_json, write_text
 from unglow.core.machine import memory_total_mb, processors
@@ -222,16 +222,16 @@ def test_kills_are_counted_by_the_group_of_the_process_itself(
         "read_text",
         lambda self, *a, **k: real(proc if str(self) == "/proc/77/cgroup" else self, *a, **k),
     )
-    assert cgroups.kills_file(77, tmp_path) is None  # so the machine has to be asked
+    assert machine.find_kills_file(77, tmp_path) is None  # so the machine has to be asked
     (tmp_path / group).mkdir(parents=True)
     counter = tmp_path / group / events
     counter.write_text(text)
-    assert cgroups.kills_file(77, tmp_path) == counter
-    assert cgroups.kills(counter) == 2
+    assert machine.find_kills_file(77, tmp_path) == counter
+    assert machine.count_kills(counter) == 2
     (tmp_path / group).joinpath(events).unlink()
     (tmp_path / group).parent.joinpath(events).write_text("oom_kill 9\n")
-    assert cgroups.kills_file(77, tmp_path) is None  # others are counted there as well
-    assert cgroups.kills(counter) is None
+    assert machine.find_kills_file(77, tmp_path) is None  # others are counted there as well
+    assert machine.count_kills(counter) is None
 
 
 def test_the_end_of_a_text_is_its_last_bytes(tmp_path):
