@@ -184,7 +184,7 @@ PARSES = {
     "unglow.io.pair_plan": "plan.json",
     "unglow.transform.transform": "transform.json",
     "unglow.photometry.gain.scale": "scale.json",
-    "unglow.io.candidates_csv": "detection.json",
+    "unglow.io.detection_results": "detection.json",
     "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
     "unglow.workflow.stages.slide_subtract": "state.json of parts of slides",
     "unglow.telemetry.reading.rejections": "status and reasons, which all of these share",

@@ -14,7 +14,7 @@ from real_runs import command, records_of, snakemake
 from sharing import once
 
 from unglow.core.windows import Window
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow

@@ -26,7 +26,7 @@ from unglow.core.poisson import poisson_interval, poisson_limits
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from unglow.io.search_counts import SearchCounts
+    from unglow.io.detection_results import SearchCounts
 
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]

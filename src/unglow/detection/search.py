@@ -22,7 +22,12 @@ from unglow.detection.source_photometry import (
     measure,
 )
 from unglow.detection.tiles import RegionCounts, density, mask_outside, tiles
-from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
+from unglow.io.detection_results import (
+    SearchCounts,
+    count_per_square,
+    make_empty_squares,
+    square_px,
+)
 from unglow.memory.sizes import CANDIDATES, DETECT_TILE
 
 if TYPE_CHECKING:
@@ -60,7 +65,7 @@ class SearchResult:
         Counts of sources on the section, bright and dark.
     searched
         (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
-        `unglow.io.search_counts`.
+        `unglow.io.detection_results`.
     side_px
         Side of these squares.
     controls

@@ -22,8 +22,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
-from unglow.io.image_paths import DOCUMENTS, find_key_file
-from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
+from unglow.io.raw_header import DOCUMENTS, ChannelInfo, Plane, TiffHeader, find_key_file
 from unglow.io.tiff.metadata import UM_PER, possible
 from unglow.io.tiff.read_header import choose_projected_dtype
 from unglow.io.tiff.reader import Combine, combine

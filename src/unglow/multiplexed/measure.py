@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, map_bounded
+from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
 from unglow.multiplexed.ranges import Look, look_at, raw_noise
 from unglow.multiplexed.sample import BLOCK, Sample, SampledCells

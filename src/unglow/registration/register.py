@@ -32,9 +32,8 @@ from unglow.registration.coarse.coarse import (
 from unglow.registration.field.follow import follow_deformation, is_deformed
 from unglow.registration.field.inverse_consistency import global_consistency
 from unglow.registration.images import explain_unusable
-from unglow.registration.magnification import can_match, convert_to_full, most_significant, searches
 from unglow.registration.models import apart, choose_model, consensus, fit_robust, residuals
-from unglow.registration.pair import Pair
+from unglow.registration.pair import Pair, can_match, convert_to_full, most_significant, searches
 from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,

@@ -16,8 +16,8 @@ from unglow.registration.coarse.coarse import (
     score_guess,
     singular_values,
 )
-from unglow.registration.magnification import HALF_OCTAVE
 from unglow.registration.models import consensus, fit, fit_robust
+from unglow.registration.pair import HALF_OCTAVE
 from unglow.registration.settings import LARGEST_SCALE
 from unglow.registration.verdict import judge
 from unglow.transform import LandmarkResiduals, apply_matrix, convert_to_level

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from unglow.core.contents import check_shape
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_json
-from unglow.core.json_shape import check_shape
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _SHAPE = {
     "post_shape": [int, int],
     "pre_shape": [int, int],
 }
-"""What ``transform.json`` holds; see `unglow.core.json_shape`."""
+"""What ``transform.json`` holds; see `unglow.core.contents`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from unglow.core.delimited import limit_lines
+from unglow.core.contents import limit_lines
 
 
 def test_an_endless_line_is_refused_before_it_is_read():

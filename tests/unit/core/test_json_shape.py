@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from unglow.core.json_shape import check_shape
+from unglow.core.contents import check_shape
 
 SHAPE = {
     "name": str,

@@ -21,9 +21,9 @@ from unglow.io.tiff import read_header
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import resolve
 from unglow.io.tiff.reader import TiffReader
-from unglow.io.tiff.row_streams import _heads
-from unglow.transform.initial_matrix import read_initial
+from unglow.io.tiff.segments import _heads
 from unglow.transform.landmarks import read_landmarks
+from unglow.transform.matrix import read_initial
 from unglow.workflow.stages.plan import RawFile, fingerprint
 from unglow.workflow.verify import check_file
 

@@ -13,7 +13,7 @@ from unglow.detection.false_discovery import Controls, Sides
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson
-from unglow.io.search_counts import SearchCounts
+from unglow.io.detection_results import SearchCounts
 from unglow.workflow.stages.detect import geojson_properties
 
 # places of sources, in the middle of their bins

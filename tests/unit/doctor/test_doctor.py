@@ -16,6 +16,7 @@ from hanging_disk import hanging
 from unglow import cli
 from unglow.cli.doctor import examine
 from unglow.core.kernels import library_path
+from unglow.core.machine import read_processor_quota
 from unglow.core.version import __version__
 from unglow.doctor import storage
 from unglow.doctor.installation import Level

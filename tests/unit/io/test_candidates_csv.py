@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.detection_results import read_candidates, read_report
 
 TABLE = """id,x,y,snr,flags,fdr
 1,10.250,20.500,12.50,,0.0010

@@ -12,9 +12,9 @@ from partial_images import drop
 
 from unglow.core.errors import InputError
 from unglow.core.windows import ArrayPixels, Window
-from unglow.io import not_stored as module
-from unglow.io.not_stored import NotStored, StoredPixels, mask_not_stored
+from unglow.io import stored_values as module
 from unglow.io.raw_images import not_stored, open_reader, read_header
+from unglow.io.stored_values import NotStored, StoredPixels, mask_not_stored
 
 PIXELS = np.random.default_rng(3).integers(1, 200, (2, 90, 130)).astype(np.uint8)
 

@@ -7,7 +7,12 @@ import pytest
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
-from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
+from unglow.io.detection_results import (
+    SearchCounts,
+    count_per_square,
+    make_empty_squares,
+    square_px,
+)
 
 
 @pytest.mark.parametrize("shape", [(300, 340), (7, 5), (1, 97), (48, 48), (491, 490)])

@@ -11,8 +11,8 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
-from unglow.io.tiff import open_reader, read_header, row_streams
-from unglow.io.tiff.row_streams import WINDOW_LIMIT
+from unglow.io.tiff import open_reader, read_header, segments
+from unglow.io.tiff.segments import WINDOW_LIMIT
 from unglow.io.tiff.stream_decoders import lzma_window, zstd_window
 
 if sys.version_info >= (3, 14):
@@ -27,9 +27,9 @@ SHAPE = (90, 70)
 @pytest.fixture
 def tiny(monkeypatch):
     """Stream strips of a few kB, in pieces of a few rows."""
-    monkeypatch.setattr(row_streams, "STREAM_BYTES", 1000)
-    monkeypatch.setattr(row_streams, "PIECE_BYTES", 700)
-    monkeypatch.setattr(row_streams, "CHUNK_BYTES", 400)
+    monkeypatch.setattr(segments, "STREAM_BYTES", 1000)
+    monkeypatch.setattr(segments, "PIECE_BYTES", 700)
+    monkeypatch.setattr(segments, "CHUNK_BYTES", 400)
 
 
 def picture(dtype, samples=1, shape=SHAPE):

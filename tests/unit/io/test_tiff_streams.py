@@ -12,7 +12,7 @@ import tifffile
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.io.tiff import open_reader, read_header
-from unglow.io.tiff.row_streams import STREAM_BYTES, RowStream
+from unglow.io.tiff.segments import STREAM_BYTES, RowStream
 from unglow.io.tiff.stream_decoders import LzwStream
 
 SHAPE = (2100, 4100)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
+from unglow.io.stored_values import quantise
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.warnings import copy_warnings, is_copy
 from unglow.registration.register import register

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
+from unglow.io.stored_values import quantise
 from unglow.phantom import PhantomSpec
 from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer

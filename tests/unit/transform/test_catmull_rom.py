@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window, grid
+from unglow.io.stored_values import quantise
 from unglow.transform import Transform
 from unglow.transform.resample import source_window, warp_window
 

@@ -12,12 +12,10 @@ import numpy as np
 from unglow.core import transfers
 from unglow.core.errors import InputError
 from unglow.io.tiff.codecs import NONE
-from unglow.io.tiff.decode_memory import rows_at_once
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import StoredImage, resolve
-from unglow.io.tiff.row_streams import RowStream
-from unglow.io.tiff.samples import decode_rows, decode_segment
-from unglow.io.tiff.segments import row_bytes
+from unglow.io.tiff.samples import decode_rows, decode_segment, rows_at_once
+from unglow.io.tiff.segments import RowStream, row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
-    from unglow.io.tiff.header import TiffHeader
+    from unglow.io.raw_header import TiffHeader
     from unglow.io.tiff.segments import StoredPage
 
     # (stored page, sample that is stored apart)

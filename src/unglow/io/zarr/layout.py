@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.json_shape import check_shape
+from unglow.core.contents import check_shape
 from unglow.core.windows import Window, grid, halve
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _SHAPE = {
     "dtype": str,
     "levels": int,
 }
-"""Of a layout as JSON; see `unglow.core.json_shape`."""
+"""Of a layout as JSON; see `unglow.core.contents`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import numpy as np
 from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded
-from unglow.io.zarr.chunks import read_window
 from unglow.io.zarr.layout import STRIP, halve_stored
 from unglow.io.zarr.metadata import (
     DOCUMENT,
@@ -25,7 +24,7 @@ from unglow.io.zarr.metadata import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shard_writer import ShardWriter
+from unglow.io.zarr.shards import ShardWriter, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,8 +24,7 @@ from unglow.registration.bspline import choose_stiffness, pinch
 from unglow.registration.models import choose_model, residuals
 from unglow.registration.settings import MODELS
 from unglow.registration.strips.detect import add_seams, find_strips
-from unglow.registration.strips.locate_seams import locate
-from unglow.registration.strips.offsets import remove_strips
+from unglow.registration.strips.offsets import locate, remove_strips
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.registration.blocks.dense import measure
-from unglow.registration.strips.locate_seams import locate
 from unglow.registration.strips.offsets import (
     LEAST_PX,
     STIFF,
     SURE,
     fit_offsets,
+    locate,
     make_strips,
     remove_strips,
     residual_ratio,

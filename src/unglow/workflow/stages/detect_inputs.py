@@ -10,10 +10,10 @@ import numpy as np
 
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
-from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.windows import Window
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene
+from unglow.io.stored_values import has_grey_levels, value_range
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_method
 from unglow.photometry.gain.bright_field import NOT_SEARCHED

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.grey_levels import quantise
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.snr import significance
+from unglow.io.stored_values import quantise
 from unglow.io.zarr import StoreWriter
 from unglow.memory.sizes import SNR_TILE
 
