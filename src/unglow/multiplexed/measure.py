@@ -32,13 +32,13 @@ from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
 from unglow.photometry.gain.scale import METHODS, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.registration.blocks.phase_correlation import (
+from unglow.registration.images import Plane, PlanePair
+from unglow.registration.phase_correlation import (
     MIN_PEAK_RATIO,
     Matches,
     block_shifts,
     matches_of,
 )
-from unglow.registration.images import Plane, PlanePair
 from unglow.registration.quality import agreement
 from unglow.transform import ResidualShift, Transform
 

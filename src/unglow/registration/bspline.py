@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.registration.blocks.dense import NEAR_PX
+from unglow.registration.dense_blocks import NEAR_PX
 from unglow.registration.models import MEDIAN_OF_SQUARES, TUKEY
 from unglow.transform import jacobians
 from unglow.transform.displacement import Displacement
@@ -23,7 +23,7 @@ from unglow.transform.displacement import Displacement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.dense_blocks import DenseMatches
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.coarse.coarse import (
+from unglow.registration.coarse_map import (
     SURE,
     best_of,
     judge_guesses,
@@ -26,7 +26,7 @@ from unglow.transform.transform import octaves_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.coarse.coarse import Candidate, Guess
+    from unglow.registration.coarse_map import Candidate, Guess
     from unglow.registration.pair import Pair
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import Transform

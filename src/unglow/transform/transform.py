@@ -151,7 +151,7 @@ class Transform:
         (`unglow.registration.quality.map_error` says how).
     forward_backward_px
         How far going to post and back by a map of its own misses
-        (`unglow.registration.field.inverse_consistency`).
+        (`unglow.registration.inverse_consistency`).
     inliers, blocks
         Blocks that agree with the final map, and blocks measured.
     overlap

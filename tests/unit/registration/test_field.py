@@ -11,10 +11,10 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.registration.blocks.dense import DenseMatches
-from unglow.registration.blocks.phase_correlation import detail_correlation
 from unglow.registration.bspline import choose_stiffness, fit_field, pinch, stiffness_of
-from unglow.registration.field.fit import curvature_bias, field_step
+from unglow.registration.deformation import curvature_bias, field_step
+from unglow.registration.dense_blocks import DenseMatches
+from unglow.registration.phase_correlation import detail_correlation
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform.displacement import Displacement
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.registration.blocks.phase_correlation import Matches
 from unglow.registration.models import choose_model, consensus, fit, fit_robust, residuals
+from unglow.registration.phase_correlation import Matches
 from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,

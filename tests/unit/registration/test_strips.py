@@ -13,11 +13,11 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.registration.blocks.dense import DenseMatches, measure
-from unglow.registration.field.fit import Deformation, leaves_less
+from unglow.registration.deformation import Deformation, leaves_less
+from unglow.registration.dense_blocks import DenseMatches, measure
 from unglow.registration.register import RegisterSettings, register
-from unglow.registration.strips.detect import add_seams, compute_unexplained, find_strips, profile
-from unglow.registration.strips.offsets import (
+from unglow.registration.strip_detection import add_seams, compute_unexplained, find_strips, profile
+from unglow.registration.strip_offsets import (
     fit_offsets,
     make_strips,
     remove_strips,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.registration.blocks.dense import TAPER_SIGMA
-from unglow.registration.blocks.phase_correlation import filter_band, read_mapped_blocks
 from unglow.registration.bspline import fit_field, stiffness_of
+from unglow.registration.dense_blocks import TAPER_SIGMA
 from unglow.registration.models import MEDIAN_OF_SQUARES, TUKEY
+from unglow.registration.phase_correlation import filter_band, read_mapped_blocks
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.pair import Pair
     from unglow.transform.scanner_strips import Strips
 
@@ -227,7 +227,7 @@ def jump_variance(
     """Variance of a map at its control points from that of its jumps, both components together.
 
     Jumps are fitted to what a smooth field S leaves of blocks and steps (Speckman 1988, see
-    `unglow.registration.strips.offsets.fit_offsets`), so that a jump that is off by d moves the map
+    `unglow.registration.strip_offsets.fit_offsets`), so that a jump that is off by d moves the map
     by d times what S leaves of its step: by half of d next to the seam, and by nothing where the
     field has blocks enough to make up for it.
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.blocks.dense import measure
-from unglow.registration.strips.offsets import (
+from unglow.registration.dense_blocks import measure
+from unglow.registration.strip_offsets import (
     LEAST_PX,
     STIFF,
     SURE,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.pair import Pair
     from unglow.transform.displacement import Displacement
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from unglow.registration.blocks.phase_correlation import match_blocks
-from unglow.registration.coarse.guesses import (
+from unglow.registration.coarse_guesses import (
     feature_guess,
     halvings,
     rotation_guesses,
@@ -25,6 +24,7 @@ from unglow.registration.coarse.guesses import (
 )
 from unglow.registration.images import PlanePair, backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
+from unglow.registration.phase_correlation import match_blocks
 from unglow.registration.settings import ORDINARY_SCALE
 from unglow.transform import apply_matrix, inside_frame, jacobians
 
