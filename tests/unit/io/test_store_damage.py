@@ -7,10 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store, verify
+from unglow.io.zarr import StoreLayout, open_store, verify
 
 LAYOUT = StoreLayout((600, 500), "uint16", (128, 128), (256, 256), levels=3)
 SHARD = "0/c/1/1"
@@ -22,11 +23,7 @@ ELSEWHERE = Window(0, 256, 0, 500)
 def pristine(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "a.ome.zarr"
     image = np.random.default_rng(0).integers(0, 4096, LAYOUT.shape, dtype=np.uint16)
-    with StoreWriter(path, LAYOUT, name="a", pixel_size_um=None, attributes={}) as writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
-    return path
+    return write_store(path, image, LAYOUT).path
 
 
 @pytest.fixture
