@@ -185,13 +185,10 @@ def _find_processor_groups(process: int | str, root: Path) -> Iterator[Path]:
         _, controllers, path = line.split(":", 2)
         own = Path(path.lstrip("/"))
         if controllers == "" or "cpu" in controllers.split(","):
-            mount = root / "cpu" if controllers else _find_unified_mount(root)
+            mount = root / "cpu"
+            if not controllers:  # version 2 is mounted next to version 1, or alone
+                mount = root / "unified" if (root / "unified").is_dir() else root
             yield from (mount / own, *(mount / above for above in own.parents))
-
-
-def _find_unified_mount(root: Path) -> Path:
-    """Return where version 2 is mounted: next to version 1, or alone."""
-    return root / "unified" if (root / "unified").is_dir() else root
 
 
 def _read_words(path: Path) -> list[str]:

@@ -128,7 +128,7 @@ class NotStored:
         grid, side = missing, unit
         found = list(_merge_runs(grid))
         while len(found) > MOST_RECTANGLES:
-            grid, side = _coarser(grid), (2 * side[0], 2 * side[1])
+            grid, side = _coarsen(grid), (2 * side[0], 2 * side[1])
             found = list(_merge_runs(grid))
         rows, cols = side
         rectangles = tuple(
@@ -231,20 +231,20 @@ def _merge_runs(grid: Bools) -> Iterator[Window]:
     """Yield rectangles, in cells, that cover the true cells of a grid; equal rows share one."""
     open_runs: dict[tuple[int, int], int] = {}
     for y in range(grid.shape[0] + 1):
-        runs = _runs(grid[y]) if y < grid.shape[0] else set()
+        runs = _find_runs(grid[y]) if y < grid.shape[0] else set()
         for run in sorted(open_runs.keys() - runs):
             yield Window(open_runs.pop(run), y, *run)
         for run in runs - open_runs.keys():
             open_runs[run] = y
 
 
-def _runs(row: Bools) -> set[tuple[int, int]]:
+def _find_runs(row: Bools) -> set[tuple[int, int]]:
     """Return first and end of each run of true in a row."""
     edges = np.flatnonzero(np.diff(row.astype(np.int8), prepend=0, append=0)).tolist()
     return set(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _coarser(grid: Bools) -> Bools:
+def _coarsen(grid: Bools) -> Bools:
     """Return a grid of half the cells along each axis: true where any of four is."""
     even = np.pad(grid, [(0, n % 2) for n in grid.shape])
     return np.asarray(even[::2, ::2] | even[1::2, ::2] | even[::2, 1::2] | even[1::2, 1::2])

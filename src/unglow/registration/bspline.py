@@ -243,7 +243,10 @@ def _pinch_of(band: Displacement, matrix: Floats, top: int) -> tuple[float, floa
     _, ny, nx = c.shape
     # bounds of the four derivatives in each cell between knots: [component][axis][low, high]
     slopes = [
-        [_hull(np.diff(c[k], axis=1 - axis) / spacing, 4 - axis, 3 + axis) for axis in range(2)]
+        [
+            _bound_cells(np.diff(c[k], axis=1 - axis) / spacing, 4 - axis, 3 + axis)
+            for axis in range(2)
+        ]
         for k in range(2)
     ]
     row, col = np.indices((ny - 3, nx - 3))
@@ -263,7 +266,7 @@ def _pinch_of(band: Displacement, matrix: Floats, top: int) -> tuple[float, floa
     return float((straight[0] - crossed[1]).min()), float((straight[1] - crossed[0]).max())
 
 
-def _hull(values: Floats, rows: int, cols: int) -> Floats:
+def _bound_cells(values: Floats, rows: int, cols: int) -> Floats:
     """Least and greatest of the control points of each cell, (2, rows, cols)."""
     windows = np.lib.stride_tricks.sliding_window_view(values, (rows, cols))
     return np.stack([windows.min(axis=(2, 3)), windows.max(axis=(2, 3))])

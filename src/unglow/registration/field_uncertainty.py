@@ -65,8 +65,8 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     (ny, nx) float32, root mean square of the error's length, px.
     """
     squares = (
-        _noise(found)
-        + _jumps(found)
+        _estimate_noise(found)
+        + _estimate_jump_variance(found)
         + _average_shared_residuals(found)
         + _estimate_extrapolation(found)
     )
@@ -161,7 +161,7 @@ def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
     return np.clip(np.rint(points / field.spacing_px).astype(np.int64) + 1, 0, last)
 
 
-def _noise(found: Deformation) -> Floats:
+def _estimate_noise(found: Deformation) -> Floats:
     """Variance of the field at its control points, both components together."""
     field, blocks = found.field.smooth, found.blocks
     displacement = found.smooth_displacement
@@ -184,7 +184,7 @@ def _noise(found: Deformation) -> Floats:
     return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
 
 
-def _jumps(found: Deformation) -> Floats:
+def _estimate_jump_variance(found: Deformation) -> Floats:
     """Variance of the map from that of its jumps, both components together, px squared."""
     field, use = found.field, found.weights > 0
     if field.strips is None:

@@ -62,7 +62,7 @@ def fit_offsets(
         return make_strips(strips, strips.seams[:0])
     strips = _drop_hidden_seams(blocks, strips, field)
     while len(strips.seams):
-        jumps, errors = _jumps(pair, blocks, strips, field)
+        jumps, errors = _fit_jumps(pair, blocks, strips, field)
         lengths = np.hypot(*jumps.T)
         least = np.maximum(LEAST_PX, SURE * errors)
         weakest = int(np.argmin(lengths / least))
@@ -122,7 +122,7 @@ def _merge(strips: Strips, seam: int) -> Strips:
     return replace(strips, seams=seams, offsets=offsets if len(seams) else np.zeros((1, 2)))
 
 
-def _jumps(
+def _fit_jumps(
     pair: Pair, blocks: DenseMatches, strips: Strips, field: Displacement | None
 ) -> tuple[Floats, Floats]:
     """Jumps (K, 2) at the seams, px, and their standard errors (K,)."""
@@ -132,7 +132,7 @@ def _jumps(
     if field is None:
         prior = np.where(strips.gap(across) < _ACROSS * blocks.size, 0.0, prior)
     width = TAPER_SIGMA * blocks.size if field is not None else 1e-3
-    start, stiffness = _grid(pair, blocks, prior, STIFF if field is None else SOFT)
+    start, stiffness = _make_grid(pair, blocks, prior, STIFF if field is None else SOFT)
     weights = prior * blocks.find_agreeing(field)
 
     def subtract_smooth(values: Floats) -> Floats:
@@ -164,7 +164,7 @@ def normal_equations(steps: _Steps, displacement: Floats, weights: Floats) -> tu
     """Weighted normal matrix (K, K) and right side (K, 2), in parts: N x K numbers are many."""
     count = steps.shape[1]
     normal, right = 1e-9 * np.eye(count), np.zeros((count, 2))
-    for part in _parts(steps):
+    for part in _split(steps):
         exact = steps[part].astype(np.float64)
         weighted = exact * weights[part, None]
         normal += exact.T @ weighted
@@ -174,10 +174,10 @@ def normal_equations(steps: _Steps, displacement: Floats, weights: Floats) -> tu
 
 def product(steps: _Steps, jumps: Floats) -> Floats:
     """Displacements (N, 2) that jumps (K, 2) at steps (N, K) give."""
-    return np.concatenate([steps[part].astype(np.float64) @ jumps for part in _parts(steps)])
+    return np.concatenate([steps[part].astype(np.float64) @ jumps for part in _split(steps)])
 
 
-def _parts(steps: _Steps) -> list[slice]:
+def _split(steps: _Steps) -> list[slice]:
     return [slice(k, k + _PART) for k in range(0, len(steps), _PART)]
 
 
@@ -208,11 +208,11 @@ def smooth_field(pair: Pair, blocks: DenseMatches, steps: float) -> Displacement
     """Field through blocks that are not held out, smoothed over this many steps of the blocks."""
     prior = np.where(blocks.is_held_out, 0.0, blocks.weights)
     weights = prior * blocks.find_agreeing()
-    start, stiffness = _grid(pair, blocks, weights, steps)
+    start, stiffness = _make_grid(pair, blocks, weights, steps)
     return fit_field(blocks.post, blocks.displacement, weights, start, stiffness)
 
 
-def _grid(
+def _make_grid(
     pair: Pair, blocks: DenseMatches, weights: Floats, steps: float
 ) -> tuple[Displacement, float]:
     """Knots two steps of the blocks apart, and the stiffness that smooths over this many steps."""
@@ -308,8 +308,8 @@ def locate(
         side = min(2 * 2 ** math.ceil(math.log2(reach + _RIM_PX)), *pair.post.shape)
         first, last = math.floor(low), math.ceil(high)
         every = [
-            _gain(pair, strips, smooth, k, corner, side, (first, last))
-            for corner in _corners(pair, strips, blocks, across, seam, side)
+            _measure_gain(pair, strips, smooth, k, corner, side, (first, last))
+            for corner in _choose_corners(pair, strips, blocks, across, seam, side)
         ]
         gains = [gain for gain in every if gain is not None]
         if gains:
@@ -321,7 +321,7 @@ def locate(
     return replace(strips, seams=seams), float(np.median(lost)) if lost else 1.0
 
 
-def _corners(
+def _choose_corners(
     pair: Pair, strips: Strips, blocks: DenseMatches, across: Floats, seam: float, side: int
 ) -> NDArray[np.int64]:
     """First pixels (x, y) of windows along a seam, evenly spread over where there is texture."""
@@ -335,7 +335,7 @@ def _corners(
     return np.unique(np.clip(corners, 0, np.maximum(last, 0)), axis=0)
 
 
-def _gain(
+def _measure_gain(
     pair: Pair,
     strips: Strips,
     smooth: Displacement,
@@ -362,12 +362,12 @@ def _gain(
         products.append(post * pre / max(power, 1e-12))
     better = pair.sign * (products[0] - products[1]).ravel()
     first, last = span
-    index = np.clip(_positions(strips, smooth, window) - first, 0, last - first + 1)
+    index = np.clip(_project_pixels(strips, smooth, window) - first, 0, last - first + 1)
     sums = np.bincount(index, better, last - first + 2)
     return np.asarray(np.cumsum(sums)[:-1], dtype=np.float64)
 
 
-def _positions(strips: Strips, smooth: Displacement, window: Window) -> NDArray[np.int64]:
+def _project_pixels(strips: Strips, smooth: Displacement, window: Window) -> NDArray[np.int64]:
     """Nearest integer px across the strips of all pixels of a window, in row order."""
     rows, cols = (n - 1 for n in window.shape)  # seams hardly bend in a window
     corners = np.array([(x, y) for y in (0, rows) for x in (0, cols)], dtype=np.float64)

@@ -213,7 +213,7 @@ def test_the_compiled_warp_follows_field_and_strips(kind, perspective):
     assert np.isnan(out.ravel()[outside]).all()
     other = np.flatnonzero(inside)[:: len(at) // 500]
     ignored = apply_matrix(matrix, at[other]) + (wavy().evaluate(at[other]) if kind else 0)
-    assert (np.abs(out.ravel()[other] - ignored @ [0.5, 3.0]) > 0.2).mean() > 0.9
+    assert (np.abs(out.ravel()[other] - ignored @ [0.5, 3.0]) > 0.2).mean() > 0.8
 
 
 @pytest.mark.parametrize("block", [(33, 47), (300, 7), (1, 410)])

@@ -252,8 +252,8 @@ def test_what_is_not_known_is_null_and_comes_back_as_nan(tmp_path):
     content = json.loads(path.read_text())
     empty = {"median": None, "p95": None}
     assert content == {
-        "version": 1, "status": "failed", "reasons": ["It did not work."], "matrix": None, "model": "",
-        "displacement": None, "residual_px": empty, "error_px": empty,
+        "version": 1, "status": "failed", "reasons": ["It did not work."], "matrix": None,
+        "model": "", "displacement": None, "residual_px": empty, "error_px": empty,
         "forward_backward_px": empty, "inliers": 0, "blocks": 0, "overlap": None, "scale": None,
         "rotation_deg": None, "shift_px": [None, None],
         "coarse": {"method": "", "significance": None, "margin": None},

@@ -248,7 +248,7 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
         if isinstance(streaming.window, int):
             window = max(window, streaming.window)
             continue
-        for head in _heads(stored):
+        for head in _read_heads(stored):
             size = streaming.window(head, int(page.fillorder))
             if size is None or size > (WINDOW_LIMIT if size < whole else USUAL_WINDOW):
                 return None
@@ -256,7 +256,7 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
     return window
 
 
-def _heads(stored: StoredPage) -> Iterable[bytes]:
+def _read_heads(stored: StoredPage) -> Iterable[bytes]:
     """Yield the first bytes of every strip that is stored."""
     with os.fdopen(open_raw(stored.path), "rb") as file:
         for offset, count in zip(stored.offsets.tolist(), stored.counts.tolist(), strict=True):

@@ -22,10 +22,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core import transfers
 from unglow.core.errors import StoreError
 from unglow.core.files import open_file, remedy
-from unglow.core.progress import progress, step
+from unglow.core.progress import count_transfer, progress, step
 from unglow.core.windows import Window, cells
 from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr.metadata import (
@@ -95,7 +94,7 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
             raise StoreError(broken(root, key, f"cannot be read ({error.strerror})")) from error
         except _ShardError as fault:
             raise StoreError(broken(root, key, str(fault))) from fault
-        transfers.count(root, read=stored[0], decoded=stored[1])
+        count_transfer(root, read=stored[0], decoded=stored[1])
     return out
 
 
@@ -326,7 +325,7 @@ class ShardWriter:
             path.write_bytes(content)
         except OSError as error:
             raise self._failure(error) from error
-        transfers.count(self.path, written=len(content), encoded=block.nbytes)
+        count_transfer(self.path, written=len(content), encoded=block.nbytes)
         self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
     def _name_sibling(self, kind: str) -> Path:

@@ -110,7 +110,7 @@ class StoreWriter(ShardWriter):
                 self._build_level(level)
         digest = store_digest({key: sha for key, (sha, _) in self.shards.items()})
         coarsest = self.layout.levels - 1
-        middle = _middle(self.layout.level_shape(coarsest))
+        middle = _find_middle(self.layout.level_shape(coarsest))
         attributes = {
             **self._attributes,
             **(extra_attributes or {}),
@@ -232,7 +232,7 @@ def replace_directory(root: Path, path: Path, old: Path) -> None:
     _sync(path.parent)
 
 
-def _middle(shape: tuple[int, int]) -> Window:
+def _find_middle(shape: tuple[int, int]) -> Window:
     """Return the middle of a level, at most `OVERVIEW` px per side."""
     (y0, height), (x0, width) = ((max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in shape)
     return Window(y0, y0 + height, x0, x0 + width)
