@@ -10,9 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from unglow.core.windows import Window
+from unglow.core.windows import Window, halve_stored
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout, verify
-from unglow.io.zarr.layout import halve_stored
 
 
 def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None, **extra):

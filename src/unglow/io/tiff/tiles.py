@@ -21,9 +21,9 @@ import numpy as np
 
 from unglow.core.files import open_file, replace_file
 from unglow.core.progress import count_transfer, step
-from unglow.core.windows import Window, grid, map_bounded
+from unglow.core.windows import Window, grid, halve_stored, map_bounded
 from unglow.io.tiff.metadata import ome_xml
-from unglow.io.zarr.layout import halve_stored, plan_layout
+from unglow.io.zarr.layout import plan_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

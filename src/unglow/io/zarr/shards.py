@@ -25,8 +25,7 @@ import numpy as np
 from unglow.core.errors import StoreError
 from unglow.core.files import open_file, remedy
 from unglow.core.progress import count_transfer, progress, step
-from unglow.core.windows import Window, cells
-from unglow.io.zarr.layout import halve_stored
+from unglow.core.windows import Window, cells, halve_stored
 from unglow.io.zarr.metadata import (
     COMPRESSOR,
     broken,

@@ -15,8 +15,7 @@ import numpy as np
 
 from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
-from unglow.core.windows import Window, map_bounded
-from unglow.io.zarr.layout import STRIP, halve_stored
+from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
 from unglow.io.zarr.metadata import (
     DOCUMENT,
     display_window,
@@ -176,8 +175,8 @@ class StoreWriter(ShardWriter):
 
         def build(window: Window) -> None:
             block = np.empty(window.shape, dtype=self._dtype)
-            for top in range(window.y0, window.y1, STRIP):
-                end = min(top + STRIP, window.y1)
+            for top in range(window.y0, window.y1, HALVED_ROWS):
+                end = min(top + HALVED_ROWS, window.y1)
                 source = Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1)
                 strip = read_window(self._partial, self.layout, level - 1, source)
                 block[top - window.y0 : end - window.y0] = halve_stored(strip)
