@@ -145,6 +145,9 @@ def test_many_rectangles_are_covered_by_fewer(monkeypatch):
     assert gaps.count == 5
     assert gaps.rectangles == (Window(0, 40, 0, 40),)
     assert gaps.share == 1
+    monkeypatch.setattr(module, "MOST_RECTANGLES", 1)
+    odd = made(grid("....", ".#..", "....", "...#"), unit=(10, 10), shape=(40, 40))
+    assert odd.rectangles == (Window(0, 40, 0, 40),)
 
 
 def test_it_goes_through_the_attributes_of_a_store():
