@@ -182,11 +182,12 @@ def _suspects(pair: Pair, blocks: DenseMatches) -> list[Strips]:
     """
     kinds = _kinds(pair)
     rest = compute_unexplained(pair, blocks, kinds[0])
-    return [strips for strips in kinds if _stands_out(profile(rest, strips))]
-
-
-def _stands_out(steps: Profile) -> bool:
-    return len(steps.seams(max(_SUSPECT_PX, _SUSPECT_TIMES * steps.usual), 0.0)) > 0
+    profiles = [profile(rest, strips) for strips in kinds]
+    return [
+        strips
+        for strips, steps in zip(kinds, profiles, strict=True)
+        if len(steps.seams(max(_SUSPECT_PX, _SUSPECT_TIMES * steps.usual), 0.0))
+    ]
 
 
 def _move_to_lines(pair: Pair, blocks: DenseMatches, strips: Strips) -> tuple[Strips, float]:
