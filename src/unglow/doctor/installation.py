@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from unglow.core import cgroups, kernels
+from unglow.core import kernels
 from unglow.core.errors import InstallationError
 from unglow.core.kernels import building
 from unglow.core.machine import (
@@ -23,6 +23,7 @@ from unglow.core.machine import (
     busy_processors,
     memory_available_mb,
     memory_total_mb,
+    read_processor_quota,
 )
 from unglow.core.process import meminfo_mb
 from unglow.core.version import __version__
@@ -82,7 +83,10 @@ _LEAST_MB, _USUAL_MB = 300.0, 2000.0
 def seen_processors() -> Finding:
     """Report how many processors there are, may be used, and are wanted by other programs."""
     return usable(
-        os.cpu_count() or 1, allowed_processors(), cgroups.quota(), round(busy_processors())
+        os.cpu_count() or 1,
+        allowed_processors(),
+        read_processor_quota(),
+        round(busy_processors()),
     )
 
 

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core.files import remedy as remedy_of
-from unglow.core.machine import existing
-from unglow.core.mounts import Mount, mount_of, mounts
+from unglow.core.machine import Mount, existing, mount_of, mounts
 from unglow.doctor.installation import Finding, fault, judged, warning
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import cgroups, process
+from unglow.core import machine, process
 from unglow.telemetry.attempt_files import attempt_file, take_number
 from unglow.telemetry.recording.attempt import Attempt
 from unglow.telemetry.recording.process_sampler import Sample, Sampler
@@ -41,7 +41,7 @@ class _Kills:
 
     def look(self, pid: int) -> None:
         """Find the group that a process is in; the machine counts where no group does."""
-        group = cgroups.kills_file(pid)
+        group = machine.find_kills_file(pid)
         if group not in self._before:
             self._before[group] = self._count(group)
 
@@ -52,7 +52,7 @@ class _Kills:
 
     @staticmethod
     def _count(group: Path | None) -> int:
-        return process.machine_oom_kills() if group is None else cgroups.kills(group) or 0
+        return process.machine_oom_kills() if group is None else machine.count_kills(group) or 0
 
 
 class WatchedAttempt:
