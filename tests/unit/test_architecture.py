@@ -38,6 +38,7 @@ MAY = {
 }
 MAY["workflow"] = {*MAY} - {"phantom"}
 MAY["viewer"] = {*MAY} - {"phantom"}
+MAY["app"] = {*MAY} - {"phantom"}
 MAY["doctor"] = {"core", "telemetry", "jobs"}
 MAY["cli"] = {*MAY}
 #: Modules at the top, which files of users and the package's own face need.

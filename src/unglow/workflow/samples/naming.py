@@ -220,10 +220,10 @@ def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
     if not underscore:
         split = _split_at_hyphens(stem, sample)
         body, dye = split if split is not None else (stem, None)
-    elif not found.words and (word := word_of(last)) is not None:
+    elif not found.words and (at_end := word_of(last)) is not None:
         start, _, before = body.rpartition("_")
         is_dye = bool(_without_sample(before, sample).strip("_"))
-        found = _Found((_marker_of(word),), f"'{word}' as the last word", (word,))
+        found = _Found((_marker_of(at_end),), f"'{at_end}' as the last word", (at_end,))
         body, dye = (f"{start}_{last}".lstrip("_"), before) if is_dye else (stem, None)
     return FileName(name, suffix, body, dye, found.markers, found.rule, found.words)
 
