@@ -6,6 +6,7 @@ it outlives the page, the server and the terminal.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shlex
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PATIENCE_S = 900
+_SECOND = "A run is at work here already: wait until it ends, or stop it first."
 _TAIL_BYTES = 6000
 # -P: what happens to lie in the directory is no library
 _UNGLOW = (sys.executable, "-Pm", "unglow")
@@ -90,16 +92,12 @@ class Commands:
         """
         with self._lock:
             if self._lives() or stop.find_running(self.results) is not None:
-                raise InputError(
-                    "A run is at work here already: wait until it ends, or stop it first."
-                )
+                raise InputError(_SECOND)
             output = self.directory.joinpath(*_OUTPUT)
             if not output.resolve().is_relative_to(self.directory.resolve()):
                 raise InputError(f"{output} leads out of {self.directory}: remove that link.")
             try:
-                output.parent.mkdir(parents=True, exist_ok=True)
-                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-                descriptor = os.open(output, flags, 0o644)
+                descriptor = _open_output(output)
             except OSError as error:
                 raise InputError(
                     f"{self.directory} may not be written ({error.strerror}), so nothing can run "
@@ -149,6 +147,25 @@ class Commands:
 
     def _lives(self) -> bool:
         return self._run is not None and self._run.poll() is None
+
+
+def _open_output(path: Path) -> int:
+    """Open the file that a run prints to, and keep other servers from starting one meanwhile.
+
+    The lock is that of the open file: the run inherits it, and holds it until it ends.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise InputError(_SECOND) from None
+    except OSError:  # a file system without locks: Snakemake has one of its own
+        pass
+    os.truncate(descriptor, 0)
+    return descriptor
 
 
 def _words(cores: int | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -32,7 +31,14 @@ def change_keys(text: str, put: Mapping[str, Any], reset: Iterable[str] = ()) ->
     ConfigError
         The file is written in a way in which single keys cannot be changed.
     """
-    wanted = copy.deepcopy(yaml.safe_load(text) or {})
+    try:
+        return _changed(text, put, reset)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"config/config.yaml: {_MANUALLY}") from error
+
+
+def _changed(text: str, put: Mapping[str, Any], reset: Iterable[str]) -> str:
+    wanted = _unshared(yaml.safe_load(text) or {})
     for name in reset:
         section, key = _split(name)
         inner = wanted.get(section) if section else wanted
@@ -52,6 +58,13 @@ def change_keys(text: str, put: Mapping[str, Any], reset: Iterable[str] = ()) ->
     if _filled(made) != _filled(wanted):
         raise ConfigError(f"config/config.yaml: {_MANUALLY}")
     return text
+
+
+def _unshared(value: Any) -> Any:
+    """Return a copy in which nothing is there twice, as anchors make it."""
+    if isinstance(value, dict):
+        return {key: _unshared(inner) for key, inner in value.items()}
+    return [_unshared(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -77,13 +90,14 @@ def _node(text: str, section: str, key: str) -> tuple[Any, Any, Any]:
 
 
 def _with(text: str, section: str, key: str, value: Any) -> str:
-    mapping, _, found = _node(text, section, key)
+    mapping, name, found = _node(text, section, key)
     written = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
     written = written.removesuffix("\n").removesuffix("\n...")
     if found is not None:
         start, end = found.start_mark.index, found.end_mark.index
         if isinstance(found, yaml.CollectionNode) and not found.flow_style:
             end = start + len(text[start:end].rstrip())
+            start = name.end_mark.index + 1
         before = text[:start] if text[start - 1 : start].isspace() else f"{text[:start]} "
         return f"{before}{written}{text[end:]}"
     if section and isinstance(mapping, yaml.MappingNode) and mapping.value:

@@ -67,25 +67,52 @@ class NamePattern:
             raise InputError(
                 f"A pattern has at most {_LONGEST} characters and {_MOST_STARS} stars: shorten it."
             )
-        self._expression = re.compile(self._as_expression(text.strip()), re.IGNORECASE)
-
-    def _as_expression(self, text: str) -> str:
-        words = "|".join(map(re.escape, sorted(self._roles, key=len, reverse=True)))
-        made = {"{sample}": "(?P<sample>[^/]+?)", "{dye}": "(?P<dye>[^/]+?)"}
-        made |= {"{state}": f"(?P<state>{words})", "*": "[^/]*?"}
-        parts = re.split(r"(\{sample\}|\{dye\}|\{state\}|\*)", composed(text))
-        return "".join(made.get(part, re.escape(part)) for part in parts)
+        parts = re.split(r"(\{sample\}|\{dye\}|\{state\}|\*)", composed(text.strip()))
+        self._parts = [part for part in parts if part]
 
     def read(self, name: str, sample: str = "", dye: str = "") -> tuple[str, str, str] | None:
         """Return (role, sample, dye) of a path without its ending; None if it does not fit.
 
         ``sample`` and ``dye`` are those of all images where the pattern has none.
         """
-        found = self._expression.fullmatch(composed(name))
+        name = composed(name)
+        found = self._match(name, 0, 0, set())
         if found is None:
             return None
-        fields = {"sample": sample, "dye": dye} | found.groupdict()
-        return self._roles[fields["state"].casefold()], fields["sample"], fields["dye"]
+        fields = {"{sample}": sample, "{dye}": dye} | found
+        return self._roles[fields["{state}"].casefold()], fields["{sample}"], fields["{dye}"]
+
+    def _match(
+        self, text: str, n: int, start: int, failed: set[tuple[int, int]]
+    ) -> dict[str, str] | None:
+        """Return what the parts from the n-th on stand for; None if they do not fit.
+
+        A regular expression would take very long for some patterns; here each part is tried at
+        each place once.
+        """
+        if n == len(self._parts):
+            return {} if start == len(text) else None
+        if (n, start) in failed:
+            return None
+        part = self._parts[n]
+        for end in self._ends(text, part, start):
+            found = self._match(text, n + 1, end, failed)
+            if found is not None:
+                return {part: text[start:end]} | found
+        failed.add((n, start))
+        return None
+
+    def _ends(self, text: str, part: str, start: int) -> Iterable[int]:
+        """Return where a part may end that starts at a place, the nearest first."""
+        if part == "{state}":
+            words = sorted(self._roles, key=len, reverse=True)
+        elif part in ("*", "{sample}", "{dye}"):
+            slash = text.find("/", start)
+            return range(start + (part != "*"), (slash if slash >= 0 else len(text)) + 1)
+        else:
+            words = [part.casefold()]
+        ends = (start + len(word) for word in words)
+        return [end for end in ends if text[start:end].casefold() in words]
 
 
 def make_pairs(

@@ -22,11 +22,17 @@ SECTIONS = ("", "plane", "register", "scale", "detect", "multiplexed", "exports"
 """Sections of the form, "" for keys that are in none."""
 _OUTSIDE = ("channel", "light", "series")
 """Keys of the form that are in no section."""
-_FIRST = (
-    *("channel", "light", "detect.fwhm_px", "detect.fdr", "detect.spoilt", "register.model"),
-    *("register.field", "scale.default"),
-)
-"""Keys that matter most: they are shown, and the others folded."""
+_FIRST = {
+    "detect.fwhm_px": "Width of a stained spot, px",
+    "detect.fdr": "False-discovery rate",
+    "channel": "Channel",
+    "light": "Kind of image",
+    "register.model": "Model of the registration",
+    "register.field": "Smooth deformation",
+    "scale.default": "Scale method",
+    "detect.spoilt": "Spoilt places",
+}
+"""Keys that matter most, with titles: they are shown, and the others folded."""
 
 
 def form(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -41,7 +47,7 @@ def form(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
     -------
     For each key ``name`` (dotted), ``about``, ``types`` and rules as in JSON schema (``enum``,
     ``items``, ``minimum`` and so on), ``default``, ``value`` as a run would have it, ``set`` if the
-    file has it, and ``first`` if it matters most.
+    file has it, ``first`` if it matters most, and ``title`` then.
     """
     rules, settings = dict(_keys()), load(stored)
     names = [*_FIRST, *(name for name in rules if name not in _FIRST)]
@@ -54,6 +60,7 @@ def form(stored: Mapping[str, Any]) -> list[dict[str, Any]]:
             "value": _value(settings, name),
             "set": _is_set(stored, name),
             "first": name in _FIRST,
+            "title": _FIRST.get(name, ""),
         }
         for name in names
     ]

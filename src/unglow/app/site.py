@@ -150,6 +150,7 @@ class App:
                 "run": command(work.directory, "run"),
                 "stop": command(work.directory, "stop"),
                 "monitor": command(work.directory, "monitor", "--web"),
+                "status": command(work.directory, "status"),
                 "view": command(work.directory, "view"),
             },
         }
@@ -167,11 +168,11 @@ class App:
 
     def _choose_folder(self, sent: Mapping[str, Any]) -> Any:
         folders = self._work.find_folders()
-        if sent.get("id") not in folders:
+        chosen = folders.get(_text(sent, "id"))
+        if chosen is None:
             raise InputError("This folder is not one of those that can be chosen.")
-        folder, _ = folders[sent["id"]]
         with self._work.changing(_text(sent, "version")):
-            self._work.change_config({"raw": self._work.name_of(folder)})
+            self._work.change_config({"raw": self._work.name_of(chosen[0])})
         return self.state()
 
     def _read_names(self, sent: Mapping[str, Any]) -> Any:

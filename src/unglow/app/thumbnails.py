@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 LONGEST = 220
 """Longer side of a picture, px."""
 # Pixels that are decoded for a picture at most, and bytes that a strip may take in memory.
-_MOST_PX, _MOST_BYTES = 60e6, 400e6
-# Rows of a band where the file does not ask for others.
-_BAND_ROWS = 256
+_MOST_PX, _MOST_BYTES = 200e6, 400e6
+# Rows of a band, and of one of those that are read of a large image that is not compressed.
+_BAND_ROWS, _FEW_ROWS = 256, 16
 _KEPT = 1000
 _QUALITY = 82
 _SHARE = (0.5, 99.7)
@@ -102,7 +102,8 @@ def draw(header: TiffHeader) -> NDArray[np.uint8]:
     if (in_order and too_many > 1) or header.decode_bytes > _MOST_BYTES:
         raise InputError("It is too large for a quick picture, since its file is one piece.")
     unit = 1 if header.raw or in_order else header.unit[0]
-    height = min(rows, math.ceil(_BAND_ROWS / unit) * unit)
+    least = _BAND_ROWS if too_many <= 1 else _FEW_ROWS if header.raw else 1
+    height = min(rows, math.ceil(least / unit) * unit)
     tops = list(range(0, rows, height))[:: max(1, math.ceil(too_many))]
     scale = min(1.0, LONGEST / max(rows, cols))
     width = max(1, round(cols * scale))

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InputError(f"{missing[0]} is not a directory; name a folder with images.")
     if not is_mounted():
         raise InputError(
-            "This system does not tell who opens a connection (no /proc), so a page that starts "
+            "This system does not report who opens a connection (no /proc), so a page that starts "
             "runs is not safe here: use `unglow run` and `unglow view`."
         )
     here = Path.cwd()

@@ -112,7 +112,7 @@ def find_socket_user(local: tuple[str, int], remote: tuple[str, int]) -> int | N
 
     Returns
     -------
-    The number of the user; None if there is no such connection, or the system does not tell.
+    The number of the user; None if there is no such connection, or it is not known.
     """
     ends = tuple(
         f"{int.from_bytes(map(int, address.split('.')), sys.byteorder):08X}:{port:04X}"

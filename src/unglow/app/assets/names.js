@@ -23,7 +23,7 @@ export class NamesStep extends Step {
     fill(this.body,
       state.mistake ? el("p", { class: "bad" }, state.mistake) : null,
       state.pairs.length ? this.pairs(state.pairs) : el("p", {}, "No pair was recognised yet."),
-      state.problems.length ? el("details", { open: state.problems.length < 6 }, el("summary", {}, counted(state.problems.length, "problem")), el("ul", { class: "problems" }, state.problems.map((text) => el("li", {}, text)))) : null,
+      state.problems.length ? el("details", { open: state.problems.length < 6 }, el("summary", {}, counted(state.problems.length, "problem")), el("ul", { class: "problems" }, state.problems.map((text) => el("li", {}, text))), el("p", {}, "Correct the files and look again, or name the images here.")) : null,
       rest.length && !state.slides.length ? el("details", { open: !state.pairs.length }, el("summary", {}, counted(rest.length, "image") + " not used"), el("div", { class: "thumbs" }, rest.slice(0, AT_ONCE).map((i) => thumbnail(i.id, i.name)))) : null,
       el("div", { class: "row" },
         button("Name the images", "By a pattern, or by hand; it writes config/samples.tsv", () => this.edit(state), { disabled: Boolean(state.why_not) || !state.images.length }),

@@ -27,7 +27,7 @@ export class ResultsStep extends Step {
   }
 
   show(state) {
-    this.showCommands(state.commands.view, "xdg-open results/report.html");
+    this.showCommands(state.commands.view, state.commands.status);
   }
 
   update(news) {
@@ -49,7 +49,8 @@ export class ResultsStep extends Step {
     const picture = el("img", { alt: "difference of " + name, hidden: true });
     const numbers = [
       ["candidates", pair.candidates],
-      ["error of the map, px", pair.error_median],
+      ["false-discovery rate", pair.candidates_fdr],
+      ["error of the map, px", pair.error_median_px],
       ["gain", pair.gain],
     ].filter(([, value]) => value !== null && value !== undefined && value !== "");
     const made = el("article", { class: "card" },

@@ -24,6 +24,10 @@ export class CheckStep extends Step {
 
   show(state) {
     this.showCommands(state.commands.preflight);
+    if (this.version === state.version) return;
+    this.version = state.version; // what was found is of other settings or pairs
+    this.text.hidden = true;
+    fill(this.note);
   }
 }
 

@@ -88,7 +88,7 @@ class Field {
     const shownDefault = key.default === null ? "none" : Array.isArray(key.default) ? key.default.join(", ") || "none" : String(key.default);
     const control = this.control(id, change);
     this.made = el("div", { class: "setting" + (key.set ? " set" : "") },
-      el("label", { for: id }, el("code", {}, key.name)), control,
+      el("label", { for: id }, key.title ? [key.title, " "] : null, el("code", {}, key.name)), control,
       el("p", { class: "soft" }, key.about, " Default: " + shownDefault + "."));
   }
 
@@ -105,7 +105,7 @@ class Field {
       return el("span", { class: "boxes", id, role: "group", "aria-label": key.name }, boxes.map((box) => el("label", {}, box, " " + box.value)));
     }
     if (key.enum) {
-      const options = key.enum.map((value) => [JSON.stringify(value), value === null ? "(by itself)" : String(value)]);
+      const options = key.enum.map((value) => [JSON.stringify(value), value === null ? "(the default)" : String(value)]);
       const made = select(key.name, options, JSON.stringify(key.value), change);
       made.id = id;
       this.value = () => JSON.parse(made.value);
