@@ -140,7 +140,8 @@ class App:
             "images": [{"id": id_of(p), "name": _name_in(raw, p)} for p in images],
             "pairs": [_pair(pair) for pair in found.pairs],
             "slides": [slide.name for slide in found.slides],
-            "problems": [problem.message for problem in found.problems],
+            # that there is no raw directory is no problem before a folder is chosen
+            "problems": [p.message for p in found.problems if p.kind != "no-raw" or not folders],
             "cores": processors(),
             "run": self._commands.state(),
             "commands": {

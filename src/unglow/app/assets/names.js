@@ -22,7 +22,7 @@ export class NamesStep extends Step {
     const rest = state.images.filter((image) => !used.has(image.id));
     fill(this.body,
       state.mistake ? el("p", { class: "bad" }, state.mistake) : null,
-      state.pairs.length ? this.pairs(state.pairs) : el("p", {}, "No pair was recognised yet."),
+      state.pairs.length ? this.pairs(state.pairs) : el("p", {}, state.images.length || !state.folders.length ? "No pair was recognised yet." : "Choose the folder of the images first."),
       state.problems.length ? el("details", { open: state.problems.length < 6 }, el("summary", {}, counted(state.problems.length, "problem")), el("ul", { class: "problems" }, state.problems.map((text) => el("li", {}, text))), el("p", {}, "Correct the files and look again, or name the images here.")) : null,
       rest.length && !state.slides.length ? el("details", { open: !state.pairs.length }, el("summary", {}, counted(rest.length, "image") + " not used"), el("div", { class: "thumbs" }, rest.slice(0, AT_ONCE).map((i) => thumbnail(i.id, i.name)))) : null,
       el("div", { class: "row" },
