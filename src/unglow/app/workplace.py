@@ -50,7 +50,7 @@ class Workplace:
 
     def __init__(self, directory: Path, folders: Sequence[Path] = ()) -> None:
         self.directory = directory.absolute()
-        self.folders = [folder.absolute() for folder in folders]
+        self.folders = [_normal(folder) for folder in folders]
 
     @property
     def version(self) -> str:
@@ -78,7 +78,7 @@ class Workplace:
 
     def raw(self, settings: Settings) -> Path:
         """Return the folder of raw images."""
-        return self.directory / settings.raw
+        return _normal(self.directory / settings.raw)
 
     def sheet(self, settings: Settings) -> Path | None:
         """Return the sample sheet that the workflow would read; None if it reads names."""
@@ -172,6 +172,11 @@ class Workplace:
             kept = read_file(file).decode("utf-8", "surrogateescape")
             write_text(_before(file), kept)
         write_text(file, text)
+
+
+def _normal(path: Path) -> Path:
+    """Return an absolute path without ``..``; links stay."""
+    return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
 
 
 def _before(file: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -129,11 +130,12 @@ def test_a_faulty_file_is_named_and_not_overwritten(seen, work):
     assert (work / "config/config.yaml").read_text() == "detect: {fdrr: 1}\n"
 
 
-def test_folders_that_were_named_are_read_and_links_in_raw_followed(tmp_path, work):
+def test_folders_that_were_named_are_read_and_links_in_raw_followed(tmp_path, work, monkeypatch):
     far = write_image(tmp_path / "far" / "S2" / "S2_pre_X.tif").parent.parent
     write_image(far / "S2" / "S2_post_X.tif")
     (work / "raw" / "S2").symlink_to(far / "S2")
-    with SeenApp(Workplace(work, [far])) as seen:
+    monkeypatch.chdir(work)
+    with SeenApp(Workplace(work, [Path("../far")])) as seen:
         state = seen.json("state.json")
         assert [p["sample"] for p in state["pairs"]] == ["S1", "S2"]
         assert seen.json(f"image/{state['pairs'][1]['pre']}")["picture"]
