@@ -110,12 +110,15 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
 
 def _is_one_sample(loose: list[Path], folders: list[Path]) -> bool:
     """Return whether a raw directory is itself the folder of a sample."""
-    filled = [folder for folder in folders if images_of(listing_if_any(folder))]
     if loose:
-        return not filled and any(take_apart(image.name, "").markers for image in loose)
-    words = [word_of(folder.name) for folder in filled]
-    markers = {MARKERS.index(_marker(word)) for word in words if word}
-    return None not in words and len(markers) == len(MARKERS)
+        if not any(take_apart(image.name, "").markers for image in loose):
+            return False
+        return not any(images_of(listing_if_any(folder)) for folder in folders)
+    words = {folder: word_of(folder.name) for folder in folders}
+    if len({_marker(word) for word in words.values() if word}) < len(MARKERS):
+        return False  # before any folder is listed: network disks are slow
+    filled = [words[folder] for folder in folders if images_of(listing_if_any(folder))]
+    return None not in filled and len({_marker(word or "") for word in filled}) == len(MARKERS)
 
 
 def _of_one_sample(raw: Path, *, mapped: bool) -> Discovery:
