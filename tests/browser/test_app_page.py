@@ -131,6 +131,11 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     assert "Rock 7 SYTO9" in text_of(tab, "results")
     errors = [c for c in tab.complaints if "status of 400" not in json.dumps(c)]
     assert not errors  # a refusal is in the console too
+    tab.follow("document.querySelector('#run .row a')")  # the live page, and back
+    back = "document.querySelector('header.head a[href=\"app/\"]')"
+    tab.wait(f"Boolean({back})", 120)
+    tab.follow(back)
+    tab.wait("Boolean(document.querySelector('#results .card a'))", 120)
     tab.follow("document.querySelector('#results .card a')")
     tab.wait("document.querySelector('#view') && " + READY, 120)
     tab.wait("document.title.includes('Rock 7')")

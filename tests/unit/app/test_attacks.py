@@ -25,7 +25,7 @@ from unglow.reporting.html.live_server import ADDRESS
 VERBS = ("folder", "pattern", "pairs", "sheet", "names", "settings", "run", "stop")
 NOBODY = 65534
 #: In the place of a run: it leaves a file, and waits.
-STAND_IN = "import sys, time; open('started', 'w').write(' '.join(sys.argv[1:])); time.sleep(600)"
+STAND_IN = "import sys, time; open('started', 'w').write(' '.join(sys.argv[1:])); time.sleep(120)"
 
 
 @pytest.fixture
