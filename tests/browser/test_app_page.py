@@ -88,7 +88,7 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     assert "Rock<7>_treated_SYTO9.tif" in text_of(tab, "names")  # text, and no markup
 
     press(tab, "Name the images")
-    for field, text in (("pattern", "Rock<{sample}>_{state}_{dye}"), ("pre", "untreated")):
+    for field, text in (("pattern", "Rock<{sample}>_{prepost}_{dye}"), ("pre", "untreated")):
         write(tab, f"unglow.names.editor.{field}", text)
     write(tab, "unglow.names.editor.post", "treated")
     tab.key("Enter")

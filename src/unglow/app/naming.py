@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ROLES = ("pre", "post")
-_FIELDS = ("sample", "dye", "state")
+_FIELDS = ("sample", "dye", "prepost")
 _LONGEST, _MOST_STARS = 200, 6
 
 
@@ -30,7 +30,7 @@ class NamedImage:
 
 
 class NamePattern:
-    """A pattern of paths, such as ``{sample}/{dye}_{state}*``.
+    """A pattern of paths, such as ``{sample}/{dye}_{prepost}*``.
 
     ``*`` stands for any letters in the name of a file or folder. Letter case does not count, and
     neither does the ending of the file.
@@ -40,7 +40,7 @@ class NamePattern:
     text
         The pattern.
     pre, post
-        Words that ``{state}`` stands for, separated by commas.
+        Words that ``{prepost}`` stands for, separated by commas.
 
     Raises
     ------
@@ -57,8 +57,8 @@ class NamePattern:
         }
         if len(set(self._roles.values())) < len(ROLES):
             raise InputError("Give a word for pre, and another one for post.")
-        if "{state}" not in text:
-            raise InputError("The pattern needs {state}, where the word for pre or post is.")
+        if "{prepost}" not in text:
+            raise InputError("The pattern needs {prepost}, where the word for pre or post is.")
         fields = re.findall(r"\{(.*?)\}", text)
         wrong = next((f for f in fields if f not in _FIELDS or fields.count(f) > 1), None)
         if wrong is not None:
@@ -67,7 +67,7 @@ class NamePattern:
             raise InputError(
                 f"A pattern has at most {_LONGEST} characters and {_MOST_STARS} stars: shorten it."
             )
-        parts = re.split(r"(\{sample\}|\{dye\}|\{state\}|\*)", composed(text.strip()))
+        parts = re.split(r"(\{sample\}|\{dye\}|\{prepost\}|\*)", composed(text.strip()))
         self._parts = [part for part in parts if part]
 
     def read(self, name: str, sample: str = "", dye: str = "") -> tuple[str, str, str] | None:
@@ -80,7 +80,7 @@ class NamePattern:
         if found is None:
             return None
         fields = {"{sample}": sample, "{dye}": dye} | found
-        return self._roles[fields["{state}"].casefold()], fields["{sample}"], fields["{dye}"]
+        return self._roles[fields["{prepost}"].casefold()], fields["{sample}"], fields["{dye}"]
 
     def _match(
         self, text: str, n: int, start: int, failed: set[tuple[int, int]]
@@ -104,7 +104,7 @@ class NamePattern:
 
     def _ends(self, text: str, part: str, start: int) -> Iterable[int]:
         """Return where a part may end that starts at a place, the nearest first."""
-        if part == "{state}":
+        if part == "{prepost}":
             words = sorted(self._roles, key=len, reverse=True)
         elif part in ("*", "{sample}", "{dye}"):
             slash = text.find("/", start)

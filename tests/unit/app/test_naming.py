@@ -14,15 +14,15 @@ from unglow.workflow.samples import Pair
 @pytest.mark.parametrize(
     ("pattern", "name", "found"),
     [
-        ("{sample}_{state}_{dye}", "A_untreated_SYTO9", ("pre", "A", "SYTO9")),
-        ("{sample}_{state}_{dye}", "A_Treated_SYTO9", ("post", "A", "SYTO9")),
-        ("{sample}/{dye}-{state}*", "Rock 7/DAPI-dry 003", ("pre", "Rock 7", "DAPI")),
-        ("{state}/{sample}_{dye}", "treated/a_b_c", ("post", "a", "b_c")),
-        ("{sample}_{state}", "A_untreated", ("pre", "A", "X")),
-        ("*{state}*", "scan untreated 5", ("pre", "S", "X")),
-        ("{sample}_{state}_{dye}", "A_other_SYTO9", None),
-        ("{sample}_{state}_{dye}", "x/A_untreated_SYTO9/y", None),
-        ("{sample}({state}).{dye}", "A(dry).D", ("pre", "A", "D")),
+        ("{sample}_{prepost}_{dye}", "A_untreated_SYTO9", ("pre", "A", "SYTO9")),
+        ("{sample}_{prepost}_{dye}", "A_Treated_SYTO9", ("post", "A", "SYTO9")),
+        ("{sample}/{dye}-{prepost}*", "Rock 7/DAPI-dry 003", ("pre", "Rock 7", "DAPI")),
+        ("{prepost}/{sample}_{dye}", "treated/a_b_c", ("post", "a", "b_c")),
+        ("{sample}_{prepost}", "A_untreated", ("pre", "A", "X")),
+        ("*{prepost}*", "scan untreated 5", ("pre", "S", "X")),
+        ("{sample}_{prepost}_{dye}", "A_other_SYTO9", None),
+        ("{sample}_{prepost}_{dye}", "x/A_untreated_SYTO9/y", None),
+        ("{sample}({prepost}).{dye}", "A(dry).D", ("pre", "A", "D")),
     ],
 )
 def test_a_pattern_reads_a_path(pattern, name, found):
@@ -32,9 +32,13 @@ def test_a_pattern_reads_a_path(pattern, name, found):
 @pytest.mark.parametrize(
     ("pattern", "pre", "post"),
     [
-        *(("{sample}_{dye}", "a", "b"), ("{state}_{colour}", "a", "b"), ("{state}", "", "b")),
-        *(("{state}_{state}", "a", "b"), ("{state}", "a", "A"), ("{state}" + 300 * "x", "a", "b")),
-        ("{state}" + 7 * "*a", "a", "b"),
+        *(("{sample}_{dye}", "a", "b"), ("{prepost}_{colour}", "a", "b"), ("{prepost}", "", "b")),
+        *(
+            ("{prepost}_{prepost}", "a", "b"),
+            ("{prepost}", "a", "A"),
+            ("{prepost}" + 300 * "x", "a", "b"),
+        ),
+        ("{prepost}" + 7 * "*a", "a", "b"),
     ],
 )
 def test_what_is_no_pattern_is_refused(pattern, pre, post):
@@ -43,7 +47,7 @@ def test_what_is_no_pattern_is_refused(pattern, pre, post):
 
 
 def test_a_long_name_that_nearly_fits_is_read_in_no_time():
-    pattern = NamePattern("{sample}*a*a*a*a*a*{dye}_{state}", "pre", "post")
+    pattern = NamePattern("{sample}*a*a*a*a*a*{dye}_{prepost}", "pre", "post")
     assert pattern.read("a" * 120) is None
 
 

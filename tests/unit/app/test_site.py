@@ -36,7 +36,7 @@ def test_a_folder_is_chosen_named_by_a_pattern_and_written_as_sheet(seen, work):
     state = seen.json("state.json")
     assert not state["pairs"]
     assert len(state["problems"]) == 1
-    pattern = {"pattern": "{sample}_{state}_{dye}", "pre": "untreated", "post": "treated"}
+    pattern = {"pattern": "{sample}_{prepost}_{dye}", "pre": "untreated", "post": "treated"}
     status, rows = seen.send("pattern", pattern)
     assert status == 200
     assert {r["id"]: (r["role"], r["sample"], r["dye"]) for r in rows} == {

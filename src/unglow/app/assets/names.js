@@ -79,7 +79,7 @@ class Editor {
       const input = el("input", { type: "text", value, title: about, spellcheck: "false" });
       return [input, el("label", { class: "field" }, el("span", {}, label), input)];
     };
-    const [pattern, patternField] = field("Pattern", "{sample}/*{state}_{dye}", "The path of an image in the folder, without its ending");
+    const [pattern, patternField] = field("Pattern", "{sample}/*{prepost}_{dye}", "The path of an image in the folder, without its ending");
     const [pre, preField] = field("Words for pre", "pre, before", "separated by commas");
     const [post, postField] = field("Words for post", "post, after", "separated by commas");
     const [sample, sampleField] = field("Sample, if not in the names", "", "");
@@ -91,7 +91,7 @@ class Editor {
     this.made = el("div", {},
       el("form", { class: "pattern", onsubmit: (event) => { event.preventDefault(); this.read(); } },
         patternField, preField, postField, sampleField, dyeField, el("button", { type: "submit" }, "Read the names")),
-      el("p", { class: "soft" }, "{sample}, {dye} and {state} stand for parts of the path, * for any letters. Then correct by hand what is left."),
+      el("p", { class: "soft" }, "{sample}, {dye} and {prepost} stand for parts of the path, * for any letters. Then correct by hand what is left."),
       el("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": "Images" }, el("table", {}, el("thead", {}, el("tr", {}, ["image", "is", "sample", "dye"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, this.rows.map((r) => r.made)))),
       this.preview,
       el("div", { class: "row" }, button("Write the sample sheet", "config/samples.tsv", () => this.write(), { class: "main" }), button("Cancel", null, () => step.close())));
