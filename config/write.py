@@ -12,6 +12,7 @@ import yaml
 
 from unglow.cli.survey import config_text
 from unglow.core.settings import schema_of
+from unglow.workflow.samples.naming import NAME_RULES
 from unglow.workflow.settings import Settings
 
 HERE = Path(__file__).parent
@@ -26,6 +27,7 @@ HEAD = {
 }
 MADE = "# Written by `make settings` from src/unglow/workflow/settings.py: change it there.\n"
 START = "| key | default | meaning |\n|---|---|---|\n"
+NAMES = "| pre-stain image | post-stain image | rule |\n|---|---|---|\n"
 
 
 def schema_text():
@@ -46,9 +48,12 @@ def rows(schema, where=""):
 
 
 def page_text(text):
-    """Return the page with the table of keys replaced."""
-    before, rest = text.split(START)
-    return before + START + "".join(rows(schema_of(Settings))) + rest[rest.index("\n\n") + 1 :]
+    """Return the page with its tables replaced: the keys, and the ways to name images."""
+    names = (f"| `{rule.pre}` | `{rule.post}` | {rule.about} |\n" for rule in NAME_RULES)
+    for head, made in ((START, rows(schema_of(Settings))), (NAMES, names)):
+        before, rest = text.split(head)
+        text = before + head + "".join(made) + rest[rest.index("\n\n") + 1 :]
+    return text
 
 
 def main():

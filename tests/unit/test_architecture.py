@@ -38,6 +38,7 @@ MAY = {
 }
 MAY["workflow"] = {*MAY} - {"phantom"}
 MAY["viewer"] = {*MAY} - {"phantom"}
+MAY["app"] = {*MAY} - {"phantom"}
 MAY["doctor"] = {"core", "telemetry", "jobs"}
 MAY["cli"] = {*MAY}
 #: Modules at the top, which files of users and the package's own face need.
@@ -116,6 +117,7 @@ def test_only_one_module_prints():
 OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap", "loadtxt"}
 #: Modules that may call them, since what they open is never a file of a user or of results.
 OPENS = {
+    "unglow.app.commands": "has flags of its own, which do not wait",
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
     "unglow.core.machine": "reads what the kernel reports",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 #: Name of a sub-command to its module and what it does.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("unglow.cli.run", "run the workflow: snakemake with the installed Snakefile"),
+    "app": ("unglow.cli.app", "choose, name, set, run and look, on one page in a browser"),
     "init": ("unglow.cli.survey", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),

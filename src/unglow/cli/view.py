@@ -17,6 +17,7 @@ from unglow.core.printable import say
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 _PLAN = "plan.json"
 
@@ -67,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     site = Site([results], {NAME: Viewer})
     Viewer(site.sources[0]).check_images()
     page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
-    open_browser = None if arguments.no_browser or not _has_display() else _open_browser
+    open_browser = browser_opener(is_wanted=not arguments.no_browser)
     serve(site, arguments.port, say, page=page, open_browser=open_browser)
     return 0
 
@@ -135,6 +136,11 @@ def _hash(results: Path, directory: Path) -> str:
     if found is None:  # the directory of a pair that has variants
         found = next((p for p in pairs.values() if wanted in p.directory.resolve().parents), None)
     return "" if found is None else f"#pair={quote(found.id, safe='~')}"
+
+
+def browser_opener(*, is_wanted: bool) -> Callable[[str], None] | None:
+    """Return what opens an address in a browser; None if none is wanted or can be seen."""
+    return _open_browser if is_wanted and _has_display() else None
 
 
 def _open_browser(address: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,6 +100,30 @@ def host() -> str:
 def boot_id() -> str:
     """Return an identifier of this boot of the machine; empty where nothing does."""
     return read("sys/kernel/random/boot_id").strip()
+
+
+def find_socket_user(local: tuple[str, int], remote: tuple[str, int]) -> int | None:
+    """Return the user who has opened a TCP connection of this machine (IPv4).
+
+    Parameters
+    ----------
+    local, remote
+        Address and port of the end that is asked about, and of the other one.
+
+    Returns
+    -------
+    The number of the user; None if there is no such connection, or it is not known.
+    """
+    ends = tuple(
+        f"{int.from_bytes(map(int, address.split('.')), sys.byteorder):08X}:{port:04X}"
+        for address, port in (local, remote)
+    )
+    for table in ("tcp", "tcp6"):  # an IPv6 socket may be connected to an IPv4 one
+        for line in read("self", "net", table).splitlines()[1:]:
+            fields = line.split()
+            if len(fields) > 7 and (fields[1][-13:], fields[2][-13:]) == ends:
+                return int(fields[7])
+    return None
 
 
 def started_ticks(pid: int) -> int | None:

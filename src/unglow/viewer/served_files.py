@@ -68,10 +68,10 @@ _PLAIN = "text/plain"
 
 
 @cache
-def page_files() -> dict[str, Answer]:
-    """Return all files by their path below ``assets``, with slashes."""
+def page_files(package: str = "unglow.viewer") -> dict[str, Answer]:
+    """Return all files of a package's page by their path below its ``assets``, with slashes."""
     shared = [(name, _answer(name, asset(name).encode())) for name in SHARED]
-    return dict([*_files(resources.files("unglow.viewer").joinpath("assets"), ""), *shared])
+    return dict([*_files(resources.files(package).joinpath("assets"), ""), *shared])
 
 
 def _files(place: Traversable, before: str) -> list[tuple[str, Answer]]:

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from unglow.workflow.samples import discover
+from unglow.workflow.samples.naming import NAME_RULES
+
+PROJECT = Path(__file__).parents[3]
 
 
 def fill(root: Path, *names: str) -> Path:
@@ -67,18 +70,18 @@ def test_sample_names_do_not_confuse(tmp_path, sample):
         (["pre_post_X.tif"], "both-markers", ["both pre and post", "'pre_X.tif' or 'post_X.tif'"]),
         (["scan_X.tif"], "no-marker", ["neither", "'scan_pre_X.tif' or 'scan_post_X.tif'"]),
         (["postDAPI.tif"], "no-underscore", ["no underscore", "'post_DAPI.tif'"]),
-        (["zoo_before_GFP.tif"], "no-marker", ["for example to 'zoo_pre_GFP.tif'."]),
-        (["Unstained_X.tif"], "no-marker", ["for example to 'pre_X.tif'."]),
-        (["after-X.tif"], "no-underscore", ["for example to 'post_X.tif'."]),
-        (["S_X_stained.tif"], "marker-last", ["for example to 'S_post_X.tif'."]),
-        (["before-after_X.tif"], "no-marker", ["'before-after_pre_X.tif' or"]),
-        (["n3-post-SYTO9.tif"], "no-underscore", ["for example to 'n3-post_SYTO9.tif'."]),
-        (["n3 before SYTO9.tif"], "no-underscore", ["for example to 'n3 pre_SYTO9.tif'."]),
-        (["SYTO9-pre.tif"], "no-underscore", ["for example to 'pre_SYTO9.tif'."]),
+        (["before-after_X.tif"], "both-markers", ["both before and after", "'before_X.tif' or"]),
+        (["n3-pre-post-X.tif"], "no-underscore", ["'pre_n3-X.tif' or 'post_n3-X.tif'"]),
+        (["n3-X-before.tif"], "no-underscore", ["for example to 'before_n3-X.tif'."]),
+        (["S_after.tif"], "no-underscore", ["names no dye", "for example to 'after_S.tif'."]),
+        (["zoo_before_GFP.tif"], "missing-partner", ["add it as 'zoo_after_GFP.tif'"]),
+        (["Unstained_X.tif"], "missing-partner", ["add it as 'Stained_X.tif'"]),
+        (["not stained_X.tif"], "missing-partner", ["no post-stain image", "'stained_X.tif'"]),
+        (["X-signal.tif"], "missing-partner", ["no pre-stain image", "'blank_X.tif'"]),
+        (["After/X.tif"], "missing-partner", ["no pre-stain image", "'Before/X.tif'"]),
+        (["pre/n_post_X.tif"], "both-markers", ["says both post and pre"]),
         (["scan.tif"], "no-underscore", ["'pre_scan.tif' or 'post_scan.tif'"]),
         (["post_.tif"], "empty-dye", ["nothing after", "'post_DAPI.tif'"]),
-        (["DAPI_post.tif"], "marker-last", ["in the place of the dye", "'post_DAPI.tif'"]),
-        (["A_DAPI_post.tif"], "marker-last", ["'A_post_DAPI.tif'"]),
         (["post_a{b}.tif"], "unsafe-name", ["the dye 'a{b}'", "'post_a-b.tif'"]),
         (["pre_X.tif"], "missing-partner", ["no post-stain image", "'post_X.tif'"]),
         (["S_PostStain_X.tif"], "missing-partner", ["no pre-stain", "'S_PreStain_X.tif'"]),
@@ -106,9 +109,9 @@ def test_sample_names_do_not_confuse(tmp_path, sample):
         (["deep/pre_X.tif", "deep/post_X.tif"], "nested", ["too deep", "raw/S"]),
         (["a/deep/pre_X.tif"], "nested", ["a/deep/pre_X.tif in ", "lies too deep"]),
         (
-            ["pre/n_X.tif", "post/n_X.tif"],
+            ["pre_X.tif", "post_X.tif", "blank/X.tif"],  # names in the folder itself say it
             "nested",
-            ["post/n_X.tif, pre/n_X.tif in ", "for example as 'n_post_X.tif'."],
+            ["blank/X.tif in "],
         ),
     ],
 )
@@ -152,15 +155,64 @@ def test_loose_files_are_named_next_to_good_samples(tmp_path):
     assert len(discover(raw).pairs) == 1
 
 
-def test_a_sample_given_as_raw_directory(tmp_path):
-    raw = fill(tmp_path / "S", "pre_X.tif", "post_X.tif")
-    message = only_problem(raw, "loose-files").message
-    assert message.endswith(f", or name {tmp_path} if all are of one sample.")
+@pytest.mark.parametrize("rule", NAME_RULES, ids=lambda rule: rule.pre)
+def test_names_are_found_by_each_rule_of_the_table(tmp_path, rule):
+    raw = fill(tmp_path / "Rock7" / "raw", rule.pre, rule.post)
+    found = discover(raw)
+    assert not found.problems
+    assert [(p.key, p.pre, p.post) for p in found.pairs] == [
+        (("Rock7", "SYTO9"), raw / rule.pre, raw / rule.post)
+    ]
+    assert rule.about in (PROJECT / "config" / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_sample_given_as_the_current_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(fill(tmp_path / "S", "pre_X.tif", "post_X.tif"))
-    assert f"or name {tmp_path} if all" in only_problem(Path(), "loose-files").message
+@pytest.mark.parametrize(
+    ("pre", "post", "dye"),
+    [
+        *(("zoo_before_GFP", "zoo_after_GFP", "GFP"), ("Unstained_X", "Stained_X", "X")),
+        *(("un-stained_X", "stained_X", "X"), ("S blank X", "S signal X", "X")),
+        *(("n3-pre-SYTO9", "n3-post-SYTO9", "SYTO9"), ("after-S_pre_X", "after-S_post_X", "X")),
+        *(("pre-Alexa-488", "post-Alexa-488", "Alexa-488"), ("S-X-pre", "S-X-post", "X")),
+        *(("A_DAPI_pre", "A_DAPI_PostStain", "DAPI"), ("X_blank", "X_signal", "X")),
+        *(("Before staining/X", "after staining/X", "X"), ("pre/n_X", "post/n_X", "X")),
+        *(("pre/n_pre_X", "post/n_X", "X"), ("Presley_before_X", "Presley_after_X", "X")),
+    ],
+)
+def test_other_ways_to_say_pre_and_post(tmp_path, pre, post, dye):
+    raw = fill(tmp_path, f"S/{pre}.tif", f"S/{post}.tif", "other/pre_Y.tif", "other/post_Y.tif")
+    found = discover(raw)
+    assert not found.problems
+    assert [p.key for p in found.pairs] == [("S", dye), ("other", "Y")]
+    assert (found.pairs[0].pre, found.pairs[0].post) == (
+        raw / f"S/{pre}.tif",
+        raw / f"S/{post}.tif",
+    )
+
+
+def test_other_words_make_no_pair_of_a_slide_and_no_problem_of_a_picture(tmp_path):
+    raw = fill(tmp_path, "S/cycle1_blank.tif", "S/cycle2_signal.tif", "S/signal.png")
+    found = discover(raw, mapped=True)
+    assert [slide.name for slide in found.slides] == ["S"]
+    assert not found.pairs
+    assert not found.problems
+
+
+def test_landmarks_belong_to_the_image_next_to_them(tmp_path):
+    raw = fill(tmp_path, "S/pre/n_X.tif", "S/post/n_X.tif", "S/post/n_X.landmarks.csv")
+    (pair,) = discover(raw).pairs
+    assert pair.landmarks == (raw / "S" / "post" / "n_X.landmarks.csv",)
+
+
+def test_images_of_one_sample_as_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(fill(tmp_path / "S", "pre_X.tif", "post_X.tif", "notes/readme.txt"))
+    assert [p.key for p in discover(Path()).pairs] == [("S", "X")]
+
+
+def test_folders_for_all_images_before_and_after(tmp_path):
+    raw = fill(tmp_path / "S", "before/n_X.tif", "after/n_X.tif", "notes/readme.txt")
+    assert [p.key for p in discover(raw).pairs] == [("S", "X")]
+    fill(raw, "before/m_X.tif")  # of another sample, perhaps
+    assert only_problem(raw, "two-pre").dye == "X"
 
 
 def test_folders_without_tiffs_are_left_out_quietly(tmp_path):

@@ -16,6 +16,7 @@ import http.client
 import http.server
 import io
 import json
+import os
 import secrets
 import select
 import socket
@@ -28,6 +29,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError
+from unglow.core.process import find_socket_user
 from unglow.reporting.html.live_answers import (
     BYTES,
     JSON,
@@ -84,6 +86,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # head and body are two packets: the second would wait for the answer to the first
     disable_nagle_algorithm = True
     rfile: _Requests
+    server: Server
 
     def __init__(self, *arguments: Any, site: Site, token: str, connections: Connections) -> None:
         self._site, self._token, self._connections = site, token, connections
@@ -92,8 +95,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Prepare to read requests."""
         super().setup()
+        self._is_of_user = not self.server.same_user or self._find_user() == os.geteuid()
         self.rfile.close()
         self.rfile = _Requests(self.connection.makefile("rb", buffering=0))
+
+    def _find_user(self) -> int | None:
+        """Return who has opened the connection; None if that is not known."""
+        try:
+            ends = self.connection.getpeername(), self.connection.getsockname()
+        except OSError:  # gone already
+            return None
+        return find_socket_user(*ends)
 
     def handle_one_request(self) -> None:
         """Read a request and answer it."""
@@ -118,6 +130,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         authentic = hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
         if not (authentic and self._is_asked_by_own_name()):
             self._refuse(HTTPStatus.FORBIDDEN, "Use the complete address that was printed.\n")
+            return
+        if not self._is_of_user:
+            text = "This page answers only the user who has started it.\n"
+            self._refuse(HTTPStatus.FORBIDDEN, text)
             return
         self._connections.authenticate(self.connection)
         body = b""
@@ -289,6 +305,8 @@ class Server(http.server.ThreadingHTTPServer):
         What to show.
     port
         The port; if None, `PORT` or the next one that is free.
+    same_user
+        Whether only processes of the user who serves are answered, even with the token.
 
     Raises
     ------
@@ -299,8 +317,9 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, site: Site, port: int | None = None) -> None:
+    def __init__(self, site: Site, port: int | None = None, *, same_user: bool = False) -> None:
         self.token = secrets.token_urlsafe(16)
+        self.same_user = same_user
         self._connections = Connections(most_connections())
         self._traced: set[tuple[str, int | None]] = set()
         handler = partial(Handler, site=site, token=self.token, connections=self._connections)

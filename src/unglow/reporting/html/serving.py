@@ -47,12 +47,13 @@ def serve(
     page: str = "",
     open_browser: Callable[[str], None] | None = None,
     until_input_ends: bool = False,
+    same_user: bool = False,
 ) -> None:
     """Serve until Ctrl-C; the address is printed first.
 
     Parameters
     ----------
-    site, port
+    site, port, same_user
         As for `Server`.
     say
         Prints a line.
@@ -65,7 +66,7 @@ def serve(
         Whether to stop as soon as standard input ends as well.
     """
     with ExitStack() as stack:
-        server = stack.enter_context(Server(site, port))
+        server = stack.enter_context(Server(site, port, same_user=same_user))
         say(f"Open {server.url}{page}")
         say(f"From another machine, first: {tunnel(server.port)}")
         say("Press Ctrl-C to stop this server; runs continue.")

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 from unglow.io.raw_header import is_ome_zarr
 from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
+    COUNTERPARTS,
     MARKERS,
     RESERVED,
     SYNONYMS,
     composed,
     images_of,
-    replace_synonym,
+    replace_word,
     safe_version,
     take_apart,
     unsafe,
     without_marker,
+    word_of,
 )
 from unglow.workflow.samples.pair import Discovery, Pair, Problem, SlideFiles, slide_files
 from unglow.workflow.samples.raw_directory import (
@@ -75,6 +77,8 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
         return Discovery(problems=(unreadable(raw, error),), layout="no usable raw directory")
     folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
     loose = images_of(entries)
+    if _is_one_sample(loose, folders):
+        return _of_one_sample(raw, mapped=mapped)
     pairs: list[Pair] = []
     slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
@@ -86,7 +90,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
     ]
     empty = []
     for entry in folders:
-        folder = _scan(entry, mapped=mapped)
+        folder = _scan(entry, entry.name, mapped=mapped)
         pairs += _match(folder)
         slides += [] if folder.slide is None else [folder.slide]
         problems += folder.problems
@@ -104,24 +108,59 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
     )
 
 
-def _scan(path: Path, *, mapped: bool) -> _Folder:
+def _is_one_sample(loose: list[Path], folders: list[Path]) -> bool:
+    """Return whether a raw directory is itself the folder of a sample."""
+    if loose:
+        if not any(take_apart(image.name, "").markers for image in loose):
+            return False
+        return not any(images_of(listing_if_any(folder)) for folder in folders)
+    words = {folder: word_of(folder.name) for folder in folders}
+    if len({_marker(word) for word in words.values() if word}) < len(MARKERS):
+        return False  # before any folder is listed: network disks are slow
+    filled = [words[folder] for folder in folders if images_of(listing_if_any(folder))]
+    return None not in filled and len({_marker(word or "") for word in filled}) == len(MARKERS)
+
+
+def _of_one_sample(raw: Path, *, mapped: bool) -> Discovery:
+    """Find the pairs of a raw directory that is the folder of one sample."""
+    place = raw.absolute()
+    name = place.parent.name if place.name.lower() == "raw" else place.name
+    folder = _scan(raw, safe_version(name), mapped=mapped)
+    pairs = _match(folder)
+    return Discovery(
+        pairs=tuple(pairs),
+        slides=() if folder.slide is None else (folder.slide,),
+        problems=tuple(folder.problems),
+        layout=f"{raw}: the images of one sample, {folder.sample}",
+    )
+
+
+def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
     """Take apart the names of all TIFFs in one sample's folder, unless it holds a slide."""
-    folder = _Folder(composed(path.name), path)
+    folder = _Folder(composed(sample), path)
     try:
         entries = listing(path)
     except OSError as error:
         folder.problems.append(unreadable(path, error))
         return folder
     tiffs = images_of(entries)
+    inside = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
+    has_words = any(take_apart(image.name, sample).markers for image in tiffs)
+    sorted_in = [] if has_words else [d for d in inside if word_of(d.name)]
+    others = foreign_images(entries, sample)
+    for place in sorted_in:
+        more = listing_if_any(place)
+        entries += more
+        tiffs += images_of(more)
+        others += foreign_images(more, sample, place.name)
     folder.tiffs = len(tiffs)
     folder.slide = slide_files(folder.sample, entries, tiffs, mapped=mapped)
     folder.landmarks = FilesBeside.landmarks(entries, tiffs)
     folder.regions = FilesBeside.regions(entries, tiffs)
-    others = foreign_images(entries, path.name)
     folder.foreign = {other.partner for other in others}
     folder.problems += problems_of_foreign(others, folder.sample)
     _lonely(folder)
-    _nested(folder, [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)])
+    _nested(folder, [place for place in inside if place not in sorted_in])
     if not tiffs:
         return folder
     why = unsafe(folder.sample)
@@ -137,7 +176,7 @@ def _scan(path: Path, *, mapped: bool) -> _Folder:
         )
         return folder
     for file in () if folder.slide is not None else tiffs:
-        parts = take_apart(file.name, path.name)
+        parts = take_apart(file.name, sample, None if file.parent == path else file.parent.name)
         if _check_name(folder, file, parts):
             folder.files.append((file, parts))
     return folder
@@ -173,18 +212,14 @@ def _nested(folder: _Folder, inside: list[Path]) -> None:
 def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
     """Return whether a file's name says all that is needed; if not, say what it lacks."""
     if parts.dye is None:
-        kind, wrong, names = "no-underscore", "has no underscore before the dye", _no_dye(parts)
+        lacks = "names no dye" if "_" in parts.body else "has no underscore before the dye"
+        kind, wrong, names = "no-underscore", lacks, _no_dye(parts)
     elif not parts.dye.strip():
         kind, wrong = "empty-dye", "has nothing after its last underscore, where the dye belongs"
         names = [f"{parts.body}_DAPI{parts.suffix}"]
-    elif len(parts.markers) == 2:
-        kind, wrong = "both-markers", "says both pre and post"
+    elif len(words := _words_of(folder, file, parts)) == len(MARKERS):
+        kind, wrong = "both-markers", f"says both {words[0]} and {words[1]}"
         names = _either(without_marker(parts.body), parts)
-    elif not parts.markers and parts.dye.lower() in (*MARKERS, *SYNONYMS):
-        kind, wrong = "marker-last", f"has {parts.dye} in the place of the dye"
-        before, _, dye = parts.body.rpartition("_")
-        marker = SYNONYMS.get(parts.dye.lower(), parts.dye)
-        names = ["_".join(p for p in (before, marker, dye) if p) + parts.suffix]
     elif not parts.markers:
         kind, wrong = "no-marker", "says neither pre nor post"
         names = _either(parts.body, parts)
@@ -200,25 +235,29 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
     return False
 
 
+def _words_of(folder: _Folder, file: Path, parts: FileName) -> tuple[str, ...]:
+    """Return the words for pre and post of a file and, if they disagree, of the folder it is in."""
+    word = None if file.parent == folder.path else word_of(file.parent.name)
+    disagree = word is not None and _marker(word) not in parts.markers
+    return (*parts.words[:1], word) if word is not None and disagree else parts.words
+
+
 def _no_dye(parts: FileName) -> list[str]:
-    """Suggest names for a file without an underscore: what is left of the marker is the dye."""
-    stem = replace_synonym(parts.body)
-    *start, last = re.split(r"[-. ](?=[^-. ]*$)", stem)
-    if start and unsafe(last) is None and len(take_apart(f"{start[0]}_{last}", "").markers) == 1:
-        return [f"{start[0]}_{last}{parts.suffix}"]
-    markers = take_apart(f"{stem}_", "").markers
-    dye = safe_version(without_marker(stem).strip("_").replace("_", "-") or "DAPI")
-    markers = markers if len(markers) == 1 else MARKERS
-    return [f"{marker}_{dye}{parts.suffix}" for marker in markers]
+    """Suggest names for a file without a dye: what is left of the marker is the dye."""
+    dye = safe_version(without_marker(parts.body).strip("_").replace("_", "-") or "DAPI")
+    words = parts.words if len(parts.words) == 1 else MARKERS
+    return [f"{word}_{dye}{parts.suffix}" for word in words]
 
 
 def _either(body: str, parts: FileName) -> list[str]:
-    """Suggest a name by a word such as before, or both names where only the user can know."""
-    marked = replace_synonym(body)
-    if marked != body:
-        return [f"{marked}_{parts.dye}{parts.suffix}"]
+    """Suggest both names, where only the user can know, by the words that were found."""
     start = f"{body}_" if body else ""
-    return [f"{start}{marker}_{parts.dye}{parts.suffix}" for marker in MARKERS]
+    words = parts.words if len(parts.words) == len(MARKERS) else MARKERS
+    return [f"{start}{word}_{parts.dye}{parts.suffix}" for word in words]
+
+
+def _marker(word: str) -> str:
+    return SYNONYMS.get(word, word)
 
 
 Slots = dict[str, dict[str, list[tuple[Path, "FileName"]]]]
@@ -362,25 +401,19 @@ def _missing(
         "missing-partner",
         f"Sample {folder.sample}, dye {dye} has a {have}-stain image ({file.name}) but no "
         f"{missing}-stain image in {folder.path}; add it as "
-        f"'{_partner_name(parts, have, missing)}', or move {file.name} away.",
+        f"'{_partner_name(parts)}', or move {file.name} away.",
         file,
         dye=dye,
     )
 
 
-def _partner_name(parts: FileName, have: str, missing: str) -> str:
+def _partner_name(parts: FileName) -> str:
     """Return the name that the partner of a file would have."""
-
-    def swap(match: re.Match[str]) -> str:
-        word = match.group()
-        if word.isupper():
-            return missing.upper()
-        return missing.capitalize() if word[0].isupper() else missing
-
-    body, count = re.subn(have, swap, parts.body, flags=re.IGNORECASE)
-    if count != 1:  # which one is the marker is not worth guessing for an example
-        body = missing
-    return f"{body}_{parts.dye}{parts.suffix}"
+    word = parts.words[0]
+    other = COUNTERPARTS[word]
+    if parts.folder is not None:
+        return f"{replace_word(parts.folder, word, other)}/{parts.name}"
+    return f"{replace_word(parts.body, word, other)}_{parts.dye}{parts.suffix}"
 
 
 def _one_spelling(pairs: list[Pair]) -> tuple[list[Pair], list[Problem]]:

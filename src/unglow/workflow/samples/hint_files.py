@@ -39,12 +39,12 @@ class FilesBeside:
         self, kind: str, ending: re.Pattern[str], entries: Iterable[Path], images: Iterable[Path]
     ) -> None:
         self.kind = kind
-        self._of: dict[str, list[Path]] = {_stem(image): [] for image in images}
+        self._of: dict[Key, list[Path]] = {_key(image): [] for image in images}
         self.unmatched: list[Path] = []
         for entry in entries:
             if ending.search(entry.name):
                 stem = composed(ending.sub("", entry.name)).casefold()
-                self._of.get(stem, self.unmatched).append(entry)
+                self._of.get((str(entry.parent), stem), self.unmatched).append(entry)
 
     @classmethod
     def landmarks(cls, entries: Iterable[Path], images: Iterable[Path]) -> Self:
@@ -66,7 +66,7 @@ class FilesBeside:
         """
         found: list[Path] = []
         for image in images:
-            files = self._of[_stem(image)]
+            files = self._of[_key(image)]
             if len(files) > 1:
                 raise ValueError(
                     f"{image} has {len(files)} files of {self.kind} next to it "
@@ -76,9 +76,9 @@ class FilesBeside:
         return tuple(found)
 
 
-def _stem(image: Path) -> str:
+def _key(image: Path) -> Key:
     suffix = take_apart(image.name, "").suffix
-    return composed(image.name.removesuffix(suffix)).casefold()
+    return str(image.parent), composed(image.name.removesuffix(suffix)).casefold()
 
 
 def hint_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:

@@ -1,16 +1,17 @@
 """Names: what one of a raw file says (pre or post, which dye), and which may become folders.
 
-A raw file is named ``<anything with pre or post>_<dye>.tif``. The dye is what follows the last
-underscore; pre or post is looked for in what stands before it, strictest rule first:
+`NAME_RULES` has an example of each way to write a name, and ``config/README.md`` shows them. Pre or
+post is looked for in what stands before the dye, strictest rule first:
 
-1. as a whole word, where words end at anything but a letter and at a change of letter case
-   (``pre_run3``, ``post2``, ``PreStain``);
+1. ``pre`` or ``post`` as a whole word, where words end at anything but a letter and at a change of
+   letter case (``pre_run3``, ``post2``, ``PreStain``);
 2. as the beginning of a word of staining (``prestain``, ``postwash``);
-3. as the beginning or end of any other word (``samplepost``).
+3. one of `SYNONYMS` as a whole word (``before``, ``Unstained``);
+4. ``pre`` or ``post`` as the beginning or end of any other word (``samplepost``).
 
 A rule that finds something ends the search, so that the letters in ``prepared`` or ``Presley`` do
 not compete with a plain ``post``. The sample's own name is left out first, where the file name
-holds it.
+holds it. If nothing is found there, the last word of the name may say it, or the folder.
 """
 
 from __future__ import annotations
@@ -40,8 +41,11 @@ RESERVED = frozenset(
     | {"digests", "groups.tsv", "multiqc"}
 )
 MARKERS = ("pre", "post")
-SYNONYMS = {"before": "pre", "unstained": "pre", "after": "post", "stained": "post"}
-"""Words that are not read as pre or post, with the marker to suggest for each."""
+_OPPOSITES = (("pre", "post"), ("before", "after"), ("unstained", "stained"), ("blank", "signal"))
+SYNONYMS = {word: MARKERS[i] for pair in _OPPOSITES[1:] for i, word in enumerate(pair)}
+"""Words that are read as pre or post."""
+COUNTERPARTS = {word: pair[1 - i] for pair in _OPPOSITES for i, word in enumerate(pair)}
+"""The word for the other image of a pair."""
 
 # What Snakemake takes, anywhere in a path, for a placeholder; it knows no way to escape it.
 _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTALL)
@@ -57,11 +61,61 @@ _STAINING = (
 
 
 @dataclass(frozen=True, slots=True)
+class NameRule:
+    """A way to write names: an example of both images, and what a page says about it."""
+
+    pre: str
+    post: str
+    about: str
+
+
+NAME_RULES = (
+    NameRule(
+        "Rock7/Rock7_pre_SYTO9.tif",
+        "Rock7/Rock7_post_SYTO9.tif",
+        "The dye is what follows the last underscore; pre or post is a word before it "
+        "(`PreStain`, `post2`, `pre_run3` and `samplepost` too).",
+    ),
+    NameRule(
+        "Rock7/before_SYTO9.tif",
+        "Rock7/after_SYTO9.tif",
+        "Other words for pre and post: before and after, unstained and stained, blank and signal, "
+        "as whole words.",
+    ),
+    NameRule(
+        "Rock7/SYTO9_pre.tif",
+        "Rock7/SYTO9_post.tif",
+        "The word as the last one: the dye is the word before it.",
+    ),
+    NameRule(
+        "Rock7/Rock7-pre-SYTO9.tif",
+        "Rock7/Rock7-post-SYTO9.tif",
+        "Hyphens or spaces where there is no underscore: the dye is what follows the word, or is "
+        "left before it.",
+    ),
+    NameRule(
+        "Rock7/pre/SYTO9.tif",
+        "Rock7/post/SYTO9.tif",
+        "The word as a folder, if no name next to it has one: the dye is what follows the last "
+        "underscore, or the name.",
+    ),
+    NameRule(
+        "Rock7_pre_SYTO9.tif",
+        "Rock7_post_SYTO9.tif",
+        "Images directly in the raw directory, if it holds no other folders with images: one "
+        "sample, named like that directory (if that is `raw`, like the one above it).",
+    ),
+)
+"""Ways to write names, each with the dye SYTO9."""
+
+
+@dataclass(frozen=True, slots=True)
 class FileName:
     """A file name taken apart.
 
-    ``markers`` holds 'pre' or 'post', both, or none; ``word`` is the word that decided and ``rule``
-    how. ``dye`` is None where there is no underscore; ``body`` is what stands before the dye.
+    ``markers`` holds 'pre' or 'post', both, or none; ``words`` are the words that say so, and
+    ``rule`` is how they were found. ``dye`` is None where the name has none; ``body`` and the dye
+    make a name by the first of `NAME_RULES`. ``folder`` is the folder that says pre or post.
     """
 
     name: str
@@ -70,6 +124,8 @@ class FileName:
     dye: str | None
     markers: tuple[str, ...]
     rule: str
+    words: tuple[str, ...] = ()
+    folder: str | None = None
 
 
 def images_of(entries: Iterable[Path]) -> list[Path]:
@@ -145,55 +201,126 @@ def safe_version(name: str) -> str:
     return cleaned if unsafe(cleaned) is None else "sample"
 
 
-def take_apart(name: str, sample: str) -> FileName:
-    """Take the name of a raw file apart; that of its ``sample`` is no place for pre and post."""
+def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
+    """Take the name of a raw file apart; that of its ``sample`` is no place for pre and post.
+
+    ``folder`` is the folder that the file is in, if that says pre or post (`word_of`).
+    """
     ending = _EXTENSION.search(name)
     suffix = ending.group() if ending else ""
-    stem = composed(name.removesuffix(suffix))
-    body, underscore, dye = stem.rpartition("_")
+    stem, sample = composed(name.removesuffix(suffix)), composed(sample)
+    body, underscore, last = stem.rpartition("_")
+    dye = last if underscore else None
+    found = _search(body if underscore else stem, sample)
+    if folder is not None and not found.words:
+        word = word_of(folder) or ""
+        rule = f"'{word}' as the name of the folder"
+        dye = stem if dye is None else dye
+        return FileName(name, suffix, body, dye, (_marker_of(word),), rule, (word,), folder)
     if not underscore:
-        body = stem
-    markers, rule = _search(body, composed(sample))
-    return FileName(name, suffix, body, dye if underscore else None, markers, rule)
+        split = _split_at_hyphens(stem, sample)
+        body, dye = split if split is not None else (stem, None)
+    elif not found.words and (at_end := word_of(last)) is not None:
+        start, _, before = body.rpartition("_")
+        is_dye = bool(_without_sample(before, sample).strip("_"))
+        found = _Found((_marker_of(at_end),), f"'{at_end}' as the last word", (at_end,))
+        body, dye = (f"{start}_{last}".lstrip("_"), before) if is_dye else (stem, None)
+    return FileName(name, suffix, body, dye, found.markers, found.rule, found.words)
+
+
+def word_of(text: str) -> str | None:
+    """Return the word for pre or post that a folder, or one part of a name, consists of."""
+    head, *rest = [word.lower() for word in _join_negations(_words(text))] or [""]
+    if not all(word.startswith(_STAINING) for word in rest):
+        return None
+    if head in COUNTERPARTS:
+        return head
+    return next((marker for marker in MARKERS if _is_staining(head, marker)), None)
+
+
+def says_pre_or_post(name: str, sample: str) -> bool:
+    """Return whether a name holds pre or post itself, and not only a word that may mean it."""
+    return any(word in MARKERS for word in take_apart(name, sample).words)
 
 
 def without_marker(text: str) -> str:
-    """Return ``text`` without its words pre and post, for a suggested name."""
-    rest = re.sub(r"pre|post", "_", text, flags=re.IGNORECASE)
+    """Return ``text`` without its words for pre and post, for a suggested name."""
+    words = [w for w in _words(text) if w.lower() in SYNONYMS]
+    rest = re.sub("|".join(["pre", "post", *map(re.escape, words)]), "_", text, flags=re.IGNORECASE)
     return re.sub(r"[\W_]*_[\W_]*", "_", rest).strip("_ -.")
 
 
-def replace_synonym(text: str) -> str:
-    """Write pre or post for a word that means it; where there are several, change nothing."""
-    found = [word for word in _words(text) if word.lower() in SYNONYMS]
-    return text.replace(found[0], SYNONYMS[found[0].lower()]) if len(found) == 1 else text
+def replace_word(text: str, word: str, other: str) -> str:
+    """Return ``text`` with one word for pre or post replaced, in its letter case.
+
+    Where the word is not there once, only the other is returned.
+    """
+
+    def swap(match: re.Match[str]) -> str:
+        found = match.group()
+        if found.isupper():
+            return other.upper()
+        return other.capitalize() if found[0].isupper() else other
+
+    replaced, count = re.subn(word, swap, text, flags=re.IGNORECASE)
+    return replaced if count == 1 else other  # which one it is is not worth guessing
 
 
-def _search(body: str, sample: str) -> tuple[tuple[str, ...], str]:
+def _marker_of(word: str) -> str:
+    return SYNONYMS.get(word, word)
+
+
+def _split_at_hyphens(stem: str, sample: str) -> tuple[str, str] | None:
+    """Return what stands before the dye, and the dye, of a name without an underscore."""
+    for text in (_without_sample(stem, sample), stem):
+        parts = re.split(r"([- ]+)", text)
+        places = [i for i in range(0, len(parts), 2) if word_of(parts[i])]
+        if len(places) != 1:
+            continue
+        at = places[0]
+        dye = "".join(parts[at + 2 :]).strip("_- ")
+        if dye:
+            return "".join(parts[: at + 1]), dye
+        before = "".join(parts[:at]).strip("_- ")
+        if before and not re.search(r"[-_ ]", before):
+            return parts[at], before
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a text says: see `FileName`."""
+
+    markers: tuple[str, ...] = ()
+    rule: str = ""
+    words: tuple[str, ...] = ()
+
+
+def _search(body: str, sample: str) -> _Found:
     """Look for the markers without the sample's name, and with it if that leaves nothing."""
     rest = _without_sample(body, sample)
-    markers, rule = _by_rules(rest)
-    if markers or rest == body:
-        return markers, rule
-    return _by_rules(body)
+    found = _by_rules(rest)
+    return found if found.words or rest == body else _by_rules(body)
 
 
-def _by_rules(text: str) -> tuple[tuple[str, ...], str]:
+def _by_rules(text: str) -> _Found:
     """Apply the rules, strictest first, and stop at the first that finds a marker."""
     whole = _words(text)
     joined = re.findall(r"[^\W\d_]+", text)
     for words, test, how in (
         (whole, _is_marker, "as a whole word"),
         (whole + joined, _is_staining, "before a word of staining"),
+        (_join_negations(whole), _means, "as a whole word"),
         (joined, _touches, "as part of a word"),
     ):
         hits = {m: word for m in MARKERS for word in reversed(words) if test(word.lower(), m)}
         if hits:
+            names = tuple(w.lower() if test is _means else m for m, w in hits.items())
             word = next(iter(hits.values()))
-            shown = _around(text, word) if test is _is_marker else word
-            where = "" if shown.lower() in MARKERS else f" in '{shown}'"
-            return tuple(hits), f"'{next(iter(hits))}' {how}{where}"
-    return (), ""
+            shown = _around(text, word) if test in (_is_marker, _means) else word
+            where = "" if shown.lower() in COUNTERPARTS else f" in '{shown}'"
+            return _Found(tuple(hits), f"'{names[0]}' {how}{where}", names)
+    return _Found()
 
 
 def _is_marker(word: str, marker: str) -> bool:
@@ -202,6 +329,21 @@ def _is_marker(word: str, marker: str) -> bool:
 
 def _is_staining(word: str, marker: str) -> bool:
     return word.startswith(marker) and word[len(marker) :].startswith(_STAINING)
+
+
+def _means(word: str, marker: str) -> bool:
+    return SYNONYMS.get(word) == marker
+
+
+def _join_negations(words: list[str]) -> list[str]:
+    """Return words with un, non or not and a word behind it that would mean the opposite joined."""
+    made: list[str] = []
+    for word in words:
+        if made and made[-1].lower() in ("un", "non", "not") and word.lower() == "stained":
+            made[-1] = "unstained"
+        else:
+            made.append(word)
+    return made
 
 
 def _touches(word: str, marker: str) -> bool:

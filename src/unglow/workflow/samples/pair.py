@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.printable import printable
 from unglow.multiplexed.markers import NAME
-from unglow.workflow.samples.naming import take_apart
+from unglow.workflow.samples.naming import says_pre_or_post
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ def slide_files(
     (``mapped``), if no image says pre or post.
     """
     table = next((entry for entry in entries if entry.name.lower() == NAME), None)
-    unpaired = not any(take_apart(image.name, name).markers for image in images)
+    unpaired = not any(says_pre_or_post(image.name, name) for image in images)
     if table is None and not (mapped and images and unpaired):
         return None
     return SlideFiles(name, table, tuple(sorted(images, key=_in_order)))

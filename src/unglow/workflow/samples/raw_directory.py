@@ -7,7 +7,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unglow.workflow.samples.naming import MARKERS, images_of, replace_synonym, stem_of, take_apart
+from unglow.workflow.samples.naming import images_of, says_pre_or_post, stem_of, take_apart
 from unglow.workflow.samples.pair import Problem
 
 if TYPE_CHECKING:
@@ -80,13 +80,7 @@ def loose_files(raw: Path, files: list[Path]) -> Problem:
 def too_deep(folder: Path, files: list[Path]) -> str:
     """Say that TIFFs lie in folders inside the folder of a sample."""
     lie, them = ("lies", "it") if len(files) == 1 else ("lie", "them")
-    first = take_apart(files[0].name, "")
-    marker = replace_synonym(files[0].parent.name).lower()
-    if first.dye and not first.markers and marker in MARKERS:  # the folder alone says it
-        name = f"{first.body}_{marker}_{first.dye}{first.suffix}"
-        end = f", for example as '{name}'."
-    else:
-        end = ", or make every folder with images a sample of its own."
+    end = ", or make every folder with images a sample of its own."
     shown = some(files, folder)
     return f"{shown} in {folder} {lie} too deep: move {them} up into {folder}{end}"
 
@@ -167,8 +161,13 @@ class ForeignImage:
         return (self.dye, self.markers[0]) if self.dye and len(self.markers) == 1 else None
 
 
-def foreign_images(entries: Iterable[Path], sample: str) -> list[ForeignImage]:
-    """Return the images of a folder that are not read and have no export next to them."""
+def foreign_images(
+    entries: Iterable[Path], sample: str, folder: str | None = None
+) -> list[ForeignImage]:
+    """Return the images of a folder that are not read and have no export next to them.
+
+    ``folder`` is its name if that says pre or post.
+    """
     entries = list(entries)
     readable = {stem_of(path.name) for path in images_of(entries)}
     found = []
@@ -177,8 +176,11 @@ def foreign_images(entries: Iterable[Path], sample: str) -> list[ForeignImage]:
         if ending is None:
             continue
         stem = path.name.removesuffix(ending.group())
-        parts = take_apart(f"{stem}.tif", sample)
-        is_reported = bool(parts.markers) or (not readable and ending[1].lower() in MICROSCOPES)
+        parts = take_apart(f"{stem}.tif", sample, folder)
+        is_picture = ending[1].lower() in PICTURES
+        is_reported = (
+            says_pre_or_post(f"{stem}.tif", sample) if is_picture else parts.markers or not readable
+        )
         if stem not in readable and is_reported:
             kind = _KINDS[ending[1].lower()]
             found.append(ForeignImage(path, kind, parts.dye, parts.markers))

@@ -11,6 +11,7 @@ function headPart(model) {
   return el("header", { class: "head" },
     el("div", { class: "title" },
       el("h1", {}, "unglow ", el("span", { class: "place" }, placeOf(model))),
+      (model.parts || []).includes("app") ? el("a", { href: "app/" }, "images, names, settings, run") : null,
       hasViewer(model) ? el("a", { href: "view/" }, "open the viewer") : null,
       el("span", { class: "soft made" }, (model.live ? "as of " : "report of ") + when(model.made)),
       themeButton()),

@@ -1,0 +1,74 @@
+// Step 6: the results of each pair with pictures, and the way into the viewer.
+
+import { el, fill } from "./elements.js";
+import { Step, badge, counted } from "./parts.js";
+import { ask } from "./server.js";
+
+const LEVELS = ["sample", "dye", "ingestion", "registration", "subtraction", "detection"];
+const AT_ONCE = 60;
+const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
+const DONE = ["ok", "suspect"];
+
+const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
+
+function viewOf(pair) {
+  const part = (name) => encodeURIComponent(name).replaceAll("~", "%7E");
+  return "../view/#pair=" + encodeURIComponent(LEVELS.map((k) => pair[k]).filter(Boolean).map(part).join("~"));
+}
+
+export class ResultsStep extends Step {
+  constructor(app) {
+    super("results", "6", "Results");
+    this.app = app;
+    this.cards = new Map();
+    this.list = el("div", { class: "cards" });
+    this.head = el("p", {});
+    fill(this.body, this.head, this.list);
+  }
+
+  show(state) {
+    this.showCommands(state.commands.view, state.commands.status);
+  }
+
+  update(news) {
+    const { pairs } = news;
+    const counts = STATES.map((s) => [s, pairs.filter((p) => p.status === s).length]).filter(([, n]) => n);
+    this.note.textContent = pairs.length ? counted(pairs.length, "pair") : "none yet";
+    fill(this.head, counts.map(([s, n]) => [badge(s), " " + n + "  "]));
+    const done = pairs.some((p) => DONE.includes(p.status));
+    if (done) this.head.append(el("a", { href: "../view/" }, "Open the viewer"), " ", el("a", { href: "../" }, "All numbers: the live page"));
+    const shown = pairs.slice(0, AT_ONCE);
+    fill(this.list, shown.map((pair) => this.card(pair)), pairs.length > AT_ONCE ? el("p", { class: "soft" }, "and " + (pairs.length - AT_ONCE) + " more on the live page") : null);
+  }
+
+  card(pair) {
+    const name = nameOf(pair);
+    const key = JSON.stringify([pair.status, pair.candidates, pair.reasons]);
+    const old = this.cards.get(name);
+    if (old && old.key === key) return old.made;
+    const picture = el("img", { alt: "difference of " + name, hidden: true });
+    const numbers = [
+      ["candidates", pair.candidates],
+      ["false-discovery rate", pair.candidates_fdr],
+      ["error of the map, px", pair.error_median_px],
+      ["gain", pair.gain],
+    ].filter(([, value]) => value !== null && value !== undefined && value !== "");
+    const made = el("article", { class: "card" },
+      el("h3", {}, name, " ", badge(pair.status)),
+      DONE.includes(pair.status) ? el("a", { href: viewOf(pair), title: "Open " + name + " in the viewer" }, picture, el("span", {}, "Look at it")) : null,
+      el("dl", { class: "facts" }, numbers.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, String(value))))),
+      pair.reasons ? el("p", { class: "soft" }, String(pair.reasons)) : null);
+    this.cards.set(name, { key, made });
+    if (DONE.includes(pair.status)) this.draw(name, picture);
+    return made;
+  }
+
+  async draw(name, picture) {
+    const pictures = await ask("../pictures?pair=" + encodeURIComponent(name) + "&small=1").catch(() => []);
+    const first = pictures.find((p) => p.small || p.image);
+    if (!first) return;
+    picture.src = "data:image/jpeg;base64," + (first.image || first.small);
+    picture.alt = first.name + " of " + name;
+    picture.hidden = false;
+  }
+}

@@ -1,0 +1,177 @@
+"""The page of `unglow app` in a browser: choose, name, set, check, run, stop, look."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import threading
+from functools import partial
+
+import pytest
+import yaml
+from devtools import Tab
+from pages import CHROMIUM
+from viewer_hands import press
+
+from unglow.app import site as app
+from unglow.app.workplace import Workplace
+from unglow.reporting.html.live_server import Server
+from unglow.reporting.html.live_site import Site
+from unglow.viewer import site as viewer
+
+READY = "document.documentElement.dataset.ready"
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), (1400, 1000))
+    yield tab
+    tab.close()
+
+
+@pytest.fixture
+def work(tmp_path, small_raw):
+    """A directory with one pair, whose names no rule knows."""
+    place = tmp_path / "work"
+    (place / "photos").mkdir(parents=True)
+    for word, name in (("untreated", "pre"), ("treated", "post")):
+        (source,) = small_raw.glob(f"*/*_{name}_*.tif")
+        shutil.copy(source, place / "photos" / f"Rock<7>_{word}_SYTO9.tif")
+    return place
+
+
+@pytest.fixture
+def show(tab, work):
+    """A function that opens the app of the directory in the tab."""
+    servers = []
+
+    def opened(place=work):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        parts = {app.NAME: partial(app.App, workplace=Workplace(place)), viewer.NAME: viewer.Viewer}
+        server = Server(Site([place / "results"], parts), port, same_user=True)
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+        servers.append(server)
+        tab.complaints.clear()
+        tab.open(f"{server.url}0/{app.NAME}/")
+        tab.wait(READY, 120)
+
+    yield opened
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+    tab.open("about:blank")
+
+
+def text_of(tab, step):
+    return tab.run(f"document.querySelector('#{step}').innerText")
+
+
+def write(tab, field, text):
+    """Write into a field as a hand does."""
+    tab.run(f"{field}.focus(); {field}.select && {field}.select()")
+    tab.type(text)
+
+
+def test_from_a_folder_of_odd_names_to_results(tab, show, work):
+    show()
+    tab.run("document.querySelector('input[name=folder]').click()")
+    tab.wait("unglow.state.raw === 'photos'")
+    assert "No pair was recognised yet" in text_of(tab, "names")
+    tab.wait(
+        "[...document.querySelectorAll('#names .thumb img')].filter((i) => i.src).length === 2"
+    )
+    assert "Rock<7>_treated_SYTO9.tif" in text_of(tab, "names")  # text, and no markup
+
+    press(tab, "Name the images")
+    for field, text in (("pattern", "Rock<{sample}>_{prepost}_{dye}"), ("pre", "untreated")):
+        write(tab, f"unglow.names.editor.{field}", text)
+    write(tab, "unglow.names.editor.post", "treated")
+    tab.key("Enter")
+    tab.wait("document.querySelector('#names').innerText.includes('make 1 pair: 7 SYTO9')")
+    write(tab, "document.querySelector('#names tbody input')", "Rock 7")  # by hand, one of two
+    tab.wait("document.querySelector('#names').innerText.includes('1 pre and 0 post')")
+    press(tab, "Write the sample sheet")
+    tab.wait("document.querySelector('#names [role=alert]').innerText.includes('one of each')")
+    write(tab, "document.querySelectorAll('#names tbody input')[2]", "Rock 7")
+    tab.wait("document.querySelector('#names').innerText.includes('make 1 pair: Rock 7')")
+    press(tab, "Write the sample sheet")
+    tab.wait("unglow.state.pairs.length === 1")
+    assert (work / "config" / "samples.tsv").read_text().splitlines()[1].startswith("Rock 7\tSYTO9")
+
+    write(tab, "document.getElementById('key-detect.fdr')", "2")
+    press(tab, "Save")
+    tab.wait("document.querySelector('#settings [role=alert]').innerText.includes('detect.fdr')")
+    write(tab, "document.getElementById('key-detect.fdr')", "0,1")
+    press(tab, "Save")
+    tab.wait("document.querySelector('#settings').innerText.includes('Saved')")
+    config = yaml.safe_load((work / "config" / "config.yaml").read_text())
+    assert config == {"raw": "photos", "detect": {"fdr": 0.1}}
+    assert "--config 'detect={fdr: 0.1}'" in tab.run(
+        "document.querySelector('#settings code:last-of-type') && [...document.querySelectorAll("
+        "'#settings .command code')].map((c) => c.textContent).join()"
+    )
+
+    press(tab, "Check")
+    tab.wait("document.querySelector('#check').innerText.includes('a run would start')", 120)
+    press(tab, "Run")
+    tab.wait("unglow.run.running && unglow.news.now.length", 120)
+    press(tab, "Stop")
+    tab.wait("!unglow.run.running", 300)
+    press(tab, "Run")
+    tab.wait(
+        "unglow.news.pairs.length && ['ok', 'suspect'].includes(unglow.news.pairs[0].status)", 600
+    )
+    tab.wait("!unglow.run.running", 300)
+    tab.wait("document.querySelector('#results .card img').src.startsWith('data:image')", 120)
+    assert "Rock 7 SYTO9" in text_of(tab, "results")
+    errors = [c for c in tab.complaints if "status of 400" not in json.dumps(c)]
+    assert not errors  # a refusal is in the console too
+    tab.follow("document.querySelector('#run .row a')")  # the live page, and back
+    back = "document.querySelector('header.head a[href=\"app/\"]')"
+    tab.wait(f"Boolean({back})", 120)
+    tab.follow(back)
+    tab.wait("Boolean(document.querySelector('#results .card a'))", 120)
+    tab.follow("document.querySelector('#results .card a')")
+    tab.wait("document.querySelector('#view') && " + READY, 120)
+    tab.wait("document.title.includes('Rock 7')")
+
+
+def test_another_page_and_an_editor_are_followed(tab, show, work):
+    show()
+    (work / "config").mkdir()
+    (work / "config" / "config.yaml").write_text("raw: photos\ndetect: {fdr: 0.2}\n")
+    tab.wait("unglow.state.raw === 'photos'", 60)
+    tab.wait("document.getElementById('key-detect.fdr').value === '0.2'", 60)
+    write(tab, "document.getElementById('key-detect.fdr')", "0.3")
+    (work / "config" / "config.yaml").write_text("raw: photos\ndetect: {fdr: 0.4}\n")
+    press(tab, "Save")
+    tab.wait("document.querySelector('#settings [role=alert]').innerText.includes('try again')", 60)
+    assert "0.4" in (work / "config" / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("width", [1400, 800, 420])
+def test_nothing_is_wider_than_the_window_and_every_field_has_a_name(tab, show, width):
+    tab._ask(
+        "Emulation.setDeviceMetricsOverride",
+        width=width, height=900, deviceScaleFactor=1, mobile=False,
+    )  # fmt: skip
+    try:
+        show()
+        tab.run("document.querySelector('input[name=folder]').click()")
+        tab.wait("unglow.state.raw === 'photos'")
+        press(tab, "Name the images")
+        tab.run("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+        root = "document.documentElement"
+        assert tab.run(f"{root}.scrollWidth <= {root}.clientWidth")
+        nameless = (
+            "[...document.querySelectorAll('input, select, button')].filter((e) => !(e.labels && "
+            "e.labels.length) && !e.getAttribute('aria-label') && !e.textContent.trim()).length"
+        )
+        assert tab.run(nameless) == 0
+    finally:
+        tab._ask("Emulation.clearDeviceMetricsOverride")
