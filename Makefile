@@ -75,6 +75,7 @@ format: $(VENV)/installed-lint  ## rewrite sources in the project's style
 
 docs: $(VENV)/installed-docs  ## build the documentation site in build/docs, and check its links
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site . build/docs
+	@echo "Open $(CURDIR)/build/docs/index.html in a browser."
 
 bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)
