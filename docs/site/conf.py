@@ -19,5 +19,6 @@ html_title = "unglow"
 html_extra_path = ["extra"]
 html_static_path = ["static"]
 html_css_files = ["pages.css"]
+html_js_files = ["pages.js"]
 html_show_sphinx = html_copy_source = False
 highlight_language = "text"
