@@ -21,6 +21,7 @@ REFERENCE = {
     "architecture.md",
     "commands.md",
     "design-choices.md",
+    "evidence.md",
     "glossary.md",
     "promises.md",
     "result-files.md",
