@@ -107,3 +107,10 @@ def test_pictures_are_small_and_used(project):
     for picture in (project / "docs" / "pictures").iterdir():
         assert f"pictures/{picture.name}" in text, picture
         assert picture.stat().st_size <= MOST_PICTURE_KB * 1000, picture
+
+
+def test_no_line_begins_as_a_comment(project):
+    """The site leaves out lines that begin with a percent sign."""
+    pages = [*(project / "docs").rglob("*.md"), *user_pages(project), *project.glob("*.md")]
+    for page in pages:
+        assert not re.search(r"^ *% ", page.read_text(encoding="utf-8"), re.MULTILINE), page
