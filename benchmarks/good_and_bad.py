@@ -37,7 +37,7 @@ FIGURES = {
     "gallery": ("map", "bad: edges instead of spots"),
 }
 WIDTH, GAP, BAND = 690, 20, 40  # of one figure, between two, of the label above each; px
-MOST_KB = 145
+MOST_KB = 132
 COLOURS = {"good": "#1a7f4b", "bad": "#b3402a"}
 
 
