@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 from first_picture import IMAGE, SMOOTH_PX, fullest
 
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.io.zarr import open_store
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting.difference_picture import NoiseColours
