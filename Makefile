@@ -75,12 +75,13 @@ format: $(VENV)/installed-lint  ## rewrite sources in the project's style
 
 docs: $(VENV)/installed-docs  ## build the documentation site in build/docs, and check its links
 	$(BIN)/sphinx-build -q -W --keep-going -c docs/site . build/docs
+	@echo "Open $(CURDIR)/build/docs/index.html in a browser."
 
 bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)
 
 # The other tools are measured if they are installed: see benchmarks/README.md.
-evidence: $(VENV)/installed-test  ## measure unglow beside other tools, write docs/evidence.md
+evidence: $(VENV)/installed-test  ## measure unglow next to other tools, write docs/evidence.md
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/evidence $(ARGS)
 
 wheels: | $(BIN)/python  ## build the source archive and a wheel for each kind of machine

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from unglow.io.zarr import Store
 
-TITLES = "before staining, registered", "after staining", "the difference, and what is left out"
+TITLES = "before staining, registered", "after staining", "difference, with excluded places"
 
 
 def show(axes: Axes, image: Store, post: Store | None = None) -> None:

@@ -1,1 +1,1 @@
-"""The tables of docs/evidence.md: unglow beside other tools on the same pairs."""
+"""The tables of docs/evidence.md: unglow next to other tools on the same pairs."""

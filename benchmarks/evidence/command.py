@@ -39,7 +39,7 @@ class Question:
 TOP = """\
 # Evidence
 
-What unglow promises, measured beside other tools on images whose truth is known. A command writes
+What unglow promises, measured next to other tools on images whose truth is known. A command writes
 this page, here on {date} in {minutes} minutes ([how to get the other
 tools](../benchmarks/README.md#other-tools-evidence)):
 

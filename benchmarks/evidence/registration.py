@@ -88,15 +88,15 @@ def judge(case: Case, outcome: Outcome, truth: NDArray[np.float64]) -> tuple[str
         refused = outcome.said or "no result"
         return "-", "-", f"refused ({refused})" if case.has_map else "refused, as it should be"
     if not case.has_map:
-        told = outcome.said not in ("", "ok")
-        return "-", "-", f"says {outcome.said}" if told else "**wrong without a word**"
+        is_named = outcome.said not in ("", "ok")
+        return "-", "-", f"says {outcome.said}" if is_named else "**wrong without a word**"
     off = np.hypot(*(outcome.mapped - truth).T)
     median, p95 = (float(np.quantile(off, share)) for share in (0.5, 0.95))
     if p95 <= LOST_PX:
         worth = outcome.said or "says nothing"
     else:
-        told = outcome.said not in ("", "ok")
-        worth = f"wrong, says {outcome.said}" if told else "**wrong without a word**"
+        is_named = outcome.said not in ("", "ok")
+        worth = f"wrong, says {outcome.said}" if is_named else "**wrong without a word**"
     return f"{median:.3f}", f"{p95:.3f}", worth
 
 
