@@ -1,6 +1,6 @@
 """What is done when a run begins and ends."""
 
-from unglow.reporting.run_ending import HOOKS, closing_sentence, has_failures
+from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
 
 
 def refuse_obstacles():

@@ -13,7 +13,7 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 if TYPE_CHECKING:
     import logging
 
-    from snakemake_logger_plugin_unglow.foreign import Foreign
+    from snakemake_logger_plugin_unglow.handlers import Foreign
     from unglow.reporting.terminal.run_output import RunOutput
 
 __all__ = ["LogHandler"]
@@ -32,13 +32,13 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         """Choose what is shown."""
         try:
-            from snakemake_logger_plugin_unglow.choice import output_for  # noqa: PLC0415
+            from snakemake_logger_plugin_unglow.handlers import output_for  # noqa: PLC0415
 
             self._output = output_for(self.common_settings)
         except Exception as error:  # noqa: BLE001 (Snakemake prints its own text then)
             self._fail(error)
         try:
-            from snakemake_logger_plugin_unglow.foreign import foreign_for  # noqa: PLC0415
+            from snakemake_logger_plugin_unglow.handlers import foreign_for  # noqa: PLC0415
 
             self._foreign = foreign_for(self.common_settings, self._output)
         except Exception as error:  # noqa: BLE001

@@ -24,8 +24,7 @@ from unglow.jobs.snakemake_command import set_options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unglow.jobs.stall_reason import Reason
-    from unglow.jobs.watchdog import Ending
+    from unglow.jobs.watchdog import Ending, Reason
 
 LACKED_MEMORY = ("memory", "oom_killed")
 """Outcomes of a job that did not get the memory that it wanted."""

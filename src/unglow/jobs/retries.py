@@ -27,10 +27,10 @@ from unglow.telemetry.attempt_files import (
     Ends,
     attempt_file,
     attempt_numbers,
+    inherited_run_id,
     read_ends,
     take_number,
 )
-from unglow.telemetry.run_id import inherited_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

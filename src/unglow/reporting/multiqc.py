@@ -17,8 +17,7 @@ from unglow.core.levels import name_of, names_of
 from unglow.core.printable import printable
 from unglow.core.rounding import round_digits
 from unglow.telemetry.attempt_files import number_of
-from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading.parsing import number, parse_line
+from unglow.telemetry.jsonl import SUFFIX, number, parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,8 +19,7 @@ from unglow.jobs.retries import (
     note_loss,
     one_at_a_time,
 )
-from unglow.telemetry.attempt_files import attempt_file, take_number
-from unglow.telemetry.run_id import VARIABLE, inherited_run_id
+from unglow.telemetry.attempt_files import RUN_ID, attempt_file, inherited_run_id, take_number
 
 SCRIPT = """
 from types import SimpleNamespace
@@ -74,12 +73,12 @@ def job(tmp_path):
 def test_attempts_of_another_run_say_nothing_about_this_one(tmp_path, monkeypatch):
     """Its first attempt was lost before it began: numbers alone do not distinguish the runs."""
     record = tmp_path / "align.jsonl"
-    monkeypatch.setenv(VARIABLE, "run-1")
+    monkeypatch.setenv(RUN_ID, "run-1")
     attempt(record, 1, outcome="memory", needed_mb=900)
     assert next_mb(record, 71) == 900
     note_loss(record, {"rule": "align", "attempt": 2, "outcome": "oom_killed", "message": "m"})
     assert [one["attempt"] for one in earlier(attempts_directory(record))[0]] == [1, 2]
-    monkeypatch.setenv(VARIABLE, "run-2")
+    monkeypatch.setenv(RUN_ID, "run-2")
     assert earlier(attempts_directory(record)) == ([], "")
     assert next_mb(record, 71) == 71
     attempt(record, 2, outcome="killed")

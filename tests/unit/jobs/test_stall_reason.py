@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.jobs.stall_reason import stall_reason
+from unglow.jobs.watchdog import stall_reason
 
 # While a child is made that waits for somebody to write into a pipe, its parent cannot be woken.
 UNWAKABLE = """

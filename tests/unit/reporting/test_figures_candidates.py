@@ -14,9 +14,8 @@ from unglow.io.candidates_csv import Candidates
 from unglow.io.search_counts import SearchCounts, count_per_square, square_px
 from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
 from unglow.reporting.figures.canvas import Pixels
-from unglow.reporting.figures.difference import draw_difference
+from unglow.reporting.figures.difference import HATCHES, draw_difference
 from unglow.reporting.figures.purity import draw_purity
-from unglow.reporting.figures.spoilt_places import HATCHES
 from unglow.reporting.figures.stamps import (
     Stamp,
     colour_limit,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unglow.reporting.run_ending import closing_sentence, has_failures
+from unglow.reporting.terminal.formatting import closing_sentence, has_failures
 
 
 @pytest.mark.parametrize(

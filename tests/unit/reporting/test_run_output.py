@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 import snakemake_logger_plugin_unglow as plugin
-from snakemake_logger_plugin_unglow.choice import mode_for
+from snakemake_logger_plugin_unglow.handlers import mode_for
 from unglow.reporting.terminal.ending import draw_end
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_output import Mode, RunOutput
@@ -58,7 +58,7 @@ def test_importing_the_package_loads_nothing_else():
 
 
 def test_choosing_what_a_run_shows_loads_nothing_that_draws():
-    code = "import sys, snakemake_logger_plugin_unglow.choice; print(*sys.modules)"
+    code = "import sys, snakemake_logger_plugin_unglow.handlers; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     own = ("unglow.reporting.terminal.screen", "unglow.reporting.runs", "unglow.reporting.summary")
     assert not {"rich", "numpy", *own} & set(done.stdout.split())
@@ -68,7 +68,7 @@ def test_snakemake_knows_the_package():
     from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
     assert "unglow" in LoggerPluginRegistry().get_registered_plugins()
-    assert importlib.util.find_spec("snakemake_logger_plugin_unglow.choice") is not None
+    assert importlib.util.find_spec("snakemake_logger_plugin_unglow.handlers") is not None
 
 
 class BrokenOutput:

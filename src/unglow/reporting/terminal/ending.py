@@ -13,10 +13,9 @@ from rich.text import Text
 from unglow.core.levels import name_of
 from unglow.core.printable import clean, printable
 from unglow.core.rounding import duration
-from unglow.reporting.run_ending import INTERRUPTED
 from unglow.reporting.summary import STATUSES, texts
 from unglow.reporting.terminal.event_lines import first_sentence
-from unglow.reporting.terminal.formatting import BAD, count
+from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

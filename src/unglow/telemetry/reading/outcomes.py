@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unglow.core import process
-from unglow.telemetry.reading.parsing import number
+from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.records import RUNNING
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unglow.telemetry.reading.parsing import moment, number, unix_time, whole_number
+from unglow.telemetry.jsonl import moment, number, unix_time, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

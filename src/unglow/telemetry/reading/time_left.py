@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.rounding import duration
+from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading import plan
-from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:

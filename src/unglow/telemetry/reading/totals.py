@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.telemetry.reading.parsing import number
+from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_object
 
 if TYPE_CHECKING:
