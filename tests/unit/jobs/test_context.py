@@ -85,6 +85,7 @@ def test_a_job_that_ends_well_says_so_in_log_and_record_and_nowhere_else(tmp_pat
     assert record["cpu_seconds"] > 0
     assert record["bytes_read"] > 0
     assert record["bytes_written"] >= 0
+    assert "opencv_threads" not in record
 
 
 def test_a_job_that_took_more_than_declared_and_could_not_be_refused_it_says_so(tmp_path):
@@ -132,12 +133,6 @@ def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceb
     assert records(tmp_path)[0]["outcome"] == "bad_input"
 
 
-@pytest.mark.parametrize("kind", ["UnglowError", "ConfigError", "StoreError"])
-def test_every_error_for_users_ends_this_way(tmp_path, kind):
-    done = run(tmp_path, f"import unglow.core.errors\nraise unglow.core.errors.{kind}('Fix it.')")
-    assert (done.returncode, done.stderr) == (1, "align (S1, SYTO9): Fix it.\n")
-
-
 def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp_path):
     done = run(tmp_path, "def deep():\n    return 1 // 0\ndeep()")
     assert done.returncode == 1
@@ -150,21 +145,6 @@ def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp
     assert "in deep" in text
     assert "ZeroDivisionError: integer division or modulo by zero" in text
     assert records(tmp_path)[0]["outcome"] == "error"
-
-
-def test_memory_that_is_refused_is_reported_as_such(tmp_path):
-    done = run(tmp_path, "bytearray(1 << 60)")
-    assert done.returncode == 1
-    assert "needs more memory than the 512 MB that were declared for it" in done.stderr
-    assert "--set-resources align:mem_mb=800 (now 512)" in done.stderr
-    assert "MemoryError" in logged(tmp_path)
-    assert records(tmp_path)[0]["outcome"] == "memory"
-
-
-def test_an_interrupt_is_not_swallowed(tmp_path):
-    done = run(tmp_path, "raise KeyboardInterrupt")
-    assert done.returncode != 0
-    assert records(tmp_path)[0]["outcome"] == "interrupted"
 
 
 def test_an_error_in_bytes_that_are_no_utf8_reaches_the_log(tmp_path):
@@ -267,7 +247,7 @@ def test_a_process_that_outlives_a_job_is_recorded(tmp_path):
     assert record["processes_left"] == 1
     assert 30 < record["processes_left_mb"] < 200
     assert record["files_before_mb"] >= 0
-    assert record["available_before_mb"] > 0
+    assert record["available_before_mb"] > 0 < record["available_after_mb"]
 
 
 @pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="there is no /dev/shm")
@@ -300,11 +280,6 @@ def test_opencv_works_with_one_thread_in_a_job_and_its_record_says_so(tmp_path):
     run(tmp_path, "import cv2; open('said', 'w').write(str(cv2.getNumThreads()))")
     assert (tmp_path / "said").read_text() == "1"
     assert records(tmp_path)[0]["opencv_threads"] == 1
-
-
-def test_a_job_without_opencv_says_nothing_of_it(tmp_path):
-    run(tmp_path, "pass")
-    assert "opencv_threads" not in records(tmp_path)[0]
 
 
 def test_blas_starts_no_threads(tmp_path):
@@ -384,16 +359,9 @@ def test_a_job_is_described_by_its_script():
     assert (job.threads, job.mem_mb) == (3, 99)
     assert str(job.log_path) == "a.log"
     assert job.record_path is None
-
-
-def test_a_job_over_the_whole_run_is_called_so():
-    job = Job.of(script(rule="summary", log=[]))
-    assert job.title == "summary (run)"
-    assert job.pair_title == ""
-    assert job.log_path is None
-
-
-def test_variants_are_in_the_title_of_figures():
+    of_run = Job.of(script(rule="summary", log=[], resources=SimpleNamespace()))
+    assert (of_run.title, of_run.pair_title, of_run.log_path) == ("summary (run)", "", None)
+    assert of_run.mem_mb == 2000
     names = {"subtraction": "p-40", "registration": "m", "sample": "S", "dye": "D"}
     assert Job.of(script(wildcards=names)).pair_title == "S D m p-40"
 
@@ -401,10 +369,6 @@ def test_variants_are_in_the_title_of_figures():
 @pytest.mark.parametrize(("threads", "used"), [(0, 1), (1, 1), (8, 8)])
 def test_there_is_one_worker_at_least(threads, used):
     assert Job.of(script(threads=threads)).threads == used
-
-
-def test_without_a_declaration_the_default_budget_holds():
-    assert Job.of(script(resources=SimpleNamespace())).mem_mb == 2000
 
 
 @pytest.mark.parametrize("read", ["Path('r/S/D/x').read_text()", "np.load('r/S/D/x')"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
 
@@ -10,8 +9,8 @@ import cv2
 import matplotlib as mpl
 import numpy as np
 import pytest
+from drawn_figures import check_png, check_texts, said, texts
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from PIL import Image
 
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -180,79 +179,25 @@ def drawings(images, statistics, scale, histogram):
     }
 
 
-NAMES = (
-    "registration",
-    "residuals",
-    "map_error",
-    "field",
-    "wide_field",
-    "joint",
-    "excess",
-    "histograms",
-    "ratio",
-    "difference",
-    "tall_difference",
-    "difference_histogram",
-    "refusal",
-    "comparison",
-)
-
-
-def texts(figure):
-    """All text that is really drawn, with its box in px."""
-    figure.canvas.draw()
-    renderer = figure.canvas.get_renderer()
-    # Ticks beyond the limits of their axes exist as texts but are not drawn.
-    beyond = set()
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
-            if not low <= tick.get_loc() <= high:
-                beyond |= {tick.label1, tick.label2}
-    return [
-        (text.get_text(), text.get_window_extent(renderer))
-        for text in figure.findobj(mpl.text.Text)
-        if text not in beyond and text.get_visible() and text.get_text().strip()
-    ]
-
-
 def picture(figure):
     """What the first axes of a figure show."""
     (shown,) = (a for a in figure.axes[0].artists if isinstance(a, Picture))
     return shown
 
 
-def said(figure):
-    return "\n".join(text for text, _ in texts(figure))
+NAMES = ("registration", "residuals", "map_error", "field", "wide_field", "joint", "excess",
+         "histograms", "ratio", "difference", "tall_difference", "difference_histogram", "refusal",
+         "comparison")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_png_is_readable_small_and_the_same_each_time(drawings, name, tmp_path):
-    for copy in "ab":
-        save_png(drawings[name], tmp_path / f"{copy}.png")
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
-    with Image.open(tmp_path / "a.png") as image:
-        assert 900 <= image.width <= 2000
-        assert "Software" not in image.info
-        assert np.asarray(image.convert("L")).std() > 5
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.png", "b.png"]
+    check_png(drawings[name], tmp_path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_text_stays_on_the_paper_and_apart(drawings, name):
-    figure = drawings[name]
-    drawn = texts(figure)
-    paper = figure.bbox
-    assert drawn
-    for text, box in drawn:
-        assert box.x0 >= 0, text
-        assert box.y0 >= 0, text
-        assert box.x1 <= paper.x1, text
-        assert box.y1 <= paper.y1, text
-    # A line may be close below another one, but not next to it.
-    boxes = [(text, box.padded(2, -1.5)) for text, box in drawn]
-    for (text, box), (other, there) in itertools.combinations(boxes, 2):
-        assert not box.overlaps(there), (text, other)
+    check_texts(drawings[name], 2, -1.5)  # a line may be close below another, but not next to it
 
 
 def test_nothing_crosses_the_legend_of_the_ratios(drawings):

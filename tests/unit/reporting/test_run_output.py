@@ -18,6 +18,7 @@ from rich.text import Text
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.handlers import mode_for
 from unglow.reporting.terminal.ending import draw_end
+from unglow.reporting.terminal.formatting import closing_sentence, has_failures
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 
@@ -208,6 +209,37 @@ def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     assert "No file." not in console.file.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("outcome", "failed", "skipped", "words"),
+    [
+        ("ok", False, 1, "All usable pairs are done; 1 input was skipped. Fix it and run again"),
+        ("ok", False, 7, "All usable pairs are done; 7 inputs were skipped. Fix them and run"),
+        ("ok", True, 7, "All other results are complete. Fix what is named above and run again"),
+        (None, True, 0, "set allow_failed: true to end with exit status 0."),
+        ("failed", False, 3, "A job failed; its error is above and in the report."),
+        (
+            "interrupted",
+            True,
+            3,
+            "Interrupted. Finished files are kept: the same command continues.",
+        ),
+    ],
+)
+def test_the_closing_sentence_says_what_to_do(outcome, failed, skipped, words):
+    sentence = closing_sentence(outcome, any_failed=failed, skipped=skipped)
+    assert words in sentence
+    assert len(sentence.split()) <= 30
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("ok", False), ("suspect", False), ("incomplete", False), ("failed", True), ("skipped", True)],
+)
+def test_a_failed_or_skipped_pair_is_a_failure(status, expected):
+    assert has_failures([{"status": "ok"}, {"status": status}]) is expected
+
+
 # -------------------------------------------------------------------------------------- painting
 
 
@@ -245,7 +277,8 @@ def test_a_frame_is_never_higher_than_the_terminal(painter):
 def test_what_others_write_to_the_terminal_is_kept_for_later():
     code = (
         "import os, subprocess\n"
-        "from unglow.reporting.terminal.painter import Diversion\n"
+        "from unglow.reporting.terminal.formatting import closing_sentence, has_failures
+from unglow.reporting.terminal.painter import Diversion\n"
         "d = Diversion()\n"
         "subprocess.run(['sh', '-c', 'echo of a job; printf rest'])\n"
         "lines = d.new_lines()\n"

@@ -115,8 +115,7 @@ def test_a_job_that_will_be_tried_again_has_not_stopped_its_pair(made):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status"),
-    [("ok", "waiting"), ("interrupted", "waiting"), ("failed", "incomplete")],
+    ("outcome", "status"), [("ok", "waiting"), ("interrupted", "waiting"), ("failed", "incomplete")]
 )
 def test_what_was_not_asked_for_is_no_fault(made, outcome, status):
     made.run(TOTAL, over(20, outcome), pairs=PAIRS[3:])

@@ -11,13 +11,7 @@ import weakref
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.telemetry.recording.profiler import (
-    INTERVAL,
-    VARIABLE,
-    StackSampler,
-    interval_s,
-    wanted,
-)
+from unglow.telemetry.recording.profiler import INTERVAL, VARIABLE, StackSampler, interval_s, wanted
 from unglow.telemetry.speedscope import MOST_BINS, Frame, Profile, read_profile, write_profile
 
 
