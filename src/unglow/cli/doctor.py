@@ -107,10 +107,10 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
         for place in checks.places(answering)
     ]
     found = [
-        checks.seen_processors(),
-        checks.granted_memory(),
+        checks.check_processors(),
+        checks.check_memory(),
         checks.limits(),
-        checks.versions(metadata.requires("unglow") or [], checks.installed()),
+        checks.versions(metadata.requires("unglow") or [], checks.list_installed()),
         checks.loops(),
         checks.opencv(),
     ]

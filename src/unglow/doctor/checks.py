@@ -66,7 +66,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def judged(name: str, found: str, complaints: Iterable[Complaint | None] = ()) -> Finding:
+def judge(name: str, found: str, complaints: Iterable[Complaint | None] = ()) -> Finding:
     """Return what was found with all complaints, as bad as the worst of them."""
     real = [one for one in complaints if one is not None]
     order = list(Level)
@@ -89,7 +89,7 @@ def warning(true: bool, what: str, remedy: str) -> Complaint | None:  # noqa: FB
 _LEAST_MB, _USUAL_MB = 300.0, 2000.0
 
 
-def seen_processors() -> Finding:
+def check_processors() -> Finding:
     """Report how many processors there are, may be used, and are wanted by other programs."""
     return usable(
         os.cpu_count() or 1, allowed_processors(), cgroups.quota(), round(busy_processors())
@@ -99,7 +99,7 @@ def seen_processors() -> Finding:
 def usable(cores: int, allowed: int, quota: float | None, busy: int) -> Finding:
     """Judge counts of processors; ``busy`` are those that programs have wanted of late."""
     limit = allowed if quota is None else min(allowed, quota)
-    return judged("processors", f"{cores} in the machine, {allowed} allowed, {busy} busy", [
+    return judge("processors", f"{cores} in the machine, {allowed} allowed, {busy} busy", [
         warning(
             limit < allowed,
             f"a limit of the container allows {limit:g} at a time, which --cores all does not see",
@@ -113,7 +113,7 @@ def usable(cores: int, allowed: int, quota: float | None, busy: int) -> Finding:
     ])  # fmt: skip
 
 
-def granted_memory() -> Finding:
+def check_memory() -> Finding:
     """Report the memory that machine and container grant, and how much of it is free."""
     machine = meminfo_mb().get("MemTotal", memory_total_mb())
     return memory(machine, memory_total_mb(), memory_available_mb())
@@ -124,7 +124,7 @@ def memory(machine_mb: float, total_mb: float, available_mb: float) -> Finding:
     words = f"{machine_mb:.0f} MB in the machine, {total_mb:.0f} granted, {available_mb:.0f} free"
     less = math.floor(0.8 * available_mb / 50) * 50
     short = available_mb < _LEAST_MB
-    return judged("memory", words, [
+    return judge("memory", words, [
         fault(short, f"a job needs {_LEAST_MB:.0f}", "end other programs, or ask for more memory"),
         warning(
             not short and available_mb < _USUAL_MB,
@@ -149,7 +149,7 @@ def judge_limits(files: float, limits_mb: Mapping[str, float]) -> Finding:
     """Judge the number of open files, and limits of ``ulimit`` by option, MB."""
     option, least = min(limits_mb.items(), key=lambda one: one[1], default=("", math.inf))
     limited, lift = f"ulimit {option} is {least:.0f} MB", f"ulimit {option} unlimited"
-    return judged("limits", f"{files:g} open files", [
+    return judge("limits", f"{files:g} open files", [
         warning(files < 1024, "Snakemake and the live page may run out of files", "ulimit -n 4096"),
         fault(least < _LEAST_MB, limited, lift),
         warning(_LEAST_MB <= least < _USUAL_MB, limited, lift),
@@ -160,7 +160,7 @@ _SHOWN = ("snakemake", "numpy", "opencv-python-headless", "zarr", "tifffile", "i
 _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
 
 
-def installed() -> dict[str, str]:
+def list_installed() -> dict[str, str]:
     """Return the version of every package that is installed, by its normalised name."""
     found: dict[str, str] = {}
     for one in metadata.distributions():
@@ -184,12 +184,12 @@ def versions(required: Iterable[str], present: Mapping[str, str]) -> Finding:
     asked = " ".join(f"'{name}'" for name in wrong)
     found = ", ".join(wrong.values())
     remedy = f"pip install {asked}"
-    return judged("versions", words, [fault(bool(wrong), f"not as asked for: {found}", remedy)])
+    return judge("versions", words, [fault(bool(wrong), f"not as asked for: {found}", remedy)])
 
 
 def opencv() -> Finding:
     """Report which OpenCV is loaded, and whether another package has overwritten it."""
-    others = [name for name in _OPENCV if name in installed()]
+    others = [name for name in _OPENCV if name in list_installed()]
     remedy = (
         f"pip uninstall --yes {' '.join((*others, 'opencv-python-headless'))} && "
         "pip install opencv-python-headless"
@@ -198,7 +198,7 @@ def opencv() -> Finding:
         cv2: Any = importlib.import_module("cv2")
     except ImportError as error:
         broken = f"it cannot be loaded ({error})"
-        return judged("OpenCV", "", [fault(True, broken, remedy)])  # noqa: FBT003
+        return judge("OpenCV", "", [fault(True, broken, remedy)])  # noqa: FBT003
     return judge_opencv(cv2.__version__, cv2.getBuildInformation(), others, remedy)
 
 
@@ -208,7 +208,7 @@ def judge_opencv(version: str, build: str, others: Sequence[str], remedy: str) -
     windows = "headless" if gui == "NONE" else f"with windows ({gui})"
     words = f"{version}, {windows}, parallel framework {parallel}"
     twice = f"{' and '.join(others)} overwrites opencv-python-headless"
-    return judged("OpenCV", words, [warning(bool(others), twice, remedy)])
+    return judge("OpenCV", words, [warning(bool(others), twice, remedy)])
 
 
 def _built(build: str, name: str) -> str:
@@ -225,13 +225,13 @@ def loops() -> Finding:
             kernels.kernel(name)
     except InstallationError as error:
         what, _, remedy = str(error).rpartition("; ")
-        return judged("loops in C", "", [fault(True, what, remedy)])  # noqa: FBT003
+        return judge("loops in C", "", [fault(True, what, remedy)])  # noqa: FBT003
     flags = building.levels(platform.machine()).get(kernels.level(), ())
     words = f"{len(kernels.prototypes())} loaded from {path.name}, {' '.join(flags)}"
     chosen = warning(
         kernels.CHOICE in os.environ, f"{kernels.CHOICE} names them", f"unset {kernels.CHOICE}"
     )
-    return judged("loops in C", words, [chosen])
+    return judge("loops in C", words, [chosen])
 
 
 _SKEW_S = 2.0
@@ -282,7 +282,7 @@ def check(place: Place) -> Iterator[Finding]:
         full = error.errno == errno.ENOSPC
         what = f"cannot be written ({error.strerror})"
         helps = "free space" if full else remedy_of(error, place.path)
-        yield judged(f"disk of {place.use}", str(place.path), [fault(True, what, helps)])  # noqa: FBT003
+        yield judge(f"disk of {place.use}", str(place.path), [fault(True, what, helps)])  # noqa: FBT003
 
 
 def room(place: Place, free_mb: float, free_files: int | None) -> Finding:
@@ -293,7 +293,7 @@ def room(place: Place, free_mb: float, free_files: int | None) -> Finding:
     memory = mount is not None and mount.kind in ("tmpfs", "ramfs")
     words = f"{place.path}: {kind}{away}, {free_mb / 1e3:.1f} GB free"
     helps = "free space, or work elsewhere"
-    return judged(f"disk of {place.use}", words, [
+    return judge(f"disk of {place.use}", words, [
         fault(free_mb < 500, "too little for any run", helps),
         warning(500 <= free_mb < 5000, "little (`unglow preflight` says what a run takes)", helps),
         warning(
@@ -311,7 +311,7 @@ def locking(place: Place, excludes: dict[str, bool | None]) -> Finding:
     words = ", ".join(f"{kind} {states[works]}" for kind, works in excludes.items())
     options = {"localflock", "local_lock=all", "local_lock=flock", "nolock"}
     one = options & (frozenset() if place.mount is None else place.mount.options)
-    return judged(f"locks of {place.use}", words, [
+    return judge(f"locks of {place.use}", words, [
         warning(
             not all(excludes.values()),
             "decisions of two programs may overwrite each other, and two `unglow resume` may meet",
@@ -342,7 +342,7 @@ def clock(place: Place, skew_s: float) -> Finding:
     words = f"times of files differ by {abs(skew_s):.1f} s from this machine's clock"
     late = "Snakemake may take files for older or newer than they are"
     helps = "have both machines set their clocks (`chronyc tracking`, `timedatectl`)"
-    return judged(f"clock of {place.use}", words, [warning(abs(skew_s) > _SKEW_S, late, helps)])
+    return judge(f"clock of {place.use}", words, [warning(abs(skew_s) > _SKEW_S, late, helps)])
 
 
 def _skew_s(tried: Path) -> float:

@@ -300,7 +300,7 @@ def watch(
         on_end()
     _, status, usage = os.wait4(pid, 0)
     return Ending(
-        report=_parsed(said),
+        report=_parse_report(said),
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
         code=os.waitstatus_to_exitcode(status),
         peak_mb=max(taken.peak_mb, usage.ru_maxrss * 1024 / 1e6),
@@ -311,7 +311,7 @@ def watch(
             "disk_read": taken.disk_read,
             "disk_written": taken.disk_written,
         },
-        others=_outlived(sampler),
+        others=_find_survivors(sampler),
         stalled_s=idleness.stall.longest_s,
         idle_s=idleness.stall.idle_s,
         timed_out=timed_out,
@@ -348,14 +348,14 @@ def _end(pid: int, reading: int, said: bytearray) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _outlived(sampler: Sampler) -> list[float]:
+def _find_survivors(sampler: Sampler) -> list[float]:
     """Return the memory of each process that continues without the job, MB."""
     if sampler.others():
         time.sleep(_DYING_S)
     return sampler.others()
 
 
-def _parsed(said: bytearray) -> dict[str, Any]:
+def _parse_report(said: bytearray) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(said)
     except ValueError:  # it ended before it had spoken

@@ -182,12 +182,12 @@ def _pairs(named: Mapping[str, Mapping[str, str]]) -> Values:
             **{key: row.get(key) for key in ("status", "reasons", "notes", "method")},
             "interval": " to ".join(map(str, ends)) if all(ends) else "",
         }
-        safe = {key: _in_html(text or "") for key, text in texts.items()}
+        safe = {key: _escape(text or "") for key, text in texts.items()}
         found[name] = _known({**safe, "gain": _number(row, "gain")})
     return found
 
 
-def _in_html(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text for a cell: MultiQC puts it into its page as it is, but for commas."""
     return html.escape(printable(text), quote=False).replace(",", "&#44;")
 

@@ -277,8 +277,7 @@ def test_a_frame_is_never_higher_than_the_terminal(painter):
 def test_what_others_write_to_the_terminal_is_kept_for_later():
     code = (
         "import os, subprocess\n"
-        "from unglow.reporting.terminal.formatting import closing_sentence, has_failures
-from unglow.reporting.terminal.painter import Diversion\n"
+        "from unglow.reporting.terminal.painter import Diversion\n"
         "d = Diversion()\n"
         "subprocess.run(['sh', '-c', 'echo of a job; printf rest'])\n"
         "lines = d.new_lines()\n"

@@ -288,7 +288,7 @@ def choose_scheduler() -> Scheduler:
 
     If there is none, the program ends with a sentence.
     """
-    name = os.environ.get(VARIABLE, "").strip().lower() or _detected()
+    name = os.environ.get(VARIABLE, "").strip().lower() or _detect()
     if name not in SCHEDULERS:
         known = ", ".join(SCHEDULERS)
         reason = f"{VARIABLE} is {name!r}" if name else "neither Slurm nor Grid Engine is here"
@@ -296,7 +296,7 @@ def choose_scheduler() -> Scheduler:
     return SCHEDULERS[name]()
 
 
-def _detected() -> str:
+def _detect() -> str:
     if os.environ.get("SGE_ROOT") and shutil.which("qsub"):  # what Grid Engine needs to be asked
         return "sge"
     return "slurm" if shutil.which("sbatch") else ""

@@ -105,7 +105,7 @@ def _square(
     figure = sheet(9.6, 8.5, title)
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
     axes.set_facecolor(back)
-    low, high = _occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
+    low, high = _find_occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
     first, last = (int(n) for n in np.searchsorted(stats.edges, (low, high)))
     inside = slice(max(first - 1, 0), min(last, len(counts)))
     start, end = stats.edges[inside.start], stats.edges[inside.stop]
@@ -131,7 +131,7 @@ def _square(
     return figure
 
 
-def _occupied(stats: JointStatistics, counts: NDArray[np.int64]) -> tuple[float, float]:
+def _find_occupied(stats: JointStatistics, counts: NDArray[np.int64]) -> tuple[float, float]:
     """Return the range of grey levels that holds nearly all of ``counts`` per bin."""
     edges = stats.edges
     total = np.cumsum(counts)
@@ -156,14 +156,14 @@ def _lines(axes: Axes, scale: Scale) -> None:
             linewidth=2.4 if name == scale.default else 1.6,
             linestyle="-" if name == scale.default else "--",
             zorder=3,
-            label=_named_gain(name, scale),
+            label=_describe_gain(name, scale),
         )
     axes.set(xlim=tuple(x), ylim=tuple(x))
     legend = axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor=FAINT)
     legend.set_zorder(10)
 
 
-def _named_gain(name: str, scale: Scale) -> str:
+def _describe_gain(name: str, scale: Scale) -> str:
     """Return a legend entry such as ``moffat: gain 1.302 (1.296 to 1.308), default``."""
     result = scale.methods[name]
     if result.gain is None:
@@ -202,7 +202,7 @@ def draw_histograms(
             steps(axes, counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
             steps(axes, counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
     logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
-    axes.set_xlim(_occupied(stats, post + pre + stats.post_only))
+    axes.set_xlim(_find_occupied(stats, post + pre + stats.post_only))
     graph(axes, "grey level", "pixels per bin")
     if post.any() or stats.post_only.any():
         axes.legend(loc="upper right")
@@ -235,7 +235,7 @@ def draw_ratio(
         axes.text(0.5, 0.5, f"No fit: {error}.", transform=axes.transAxes, ha="center")
         graph(axes, "log10(post / pre)", "pixels per bin")
         return figure
-    _fitted_bins(axes, fit)
+    _draw_fitted_bins(axes, fit)
     axes.axvline(0, color=INK, linewidth=1, linestyle=":", label="ratio 1")
     band = moffat.EXCLUDED * fit.bin_width
     axes.axvspan(-band, band, color=INK, alpha=0.07, linewidth=0, label="left out around ratio 1")
@@ -244,7 +244,7 @@ def draw_ratio(
         if result.gain is not None and low < np.log10(result.gain) < high:
             colour = METHOD.get(name, SOFT)
             style = "-" if name == scale.default else "--"
-            text = _named_gain(name, scale)
+            text = _describe_gain(name, scale)
             axes.axvline(np.log10(result.gain), color=colour, linestyle=style, lw=2, label=text)
         elif result.gain is None:
             axes.plot([], [], " ", label=f"{name}: no gain")
@@ -261,7 +261,7 @@ def draw_ratio(
     return figure
 
 
-def _fitted_bins(axes: Axes, fit: MoffatFit) -> None:
+def _draw_fitted_bins(axes: Axes, fit: MoffatFit) -> None:
     half = fit.bin_width / 2
     edges = np.append(fit.centres - half, fit.centres[-1] + half)
     steps(axes, fit.counts, edges, fill=True, color="#c3cad2", label="all ratios")

@@ -72,7 +72,7 @@ def states(run: RunRecord, outcome: str, attempts: Iterable[Placed]) -> dict[int
         return dict.fromkeys([*(j.jobid for j in run.plan), *(j.jobid for j in run.jobs)], DONE)
     over = outcome != RUNNING
     last = {a.attempt.job: a for a in attempts}
-    known = {job.jobid: _reported(job, last.get(job.key), over=over) for job in run.jobs}
+    known = {job.jobid: _judge_reported(job, last.get(job.key), over=over) for job in run.jobs}
     # elsewhere, jobs of a group are handed over together
     started = {job.jobid for job in run.jobs if job.local}
     needed = {n for job in run.plan if job.jobid in started for n in job.after}
@@ -82,11 +82,11 @@ def states(run: RunRecord, outcome: str, attempts: Iterable[Placed]) -> dict[int
             own = last.get(job.key)
             ended_well = own is not None and own.outcome == ENDED_WELL
             before = {known.get(n, DONE) for n in job.after}
-            known[job.jobid] = DONE if ended_well else _unreported(before)
+            known[job.jobid] = DONE if ended_well else _judge_unreported(before)
     return known
 
 
-def _reported(job: Job, last: Placed | None, *, over: bool) -> str:
+def _judge_reported(job: Job, last: Placed | None, *, over: bool) -> str:
     """Return the state of a job that Snakemake has reported, given the last attempt at it."""
     failures = len(job.when("failed"))
     # an attempt may end well, and Snakemake miss a file of it
@@ -101,7 +101,7 @@ def _reported(job: Job, last: Placed | None, *, over: bool) -> str:
     return RUNNING if is_running or job.state == "started" else SUBMITTED
 
 
-def _unreported(before: set[str]) -> str:
+def _judge_unreported(before: set[str]) -> str:
     """Return the state of a job that was not reported, from those of the jobs that it waits for."""
     if before & {FAILED, BLOCKED}:
         return BLOCKED
