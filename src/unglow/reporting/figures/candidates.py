@@ -236,7 +236,11 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
         lines.insert(2, ("by controls", by_controls(report)))
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         limit = (report["completeness"] or {}).get(key)
-        lines += [(name, _limit_text(limit))] if limit else []
+        lines += (
+            [(name, f"peak {plus_minus(limit['value'], limit['error'])} grey levels")]
+            if limit
+            else []
+        )
     room = figure.get_figheight() - _BELOW - top
     line = min(_LINE, room / len(lines))
     facts(figure, lines, left=_LEFT, top=top, line=line, values=_LEFT + 1.25, size=9)
@@ -258,10 +262,6 @@ def _density_text(report: Mapping[str, Any]) -> str:
     if report["density_per_mm2"] is None:
         return "not known without a pixel size"
     return f"{estimate(report['density_per_mm2'], report['density_ci95_per_mm2'])} per mm²"
-
-
-def _limit_text(limit: Mapping[str, float]) -> str:
-    return f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
 
 
 def _area_text(report: Mapping[str, Any]) -> str:

@@ -38,9 +38,7 @@ class RunWatch:
     """
 
     def __init__(
-        self,
-        places: Sequence[Path],
-        show: Callable[[Sequence[Run], Sequence[Event]], None],
+        self, places: Sequence[Path], show: Callable[[Sequence[Run], Sequence[Event]], None]
     ) -> None:
         self._readers = [RunReader(place) for place in places]
         self._events = [EventLines(inside=True) for _ in places]

@@ -117,9 +117,7 @@ class End:
 _MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
 
 
-def once_per_object(
-    compute: Callable[Concatenate[T, P], R],
-) -> Callable[Concatenate[T, P], R]:
+def once_per_object(compute: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
     """Keep the last result of a function of an object for as long as the object exists.
 
     A running attempt is a new object whenever more of it has been read.

@@ -173,9 +173,7 @@ def _running(history: RunHistory, of_job: Mapping[str, float]) -> dict[int, floa
 
 
 def _longest_chain(
-    history: RunHistory,
-    of_job: Mapping[str, float],
-    running: Mapping[int, float],
+    history: RunHistory, of_job: Mapping[str, float], running: Mapping[int, float]
 ) -> float:
     """Return the time of the longest chain of jobs that wait for one another, s."""
     until: dict[int, float] = {}
