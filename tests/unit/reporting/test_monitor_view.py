@@ -23,7 +23,7 @@ from unglow.reporting.terminal.follow import follow
 from unglow.reporting.terminal.formatting import make_console, stopwatch
 from unglow.reporting.terminal.screen import DETAILS, draw, fit
 from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.samples import Samples
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"plan": 1, "register": 2, "align": 1, "summary": 1}}

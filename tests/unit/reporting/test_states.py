@@ -12,7 +12,7 @@ from unglow.cli.status import what_next
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 4}}
 UNLIKE = "No position makes the two images resemble each other."

@@ -15,16 +15,14 @@ from unglow.reporting.figures.colour_maps import (
     STRIPE,
     Colours,
     Coverage,
-    bar,
-    map_panel,
-    map_tile,
-    paper_px,
-)
-from unglow.reporting.figures.map_grids import (
     area_ratio,
+    bar,
     covered,
     displacement_length,
     error_of_map,
+    map_panel,
+    map_tile,
+    paper_px,
     turned_to_post,
 )
 from unglow.reporting.figures.style import (
@@ -50,9 +48,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.reporting.figures.colour_maps import Place
+    from unglow.reporting.figures.colour_maps import Grid, Place
     from unglow.reporting.figures.figure_inputs import FigureInputs
-    from unglow.reporting.figures.map_grids import Grid
     from unglow.transform import Transform
     from unglow.transform.displacement import Displacement
 

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from unglow.core.rounding import DASH, uncertainty
-from unglow.reporting.figures.map_grids import turned_to_post
+from unglow.reporting.figures.colour_maps import turned_to_post
 from unglow.reporting.figures.style import (
     DISAGREES,
     INK,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unglow.reporting.runs import RunReader
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

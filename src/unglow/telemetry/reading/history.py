@@ -18,7 +18,7 @@ import numpy as np
 
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.reading.outcomes import Machine, boots, outcome_of_attempt, outcome_of_run
+from unglow.telemetry.reading.plan import Machine, boots, outcome_of_attempt, outcome_of_run
 from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Placed, RunRecord
 
 if TYPE_CHECKING:
