@@ -77,6 +77,7 @@ def test_a_record_is_for_its_owner_alone_whatever_the_umask(work):
 @pytest.mark.parametrize("whose", ["group", "all", "somebody else"])
 def test_a_record_that_others_may_write_is_not_executed(work, whose, monkeypatch, capsys):
     path = record(work)
+    monkeypatch.setattr(os, "execv", lambda *words: pytest.fail(f"{words} was executed"))
     if whose == "somebody else":
         monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     else:

@@ -87,7 +87,8 @@ def _table(pairs: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column()
     heads = ("pair", "state", *(head for _, head in _NUMBERS), "")
     table.add_row(*(Text(head, style="dim") for head in heads))
-    for row in sorted(pairs, key=_rank)[:_MOST_ROWS]:
+    rank = {status: n for n, status in enumerate(_ORDER)}
+    for row in sorted(pairs, key=lambda row: rank.get(str(row["status"]), 0))[:_MOST_ROWS]:
         status = str(row["status"])
         cells = texts({key: row[key] for key, _ in _NUMBERS if row.get(key) is not None})
         why = "" if status == "ok" else str(row.get("reasons") or "")
@@ -98,8 +99,3 @@ def _table(pairs: Sequence[Mapping[str, Any]]) -> Table:
             Text(first_sentence(why, _LONGEST_REASON)),
         )
     return table
-
-
-def _rank(row: Mapping[str, Any]) -> int:
-    status = str(row["status"])
-    return _ORDER.index(status) if status in _ORDER else 0
