@@ -164,14 +164,8 @@ def test_an_error_in_bytes_that_are_no_utf8_reaches_the_log(tmp_path):
 # -------------------------------------------------------------------------------- log and telemetry
 
 
-def test_another_run_starts_a_new_log_and_record(tmp_path):
+def test_the_log_is_begun_again_and_holds_what_the_package_says(tmp_path):
     run(tmp_path, "1 // 0")
-    run(tmp_path, "pass")
-    assert "ZeroDivisionError" not in logged(tmp_path)
-    assert [r["outcome"] for r in records(tmp_path)] == ["ok"]
-
-
-def test_the_log_holds_what_the_package_says(tmp_path):
     body = """
         import logging
         logging.getLogger("unglow.workflow.stages.ingest").warning("strip %d is odd", 7)
@@ -180,6 +174,8 @@ def test_the_log_holds_what_the_package_says(tmp_path):
     done = run(tmp_path, body)
     assert "WARNING strip 7 is odd" in logged(tmp_path)
     assert "not this" not in logged(tmp_path)
+    assert "ZeroDivisionError" not in logged(tmp_path)
+    assert [r["outcome"] for r in records(tmp_path)] == ["ok"]
     assert done.stderr == ""
 
 
@@ -209,19 +205,16 @@ def test_the_peak_is_at_least_what_was_held_and_not_what_the_parent_held(tmp_pat
     assert 200 <= records(tmp_path)[0]["peak_mb"] < 290
 
 
-def test_the_peak_of_a_child_counts(tmp_path):
+def test_the_peak_of_a_child_and_bytes_read_and_written_count(tmp_path):
     body = """
         import subprocess
         subprocess.run([sys.executable, "-c", "b'\\1' * 150_000_000"], check=True)
+        open('x', 'wb').write(bytes(3_000_000))
+        open('x', 'rb').read()
     """
     assert run(tmp_path, body).returncode == 0
-    assert 150 <= records(tmp_path)[0]["peak_mb"] < 200
-
-
-def test_bytes_that_were_read_and_written_are_counted(tmp_path):
-    body = "open('x', 'wb').write(bytes(3_000_000))\nopen('x', 'rb').read()"
-    run(tmp_path, body)
     record = records(tmp_path)[0]
+    assert 150 <= record["peak_mb"] < 200
     assert 3_000_000 <= record["bytes_written"] < 4_000_000
     assert record["bytes_read"] >= 3_000_000
 
@@ -264,38 +257,21 @@ def test_files_in_memory_that_a_job_leaves_are_recorded(tmp_path):
 # ------------------------------------------------------------------------------------------ threads
 
 
-def test_libraries_get_one_thread_each_whatever_the_environment_says(tmp_path):
+def test_libraries_are_loaded_late_and_get_one_thread_whatever_the_environment_says(tmp_path):
     body = """
-        import numpy, os
+        said = [name for name in ("numpy", "cv2", "zarr", "scipy") if name in sys.modules]
+        import cv2, numpy as np, os
         names = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPENCV_FOR_THREADS_NUM",
                  "BLIS_NUM_THREADS", "NUMBA_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"]
-        print(*(os.environ[name] for name in names), file=open("said", "w"))
-    """
-    env = {"OMP_NUM_THREADS": "7", "OPENCV_FOR_THREADS_NUM": "2", "PATH": ""}
-    done = run(tmp_path, body, env=env)
-    assert (tmp_path / "said").read_text().split() == ["1"] * 6, done.stderr
-
-
-def test_opencv_works_with_one_thread_in_a_job_and_its_record_says_so(tmp_path):
-    run(tmp_path, "import cv2; open('said', 'w').write(str(cv2.getNumThreads()))")
-    assert (tmp_path / "said").read_text() == "1"
-    assert records(tmp_path)[0]["opencv_threads"] == 1
-
-
-def test_blas_starts_no_threads(tmp_path):
-    body = """
-        import numpy as np, os
         a = np.ones((600, 600)); a @ a
-        print(len(os.listdir("/proc/self/task")), file=open("said", "w"))
+        threads = len(os.listdir("/proc/self/task"))
+        said += [*(os.environ[name] for name in names), cv2.getNumThreads(), threads]
+        print(*said, file=open("said", "w"))
     """
-    run(tmp_path, body, env={"OPENBLAS_NUM_THREADS": "4", "PATH": ""})
-    assert (tmp_path / "said").read_text() == "1\n"
-
-
-def test_the_job_module_loads_no_numeric_library_before_threads_are_pinned(tmp_path):
-    names = "('numpy', 'cv2', 'zarr', 'scipy')"
-    run(tmp_path, f"open('said', 'w').write(str([m for m in {names} if m in sys.modules]))")
-    assert (tmp_path / "said").read_text() == "[]"
+    env = {"OMP_NUM_THREADS": "7", "OPENCV_FOR_THREADS_NUM": "2", "OPENBLAS_NUM_THREADS": "4"}
+    done = run(tmp_path, body, env=env | {"PATH": ""})
+    assert (tmp_path / "said").read_text().split() == ["1"] * 8, done.stderr
+    assert records(tmp_path)[0]["opencv_threads"] == 1
 
 
 def test_no_job_imports_what_takes_long_and_is_not_needed():

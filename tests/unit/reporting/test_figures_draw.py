@@ -211,61 +211,30 @@ def test_nothing_crosses_the_legend_of_the_ratios(drawings):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (
-            "registration",
-            [
-                *("suspect", "0.041 px", "0.13 px", "733 of 812", "homography"),
-                *("0.0059 px", "0.18 px", "12345, 23456 px"),
-                *("2.9370°", "1.020300", "62.100 px", "-41.700 px"),
-            ],
-        ),
-        (
-            "registration",
-            ["95th percentile of the", "200 µm", "at (132, 132), the first", "overlay, 64 × 64 px"],
-        ),
-        ("residuals", ["held out", "not used", "120 measured, 108 agree", "arrows ×", "px"]),
-        (
-            "map_error",
-            [
-                "0.0059 px",
-                "0.031 px",
-                "spots found (F1)",
-                "0.94",
-                "0.88",
-                "0.55",
-                "homography",
-                "ok",
-            ],
-        ),
-        ("map_error", ["Residuals of the blocks (large: held out)", "no block nearby agrees"]),
-        ("field", ["Error of the map", "homography + field", "32 px", "Displacement field ×"]),
-        (
-            "field",
-            ["squares of 20 px", "displaced by", "Length of the field: to", "Area change: −"],
-        ),
-        ("wide_field", ["suspect", "Length of the field: to", "Area change: −"]),
-        (
-            "joint",
-            ["pre, aligned (grey level)", "post = pre", "moffat: gain 1.", "manual: gain 1.2"],
-        ),
-        ("excess", ["pixels in excess per bin", "percentile: gain 1.", ", default"]),
-        ("histograms", ["pre, aligned: median", "post, where pre has none", "grey level"]),
-        (
-            "ratio",
-            ["log10(post / pre)", "post / pre", "mirrored", "left out around ratio 1", " to "],
-        ),
-        ("difference", ["moffat: post − 1.4 × pre", "MAD", "grey levels", "no data", "200 µm"]),
-        ("difference_histogram", ["percentile: median", "5σ", "16,000 without data"]),
-        ("refusal", ["Section 12", "failed", "The images do not match."]),
-        (
-            "comparison",
-            ["percentile=40", "1.310 (1.300 to 1.320)", "0.040 / 0.13", "max_scale=1.01", "failed"],
-        ),
+        ("registration", "suspect; 0.041 px; 0.13 px; 733 of 812; homography; 0.0059 px"),
+        ("registration", "0.18 px; 12345, 23456 px; 2.9370°; 1.020300; 62.100 px; -41.700 px"),
+        ("registration", "95th percentile of the; 200 µm; at (132, 132), the first"),
+        ("registration", "overlay, 64 × 64 px"),
+        ("residuals", "held out; not used; 120 measured, 108 agree; arrows ×; px"),
+        ("map_error", "0.0059 px; 0.031 px; spots found (F1); 0.94; 0.88; 0.55; homography; ok"),
+        ("map_error", "Residuals of the blocks (large: held out); no block nearby agrees"),
+        ("field", "Error of the map; homography + field; 32 px; Displacement field ×"),
+        ("field", "squares of 20 px; displaced by; Length of the field: to; Area change: −"),
+        ("wide_field", "suspect; Length of the field: to; Area change: −"),
+        ("joint", "pre, aligned (grey level); post = pre; moffat: gain 1.; manual: gain 1.2"),
+        ("excess", "pixels in excess per bin; percentile: gain 1.; , default"),
+        ("histograms", "pre, aligned: median; post, where pre has none; grey level"),
+        ("ratio", "log10(post / pre); post / pre; mirrored; left out around ratio 1;  to "),
+        ("difference", "moffat: post − 1.4 × pre; MAD; grey levels; no data; 200 µm"),
+        ("difference_histogram", "percentile: median; 5σ; 16,000 without data"),
+        ("refusal", "Section 12; failed; The images do not match."),
+        ("comparison", "percentile=40; 1.310 (1.300 to 1.320); 0.040 / 0.13; max_scale=1.01"),
+        ("comparison", "failed"),
     ],
 )
 def test_the_numbers_that_matter_are_on_the_figure(drawings, name, words):
     text = said(drawings[name])
-    for word in words:
+    for word in words.split("; "):
         assert word in text
 
 
