@@ -164,7 +164,7 @@ def test_an_error_in_bytes_that_are_no_utf8_reaches_the_log(tmp_path):
 # -------------------------------------------------------------------------------- log and telemetry
 
 
-def test_the_log_is_begun_again_and_holds_what_the_package_says(tmp_path):
+def test_the_log_is_started_again_and_holds_what_the_package_says(tmp_path):
     run(tmp_path, "1 // 0")
     body = """
         import logging
