@@ -15,7 +15,7 @@ LOOPS := hatch_build.py $(wildcard src/unglow/core/kernels/*.[ch] src/unglow/cor
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast oldest mutants lint settings format docs bench wheels clean
+.PHONY: help demo test test-fast oldest mutants lint settings format docs bench evidence wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -78,6 +78,10 @@ docs: $(VENV)/installed-docs  ## build the documentation site in build/docs, and
 
 bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)
+
+# The other tools are measured if they are installed: see benchmarks/README.md.
+evidence: $(VENV)/installed-test  ## measure unglow beside other tools, write docs/evidence.md
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/evidence $(ARGS)
 
 wheels: | $(BIN)/python  ## build the source archive and a wheel for each kind of machine
 	$(BIN)/python -m pip install --quiet build

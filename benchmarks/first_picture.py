@@ -2,9 +2,9 @@
 
     python benchmarks/first_picture.py docs/pictures/first.jpg DIR/results/phantom/SYTO9 ...
 
-A window of each: before staining (registered), after, and what is left without autofluorescence,
-with the candidates that were listed and, for a phantom, the microbes that are truly there. A figure
-that a run has drawn (the picture of a slide) becomes a small JPEG:
+A window of each: before staining (registered), after, the difference, and the candidates that were
+listed, for a phantom with the microbes that are truly there. A figure that a run has drawn (the
+picture of a slide) becomes a small JPEG:
 
     python benchmarks/first_picture.py docs/pictures/slide.jpg DIR/results/slide1/figures/slide.png
 """
@@ -23,6 +23,7 @@ from unglow.core.windows import Window
 from unglow.io.candidates_csv import read_candidates
 from unglow.io.zarr import open_store
 from unglow.phantom import Truth
+from unglow.reporting.difference_picture import NoiseColours
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,10 +31,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-SIDE = 420
-# Quantiles of the px that are drawn black and white: of images, and of a difference.
-IMAGE, DIFFERENCE = (0.01, 0.998), (0.0002, 0.9998)
-TITLES = "before staining, registered", "after staining", "autofluorescence subtracted"
+SIDE = 260
+# The difference is smoothed by about the width of a microbe (sigma, px), as in the search.
+SMOOTH_PX = 1.3
+# Quantiles of the px that are drawn black and white.
+IMAGE = (0.01, 0.998)
+TITLES = "before staining", "after staining", "difference", "found"
 LISTED, TRUE = "#35d0a0", "#ff4fbf"
 
 
@@ -65,24 +68,28 @@ def true_places(pair: Path) -> NDArray[np.float64]:
 
 
 def draw_row(axes: Sequence[Axes], pair: Path) -> None:
-    """Draw the fullest window of a pair into three axes, and print what it shows."""
+    """Draw the fullest window of a pair into four axes, and print what it shows."""
     candidates = read_candidates(pair / "candidates.csv")
     found = candidates.xy[candidates.is_counted]
     post = open_store(pair / "post.ome.zarr")
     window = fullest(found, post.shape)
     corner = window.x0, window.y0
+    before, after = open_store(pair / "aligned_pre.ome.zarr").read(window), post.read(window)
     difference = open_store(next(pair.glob("difference/*.ome.zarr"))).read(window)
-    before = open_store(pair / "aligned_pre.ome.zarr").read(window)
-    for ax, pixels in zip(axes, (before, post.read(window), difference), strict=True):
-        low, high = np.nanquantile(pixels, DIFFERENCE if pixels is difference else IMAGE)
-        ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
+    difference = cv2.GaussianBlur(difference, (0, 0), SMOOTH_PX)
+    low, high = np.nanquantile(after, IMAGE)
+    for ax, pixels in zip(axes, (before, after, None, after), strict=True):
+        if pixels is None:
+            ax.imshow(NoiseColours.of(difference, before).pixels(difference, before))
+        else:
+            ax.imshow(pixels, cmap="gray", vmin=low, vmax=high, interpolation="nearest")
         ax.set_axis_off()
     shown, true = (points[inside(points, corner)] - corner for points in (found, true_places(pair)))
-    circles = {"facecolors": "none", "linewidths": 1.4}
-    axes[2].scatter(*shown.T, s=170, edgecolors=LISTED, label="listed", **circles)
+    circles = {"facecolors": "none", "linewidths": 1.6}
+    axes[3].scatter(*shown.T, s=150, edgecolors=LISTED, label="listed", **circles)
     if len(true):
-        axes[2].scatter(*true.T, s=330, edgecolors=TRUE, label="truly there", ls=":", **circles)
-        axes[2].legend(loc="lower right", fontsize=10, framealpha=0.85)
+        axes[3].scatter(*true.T, s=320, edgecolors=TRUE, label="truth", ls=":", **circles)
+        axes[3].legend(loc="lower right", fontsize=11, framealpha=0.85)
     print(f"{pair}: {len(shown)} listed, {len(true)} truly there, at (x, y) = {corner}")
 
 
@@ -91,13 +98,13 @@ def draw(target: Path, pairs: Sequence[Path]) -> None:
     mpl.use("agg")
     from matplotlib import pyplot as plt  # noqa: PLC0415 (after the choice of what draws)
 
-    size = (12, 0.3 + 4 * len(pairs))
-    figure, axes = plt.subplots(len(pairs), 3, figsize=size, layout="constrained", squeeze=False)
+    size = (16, 0.3 + 4 * len(pairs))
+    figure, axes = plt.subplots(len(pairs), 4, figsize=size, layout="constrained", squeeze=False)
     for row, pair in zip(axes, pairs, strict=True):
         draw_row(row, pair)
     for ax, title in zip(axes[0], TITLES, strict=True):
-        ax.set_title(title, fontsize=13)
-    figure.savefig(target, dpi=78, pil_kwargs={"quality": 80})
+        ax.set_title(title, fontsize=15)
+    figure.savefig(target, dpi=80, pil_kwargs={"quality": 82})
 
 
 def shrink(target: Path, figure: Path) -> None:

@@ -22,10 +22,10 @@ import tifffile
 
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff import read_header
-from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.pair import Raster, write_tiff
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.tiff import Raster, write_tiff
+from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,7 +222,7 @@ class Section:
     shape, pre_shape
         (rows, columns) of post and of pre.
     waves
-        (W, 5) smooth deformation, as `unglow.phantom.geometry.PhantomMap` has it; None for none.
+        (W, 5) smooth deformation, as `unglow.phantom.truth.PhantomMap` has it; None for none.
     """
 
     def __init__(

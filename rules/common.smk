@@ -20,7 +20,7 @@ from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.preflight.oversized import skip_oversized
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import one_of
-from unglow.workflow.scale_methods import counted_methods
+from unglow.workflow.planned_jobs import counted_methods
 from unglow.workflow.snakemake_internals import (
     tolerate_slurm_outages,
     command_line,
@@ -31,7 +31,7 @@ from unglow.workflow.snakemake_internals import (
     unknown_version,
 )
 from unglow.workflow.stage_table import STAGES
-from unglow.workflow.variants import SECTIONS, variants
+from unglow.workflow.config import SECTIONS, variants
 
 VERSION = "0.1.0"
 

@@ -1,4 +1,4 @@
-"""What is done when a run begins and ends."""
+"""Steps at the start and at the end of a run."""
 
 from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
 
@@ -66,7 +66,7 @@ def refresh_report():
 
 
 unwritten = []
-"""What could not be written at the end of the run, in sentences."""
+"""Sentences about files that could not be written at the end of the run."""
 
 
 def remember_times():

@@ -1,4 +1,4 @@
-"""What jobs ask for: memory, disk, time, and what of them is one job of a batch system."""
+"""Resources of jobs: memory, disk, time, and which of them are one job of a batch system."""
 
 from snakemake.io import apply_wildcards
 
@@ -110,7 +110,7 @@ def time_limit(expected, wildcards, attempt, rulename):
 
 
 def resources(rule, in_main=False):
-    """What a job of a rule asks for, by name; `in_main` where it runs in the main Snakemake process."""
+    """The resources of a job of a rule, by name; `in_main` where it runs in the main Snakemake process."""
     asked = dict(
         mem_mb=mem_mb(rule, in_main=in_main),
         disk_mb=disk_mb(rule),

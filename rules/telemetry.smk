@@ -46,13 +46,13 @@ def record_run():
 
 
 def jobs_elsewhere():
-    """What follows the jobs of a batch system; None if jobs run on this machine."""
+    """An object that follows the jobs of a batch system; None if jobs run on this machine."""
     taken = launcher_mb()
     return LostJobs(taken) if taken else None
 
 
 def head_of_run(results):
-    """What is known of the run when its first job is about to start."""
+    """Facts about the run when its first job is about to start."""
     chosen = {key: pair for key, pair in batch.pairs.items() if key in batch.keys}
     slides = job_params.slide_markers(batch)
     expected = None if run_forecast is None else run_forecast.record()

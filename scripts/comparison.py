@@ -10,7 +10,7 @@ with Job.of(snakemake) as job:
     from unglow.photometry.difference import open_difference
     from unglow.reporting.figures.style import save_png
     from unglow.reporting.summary import comparison, entries_from, table
-    from unglow.workflow.stages.comparison import add_agreement, draw_comparison, listed_of
+    from unglow.workflow.stages.comparison import add_agreement, draw_comparison, read_listed
 
     job.limit_memory()
     results = Path(snakemake.output.table).parents[2]
@@ -23,7 +23,7 @@ with Job.of(snakemake) as job:
         for method in e.histograms
     }
     rows = comparison(entries, results)
-    lists = listed_of(rows, results)
+    lists = read_listed(rows, results)
     add_agreement(lists)
     save_png(draw_comparison(rows, stores, lists, job.pair_title), Path(snakemake.output.figure))
     write_text(Path(snakemake.output.table), table(rows))

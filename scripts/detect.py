@@ -5,11 +5,11 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.detection.false_discovery import Controls
+    from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.io.search_counts import SearchCounts
     from unglow.workflow.stages.detect import detect
-    from unglow.workflow.stages.detect_inputs import DetectInputs
+    from unglow.workflow.stages.snr import DetectInputs
 
     job.limit_memory()
     inputs = DetectInputs.open(snakemake.input)

@@ -15,7 +15,7 @@ with Job.of(snakemake) as job:
         from unglow.photometry.difference import open_difference
 
         store = open_difference(Path(snakemake.input.scale).parent, method)
-    from unglow.export.targets import names_of
+    from unglow.export.images import names_of
 
     target, names = Path(snakemake.output.image), names_of(snakemake.wildcards)
     if snakemake.wildcards.form == FORMS["tiff"]:

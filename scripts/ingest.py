@@ -7,7 +7,7 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.workflow.samples import ROLES
     from unglow.workflow.stages.ingest import ingest_both
-    from unglow.workflow.stages.plan import plan_pair, with_light
+    from unglow.workflow.stages.plan import add_light, plan_pair
 
     job.limit_memory()
     raw = {role: Path(snakemake.input[role]) for role in ROLES}
@@ -16,4 +16,4 @@ with Job.of(snakemake) as job:
     plan = plan_pair(raw["post"], raw["pre"], headers, channel=channel, dye=dye)
     paths = {role: Path(snakemake.output[role]).parent for role in ROLES}
     job.count(pixels=ingest_both(plan, paths, workers=job.choose_workers()))
-    with_light(plan, paths).save(Path(snakemake.output.plan))
+    add_light(plan, paths).save(Path(snakemake.output.plan))

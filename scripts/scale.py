@@ -7,13 +7,13 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow import transform
     from unglow.io.zarr import open_store
-    from unglow.photometry import gain_map
+    from unglow.photometry import imaging
     from unglow.photometry.cell_moments import CellMoments
-    from unglow.photometry.focus.match import estimate_matched
     from unglow.photometry.gain.bright_field import find_roles
     from unglow.photometry.gain.estimate import Evidence
     from unglow.photometry.gain.scale import Scale, ScaleSettings
     from unglow.photometry.joint_histogram import JointStatistics
+    from unglow.photometry.sharpness import estimate_matched
 
     job.limit_memory()
     registered = transform.load(Path(snakemake.input.transform))
@@ -34,4 +34,4 @@ with Job.of(snakemake) as job:
         images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)
         scale = estimate_matched(evidence, images, settings)
     scale.save(Path(snakemake.output.scale))
-    gain_map.save(Path(snakemake.output.gain_map), scale.gain_map)
+    imaging.save_gain_map(Path(snakemake.output.gain_map), scale.gain_map)

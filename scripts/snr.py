@@ -7,8 +7,7 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.detection.settings import DetectSettings
     from unglow.io.zarr import plan_layout
-    from unglow.workflow.stages.detect_inputs import DetectInputs
-    from unglow.workflow.stages.snr import write_snr
+    from unglow.workflow.stages.snr import DetectInputs, write_snr
 
     job.limit_memory()
     inputs = DetectInputs.open(snakemake.input)

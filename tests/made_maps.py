@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from made_stores import write_store
 
-from unglow.io.zarr import StoreWriter, plan_layout
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.transform.scanner_strips import Strips
@@ -46,16 +46,9 @@ def saved(folder, shape=FRAMES[0], matrix=AFFINE, field=True, um=True):
     found = Transform("ok", shape, PRE, matrix=matrix, displacement=field, model="any")
     found.save(folder / "transform.json")
     for name, size in (("post", POST_UM), ("pre", PRE_UM)) if um else ():
-        store(folder / f"{name}.ome.zarr", size)
+        image = np.zeros((8, 8), np.uint8)
+        write_store(folder / f"{name}.ome.zarr", image, pixel_size_um=size)
     return folder / "transform.json", found
-
-
-def store(path, size):
-    layout = plan_layout((8, 8), "uint8")
-    with StoreWriter(path, layout, name=path.name[:3], pixel_size_um=size, attributes={}) as writer:
-        for window in writer.windows():
-            writer.write(window, np.zeros(window.shape, dtype=np.uint8))
-        writer.publish()
 
 
 def points(shape, count=300):

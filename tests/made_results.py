@@ -8,22 +8,22 @@ import shutil
 import numpy as np
 from made_plan import plan_content
 from made_scenes import render
+from made_stores import write_store
 
 from unglow.detection.settings import DetectSettings
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
-from unglow.photometry import gain_map
+from unglow.io.zarr import open_store, plan_layout
+from unglow.photometry import imaging
 from unglow.photometry.difference import Matched
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import GainMap, NoiseModel
 from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.transform.transform import Quantiles
 from unglow.workflow.stages.align import AlignedStore
 from unglow.workflow.stages.detect import detect
-from unglow.workflow.stages.detect_inputs import DetectInputs
 from unglow.workflow.stages.difference import DifferenceStore
+from unglow.workflow.stages.snr import DetectInputs
 
 #: Neither is a whole number of chunks, and there are three levels.
 SHAPE, PRE_SHAPE = (700, 1100), (720, 1090)
@@ -33,16 +33,10 @@ GAIN, OFFSET = 1.5, 10.0
 
 def image_store(path, image, pixel_size_um=(0.5, 0.25)):
     """Write an image as ingest does."""
-    layout = plan_layout(image.shape, image.dtype.name)
     attributes = {"role": path.name.split(".")[0], "grey_levels": "integer"}
     statistics = {"min": float(image.min()), "max": float(image.max())}
-    with StoreWriter(
-        path, layout, name=path.name, pixel_size_um=pixel_size_um, attributes=attributes
-    ) as writer:
-        for window in writer.windows():
-            writer.write(window, np.ascontiguousarray(image[window.slices]))
-        writer.publish({"statistics": statistics})
-    return open_store(path)
+    about = {"attributes": attributes, "statistics": statistics}
+    return write_store(path, image, pixel_size_um=pixel_size_um, **about)
 
 
 def refused(folder, reason="No match was found."):
@@ -61,7 +55,7 @@ def made_pair(folder):
     aligned.make(workers=1)
     scale = _scale()
     scale.save(folder / "scale.json")
-    gain_map.save(folder / "gain_map.npz", scale.gain_map)
+    imaging.save_gain_map(folder / "gain_map.npz", scale.gain_map)
     images = Matched(post, open_store(aligned.path), scale.blur)
     target = folder / "difference" / "linear.ome.zarr"
     written = DifferenceStore(images, scale, aligned.statistics, ("linear",), derived, target)

@@ -14,6 +14,7 @@ import loaded_snakemake
 import pytest
 
 from unglow.core.errors import UnglowError
+from unglow.results.directory import read_summary
 from unglow.telemetry.attempt_files import attempt_files, read_ends
 from unglow.workflow.batch import Batch
 
@@ -97,6 +98,17 @@ def bytes_of(results: Path) -> dict[str, str]:
 def but_figures(found: dict[str, str]) -> dict[str, str]:
     """Return the digests of what a run to `TABLES` makes."""
     return {path: content for path, content in found.items() if "figures" not in path}
+
+
+def summary_of(work: Path) -> dict[str, dict[str, str]]:
+    """Return the row of each sample in the summary of a working directory."""
+    return {row["sample"]: row for row in read_summary(work / "results" / "summary.tsv")}
+
+
+def images_of(raw: Path) -> dict[str, Path]:
+    """Return the files ``pre`` and ``post`` of the only sample below ``raw``."""
+    (sample,) = (path for path in raw.iterdir() if path.is_dir())
+    return {role: next(sample.glob(f"*_{role}_*.tif")) for role in ("pre", "post")}
 
 
 def records_of(results: Path) -> list[Path]:

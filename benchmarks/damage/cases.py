@@ -12,9 +12,8 @@ import numpy as np
 from running import say
 
 from unglow.core.errors import InputError
-from unglow.phantom.pair import make_pair, make_truth
+from unglow.phantom.pair import Raster, make_pair, make_truth, write_tiff
 from unglow.phantom.render import Renderer
-from unglow.phantom.tiff import Raster, write_tiff
 from unglow.phantom.truth import Truth
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 from damage.cases import truth_path
 from damage.runs import ROW
 from unglow.io.candidates_csv import read_candidates
-from unglow.phantom.damage.shapes import inside
+from unglow.phantom.damage_shapes import inside
 from unglow.phantom.render import Renderer
 from unglow.phantom.truth import Truth
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from damage.cases import Case
-    from unglow.phantom.geometry import PhantomMap
     from unglow.phantom.spec import PhantomSpec
+    from unglow.phantom.truth import PhantomMap
 
     Points = NDArray[np.float64]
     Mask = NDArray[np.bool_]

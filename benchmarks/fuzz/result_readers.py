@@ -24,7 +24,7 @@ from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
 from unglow.review.decisions import Review
 from unglow.transform.displacement import load as load_field
-from unglow.workflow.stages.detect_inputs import DetectInputs
+from unglow.workflow.stages.snr import DetectInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,7 +17,7 @@ from registration.geometry import Warp, linear, pixel_centres, waves
 from scipy import ndimage, optimize
 
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -19,8 +19,8 @@ from unglow.detection.snr import Scene, significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.noise.fit import NoiseFit, fit_noise
-from unglow.photometry.noise.resampling import positions
+from unglow.photometry.noise_fit import NoiseFit, fit_noise
+from unglow.photometry.resampled_noise import positions
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
 

@@ -15,7 +15,7 @@ from scipy import ndimage
 
 from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.truth import PhantomMap
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Quantiles, Transform

@@ -27,7 +27,7 @@ from unglow.detection.snr import significance
 from unglow.detection.source_photometry import UNCOUNTED
 from unglow.io.zarr import open_store
 from unglow.photometry.gain.scale import Scale
-from unglow.workflow.stages.detect_inputs import DetectInputs
+from unglow.workflow.stages.snr import DetectInputs
 
 if TYPE_CHECKING:
     import argparse

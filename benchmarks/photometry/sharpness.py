@@ -20,12 +20,11 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
-from unglow.photometry.blur import blur_image
 from unglow.photometry.difference import difference
-from unglow.photometry.focus.match import estimate_matched
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import ScaleSettings
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel, blur_image
+from unglow.photometry.sharpness import estimate_matched
 
 if TYPE_CHECKING:
     import argparse
@@ -55,7 +54,7 @@ class Outcome:
     Attributes
     ----------
     width, error, blurred
-        As `unglow.photometry.blur.Sharpness` has them.
+        As `unglow.photometry.imaging.Sharpness` has them.
     rms
         Residual below the background on the section, over the noise of the camera.
     spread, gain

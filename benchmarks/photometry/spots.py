@@ -18,7 +18,7 @@ from unglow.detection.source_photometry import UNCOUNTED
 from unglow.phantom.render import Renderer
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.difference import difference
-from unglow.photometry.noise.fit import fit_noise
+from unglow.photometry.noise_fit import fit_noise
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
 

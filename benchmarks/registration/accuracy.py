@@ -29,7 +29,7 @@ from registration.pool import in_children, registered, save_json
 from registration.recording import Camera, saturate, shade, spots, stain
 from registration.writing import write_pair
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.truth import PhantomMap
 from unglow.registration.field.uncertainty import length_quantile, look_up_values
 from unglow.registration.settings import RegisterSettings
 

@@ -17,9 +17,9 @@ from scipy import ndimage
 
 from registration.geometry import pixel_centres
 from unglow.core.windows import grid
-from unglow.phantom.catalogue import add_spots, boxes, draw_grains
 from unglow.phantom.render import Scene
 from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.texture import add_spots, boxes, draw_grains
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,7 +23,7 @@ from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.process import status_mb
 from unglow.core.windows import grid, map_bounded
-from unglow.phantom.tiff import Raster, write_tiff
+from unglow.phantom.pair import Raster, write_tiff
 from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:

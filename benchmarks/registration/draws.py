@@ -16,7 +16,7 @@ from registration.geometry import Pose, Warp
 from registration.judging import inside, section_points
 from registration.recording import Camera, curve, cut, saturate, shade, stain
 from unglow.core.windows import halve
-from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from pathlib import Path

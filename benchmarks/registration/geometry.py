@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

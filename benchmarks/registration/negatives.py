@@ -10,7 +10,7 @@ import numpy as np
 from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
 from registration.geometry import Warp, linear
 from registration.recording import Camera, shade
-from unglow.phantom.geometry import PhantomMap
+from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

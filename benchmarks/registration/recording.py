@@ -9,8 +9,7 @@ import numpy as np
 from scipy import ndimage
 
 from unglow.core.windows import Window, grid
-from unglow.phantom.camera import Shading
-from unglow.phantom.catalogue import add_spots, boxes, draw_microbes
+from unglow.phantom.texture import Shading, add_spots, boxes, draw_microbes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -127,7 +127,7 @@ OPENS = {
     "unglow.io.zarr.writer": "synchronizes directories that it has made",
     "unglow.jobs.resume": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
-    "unglow.phantom.tiff": "works on what it has written just now",
+    "unglow.phantom.pair": "works on what it has written just now",
     "unglow.reporting.html.serving": "makes the file for the browser",
     "unglow.reporting.html.page": "reads files of the package",
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",

@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+@pytest.fixture
+def fresh(tmp_path, small_raw) -> Path:
+    """A working directory with nothing but raw/ of the small phantom."""
+    (tmp_path / "raw").symlink_to(small_raw)
+    return tmp_path
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> tuple[Path, Run]:
     """A working directory in which the 2048 phantom has been run to the end, and that run.

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 
 import numpy as np
 import pytest
 import tifffile
-from real_runs import TABLES, command, refusal, snakemake
+from real_runs import TABLES, command, images_of, refusal, snakemake, summary_of
 
 from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow
 
 
-def names(directory):
-    return {p.name.split("_")[-2]: p for p in directory.glob("*_SYTO9.tif")}
-
-
 @pytest.fixture(scope="module")
 def zoo(tmp_path_factory, small_raw):
     """One good pair, and one pair for every way in which inputs go wrong."""
     work = tmp_path_factory.mktemp("zoo")
-    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
-    post, pre = (names(source)[k] for k in ("post", "pre"))
+    pre, post = images_of(small_raw).values()
     rng = np.random.default_rng(7)
 
     def pair(sample, post_file=post, pre_file=pre):
@@ -99,15 +93,10 @@ REFUSED = {  # before any job
 FAILED = ("Black", "Unrelated", "Rotten")  # by a job that succeeds and says why
 
 
-def rows(work):
-    with (work / "results" / "summary.tsv").open() as stream:
-        return {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
-
-
 @pytest.mark.parametrize(("sample", "word"), REFUSED.items())
 def test_what_cannot_be_read_is_named_before_any_job(zoo, sample, word):
     work, run = zoo
-    row = rows(work)[sample]
+    row = summary_of(work)[sample]
     assert row["status"] == "skipped"
     assert word.lower() in row["reasons"].lower()
     before = run.text.split("Job stats")[0]
@@ -118,7 +107,7 @@ def test_what_cannot_be_read_is_named_before_any_job(zoo, sample, word):
 @pytest.mark.parametrize("sample", FAILED)
 def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sample):
     work, _ = zoo
-    row = rows(work)[sample]
+    row = summary_of(work)[sample]
     assert row["status"] == "failed"
     assert row["reasons"]
     store = open_store(work / "results" / sample / "SYTO9" / "difference" / "linear.ome.zarr")
@@ -134,18 +123,18 @@ def test_what_cannot_be_registered_ends_failed_with_marked_empty_outputs(zoo, sa
 @pytest.mark.parametrize("sample", ["Good", "Cypress1"])
 def test_the_good_pairs_end_well(zoo, sample):
     work, _ = zoo
-    assert rows(work)[sample]["status"] == "ok"
+    assert summary_of(work)[sample]["status"] == "ok"
 
 
 def test_bright_field_pairs_get_no_candidates_and_no_advice_for_fluorescence(zoo):
     work, _ = zoo
-    row, pair = rows(work)["Bright"], work / "results" / "Bright" / "SYTO9"
+    row, pair = summary_of(work)["Bright"], work / "results" / "Bright" / "SYTO9"
     assert (row["status"], row["candidates"], row["reasons"]) == ("ok", "", "")
     assert row["notes"].startswith("Both images are bright-field (dark is signal")
     images = json.loads((pair / "plan.json").read_text())["images"]
     assert [images[role]["bright_field"] for role in ("post", "pre")] == [True, True]
     assert "in fluorescence alone" in json.loads((pair / "detection.json").read_text())["reason"]
-    mixed = rows(work)["Mixed"]
+    mixed = summary_of(work)["Mixed"]
     assert mixed["status"] in ("suspect", "failed")
     assert "The post-stain image is bright-field" in mixed["reasons"]
     assert "the pre-stain image is not" in mixed["reasons"]
@@ -186,41 +175,36 @@ def test_survey_reports_the_same_problems(zoo):
     assert "Traceback" not in run.text
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("regster={a: 1}",), "config key 'regster' is not known; did you mean 'register'?"),
-        (("raw=nowhere",), "nowhere"),
-    ],
-)
-def test_a_wrong_setting_is_one_sentence_and_nothing_runs(small_raw, tmp_path, words, message):
-    (tmp_path / "raw").symlink_to(small_raw)
-    run = snakemake(tmp_path, "--config", *words)
+def test_a_wrong_setting_is_one_sentence_and_nothing_runs(fresh):
+    run = snakemake(fresh, "--config", "regster={a: 1}")
     assert run.code == 1
-    assert message in run.text
+    assert "config key 'regster' is not known; did you mean 'register'?" in run.text
     assert "Traceback" not in run.text
-    assert not (tmp_path / "results").exists()
+    assert not (fresh / "results").exists()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("memory_per_job=abc", "config key 'memory_per_job' is 'abc' but has to be a number"),
+        ("memory_per_job=.inf", "'memory_per_job' is inf but has to be a finite number"),
+        ("scale={manual: .nan}", "'scale.manual' is nan but has to be a finite number"),
+        ("scale={manual: -1}", "'scale.manual' is -1 but has to be above 0"),
+        ("register={block_px: -5}", "'register.block_px' is -5 but has to be one of"),
         ("scale={percentile: 150}", "config key 'scale.percentile' is 150"),
         ("samples=none.tsv", "none.tsv"),
+        ("raw=nowhere", "nowhere"),
+        ("sweep={scale.percentile: [40, .nan]}", "'sweep.scale.percentile' is nan"),
         ("scale={methods: [manual], default: manual}", "no gain is given"),
     ],
 )
-def test_any_wrong_setting_is_refused_by_what_the_snakefile_asks(
-    small_raw, tmp_path, words, message
-):
-    (tmp_path / "raw").symlink_to(small_raw)
-    assert message in refusal(tmp_path, words)
+def test_any_wrong_setting_is_refused_by_what_the_snakefile_asks(fresh, words, message):
+    assert message in refusal(fresh, words)
 
 
 def test_corrupt_pixels_fail_the_pair_with_the_place_and_nothing_else(zoo):
     work, _ = zoo
-    summary = rows(work)
+    summary = summary_of(work)
     assert summary["Good"]["status"] == "ok"
     assert summary["Rotten"]["status"] == "failed"
     assert "Rotten_pre_SYTO9.tif" in summary["Rotten"]["reasons"]

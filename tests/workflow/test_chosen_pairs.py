@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 
 import pytest
-from real_runs import TABLES, bytes_of, command, snakemake
+from real_runs import TABLES, bytes_of, command, images_of, snakemake, summary_of
 
 pytestmark = pytest.mark.workflow
 
 
-def states(work):
-    with (work / "results" / "summary.tsv").open() as stream:
-        return {row["sample"]: row["status"] for row in csv.DictReader(stream, delimiter="\t")}
+def states_of(work):
+    return {sample: row["status"] for sample, row in summary_of(work).items()}
 
 
 def test_the_others_are_not_run_and_keep_their_results_and_rows(small_raw, tmp_path):
-    (source,) = (path for path in small_raw.iterdir() if path.is_dir())
     for name in ("one", "two", "three"):
-        for role in ("pre", "post"):
-            (image,) = source.glob(f"*_{role}_SYTO9.tif")
+        for role, image in images_of(small_raw).items():
             target = tmp_path / "raw" / name / f"{name}_{role}_SYTO9.tif"
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(image, target)
@@ -28,11 +24,11 @@ def test_the_others_are_not_run_and_keep_their_results_and_rows(small_raw, tmp_p
     (tmp_path / "raw" / "four" / "four_pre_SYTO9.tif").write_bytes(b"")
     run = snakemake(tmp_path, "--config", 'only=["one/*"]', "--", *TABLES)
     assert run.code == 0, run.text  # not the business of this run: four cannot be used
-    assert states(tmp_path) == {"one": "ok"}
+    assert states_of(tmp_path) == {"one": "ok"}
     before = bytes_of(tmp_path / "results")
     run = command(tmp_path, *("unglow", "run", "--cores", "2", "--only", "two"), *TABLES)
     assert run.code == 0, run.text
-    assert states(tmp_path) == {"one": "ok", "two": "ok"}
+    assert states_of(tmp_path) == {"one": "ok", "two": "ok"}
     after = bytes_of(tmp_path / "results")
     assert before.items() <= after.items()
     assert {path.split("/")[0] for path in after} == {"one", "two"}

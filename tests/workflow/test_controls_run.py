@@ -11,7 +11,7 @@ import pytest
 import tifffile
 from real_runs import command, snakemake
 
-from unglow.detection.false_discovery import Controls, Sides
+from unglow.detection.rates import Controls, Sides
 from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import open_store
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import tifffile
 from made_scenes import render_hard
-from real_runs import command, snakemake
+from real_runs import command, snakemake, summary_of
 
 from unglow import transform
 from unglow.core.windows import Window
@@ -99,8 +98,7 @@ def test_wrong_landmarks_of_a_pair_that_can_be_searched_make_it_suspect(work):
 
 def test_landmarks_that_cannot_be_used_are_reported_before_any_job(work):
     directory, run = work
-    with (directory / "results" / "summary.tsv").open() as stream:
-        rows = {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
+    rows = summary_of(directory)
     assert rows["Outside"]["status"] == "skipped"
     assert "Outside_pre_SYTO9.landmarks.csv, line" in rows["Outside"]["reasons"]
     before = run.text.split("Job stats")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 import tifffile
 from partial_images import drop
-from real_runs import command, records_of, snakemake
+from real_runs import command, records_of, snakemake, summary_of
 from sharing import once
 
 from unglow.core.windows import Window
@@ -79,11 +78,6 @@ def run(tmp_path_factory):
     return once(tmp_path_factory, "not_stored", make)[0]
 
 
-def rows(place):
-    with (place / "results" / "summary.tsv").open(newline="") as stream:
-        return {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
-
-
 def pair(place, name):
     return place / "results" / name / "SYTO9"
 
@@ -104,7 +98,7 @@ def in_lost_tiles(found, margin=0):
 
 
 def test_lost_tiles_make_the_pair_suspect_with_their_share(run):
-    summary = rows(run)
+    summary = summary_of(run)
     assert (summary["whole"]["status"], summary["lost"]["status"]) == ("ok", "suspect")
     reason = summary["lost"]["reasons"]
     assert reason.startswith("2 of 256 tiles of lost_post_SYTO9.tif are not stored. 1.3 % of the ")
@@ -135,7 +129,7 @@ def test_there_are_no_data_where_a_tile_is_lost(run):
 
 
 def test_an_image_that_is_sparse_on_purpose_gives_the_list_of_the_full_one(run):
-    assert (rows(run)["sparse"]["status"], rows(run)["sparse"]["reasons"]) == ("ok", "")
+    assert (summary_of(run)["sparse"]["status"], summary_of(run)["sparse"]["reasons"]) == ("ok", "")
     assert open_store(pair(run, "sparse") / "pre.ome.zarr").attributes["not_stored"]["count"] > 8
     whole, sparse = candidates(run, "whole"), candidates(run, "sparse")
     assert len(whole) == len(sparse)
@@ -145,7 +139,7 @@ def test_an_image_that_is_sparse_on_purpose_gives_the_list_of_the_full_one(run):
 
 
 def test_a_pair_of_which_half_is_cut_off_fails_with_its_file_and_its_share(run):
-    row = rows(run)["half"]
+    row = summary_of(run)["half"]
     assert row["status"] == "failed"
     assert row["reasons"].startswith("128 of 256 tiles of half_post_SYTO9.tif are not stored, and ")
     assert row["reasons"].endswith("copy the file again from its source, or write it again.")

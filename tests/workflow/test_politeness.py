@@ -8,7 +8,7 @@ import subprocess
 
 import psutil
 import pytest
-from real_runs import BIN, PROJECT, attempts_of, command
+from real_runs import BIN, PROJECT, attempts_of, command, images_of
 
 from unglow.core.machine import processors
 from unglow.core.process import working_in
@@ -26,11 +26,10 @@ POLITE = (
 @pytest.fixture
 def work(small_raw, tmp_path):
     """Three pairs, of which no stage but the first is run."""
-    (folder,) = (path for path in small_raw.iterdir() if path.is_dir())
     for sample in ("A", "B", "C"):
         (tmp_path / "raw" / sample).mkdir(parents=True)
         for role in ("pre", "post"):
-            (image,) = folder.glob(f"*_{role}_*.tif")
+            image = images_of(small_raw)[role]
             (tmp_path / "raw" / sample / f"{sample}_{role}_SYTO9.tif").symlink_to(image)
     return tmp_path
 

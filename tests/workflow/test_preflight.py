@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 import tifffile
-from real_runs import PROJECT, TABLES, command, runs_of, snakemake
+from real_runs import PROJECT, TABLES, command, images_of, runs_of, snakemake
 
 from unglow.workflow.batch import Batch
 from unglow.workflow.preflight.pending_jobs import pending_jobs
@@ -160,11 +160,9 @@ def test_memory_set_for_a_rule_is_heeded(work):
 
 
 def test_only_the_pairs_that_are_asked_for_are_judged(small_raw, tmp_path):
-    (folder,) = (p for p in small_raw.iterdir() if p.is_dir())
     for sample in ("A", "B"):
         (tmp_path / "raw" / sample).mkdir(parents=True)
-        for role in ("pre", "post"):
-            (image,) = folder.glob(f"*_{role}_*.tif")
+        for role, image in images_of(small_raw).items():
             (tmp_path / "raw" / sample / f"{sample}_{role}_SYTO9.tif").symlink_to(image)
     whole = 2 * (JOBS - 2) + 2
     for target, jobs in (

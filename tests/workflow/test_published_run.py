@@ -65,11 +65,8 @@ EVERYTHING = (
 )
 
 
-def test_every_job_of_a_pair_has_digests_and_all_else_that_it_makes_is_asked_for(
-    small_raw, tmp_path
-):
-    (tmp_path / "raw").symlink_to(small_raw)
-    dry = snakemake(tmp_path, "-n", "--config", *EVERYTHING)
+def test_every_job_of_a_pair_has_digests_and_all_else_that_it_makes_is_asked_for(fresh):
+    dry = snakemake(fresh, "-n", "--config", *EVERYTHING)
     jobs = re.findall(
         r"(?m)^ *(?:local)?rule (\w+):\n(?: +input: (.+)\n)?(?: +output: (.+)\n)?", dry.text
     )

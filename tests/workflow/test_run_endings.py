@@ -23,6 +23,13 @@ def last_line(run):
     return run.text.rstrip().splitlines()[-1]
 
 
+def assert_ends_with(run, sentence):
+    """Assert that a run was refused, and printed a sentence last and nothing around it."""
+    assert run.code == 1
+    assert sentence in last_line(run)
+    assert not [frame for frame in FRAMES if frame in run.text]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -34,45 +41,31 @@ def last_line(run):
         (("--sdm", "apptainer"), "no image is named for jobs to run in"),
     ],
 )
-def test_a_refused_run_prints_its_sentence_alone(small_raw, tmp_path, words, message):
-    (tmp_path / "raw").symlink_to(small_raw)
-    run = snakemake(tmp_path, "-n", *words)
-    assert run.code == 1
-    assert message in last_line(run)
-    assert not [frame for frame in FRAMES if frame in run.text]
+def test_a_refused_run_prints_its_sentence_alone(fresh, words, message):
+    assert_ends_with(snakemake(fresh, "-n", *words), message)
 
 
-def test_a_run_that_does_not_fit_ends_with_what_would_help(small_raw, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    run = snakemake(tmp_path, "--set-resources", "register:mem_mb=1")
-    assert run.code == 1
+def test_a_run_that_does_not_fit_ends_with_what_would_help(fresh):
+    run = snakemake(fresh, "--set-resources", "register:mem_mb=1")
     assert "too much, so nothing was started" in run.text
-    assert "force_run=True" in last_line(run)
-    assert not [frame for frame in FRAMES if frame in run.text]
+    assert_ends_with(run, "force_run=True")
 
 
-def test_files_that_cannot_be_written_are_named_last(small_raw, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    (tmp_path / "results").mkdir()
-    (tmp_path / "results" / "benchmarks").write_text("")
-    run = snakemake(tmp_path)
-    assert run.code == 1
-    assert last_line(run).startswith("results/benchmarks is a file, but has to be a directory")
-    assert not [frame for frame in FRAMES if frame in run.text]
+def test_files_that_cannot_be_written_are_named_last(fresh):
+    (fresh / "results").mkdir()
+    (fresh / "results" / "benchmarks").write_text("")
+    sentence = "results/benchmarks is a file, but has to be a directory"
+    assert_ends_with(snakemake(fresh), sentence)
 
 
 def test_a_run_without_images_is_refused_in_a_sentence(tmp_path):
-    run = snakemake(tmp_path, "-n")
-    assert run.code == 1
-    assert "There is no raw directory raw" in last_line(run)
-    assert not [frame for frame in FRAMES if frame in run.text]
+    assert_ends_with(snakemake(tmp_path, "-n"), "There is no raw directory raw")
 
 
-def test_an_empty_configuration_file_means_the_defaults(small_raw, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.yaml").write_text("# all by default\n")
-    assert snakemake(tmp_path, "-n").code == 0
+def test_an_empty_configuration_file_means_the_defaults(fresh):
+    (fresh / "config").mkdir()
+    (fresh / "config" / "config.yaml").write_text("# all by default\n")
+    assert snakemake(fresh, "-n").code == 0
 
 
 def test_a_run_with_skipped_inputs_says_so_and_nothing_failed(small_work):
@@ -84,10 +77,8 @@ def test_a_run_with_skipped_inputs_says_so_and_nothing_failed(small_work):
     verdict = small_work / "results" / "verdict.txt"
     for _ in range(2):
         run = snakemake(small_work, *TABLES)
-        assert run.code == 1
-        assert last_line(run).startswith("All usable pairs are done; 1 input was skipped.")
+        assert_ends_with(run, "All usable pairs are done; 1 input was skipped.")
         assert "skipped: Sample Bad, dye SYTO9 has a post-stain image" in run.text
-        assert not [frame for frame in FRAMES if frame in run.text]
         assert not verdict.exists()
         assert main(["verify", str(small_work / "results")]) == 0
     quiet = snakemake(small_work, *TABLES, "--quiet", "all")
@@ -141,10 +132,7 @@ def test_rules_are_checked_and_listed_with_snakemake_alone(alone, tmp_path):
 
 
 @pytest.mark.parametrize("words", [("-n",), ("--cores", "2"), ("--unlock",)])
-def test_a_run_without_the_package_says_what_to_install(alone, small_raw, words, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    run = alone(tmp_path, *words)
-    assert run.code == 1
-    assert last_line(run).startswith("The Python package unglow is not installed for ")
+def test_a_run_without_the_package_says_what_to_install(alone, words, fresh):
+    run = alone(fresh, *words)
+    assert_ends_with(run, "The Python package unglow is not installed for ")
     assert "pip install ." in last_line(run)
-    assert not [frame for frame in FRAMES if frame in run.text]

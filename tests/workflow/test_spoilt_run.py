@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 
 import numpy as np
 import pytest
-from real_runs import command, snakemake
+from real_runs import command, snakemake, summary_of
 from sharing import once
 
 from unglow.io.candidates_csv import read_candidates
@@ -49,11 +48,6 @@ def run(tmp_path_factory):
     return once(tmp_path_factory, "spoilt", make)[0]
 
 
-def rows(place):
-    with (place / "results" / "summary.tsv").open(newline="") as stream:
-        return {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
-
-
 def damage_of(place, sample):
     """Return kind and outline (N, 2) (x, y) of each place of the truth."""
     truth = json.loads((place / "raw" / sample / f"{sample}_SYTO9_truth.json").read_text())
@@ -74,7 +68,7 @@ def polygons(feature):
 
 
 def holds(rings, x, y):
-    polygon = Polygon.of([np.array(ring) - 0.5 for ring in rings])
+    polygon = Polygon.from_rings([np.array(ring) - 0.5 for ring in rings])
     return bool(polygon.holds(np.array([round(x)]), np.array([round(y)]))[0])
 
 
@@ -88,7 +82,7 @@ def far_from(points, rings):
     px = np.rint(points).astype(np.int64)
     outside = np.ones(len(points), np.bool_)
     for ring in rings:
-        outside &= ~Polygon.of([ring]).holds(px[:, 0], px[:, 1])
+        outside &= ~Polygon.from_rings([ring]).holds(px[:, 0], px[:, 1])
         apart = np.hypot(*(points[:, None, k] - ring[None, :, k] for k in (0, 1)))
         outside &= apart.min(axis=1) > MARGIN + 32
     return outside
@@ -120,7 +114,7 @@ def test_the_list_outside_of_them_is_that_of_the_good_pair(run):
 
 
 def test_the_summary_reports_their_share_and_the_pair_stays_ok(run):
-    summary = rows(run)
+    summary = summary_of(run)
     assert summary["good"]["spoilt_share"] == "0"
     assert summary["spoilt"]["status"] == "ok"
     assert 0.02 < float(summary["spoilt"]["spoilt_share"]) < 0.12
@@ -139,13 +133,13 @@ def test_a_region_to_count_in_keeps_what_is_in_it(run):
 
 
 def test_swapped_images_are_suspect_by_name(run):
-    row = rows(run)["swapped"]
+    row = summary_of(run)["swapped"]
     assert row["status"] == "suspect"
     assert "pre and post look swapped" in row["reasons"]
 
 
 def test_the_gain_is_that_of_the_good_pair(run):
-    gains = {sample: float(rows(run)[sample]["gain"]) for sample in ("good", "spoilt")}
+    gains = {sample: float(summary_of(run)[sample]["gain"]) for sample in ("good", "spoilt")}
     assert gains["spoilt"] == pytest.approx(gains["good"], rel=1.5e-3)
     scale = json.loads((pair(run, "spoilt") / "scale.json").read_text())
     assert scale["methods"]["linear"]["cells_outlying"] > 0

@@ -62,8 +62,7 @@ def check(page: str, place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    ["tutorial-phantom.md", "tutorial-slide.md", "from-exo2micro.md", "from-backsub.md"],
+    "page", ["tutorial-phantom.md", "tutorial-slide.md", "from-exo2micro.md", "from-backsub.md"]
 )
 def test_a_page_is_true(page, tmp_path):
     check(page, tmp_path)

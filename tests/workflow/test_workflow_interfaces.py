@@ -14,7 +14,7 @@ import tomllib
 import pytest
 import yaml
 from packaging.version import Version
-from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, snakemake
+from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, images_of, snakemake
 from running_jobs import wait_for
 from snakemake import __version__ as snakemake_version
 
@@ -31,9 +31,8 @@ COMPARED = (*TABLES, f"{PAIR}/comparison.tsv", f"{PAIR}/comparison.png")
 pytestmark = pytest.mark.workflow
 
 
-def test_a_dry_run_in_a_fresh_directory_prints_memory_disk_and_time(small_raw, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    run = snakemake(tmp_path, "-n")
+def test_a_dry_run_in_a_fresh_directory_prints_memory_disk_and_time(fresh):
+    run = snakemake(fresh, "-n")
     assert run.code == 0, run.text
     assert "=<TBD>" not in run.text.replace("tmpdir=<TBD>", "")
     resources = re.findall(r"resources: (.+mem_mb.+)", run.text)
@@ -70,9 +69,8 @@ def snakemake_with(directory, *words):
 
 
 @pytest.mark.parametrize("name", ["default", "serial", "local"])
-def test_profiles_work_and_stand_alone(small_raw, tmp_path, name):
-    (tmp_path / "raw").symlink_to(small_raw)
-    run = snakemake_with(tmp_path, "--workflow-profile", PROJECT / "profiles" / name, "-n")
+def test_profiles_work_and_stand_alone(fresh, name):
+    run = snakemake_with(fresh, "--workflow-profile", PROJECT / "profiles" / name, "-n")
     assert run.code == 0, run.text
     assert "ingest" in run.jobs()
 
@@ -173,20 +171,19 @@ def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):
     assert again.jobs() == {"unglow_detect": 1, "count": 1}
 
 
-def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.yaml").write_text(
+def test_a_sweep_shares_what_it_can_and_compares(fresh):
+    (fresh / "config").mkdir()
+    (fresh / "config" / "config.yaml").write_text(
         "sweep:\n  scale.percentile: [40, 60]\n  register.model: [affine, homography]\n"
     )
-    jobs = snakemake(tmp_path, "-n").jobs()
+    jobs = snakemake(fresh, "-n").jobs()
     drawn = f"{PAIR}/model-affine/percentile-60/figures/difference.png"
-    run = snakemake(tmp_path, *COMPARED, drawn)
+    run = snakemake(fresh, *COMPARED, drawn)
     assert run.code == 0, run.text
     assert jobs["ingest"] == 1
     assert (jobs["register"], jobs["align"]) == (2, 2)
     assert (jobs["scale"], jobs["difference"], jobs["figures"]) == (4, 4, 4)
-    (pair,) = (tmp_path / "results").glob("*/SYTO9")
+    (pair,) = (fresh / "results").glob("*/SYTO9")
     with (pair / "comparison.tsv").open() as stream:
         rows = list(csv.DictReader(stream, delimiter="\t"))
     assert len(rows) == 12
@@ -208,30 +205,29 @@ def test_a_sweep_shares_what_it_can_and_compares(small_raw, tmp_path):
         assert all(a.samefile(b) for a, b in zip(*shards, strict=True))
         assert shards[0]
         assert not (same[0] / "zarr.json").samefile(same[1] / "zarr.json")
-    checked = command(tmp_path, "unglow", "verify")
+    checked = command(fresh, "unglow", "verify")
     assert checked.code == 0
     assert checked.text.startswith("No problems found: ")
 
 
-def test_channels_and_searches_are_swept_and_compared(small_raw, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.yaml").write_text(
+def test_channels_and_searches_are_swept_and_compared(fresh):
+    (fresh / "config").mkdir()
+    (fresh / "config" / "config.yaml").write_text(
         "sweep:\n  channel: [G, R+G]\n  detect.fdr: [0.01, 0.3]\nexports: {zarr: [snr]}\n"
     )
-    jobs = snakemake(tmp_path, "-n").jobs()
+    jobs = snakemake(fresh, "-n").jobs()
     drawn = f"{PAIR}/channel-R+G/fdr-0.3/figures/difference.png"
     variants = [f"channel-{which}/fdr-{rate}" for which in ("G", "R+G") for rate in (0.01, 0.3)]
     stores = [f"{PAIR}/{variant}/snr.ome.zarr/zarr.json" for variant in variants]
-    run = snakemake(tmp_path, *COMPARED, *stores, drawn)
+    run = snakemake(fresh, *COMPARED, *stores, drawn)
     assert run.code == 0, run.text
     wanted = {"ingest": 2, "register": 2, "scale": 2, "difference": 2, "detect": 4, "figures": 4}
     assert {rule: jobs[rule] for rule in wanted} == wanted
-    (pair,) = (tmp_path / "results").glob("*/SYTO9")
+    (pair,) = (fresh / "results").glob("*/SYTO9")
     assert sorted(path.name for path in pair.iterdir()) == [
         "channel-G", "channel-R+G", "comparison.png", "comparison.tsv", "digests",
     ]  # fmt: skip
-    rows = read_summary(tmp_path / "results" / "summary.tsv")
+    rows = read_summary(fresh / "results" / "summary.tsv")
     assert [(row["ingestion"], row["detection"], row["channels"]) for row in rows] == [
         ("channel-G", "fdr-0.01", "G"),
         ("channel-G", "fdr-0.3", "G"),
@@ -252,17 +248,15 @@ def test_channels_and_searches_are_swept_and_compared(small_raw, tmp_path):
     assert ratios[0]
     place = pair / "channel-R+G" / "fdr-0.3"
     assert open_difference(place).path == place.parent / "difference" / "linear.ome.zarr"
-    checked = command(tmp_path, "unglow", "verify")
+    checked = command(fresh, "unglow", "verify")
     assert checked.code == 0
     assert checked.text.startswith("No problems found: ")
-    assert set(snakemake(tmp_path, "-n").jobs()) == {"figures", "figures_registration"}
+    assert set(snakemake(fresh, "-n").jobs()) == {"figures", "figures_registration"}
 
 
 def test_manual_gain_from_the_sample_sheet(small_raw, tmp_path):
-    (source,) = (p for p in small_raw.iterdir() if p.is_dir())
     (tmp_path / "my files").mkdir()
-    for role in ("pre", "post"):
-        (image,) = source.glob(f"*_{role}_*.tif")
+    for role, image in images_of(small_raw).items():
         shutil.copy(image, tmp_path / "my files" / f"{role} é.tif")
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "samples.tsv").write_text(
@@ -301,20 +295,17 @@ def test_a_missing_shard_is_an_error_and_not_a_black_square(small_work):
     assert "shard" in run.text
 
 
-def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(small_raw, small_finished, tmp_path):
-    (tmp_path / "raw").symlink_to(small_raw)
+def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(small_finished, fresh):
     words = [BIN / "snakemake", "-s", PROJECT / "Snakefile", "--cores", "2"]
-    run = subprocess.Popen(
-        words, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    wait_for(lambda: list(tmp_path.glob("results/*/*/plan.json")))
+    run = subprocess.Popen(words, cwd=fresh, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: list(fresh.glob("results/*/*/plan.json")))
     run.send_signal(signal.SIGKILL)
     run.wait()
-    wait_for(lambda: not list(working_in(tmp_path)))  # a job that outlives it may still be writing
-    assert snakemake(tmp_path, "--unlock").code == 0
-    again = snakemake(tmp_path, *TABLES)
+    wait_for(lambda: not list(working_in(fresh)))  # a job that outlives it may still be writing
+    assert snakemake(fresh, "--unlock").code == 0
+    again = snakemake(fresh, *TABLES)
     assert again.code == 0, again.text
-    assert bytes_of(tmp_path / "results") == but_figures(bytes_of(small_finished / "results"))
+    assert bytes_of(fresh / "results") == but_figures(bytes_of(small_finished / "results"))
 
 
 def test_sides_beyond_32767_px(tmp_path):

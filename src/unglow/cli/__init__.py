@@ -1,7 +1,9 @@
-"""The ``unglow`` command: what helps around the workflow, one module per sub-command.
+"""The ``unglow`` command: what helps around the workflow.
 
 A sub-command is a row of `COMMANDS` and a module with ``add_arguments(parser)`` and
-``run(arguments) -> int`` (the exit status). Modules are imported only when their command is used.
+``run(arguments) -> int`` (the exit status); a module with more than one sub-command has those of
+the others under ``add_arguments_<command>`` and ``run_<command>``. Modules are imported only when
+their command is used.
 """
 
 from __future__ import annotations
@@ -9,39 +11,40 @@ from __future__ import annotations
 import argparse
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from unglow.core.errors import UnglowError
 from unglow.core.printable import printable, warn
 from unglow.core.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from types import ModuleType
 
 #: Name of a sub-command to its module and what it does.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("unglow.cli.run", "run the workflow: snakemake with the Snakefile that is installed"),
-    "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
+    "run": ("unglow.cli.run", "run the workflow: snakemake with the installed Snakefile"),
+    "init": ("unglow.cli.survey", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
-    "preflight": ("unglow.cli.preflight", "say whether a run fits memory and disk"),
-    "monitor": ("unglow.cli.monitor", "follow runs while they go on"),
+    "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
+    "monitor": ("unglow.cli.monitor", "follow runs"),
     "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
-    "resume": ("unglow.cli.resume", "go on after anything was killed"),
-    "stop": ("unglow.cli.stop", "end the run that is at work, from another terminal"),
-    "status": ("unglow.cli.status", "say how far each pair is"),
+    "resume": ("unglow.cli.resume", "continue after anything was killed"),
+    "stop": ("unglow.cli.stop", "end a run from another terminal"),
+    "status": ("unglow.cli.status", "show the progress of each pair"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
-    "clean": ("unglow.cli.clean", "remove what jobs that were killed have left behind"),
+    "clean": ("unglow.cli.clean", "remove what killed jobs have left behind"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
-    "report": ("unglow.cli.report", "write the report of a results directory"),
+    "report": ("unglow.cli.monitor", "write the report of a results directory"),
     "compare": (
         "unglow.cli.compare",
-        "say what came out of runs, and what they cost, side by side",
+        "compare results and cost of runs",
     ),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
-    "doctor": ("unglow.cli.doctor", "find what is wrong with this machine, and what helps"),
-    "debug": ("unglow.cli.debug", "run one job again in a debugger"),
+    "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
+    "debug": ("unglow.cli.run", "run one job again in a debugger"),
     "export": ("unglow.cli.export", "write results in other formats"),
-    "where": ("unglow.cli.where", "print where the Snakefile is that is installed"),
+    "where": ("unglow.cli.run", "print the path of the installed Snakefile"),
 }
 #: Exit status for a mistake that the user can fix.
 MISTAKE = 2
@@ -65,17 +68,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     module = import_module(COMMANDS[command][0]) if command in COMMANDS else None
     parser = _parser(command, module)
     words: list[str] = []
-    if getattr(module, "TAKES_ALL_WORDS", False) and arguments[1:2] not in (["-h"], ["--help"]):
+    if command in getattr(module, "TAKES_ALL_WORDS", ()) and arguments[1:2] not in (
+        ["-h"],
+        ["--help"],
+    ):
         arguments, words = arguments[:1], arguments[1:]
     elif getattr(module, "TAKES_WORDS", False) and "--" in arguments:
         cut = arguments.index("--")
         arguments, words = arguments[:cut], arguments[cut + 1 :]
     options = parser.parse_args(arguments, argparse.Namespace(words=words))
-    if module is None:
+    if command is None or module is None:
         parser.print_help()
         return MISTAKE
     try:
-        return int(module.run(options))
+        return int(_function(module, "run", command)(options))
     except UnglowError as error:
         return _sorry(command, str(error))
     except BrokenPipeError:
@@ -95,6 +101,12 @@ def _sorry(command: str | None, sentence: str) -> int:
     return MISTAKE
 
 
+def _function(module: ModuleType, name: str, command: str) -> Callable[[Any], Any]:
+    """Return a function of a sub-command."""
+    function: Callable[[Any], Any] = getattr(module, f"{name}_{command}", getattr(module, name))
+    return function
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose complaints about words, which may be names of files, are printable."""
 
@@ -102,7 +114,7 @@ class _Parser(argparse.ArgumentParser):
         super().error(printable(message))
 
 
-def _parser(command: str | None, module: object) -> argparse.ArgumentParser:
+def _parser(command: str | None, module: ModuleType | None) -> argparse.ArgumentParser:
     """Build the parser; only the sub-command in use gets its options."""
     parser = _Parser(
         prog="unglow",
@@ -114,5 +126,5 @@ def _parser(command: str | None, module: object) -> argparse.ArgumentParser:
     for name, (_, about) in COMMANDS.items():
         sub = parsers.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         if name == command and module is not None:
-            module.add_arguments(sub)  # type: ignore[attr-defined]
+            _function(module, "add_arguments", name)(sub)
     return parser

@@ -101,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         if len(paths) > 1:
             raise InputError("Give one RUN only with --against.")
         paths = [published, *paths]
-    comparisons, named = compared(paths, everything=arguments.all_pixels)
+    comparisons, named = compare(paths, everything=arguments.all_pixels)
     if published is not None and not comparisons:
         raise InputError(f"{published} and {paths[1]} hold no results to compare.")
     parts: list[Iterable[str]]
@@ -121,7 +121,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if comparisons[0].reproduced else 1
 
 
-def compared(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison], list[Named]]:
+def compare(paths: Sequence[Path], *, everything: bool) -> tuple[list[Comparison], list[Named]]:
     """Return comparisons of all results with the first, and the runs whose cost is compared.
 
     Raises

@@ -76,7 +76,7 @@ def existing(results: Path) -> Path:
         It is not.
     """
     if not results.is_dir():
-        raise InputError(f"{results} is no directory; give the results directory of a run.")
+        raise InputError(f"{results} is not a directory; give the results directory of a run.")
     return results
 
 

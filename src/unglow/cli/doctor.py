@@ -144,7 +144,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what was found; return 1 if there is a fault."""
     directory = arguments.directory
     if not directory.is_dir():
-        raise InputError(f"{directory} is no directory; give the working directory of a run.")
+        raise InputError(f"{directory} is not a directory; give the working directory of a run.")
     results = arguments.results or configured_results(directory)
     found = examine(directory, results, arguments.patience)
     if arguments.json:

@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export the stores, the store or the transform."""
-    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+    from unglow.export.images import refuse_existing  # noqa: PLC0415
 
     target = next(filter(None, (getattr(arguments, name) for name in _FORMATS)), None)
     if target is None or not arguments.inputs:
@@ -103,19 +103,17 @@ def image_names(stores: Sequence[Path]) -> dict[str, Path]:
     InputError
         A store is given twice.
     """
-    parts = [_plain_parts(store) for store in stores]
+    parts = []
+    for store in stores:
+        *above, name = store.absolute().parts[1:]
+        name = name.removesuffix(".zarr").removesuffix(".ome").removesuffix(".csv")
+        parts.append([re.sub(r"[^\w.-]+", "-", part) for part in (*above, name)])
     for count in range(1, max(len(p) for p in parts) + 1):
         names = ["_".join(p[-count:]) for p in parts]
         if len(set(names)) == len(names):
             return dict(zip(names, stores, strict=True))
     twice = next(store for store, p in zip(stores, parts, strict=True) if parts.count(p) > 1)
     raise InputError(f"{twice} is given twice; name each store once.")
-
-
-def _plain_parts(store: Path) -> list[str]:
-    parts = list(store.absolute().parts[1:])
-    parts[-1] = parts[-1].removesuffix(".zarr").removesuffix(".ome").removesuffix(".csv")
-    return [re.sub(r"[^\w.-]+", "-", part) for part in parts]
 
 
 def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
@@ -131,7 +129,7 @@ def _export_image(inputs: Sequence[Path], target: Path, *, tiff: bool) -> None:
             "as it is: multiplexed.output says whether it is an OME-TIFF, an OME-Zarr or both."
         )
     from unglow.core.machine import processors  # noqa: PLC0415
-    from unglow.export.targets import names_at  # noqa: PLC0415
+    from unglow.export.images import names_at  # noqa: PLC0415
     from unglow.photometry.difference import open_image  # noqa: PLC0415 - heavy
 
     store = open_image(inputs[0])

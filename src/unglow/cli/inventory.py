@@ -1,4 +1,4 @@
-"""What raw images hold, measured in sampled blocks: the figures behind ``unglow survey``."""
+"""Content of raw images, measured in sampled blocks: the figures behind ``unglow survey``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,17 @@ from unglow.io.raw_images import survey_blocks
 from unglow.io.tiff import remedy
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.workflow.batch import check_help
-from unglow.workflow.channels import AUTO, choose_channels, stored_dtype
-from unglow.workflow.channels.choice import BLOCKS, SIDE
-from unglow.workflow.channels.measure import is_bright_field
-from unglow.workflow.header_cache import CACHE, HeaderCache, headers_of, pixel_size_note
-from unglow.workflow.marker_pairs import marker_pairs
+from unglow.workflow.channel_signal import is_bright_field
+from unglow.workflow.channels import AUTO, BLOCKS, SIDE, choose_channels
+from unglow.workflow.header_cache import (
+    CACHE,
+    HeaderCache,
+    headers_of,
+    pixel_size_note,
+    stored_type,
+)
 from unglow.workflow.samples import map_sources, repeated_images
-from unglow.workflow.slides import known_slides
+from unglow.workflow.slides import marker_pairs, read_slides
 from unglow.workflow.stages.plan import check_two_files
 
 if TYPE_CHECKING:
@@ -30,10 +34,9 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.channels import ChannelChoice
-    from unglow.workflow.marker_pairs import MarkerPairs
     from unglow.workflow.samples import Discovery, Pair
     from unglow.workflow.settings import Settings
-    from unglow.workflow.slides import KnownSlide
+    from unglow.workflow.slides import KnownSlide, MarkerPairs
 
 T = TypeVar("T")
 ROLES = ("post", "pre")
@@ -78,7 +81,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings.register.from_)
     problems += [_problem(asdict(problem)) for problem in unusable]
-    slides, left_out = known_slides(discovery.slides, settings, cache)
+    slides, left_out = read_slides(discovery.slides, settings, cache)
     searched = marker_pairs(slides, settings, discovery)
     problems += [_problem(asdict(problem)) for problem in (*left_out, *searched.problems)]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
@@ -163,8 +166,11 @@ def _look(
             )
             record["chosen"] = asdict(choice)
             for file in files:
-                _mark(file, choice.indices[file["role"]], choice.shares.get(file["role"], {}))
-                file["stored_dtype"] = _stored(headers[file["role"]], channel)
+                role = file["role"]
+                for one in file["channels"]:
+                    one["chosen"] = one["index"] in choice.indices[role]
+                    one["share"] = choice.shares.get(role, {}).get(one["name"])
+                file["stored_dtype"] = stored_type(headers[role], channel)
             bright = _once(
                 looked,
                 headers.values(),
@@ -213,11 +219,6 @@ def _bright_field(
     return tuple(role for role in ROLES if is_bright_field(signals[role]))
 
 
-def _stored(header: TiffHeader, channel: str) -> str:
-    signal = [c.name for c in header.channels if not c.alpha]
-    return stored_dtype(header.dtype, len(signal), channel or AUTO, signal)
-
-
 def _file(
     pair: Pair, role: str, header: TiffHeader, figures: list[dict[str, Any]]
 ) -> dict[str, Any]:
@@ -238,13 +239,6 @@ def _file(
         "notes": [*header.notes, *filter(None, [pixel_size_note(header)])],
         "channels": figures,
     }
-
-
-def _mark(file: dict[str, Any], indices: tuple[int, ...], shares: dict[str, float]) -> None:
-    """Note which channels were chosen, and their shares of the signal."""
-    for channel in file["channels"]:
-        channel["chosen"] = channel["index"] in indices
-        channel["share"] = shares.get(channel["name"])
 
 
 def channel_figures(header: TiffHeader) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""``unglow monitor``: follow runs while they go on."""
+"""``unglow monitor`` and ``unglow report``: follow runs, and write their report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from unglow.cli.directories import all_results_of
+from unglow.cli.directories import add_results, all_results_of, recorded
 from unglow.core.printable import say
 
 # Between two looks; a shorter time would only be spent on looking.
@@ -79,3 +79,24 @@ def port(text: str) -> int:
     if not (text.isdecimal() and 1 <= int(text) <= 65535):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
     return int(text)
+
+
+def add_arguments_report(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow report` to a parser."""
+    parser.description = (
+        "Write the report of a results directory in one HTML file that opens offline: the results "
+        "of each pair, then time and memory of every job. Each run writes it at its end; this "
+        "command also writes it during a run, or after one was killed."
+    )
+    add_results(parser)
+    about = "file to write (default: RESULTS/report.html)"
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
+
+
+def run_report(arguments: argparse.Namespace) -> int:
+    """Write the report and print where it is."""
+    from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
+
+    place = recorded(arguments.results)
+    say(write_report(place, arguments.output))
+    return 0

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError
-from unglow.phantom.damage.kinds import KINDS
-from unglow.phantom.spec import PhantomSpec, check_names
+from unglow.phantom.spec import KINDS, PhantomSpec, check_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

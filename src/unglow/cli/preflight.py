@@ -1,10 +1,14 @@
-"""``unglow preflight``: whether a run would fit this machine, and how long it would take."""
+"""``unglow preflight``: whether a run would fit this machine, and how long it would take.
+
+Also with other numbers of cores and another `memory_per_job`.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -24,10 +28,9 @@ from unglow.workflow.forecast import (
     read_runs,
     time_in_words,
 )
-from unglow.workflow.preflight.check import Level, check, messages
-from unglow.workflow.preflight.other_settings import compare_settings
+from unglow.workflow.preflight.check import LEAST_BUDGET, USUAL_BUDGET, Level, check, messages
 from unglow.workflow.preflight.oversized import skip_oversized
-from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
+from unglow.workflow.preflight.pending_jobs import capacity_for, heaviest_at_once, pending_jobs
 
 if TYPE_CHECKING:
     import argparse
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
 
     from unglow.workflow.forecast import Forecast
     from unglow.workflow.preflight.check import PreflightResult
-    from unglow.workflow.preflight.other_settings import RunSettings
     from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
+
 
 SCHEMA = 1
 """Raised when a key of ``--json`` changes its meaning or goes away."""
@@ -83,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """What preflight looked at, and what it found."""
+    """The input of preflight, and its findings."""
 
     batch: Batch
     jobs: Sequence[PendingJob]
@@ -109,9 +112,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> _Checked:
     directory = arguments.directory
-    cores, limit = _cores(arguments.cores), _limit(arguments.resources)
+    cores, limit = _parse_cores(arguments.cores), _parse_limit(arguments.resources)
     given = read_stored(directory / CONFIG)
-    _update(given, _parsed(arguments.config))
+    _update(given, _parse_config(arguments.config))
     given["only"] = arguments.only or given.get("only")
     batch = Batch.load(given, directory)
     results = directory / batch.settings.results
@@ -123,6 +126,76 @@ def _check(arguments: argparse.Namespace) -> _Checked:
     what = jobs, capacity, budget, known, len(batch.keys)
     others = compare_settings(*what) if arguments.settings or arguments.json else []
     return _Checked(batch, jobs, capacity, check(jobs, capacity, budget), forecast(*what), others)
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Time and memory of a run with some settings.
+
+    Attributes
+    ----------
+    cores, memory_per_job
+        The settings; MB.
+    jobs_at_once, memory_mb, limited_by
+        How many jobs at most run at a time, their memory, MB, and what keeps more from running.
+    fits
+        Whether preflight would let the run start.
+    seconds, low, high
+        Expected time and its 90 % interval, s; None if nothing is to be done.
+    """
+
+    cores: int
+    memory_per_job: float
+    jobs_at_once: int
+    memory_mb: int
+    limited_by: str
+    fits: bool
+    seconds: float | None
+    low: float | None
+    high: float | None
+
+
+def compare_settings(
+    jobs: Sequence[PendingJob],
+    capacity: Capacity,
+    budget_mb: float,
+    throughput: Throughput,
+    pairs: int,
+) -> list[RunSettings]:
+    """Return what a run takes with 1, 2 and all cores, and with least, usual and current memory.
+
+    Parameters
+    ----------
+    jobs, pairs
+        What is to be done, of N pairs.
+    capacity, budget_mb
+        Cores and memory as they are set, ``memory_per_job`` in MB.
+    throughput
+        How fast this machine is.
+    """
+    most = capacity.cores or 1
+    budgets = sorted({LEAST_BUDGET, USUAL_BUDGET, budget_mb})
+    made = []
+    for cores, budget in itertools.product(sorted({1, min(2, most), most}), budgets):
+        other = replace(capacity, cores=cores)
+        at_once = heaviest_at_once(jobs, other, budget)
+        expected = forecast(jobs, other, budget, throughput, pairs)
+        seconds = None if expected is None else expected.seconds
+        factor = 1.0 if expected is None else expected.factor
+        made.append(
+            RunSettings(
+                cores,
+                budget,
+                len(at_once.mb),
+                sum(at_once.mb),
+                at_once.limited_by,
+                check(jobs, other, budget).level < Level.REFUSED,
+                seconds,
+                None if seconds is None else seconds / factor,
+                None if seconds is None else seconds * factor,
+            )
+        )
+    return made
 
 
 def _lines(checked: _Checked) -> Iterator[str]:
@@ -178,7 +251,7 @@ def _as_json(checked: _Checked) -> dict[str, Any]:
     }
 
 
-def _cores(text: str) -> int:
+def _parse_cores(text: str) -> int:
     if text == "all":
         return processors()
     if not text.isdigit() or int(text) < 1:
@@ -186,7 +259,7 @@ def _cores(text: str) -> int:
     return int(text)
 
 
-def _limit(values: Sequence[str]) -> int:
+def _parse_limit(values: Sequence[str]) -> int:
     limit = memory_limit_mb(_SHARE)
     for value in values:
         key, _, number = value.partition("=")
@@ -196,7 +269,7 @@ def _limit(values: Sequence[str]) -> int:
     return limit
 
 
-def _parsed(values: Sequence[str]) -> dict[str, Any]:
+def _parse_config(values: Sequence[str]) -> dict[str, Any]:
     """Read KEY=VALUE as Snakemake does: the value is YAML."""
     parsed: dict[str, Any] = {}
     for value in values:

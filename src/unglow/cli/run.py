@@ -1,4 +1,4 @@
-"""``unglow run``: Snakemake with the workflow that this copy of unglow holds."""
+"""``unglow run``, ``debug`` and ``where``: Snakemake with the workflow of this copy of unglow."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
-from unglow.core.printable import WEB
+from unglow.core.printable import WEB, say, warn
 from unglow.core.workflow_files import snakefile, workflow_directory
-from unglow.jobs.snakemake_command import LOGGER, STARTED, replace_only
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-TAKES_ALL_WORDS = True
+    from unglow.workflow.batch import Batch
+    from unglow.workflow.planned_jobs import PlannedJob
+
+#: Its words are Snakemake's.
+TAKES_ALL_WORDS = ("run",)
 _PROFILE = "--workflow-profile"
 _WEB = "--web"
 
@@ -37,6 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> NoReturn:
     """Become Snakemake."""
+    become_snakemake(arguments.words)
+
+
+def become_snakemake(given: Sequence[str]) -> NoReturn:
+    """Replace this process by Snakemake with the words that were given, and unglow's own."""
+    from unglow.jobs.snakemake_command import LOGGER, STARTED, replace_only  # noqa: PLC0415
+
     path = snakefile()
     if not path.is_file():
         raise InputError(f"this copy of unglow lacks its workflow ({path}): install it again.")
@@ -44,15 +54,15 @@ def run(arguments: argparse.Namespace) -> NoReturn:
     # A profile may hold code: that of the directory of the data is taken only if it is named, which
     # goes before this one.
     start = ["-s", str(path), _PROFILE, str(workflow_directory() / "profiles" / "default")]
-    if not any(word.startswith("--logger") for word in arguments.words):
+    if not any(word.startswith("--logger") for word in given):
         start.append(LOGGER)
     # -P: what happens to lie in the directory is no library
-    options = replace_only(arguments.words)
+    options = replace_only(given)
     own = options[: options.index("--")] if "--" in options else options
     if _WEB in own:
         options.remove(_WEB)
         os.environ[WEB] = "1"
-    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_with_own_profile(options)]
+    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_replace_own_profile(options)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 
@@ -60,15 +70,98 @@ def _profiles() -> list[str]:
     return sorted(path.parent.name for path in workflow_directory().glob("profiles/*/config.yaml"))
 
 
-def _with_own_profile(words: Sequence[str]) -> list[str]:
+def _replace_own_profile(words: Sequence[str]) -> list[str]:
     """Return options with the directory of a profile of unglow's own in the place of its name."""
-    made = [part for word in words for part in _split(word)]
+    made: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        made += [name, value] if name == _PROFILE and equals else [word]
     for place, word in enumerate(made[1:], 1):
         if made[place - 1] == _PROFILE and word in _profiles() and not Path(word).exists():
             made[place] = str(workflow_directory() / "profiles" / word)
     return made
 
 
-def _split(word: str) -> list[str]:
-    name, equals, value = word.partition("=")
-    return [name, value] if name == _PROFILE and equals else [word]
+def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow debug` to a parser."""
+    parser.description = (
+        "Run one job again in pdb, with the inputs, settings and threads that a run gives it. It "
+        "stops at the first line of the job's script; `c` continues to a breakpoint() in the code, "
+        "or to where an error is raised. The results of the jobs before it have to be there."
+    )
+    from unglow.workflow.stage_table import STAGES  # noqa: PLC0415 (imports numpy)
+
+    parser.add_argument("rule", metavar="RULE", choices=STAGES, help="stage, such as register")
+    parser.add_argument(
+        "pair", metavar="SAMPLE/DYE", nargs="?", default="", help="pair; a slide by its name"
+    )
+    parser.add_argument(
+        "wildcards",
+        metavar="NAME=VALUE",
+        nargs="*",
+        help="which of several jobs, such as method=linear or a variant of a sweep",
+    )
+
+
+def run_debug(arguments: argparse.Namespace) -> NoReturn:
+    """Become the Snakemake that runs the job."""
+    from unglow.jobs.debugging import VARIABLE  # noqa: PLC0415 (imports pdb)
+    from unglow.jobs.snakemake_command import ONLY  # noqa: PLC0415
+    from unglow.workflow.batch import Batch  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
+
+    batch = Batch.load(read_stored(CONFIG))
+    job = job_named(batch, arguments.rule, arguments.pair, arguments.wildcards)
+    if not sys.stdin.isatty():
+        warn("unglow debug: standard input is not a terminal; commands of pdb are read from it.")
+    os.environ[VARIABLE] = "1"
+    target = job.files[0].replace("<results>", batch.settings.results, 1)
+    only = ("--allowed-rules", job.rule, "--force", "--retries", "0")
+    pairs = (ONLY, arguments.pair) if arguments.pair else ()
+    words = [*only, *pairs, "--quiet", "rules", "progress", "--", target]
+    become_snakemake(words)
+
+
+def job_named(batch: Batch, rule: str, pair: str, wildcards: Sequence[str]) -> PlannedJob:
+    """Return the job that is meant.
+
+    Raises
+    ------
+    InputError
+        There is none, or there are several.
+    """
+    from unglow.workflow.planned_jobs import jobs_of, jobs_of_run  # noqa: PLC0415
+
+    sample, _, dye = pair.partition("/")
+    if pair and (sample, dye) not in batch.keys:
+        names = ", ".join("/".join(filter(None, key)) for key in batch.keys[:5])
+        raise InputError(f"'{pair}' is not one of the pairs: {names}.")
+    jobs = jobs_of(batch, sample, dye) if pair else iter(jobs_of_run(batch))
+    found = [job for job in jobs if job.rule == rule and {*wildcards} <= {*_words(job)}]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise InputError(
+            f"{' '.join(filter(None, (pair, *wildcards))) or 'run'} has no job {rule}."
+        )
+    choices = "; ".join(" ".join(_words(job)) for job in found[:5])
+    raise InputError(f"{pair} has {len(found)} jobs {rule}: add words that choose one: {choices}.")
+
+
+def _words(job: PlannedJob) -> Iterator[str]:
+    named = ((k, v) for k, v in job.wildcards.items() if k not in ("sample", "dye") and v)
+    yield from (f"{key}={value}" for key, value in named)
+
+
+def add_arguments_where(parser: argparse.ArgumentParser) -> None:
+    """Describe `unglow where` to a parser."""
+    parser.description = (
+        'Print the path of the Snakefile that is installed: for `snakemake -s "$(unglow where)"`, '
+        "or for `module` in a Snakefile of yours. Rules, scripts and profiles are next to it."
+    )
+
+
+def run_where(_arguments: argparse.Namespace) -> int:
+    """Print the path."""
+    say(snakefile())
+    return 0

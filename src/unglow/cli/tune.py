@@ -62,7 +62,7 @@ _SHARES = (0.6, 0.9)
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What a run took with some cores, or the mean of several runs.
+    """Time and memory of a run with some cores, or the mean of several runs.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Trial:
     spread_s: float | None = None
 
 
-def trial_of(run: RunHistory, cores: int) -> Trial:
+def measure(run: RunHistory, cores: int) -> Trial:
     """Return what a run took, from its telemetry."""
     rules = by_rule(run.attempts)
     return Trial(
@@ -100,7 +100,7 @@ def trial_of(run: RunHistory, cores: int) -> Trial:
     )
 
 
-def mean_of(trials: Sequence[Trial]) -> Trial:
+def average(trials: Sequence[Trial]) -> Trial:
     """Return the mean time of runs with as many cores, and the most memory that any took."""
     seconds = [trial.seconds for trial in trials]
     return Trial(
@@ -114,7 +114,7 @@ def mean_of(trials: Sequence[Trial]) -> Trial:
     )
 
 
-def advised(trials: Sequence[Trial]) -> Trial:
+def choose(trials: Sequence[Trial]) -> Trial:
     """Return the trial to follow: of growing numbers of cores, the last that was worth it."""
     best, *others = sorted(trials, key=lambda trial: trial.cores)
     for other in others:
@@ -144,7 +144,7 @@ def table(trials: Sequence[Trial]) -> list[str]:
 def advice(trials: Sequence[Trial]) -> str:
     """Return in a sentence how many cores to take, and why."""
     ordered = sorted(trials, key=lambda trial: trial.cores)
-    best = advised(ordered)
+    best = choose(ordered)
     plural = "s" * (best.cores != 1)
     took = f"{best.cores} core{plural}: {best.seconds:.1f} s"
     if best is not ordered[0]:
@@ -172,7 +172,7 @@ def profile_text(trials: Sequence[Trial], what: str, total_mb: float) -> str:
         Memory of the machine or container, MB: a larger share of it is given to the jobs where
         those that ran at a time had declared more than the usual one.
     """
-    best = advised(trials)
+    best = choose(trials)
     usual, most = _SHARES
     share = usual if best.declared_mb <= usual * total_mb else most
     lines = "\n".join(f"#   {line}" for line in table(trials))
@@ -234,7 +234,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run all trials, print the table and the advice, write the profile."""
-    numbers = _numbers(arguments.cores)
+    numbers = _choose_cores(arguments.cores)
     if arguments.repeat < 1:
         raise ConfigError(f"--repeat is {arguments.repeat} but has to be at least 1.")
     load = busy_processors()
@@ -248,7 +248,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory = arguments.directory
     batch = Batch.load(read_stored(directory / CONFIG), directory)
     settings = batch.settings
-    pair = _chosen(batch, arguments.pair)
+    pair = _choose_pair(batch, arguments.pair)
     copies = min(len(batch.pairs), numbers[-1])
     what = f"{copies} copies of {pair.sample} {pair.dye}" if copies > 1 else " ".join(pair.key)
     say(f"{what}; cores: {', '.join(map(str, numbers))}")
@@ -262,10 +262,11 @@ def run(arguments: argparse.Namespace) -> int:
             name = f"{cores}-core{'s' * (cores != 1)}" + f"-{k}" * (arguments.repeat > 1)
             runs.append(kept / name)
             with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as place:
-                found = _trial(Path(place), snakefile, settings, [pair] * copies, cores)
-                _keep(Path(place), runs[-1])
+                found = _run_trial(Path(place), snakefile, settings, [pair] * copies, cores)
+                for part in (Path("results") / "telemetry", Path("logs")):  # without images
+                    shutil.copytree(Path(place) / part, runs[-1] / part)
             repeats.append(found)
-        trials.append(mean_of(repeats))
+        trials.append(average(repeats))
         say(table(trials)[-1] if len(trials) > 1 else "\n".join(table(trials)))
     say(advice(trials))
     write_text(kept / "compare.html", _page(runs))
@@ -274,12 +275,6 @@ def run(arguments: argparse.Namespace) -> int:
     write_text(target, profile_text(trials, what, memory_total_mb()))
     say(f"Take it with --workflow-profile {target.parent}")
     return 0
-
-
-def _keep(place: Path, target: Path) -> None:
-    """Keep the records of a run: its telemetry and logs, without images."""
-    for part in (Path("results") / "telemetry", Path("logs")):
-        shutil.copytree(place / part, target / part)
 
 
 def _page(runs: Sequence[Path]) -> str:
@@ -291,7 +286,7 @@ def _page(runs: Sequence[Path]) -> str:
     return page(build(named), title="unglow tune")
 
 
-def _numbers(given: Sequence[int] | None) -> list[int]:
+def _choose_cores(given: Sequence[int] | None) -> list[int]:
     if given is None:
         most = processors()
         return [2**k for k in range(most.bit_length()) if 2**k <= most]
@@ -307,7 +302,7 @@ def _snakefile(given: Path | None) -> Path:
     return path.absolute()
 
 
-def _chosen(batch: Batch, name: str | None) -> Pair:
+def _choose_pair(batch: Batch, name: str | None) -> Pair:
     """Return the pair of a name, or the one with the most pixels."""
     # markers of slides cannot be written in a sample sheet
     pairs = {key: pair for key, pair in batch.pairs.items() if pair.slide is None}
@@ -334,7 +329,7 @@ def _warm_up(pair: Pair) -> None:
                 pass
 
 
-def _trial(
+def _run_trial(
     place: Path, snakefile: Path, settings: Settings, pairs: Sequence[Pair], cores: int
 ) -> Trial:
     """Run the workflow in a directory of its own; return what it took."""
@@ -367,4 +362,4 @@ def _trial(
             f"the run with {cores} cores ended with status {done.returncode} (its logs are in "
             f"{logs}):\n{end}"
         )
-    return trial_of(last, cores)
+    return measure(last, cores)

@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write_static(arguments: argparse.Namespace) -> int:
-    from unglow.export.targets import refuse_existing  # noqa: PLC0415
+    from unglow.export.images import refuse_existing  # noqa: PLC0415
     from unglow.viewer.static_site import write_site  # noqa: PLC0415 (imports numpy)
 
     results, _ = place_of(arguments.place)
@@ -94,7 +94,7 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     """
     place = Path(text)
     if not place.is_dir():
-        return _named(text)
+        return _find_pair(text)
     if (place / "slide.json").is_file():
         raise InputError(
             f"{text} is a multiplexed slide, which the viewer does not show: look at its figures, "
@@ -112,7 +112,7 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     return results_of(place), None
 
 
-def _named(text: str) -> tuple[Path, Path]:
+def _find_pair(text: str) -> tuple[Path, Path]:
     """Return the results directory here, and the directory of a pair that is named below it."""
     results = results_of(Path())
     pair = results / text

@@ -91,7 +91,7 @@ def _finding(
     matched = match(places[0], places[1], radius)
     pairs = matched.pairs.T
     columns = {name: (a[name][pairs[0]], b[name][pairs[1]]) for name in a if name in b}
-    measured = _measured(columns)
+    measured = _measure(columns)
     left = {"lost": (a, matched.lost), "new": (b, matched.new)}
     clear = {w: int(np.count_nonzero(c["snr"][k] >= clear_snr)) for w, (c, k) in left.items()}
     numbers: dict[str, float | int] = {
@@ -100,7 +100,7 @@ def _finding(
         "new": len(matched.new), "new_clear": clear["new"], **measured,
     }  # fmt: skip
     parts = [
-        f"{len(index)} {word} ({_how_clear(len(index), clear[word])})"
+        f"{len(index)} {word} ({_describe_clarity(len(index), clear[word])})"
         for word, (_, index) in left.items()
         if len(index)
     ]
@@ -120,11 +120,11 @@ def _finding(
         "candidates: " + ", ".join(parts),
         max(excess, off / _FEW),
         numbers,
-        _points(left),
+        _list_points(left),
     )
 
 
-def _measured(
+def _measure(
     columns: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]],
 ) -> dict[str, float | int]:
     """Return distances of matched candidates, px, their flux of B over A, and the share off.
@@ -151,13 +151,13 @@ def _measured(
     return numbers | {"off": float(off.mean())}
 
 
-def _how_clear(count: int, clear: int) -> str:
+def _describe_clarity(count: int, clear: int) -> str:
     if clear == count:
         return "clear" if count == 1 else "all clear"
     return f"{clear} clear" if clear else "at the limit of significance"
 
 
-def _points(
+def _list_points(
     left: dict[str, tuple[dict[str, NDArray[np.float64]], NDArray[np.intp]]],
 ) -> tuple[tuple[str, float, float, float], ...]:
     """Return word, x, y and significance of those without a partner, the clearest first."""

@@ -11,7 +11,7 @@ import numpy as np
 from unglow.comparison.finding import Finding, Verdict
 from unglow.core.errors import UnglowError
 from unglow.core.rounding import number, uncertainty
-from unglow.photometry import gain_map
+from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale
 from unglow.registration.block_table import read_blocks
 from unglow.registration.quality import compute_confirmed_reach, nearest
@@ -68,15 +68,15 @@ def compare_maps(one: Path, other: Path) -> Finding:
     """
     a, b = _Map(one, read_content(one)), _Map(other, read_content(other))
     if a.failed or b.failed:
-        return _failed(a, b)
+        return _describe_failure(a, b)
     for image in ("post", "pre"):
         if a.shape(image) != b.shape(image):
             sizes = " against ".join("{} x {}".format(*m.shape(image)[::-1]) for m in (a, b))
             return Finding("map", "different", f"{image} has {sizes} px", math.inf)
-    return _apart(a, b)
+    return _measure_distance(a, b)
 
 
-def _failed(a: _Map, b: _Map) -> Finding:
+def _describe_failure(a: _Map, b: _Map) -> Finding:
     if a.failed and b.failed:
         return Finding("map", "equal", "no map on either side")
     side, without = ("A", a) if a.failed else ("B", b)
@@ -84,7 +84,7 @@ def _failed(a: _Map, b: _Map) -> Finding:
     return Finding("map", "different", f"no map in {side}: {reasons.rstrip('.')}", math.inf)
 
 
-def _apart(a: _Map, b: _Map) -> Finding:
+def _measure_distance(a: _Map, b: _Map) -> Finding:
     """Measure the distance between the maps over the section, px of pre."""
     same_field = a.content["displacement"] == b.content["displacement"]  # then it cancels
     fields = (None, None) if same_field else tuple(read_field(m.path, m.content) for m in (a, b))
@@ -93,10 +93,12 @@ def _apart(a: _Map, b: _Map) -> Finding:
         at = apply_matrix(np.array(m.content["matrix"], np.float64), points)
         return at if field is None else at + field.evaluate(points)
 
-    points = _lattice(a.shape("post"))
+    points = _make_lattice(a.shape("post"))
     ends = [mapped(m, field, points) for m, field in zip((a, b), fields, strict=True)]
     seen = inside_frame(ends[0], a.shape("pre")) & inside_frame(ends[1], b.shape("pre"))
-    seen &= _near(points, np.concatenate([a.blocks(), b.blocks()]), max(a.shape("post")) / _GRID)
+    seen &= _find_confirmed(
+        points, np.concatenate([a.blocks(), b.blocks()]), max(a.shape("post")) / _GRID
+    )
     if not seen.any():
         return Finding(
             "map", "different", "the maps have no point of the section in common", math.inf
@@ -119,14 +121,14 @@ def _apart(a: _Map, b: _Map) -> Finding:
     return Finding("map", verdict, f"{moved} ({judged}), {most}", excess, numbers)
 
 
-def _lattice(shape: tuple[int, int]) -> Points:
+def _make_lattice(shape: tuple[int, int]) -> Points:
     """Points (x, y) in the middle of square cells over a frame (rows, columns), (N, 2)."""
     side = max(shape) / _GRID
     y, x = (np.arange(side / 2, n, side) - 0.5 for n in shape)
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
 
-def _near(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
+def _find_confirmed(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
     """Mark the points of the section: those near a block, since elsewhere the map is unconfirmed.
 
     That is as near as a block confirms a map, or in a cell (px) of the lattice next to it.
@@ -149,7 +151,7 @@ def compare_gains(one: Path, other: Path) -> Finding:
     """
     a, b = Scale.load(one), Scale.load(other)
     found = gain_differences(a, b) | _compare_light(one, other, a.methods, b.methods)
-    numbers = _numbers(a.methods, b.methods)
+    numbers = _list_numbers(a.methods, b.methods)
     beyond = {text: excess for text, excess in found.items() if excess > 1}
     if beyond:
         return Finding("gain", "different", ", ".join(beyond), max(beyond.values()), numbers)
@@ -170,7 +172,7 @@ def gain_differences(a: Scale, b: Scale) -> dict[str, float]:
     for name in {**a.methods, **b.methods}:
         if (name in a.methods) != (name in b.methods):
             found[f"{name} is in {'A' if name in a.methods else 'B'} alone"] = 0.0
-    for name, (of_a, of_b) in _shared(a.methods, b.methods).items():
+    for name, (of_a, of_b) in _pair_methods(a.methods, b.methods).items():
         if of_a.ok != of_b.ok:
             found[f"{name} failed in {'B' if of_a.ok else 'A'} alone"] = math.inf
         if not (of_a.ok and of_b.ok):
@@ -186,10 +188,10 @@ def gain_differences(a: Scale, b: Scale) -> dict[str, float]:
     return found
 
 
-def _numbers(a: Methods, b: Methods) -> dict[str, float | int]:
+def _list_numbers(a: Methods, b: Methods) -> dict[str, float | int]:
     """Return the columns of the table: gain and offset of B against A, and their excess."""
     numbers: dict[str, float | int] = {}
-    for name, (of_a, of_b) in _shared(a, b).items():
+    for name, (of_a, of_b) in _pair_methods(a, b).items():
         if of_a.ok and of_b.ok:
             numbers |= {
                 f"{name}_gain_ratio": _value(of_b, "gain") / _value(of_a, "gain"),
@@ -200,7 +202,7 @@ def _numbers(a: Methods, b: Methods) -> dict[str, float | int]:
     return numbers
 
 
-def _shared(a: Methods, b: Methods) -> dict[str, tuple[MethodResult, MethodResult]]:
+def _pair_methods(a: Methods, b: Methods) -> dict[str, tuple[MethodResult, MethodResult]]:
     return {name: (a[name], b[name]) for name in a if name in b}
 
 
@@ -235,14 +237,14 @@ def _times_error(step: float, a: MethodResult, b: MethodResult, key: Quantity) -
 
 def _compare_light(one: Path, other: Path, a: Methods, b: Methods) -> dict[str, float]:
     """Compare the gain maps of a method, as `gain_differences` does; NaN if unknown."""
-    for name, (of_a, of_b) in _shared(a, b).items():
+    for name, (of_a, of_b) in _pair_methods(a, b).items():
         light = [(method.details.get("gain_map") or {}).get("sha256") for method in (of_a, of_b)]
         if light[0] == light[1]:
             continue
         if None in light:
             return {f"{name} has a gain map in {'B' if light[0] is None else 'A'} alone": math.inf}
-        maps = [gain_map.load(p.with_name("gain_map.npz")) if p.with_name("gain_map.npz").is_file()
-                else None for p in (one, other)]  # fmt: skip
+        paths = [path.with_name("gain_map.npz") for path in (one, other)]
+        maps = [imaging.load_gain_map(path) if path.is_file() else None for path in paths]
         if maps[0] is None or maps[1] is None or maps[0].shape != maps[1].shape:
             return {f"gain map of {name} is another one and not here to be compared": math.nan}
         y, x = (np.linspace(0, n - 1, _LIGHT_GRID) for n in maps[0].shape)

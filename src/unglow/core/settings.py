@@ -104,19 +104,18 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def from_json(kind: type[_Kind], values: Mapping[str, Any]) -> _Kind:
+def from_json(kind: type[_Kind], values: Mapping[str, Any], where: str = "") -> _Kind:
     """Return a section from plain keys and values; defaults take the place of missing ones.
 
-    `ConfigError` for a key that is not known.
+    `ConfigError` for a key that is not known; ``where`` is the name of the section.
     """
     known = dict(_keys(kind))
-    where = getattr(kind, "SECTION", "")
     given = {}
     for name, value in values.items():
         if name not in known:
-            raise ConfigError(unknown(name, known, where))
+            raise ConfigError(unknown(name, known, where or getattr(kind, "SECTION", "")))
         inner = known[name].metadata.get("section")
-        made = from_json(inner, value) if inner else value
+        made = from_json(inner, value, name) if inner else value
         given[known[name].name] = tuple(made) if isinstance(made, list) else made
     return kind(**given)
 

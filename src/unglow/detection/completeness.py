@@ -18,11 +18,11 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.detection.detection_limits import Limit, Trials, limits
+from unglow.detection.rates import Limit, Trials, limits
 from unglow.detection.snr import Images, compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.io.zarr.layout import CHUNK
-from unglow.photometry.blur import blur_image
+from unglow.photometry.imaging import blur_image
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,27 +90,27 @@ class Completeness:
             "threshold_snr": self.threshold,
             "windows": self.windows,
             "injected": len(self.trials),
-            **self._limits(self.trials),
+            **self._describe_limits(self.trials),
             "curve": self.trials.curve(_CURVE),
-            "regions": self._regions(),
+            "regions": self._describe_regions(),
         }
 
-    def _limits(self, trials: Trials) -> dict[str, Any]:
+    def _describe_limits(self, trials: Trials) -> dict[str, Any]:
         volume = spot_volume(self.settings)
         out: dict[str, Any] = {}
         for share, limit in zip(_SHARES, limits(trials, [s / 100 for s in _SHARES]), strict=True):
-            out[f"peak_{share}"] = _entry(limit, 1.0)
-            out[f"flux_{share}"] = _entry(limit, volume)
+            out[f"peak_{share}"] = _describe_limit(limit, 1.0)
+            out[f"flux_{share}"] = _describe_limit(limit, volume)
         return out
 
-    def _regions(self) -> list[dict[str, Any]]:
+    def _describe_regions(self) -> list[dict[str, Any]]:
         """Limits of the regions that have spots enough, from the top left on."""
         out = []
-        for region in _regions(self.box):
+        for region in _divide_box(self.box):
             trials = self.trials.inside(region)
             if len(trials) >= LEAST_TRIALS:
                 ends = {"x": [region.x0, region.x1], "y": [region.y0, region.y1]}
-                out.append({**ends, "injected": len(trials), **self._limits(trials)})
+                out.append({**ends, "injected": len(trials), **self._describe_limits(trials)})
         return out
 
 
@@ -149,20 +149,30 @@ def completeness(
     None if the section has no window to put spots into.
     """
     seed = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "little")
-    box = _box(section, scene.post.shape)
-    windows = _sample(scene, section, box, np.random.default_rng(seed))
-    sigmas = [s for s in (_sigma(scene, section, window) for window in windows) if s > 0]
+    box = _find_box(section, scene.post.shape)
+    windows = _sample_windows(scene, section, box, np.random.default_rng(seed))
+    sigmas = [s for s in (_estimate_sigma(scene, section, window) for window in windows) if s > 0]
     if not sigmas:
         return None
-    low, high = np.quantile(sigmas, (0.05, 0.95)) * threshold / _response(scene.settings)
+    settings = scene.settings
+    steps = np.arange(-settings.reach, settings.reach + 1)
+    spot = np.exp(-0.5 * (steps / settings.sigma) ** 2)
+    filtered_peak = float((settings.taps * spot).sum() ** 2)  # of a spot of peak 1
+    low, high = np.quantile(sigmas, (0.05, 0.95)) * threshold / filtered_peak
     in_window = partial(
-        _trials, scene, section, candidates_xy, threshold, (_FAINT * low, _BRIGHT * high), seed
+        _search_window,
+        scene,
+        section,
+        candidates_xy,
+        threshold,
+        (_FAINT * low, _BRIGHT * high),
+        seed,
     )
     trials = Trials.join(list(map_bounded(in_window, windows, workers)))
     return Completeness(scene.settings, threshold, trials, len(windows), box)
 
 
-def _trials(
+def _search_window(
     scene: Scene,
     section: Section,
     candidates_xy: Floats,
@@ -174,7 +184,7 @@ def _trials(
     """Put spots into one window, and look for them there."""
     random = np.random.default_rng([seed, core.y0, core.x0])
     settings = scene.settings
-    x, y = _positions(core, settings, random)
+    x, y = _draw_positions(core, settings, random)
     low, high = (math.log(v) for v in peaks)
     peak = np.exp(random.uniform(low, high, len(x)))
     px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
@@ -243,7 +253,7 @@ def _draw_spots(
     return window, light
 
 
-def _box(section: Section, shape: tuple[int, int]) -> Window:
+def _find_box(section: Section, shape: tuple[int, int]) -> Window:
     """Return the smallest window that holds the section."""
     scale = 2**section.level
     rows, cols = (np.flatnonzero(section.mask.any(axis=axis)) for axis in (1, 0))
@@ -253,7 +263,7 @@ def _box(section: Section, shape: tuple[int, int]) -> Window:
     return Window(*(int(end) * scale for end in ends)).clip(shape)
 
 
-def _regions(box: Window) -> list[Window]:
+def _divide_box(box: Window) -> list[Window]:
     """Divide a box into `REGIONS` x `REGIONS` parts, in row order."""
     ys, xs = (
         [begin + (end - begin) * k // REGIONS for k in range(REGIONS + 1)]
@@ -264,16 +274,16 @@ def _regions(box: Window) -> list[Window]:
     ]
 
 
-def _sample(
+def _sample_windows(
     scene: Scene, section: Section, box: Window, random: np.random.Generator
 ) -> list[Window]:
     """Choose windows that lie mostly on the section, about as many in each region."""
     shape = scene.post.shape
-    cores, fewest, most = _cores(shape, scene.settings)
+    cores, fewest, most = _list_cores(shape, scene.settings)
     cost = (cores[0].shape[0] + 2 * HALO) ** 2
     wanted = int(np.clip(_SHARE * shape[0] * shape[1] / cost, fewest, most))
     groups: list[list[Window]] = [[] for _ in range(REGIONS * REGIONS)]
-    regions = _regions(box)
+    regions = _divide_box(box)
     for window in cores:
         x, y = (window.x0 + window.x1) // 2, (window.y0 + window.y1) // 2
         for group, region in zip(groups, regions, strict=True):
@@ -291,7 +301,7 @@ def _sample(
     return sorted(chosen)
 
 
-def _cores(shape: tuple[int, int], settings: DetectSettings) -> tuple[list[Window], int, int]:
+def _list_cores(shape: tuple[int, int], settings: DetectSettings) -> tuple[list[Window], int, int]:
     """Return the windows that spots may be put into, and the fewest and most that are wanted.
 
     Of a large image what is searched around a window is in the same chunk: no other is read.
@@ -303,7 +313,7 @@ def _cores(shape: tuple[int, int], settings: DetectSettings) -> tuple[list[Windo
     return [chunk.grow(-inside) for chunk in chunks], *_WITHIN_CHUNKS
 
 
-def _sigma(scene: Scene, section: Section, window: Window) -> float:
+def _estimate_sigma(scene: Scene, section: Section, window: Window) -> float:
     """Return what noise makes of the filtered difference at the median levels of a window."""
     on = section.mask_window(window)
     post, pre = (np.asarray(image.read(window))[on] for image in (scene.post, scene.pre))
@@ -317,14 +327,7 @@ def _sigma(scene: Scene, section: Section, window: Window) -> float:
     return float(np.sqrt(variance[0] * squares)) * scene.noise.spread
 
 
-def _response(settings: DetectSettings) -> float:
-    """Peak of a filtered spot of peak 1."""
-    reach = settings.reach
-    spot = np.exp(-0.5 * (np.arange(-reach, reach + 1) / settings.sigma) ** 2)
-    return float((settings.taps * spot).sum() ** 2)
-
-
-def _positions(
+def _draw_positions(
     core: Window, settings: DetectSettings, random: np.random.Generator
 ) -> tuple[Floats, Floats]:
     """Draw positions, x and y, one in the middle half of each cell of a grid."""
@@ -351,7 +354,7 @@ def _find_near(x: Floats, y: Floats, others: Floats, radius: float) -> NDArray[n
     return out
 
 
-def _entry(limit: Limit | None, factor: float) -> dict[str, float] | None:
+def _describe_limit(limit: Limit | None, factor: float) -> dict[str, float] | None:
     """Return a limit and its standard error, times a factor, in 4 digits; None if not reached."""
     if limit is None:
         return None

@@ -1,4 +1,10 @@
-"""The search for candidates: one pass over the difference, tile by tile."""
+"""The search for candidates: one pass over the difference, tile by tile.
+
+Every px is read from its store once: in blocks that hold complete chunks, one next to and below the
+other. A tile is what a block gives when the px that it needs to the right and below are not there
+yet: it is further up and to the left than its block, and what it needs of earlier blocks has been
+kept. Wide images are read panel by panel, for what is kept of the rows above is as wide as a panel.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +17,8 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded
-from unglow.detection.false_discovery import Sides
-from unglow.detection.snr import EXCLUDED, UNUSABLE, compute_margin, significance
+from unglow.detection.rates import Sides
+from unglow.detection.snr import EXCLUDED, UNUSABLE, Images, compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import (
     LISTED,
@@ -21,31 +27,30 @@ from unglow.detection.source_photometry import (
     compute_aperture_margin,
     measure,
 )
-from unglow.detection.tiles import RegionCounts, density, mask_outside, tiles
 from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
-from unglow.memory.sizes import CANDIDATES, DETECT_TILE
+from unglow.memory.sizes import CANDIDATES, DETECT_PANEL, DETECT_TILE
+from unglow.review.polygons import RegionCounts, density, mask_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import TypeAlias
 
     from numpy.typing import NDArray
 
-    from unglow.detection.false_discovery import ControlRates, Controls
+    from unglow.detection.rates import ControlRates, Controls
     from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
-    from unglow.detection.snr import Images, Scene
+    from unglow.detection.snr import Scene
     from unglow.review.polygons import Regions
 
     Part: TypeAlias = Mapping[str, NDArray[Any]]
     """What a tile gives, by name."""
+    Floats = NDArray[np.float32]
 
 NEGATIVES = 20
-"""This many sources on the negated difference are listed with their places: to look at what chance,
-or an error of the map, makes of nothing."""
+"""Sources on the negated difference that are listed: they are chance, or errors of the map."""
 _NUMBERS = (*UNUSABLE, "extended", "dropped")
-"""What is counted of a part also sources: px that could not be used by reason, px of structures
-too large to be candidates, and sources that were dropped."""
+"""Other counts: unusable px by reason, px of structures too large, sources that were dropped."""
 
 
 @dataclass(eq=False)
@@ -150,8 +155,8 @@ class SearchResult:
     @property
     def search_counts(self) -> SearchCounts:
         """The counts, without the sources themselves."""
-        sides = self.sides
-        return SearchCounts(sides.lowest, sides.bright, sides.dark, self.searched, self.side_px)
+        counts = self.sides.lowest, self.sides.bright, self.sides.dark
+        return SearchCounts(*counts, self.searched, self.side_px)
 
     @property
     def control_rates(self) -> ControlRates | None:
@@ -212,8 +217,9 @@ class SearchResult:
 
     def report(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
         """Return the content of detection.json."""
-        flags = self.found["flags"][self._choose()[0]]
-        counted = int(np.count_nonzero((flags & UNCOUNTED) == 0))
+        chosen, regions = self._choose()[0], {}
+        is_counted = (self.found["flags"][chosen] & UNCOUNTED) == 0
+        counted = int(np.count_nonzero(is_counted))
         threshold, by_controls = self.threshold, self.control_rates
         # a little above the start of its bin, which is rounded
         first_bin = None if threshold is None else int(self.sides.bins(threshold + 1e-6))
@@ -223,9 +229,11 @@ class SearchResult:
         masked_px = {name: self.numbers[name] for name in UNUSABLE}
         if self.in_regions is not None:
             masked_px["excluded"] = int(self.in_regions.px[0])
+            points = np.stack([self.found[name][chosen][is_counted] for name in ("x", "y")], axis=1)
+            regions["regions"] = self.in_regions.to_json(points, pixel_size_um)
         return {
             "candidates": counted,
-            "not_counted": len(flags) - counted,
+            "not_counted": len(is_counted) - counted,
             "fdr": None if first_bin is None else float(self.sides.rates()[first_bin]),
             "fdr_ci95": None if first_bin is None else self.sides.interval(first_bin),
             **rate_by_controls,
@@ -240,16 +248,8 @@ class SearchResult:
             "controls": None if self.controls is None else self.controls.to_json(first_bin),
             "by_threshold": self.sides.table(by_controls),
             "brightest_negatives": self.negatives.round(2).tolist(),
-            **self._report_regions(pixel_size_um),
+            **regions,
         }
-
-    def _report_regions(self, pixel_size_um: tuple[float, float] | None) -> dict[str, Any]:
-        """Return the entry "regions" of detection.json; nothing if none were drawn."""
-        if self.in_regions is None:
-            return {}
-        counted = self._choose()[0] & ((self.found["flags"] & UNCOUNTED) == 0)
-        points = np.stack([self.found[name][counted] for name in ("x", "y")], axis=1)
-        return {"regions": self.in_regions.to_json(points, pixel_size_um)}
 
 
 def brightest(negatives: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -292,7 +292,7 @@ def search(
     result = SearchResult.empty(settings, scene.post.shape, controls, regions, most)
     around = HALO + max(compute_aperture_margin(scene), compute_margin(settings))
     search_tile = partial(_search_tile, scene, section, result.in_regions)
-    for part in map_bounded(search_tile, tiles(scene, tile, around), workers):
+    for part in map_bounded(search_tile, read_tiles(scene, tile, around), workers):
         result.add(part)
     result.finish()
     return result
@@ -325,15 +325,72 @@ def _search_tile(
     searched = np.isfinite(ratio.snr[inner]) & section.mask_window(core)
     if scene.spoilt is not None:
         searched &= ~scene.spoilt.mask_near(core)
-    more = {}
-    if in_regions is not None:
-        more["regions"] = in_regions.from_tile(core, reasons == EXCLUDED, searched)
-    return {
+    part = {
         "found": found,
         "bright": sides.bright,
         "dark": sides.dark,
         "negatives": brightest(np.stack([dark[n] for n in ("col", "row", "above")], axis=1)),
         "searched": count_per_square(searched, core, scene.post.shape),
         "numbers": np.array([*unusable, extended_px, 0], np.int64),
-        **more,
     }
+    if in_regions is not None:
+        part["regions"] = in_regions.from_tile(core, reasons == EXCLUDED, searched)
+    return part
+
+
+def read_tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
+    """Yield the windows that tile post, each with its images and ``around`` px more on every side.
+
+    Parameters
+    ----------
+    scene
+        The pair.
+    side
+        Of a block, px; best a multiple of the side of a chunk.
+    around
+        px that a tile needs on every side; those outside of the image are NaN.
+    """
+    cols = scene.post.shape[1]
+    width = max(1, DETECT_PANEL // side) * side
+    for left in range(0, cols, width):
+        yield from _read_panel(scene, side, around, (left, min(left + width, cols)))
+
+
+def _read_panel(
+    scene: Scene, side: int, around: int, panel: tuple[int, int]
+) -> Iterator[tuple[Window, Images]]:
+    """Yield the tiles of the columns of a panel, in row order."""
+    shape = scene.post.shape
+    # of the rows that were read last, with what the first block of the next panel reads again
+    first = panel[0] - 2 * around
+    above = np.full((3, 2 * around, panel[1] - first), np.nan, dtype=np.float32)
+    for number in range(-(-shape[0] // side)):
+        rows = number * side, min((number + 1) * side, shape[0])
+        top = rows[0] if number else max(0, rows[0] - 2 * around)
+        carried: Floats | None = None
+        for x0 in range(panel[0], panel[1], side):
+            cols = x0, min(x0 + side, panel[1])
+            block = Window(top, rows[1], max(0, first) if carried is None else x0, cols[1])
+            frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
+            # tiles at the lower and right end of the image need what is outside of it
+            more = around * (frame.y1 == shape[0]), around * (frame.x1 == shape[1])
+            outer = Window(frame.y0, frame.y1 + more[0], frame.x0, frame.x1 + more[1])
+            images = Images.read(scene, block, outer)
+            part = images.cut(frame).pixels
+            known = slice(frame.x0 - first, frame.x1 - first)
+            if number:
+                part[:, : 2 * around] = above[:, :, known]
+            if carried is not None:
+                part[:, :, : 2 * around] = carried
+            carried = part[:, :, -2 * around :].copy()
+            # the next block still needs the last columns of the rows above
+            done = frame.x1 - (0 if cols[1] == panel[1] else 2 * around)
+            above[:, :, frame.x0 - first : done - first] = part[:, -2 * around :, : done - frame.x0]
+            # the tile whose surroundings are known once this block is read
+            (y0, y1), (left, right) = (
+                (max(0, begin - around), end - (0 if end == n else around))
+                for (begin, end), n in zip((rows, cols), shape, strict=True)
+            )
+            core = Window(y0, y1, left, right)
+            if core.size:
+                yield core, images

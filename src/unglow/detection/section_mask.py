@@ -142,9 +142,9 @@ def section_mask(image: Floats) -> NDArray[np.bool_]:
     textured = _find_texture(image, has_data)
     near = shapes.grow(textured, round(3 * _ENERGY))
     glass = has_data & ~near
-    smooth = _smooth(image, has_data)
+    smooth = _smooth_known(image, has_data)
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size:
-        glass = has_data & _dark(smooth, has_data)
+        glass = has_data & _find_dark(smooth, has_data)
         textured &= ~glass
     if np.count_nonzero(glass) < _LEAST_GLASS * glass.size or not textured[has_data].any():
         return everything
@@ -169,14 +169,14 @@ def _find_texture(image: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool
     return energy > max(_TEXTURE * float(np.quantile(energy[has_data], 0.98)), 1e-6)
 
 
-def _smooth(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
+def _smooth_known(image: Floats, has_data: NDArray[np.bool_]) -> Floats:
     """Return an image under a narrow blur of what is known: glass next to no data stays dark."""
     known = shapes.blur(has_data.astype(np.float32), _FINE)
     light = shapes.blur(np.where(has_data, image, np.float32(0)), _FINE)
     return np.asarray(light / np.maximum(known, np.float32(1e-6)), np.float32)
 
 
-def _dark(smooth: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_dark(smooth: Floats, has_data: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Find glass by its brightness alone, where noise makes it look textured; often none.
 
     The darker class of the two that differ most (Otsu 1979), if it is nearly even and all light is

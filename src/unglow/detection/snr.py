@@ -2,7 +2,7 @@
 
 The difference is filtered with a Gaussian h of a microbe's width. The variance of the result has
 three parts: noise of post; noise of pre as resampling and filter leave it
-(`unglow.photometry.noise.resampling`), both times what the pair scatters more than such noise
+(`unglow.photometry.resampled_noise`), both times what the pair scatters more than such noise
 (`NoiseModel.spread`); and what an error of the map makes of the structures of pre
 (`unglow.detection.coarse_grid`), all over the filter equally.
 """
@@ -18,7 +18,7 @@ from unglow.core.kernels import kernel
 from unglow.core.windows import Window, cells, strips
 from unglow.detection.coarse_grid import SPAN, CoarseGrid, predict_squared_shift
 from unglow.io.zarr.layout import CHUNK
-from unglow.photometry.noise.resampling import FilteredVariance
+from unglow.photometry.resampled_noise import FilteredVariance
 from unglow.review.polygons import mask_over
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.detection.settings import DetectSettings
-    from unglow.photometry.blur import Blur
-    from unglow.photometry.gain_map import GainMap
-    from unglow.photometry.noise.model import NoiseModel
+    from unglow.photometry.imaging import Blur, GainMap, NoiseModel
     from unglow.review.polygons import Region
     from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
@@ -300,7 +298,7 @@ def _ratio(
     `compute_margin` px on every side.
     """
     if reasons.any():
-        post, pre, difference = (_usable(image, reasons) for image in images)
+        post, pre, difference = (_clear_unusable(image, reasons) for image in images)
         weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
         squares = _share(reasons[_INNER], filters.squares)
     else:
@@ -324,7 +322,7 @@ def _ratio(
     )
 
 
-def _usable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
+def _clear_unusable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
     """Copy an image, with 0 for px that cannot be used."""
     out = np.empty(image.shape, dtype=np.float32)
     kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)

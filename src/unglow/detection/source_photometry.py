@@ -14,14 +14,15 @@ from unglow.detection.source_extraction import DEBLENDED, EXTENDED, SOURCE, UNSP
 from unglow.io.candidates_csv import NOT_COUNTED
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
     from unglow.detection.section_mask import Section
     from unglow.detection.snr import Scene, Significance
 
     Floats = NDArray[np.float32]
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 
 INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT = 8, 16, 32, 64, 128
@@ -103,9 +104,9 @@ def _measure(scene: Scene, ratio: Significance, out: NDArray[np.void]) -> None:
     difference, post, pre = all_difference[at][inner], all_post[at][inner], wide[inner]
     usable = np.isfinite(difference)
     difference = np.where(usable, difference, np.float32(0))
-    aperture = _aperture(scene, out, reach) * usable
+    aperture = _weigh_aperture(scene, out, reach) * usable
     out["flux"] = (difference * aperture).sum(axis=(1, 2))
-    out["flux_err"] = _flux_error(scene, out, wide, post, aperture)
+    out["flux_err"] = _estimate_flux_error(scene, out, wide, post, aperture)
     near = (slice(None), *(slice(reach - _PEAK_PX, reach + _PEAK_PX + 1),) * 2)
     bright = np.where(usable[near], difference[near], np.float32(-np.inf)).max(axis=(1, 2))
     out["peak"] = np.where(np.isfinite(bright), bright, np.float32(np.nan))
@@ -121,7 +122,7 @@ def _measure(scene: Scene, ratio: Significance, out: NDArray[np.void]) -> None:
     out["flags"][~usable[core].all(axis=(1, 2))] |= INCOMPLETE
 
 
-def _aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
+def _weigh_aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
     """Share of each px of the stamps inside the circle, (N, side, side), to about a hundredth."""
     radius = APERTURE_FWHMS * scene.settings.fwhm_px
     steps = np.arange(-reach, reach + 1)
@@ -131,7 +132,7 @@ def _aperture(scene: Scene, out: NDArray[np.void], reach: int) -> Floats:
     return np.asarray(np.clip(radius + 0.5 - away, 0, 1), dtype=np.float32)
 
 
-def _flux_error(
+def _estimate_flux_error(
     scene: Scene,
     out: NDArray[np.void],
     wide: Floats,
@@ -230,7 +231,7 @@ def rows(listed: NDArray[np.void]) -> Iterator[dict[str, str]]:
         columns = {"flags": [words(flags) for flags in part["flags"].tolist()]}
         for c in COLUMNS:
             values = part[_FIELDS.get(c.name, c.name)].tolist()
-            columns[c.name] = [_cell(float(v), c.decimals) for v in values]
+            columns[c.name] = [_format_cell(float(v), c.decimals) for v in values]
         for number, cells in enumerate(zip(*columns.values(), strict=True), start + 1):
             yield {"id": str(number), **dict(zip(columns, cells, strict=True))}
 
@@ -263,11 +264,11 @@ def write_geojson(path: Path, listed: NDArray[np.void], properties: Mapping[str,
         head = json.dumps(collection, allow_nan=False)
         stream.write(f'{head[:-1]}, "features": [')
         for number, cells in enumerate(rows(listed)):
-            stream.write((",\n" if number else "\n") + json.dumps(_feature(cells)))
+            stream.write((",\n" if number else "\n") + json.dumps(_make_feature(cells)))
         stream.write("\n]}\n")
 
 
-def _feature(cells: Mapping[str, str]) -> dict[str, Any]:
+def _make_feature(cells: Mapping[str, str]) -> dict[str, Any]:
     x, y = (round(float(cells[name]) + _CORNER_PX, 3) for name in ("x", "y"))
     measurements = {c.label: float(cells[c.name]) for c in COLUMNS if cells[c.name]}
     counted = not set(cells["flags"].split("+")) & set(NOT_COUNTED)
@@ -284,7 +285,7 @@ def _feature(cells: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _cell(value: float, decimals: int | None) -> str:
+def _format_cell(value: float, decimals: int | None) -> str:
     """Return a number as text, nothing for one that is not known."""
     if not math.isfinite(value):
         return ""

@@ -1,5 +1,8 @@
 """Stores as images of other formats: OME-TIFF with the pyramid, and FITS.
 
+Nothing is overwritten, and a directory appears only when it is complete. What is written along is
+parameters and fingerprints, never a time or a path.
+
 FITS is one image in the primary HDU, written band by band. Source: FITS standard 4.0,
 https://fits.gsfc.nasa.gov/fits_standard.html. A header of plain cards and rows of big-endian
 numbers need no library.
@@ -7,34 +10,136 @@ numbers need no library.
 
 from __future__ import annotations
 
+import json
+import secrets
+import shutil
 import textwrap
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tifffile
 
-from unglow.core.files import replace_file
+from unglow.core.errors import ConfigError, UnglowError
+from unglow.core.files import remedy, replace_file
+from unglow.core.levels import LEVELS
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.export.targets import about, provenance
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.metadata import ome_xml as image_xml
 from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
 from unglow.memory.sizes import EXPORT_BAND
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from unglow.photometry.difference import Image
 
+_OF_THE_STORE = ("layout", "stored_bytes")
+_ABOUT = {
+    "post": "Image after staining, in its own frame, as it was read.",
+    "pre": "Image before staining, in its own frame, as it was read.",
+    "aligned_pre": "Image before staining, resampled once into the frame of post.",
+    "difference": "Image after staining minus the scaled one before it, in the frame of post.",
+    "snr": "Signal-to-noise ratio of the difference, filtered to a microbe's width, in the frame "
+    "of post.",
+}
+
+
+def refuse_existing(target: Path) -> None:
+    """Refuse to write where there is something.
+
+    Raises
+    ------
+    ConfigError
+        ``target`` exists.
+    """
+    if target.exists():
+        raise ConfigError(f"{target} exists already; remove it or export to another path")
+
+
+@contextmanager
+def whole_directory(target: Path) -> Iterator[Path]:
+    """Give the path of a hidden sibling to make; it becomes ``target`` when the block ends well.
+
+    Raises
+    ------
+    UnglowError
+        It could not be written.
+    """
+    partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
+        partial.rename(target)
+    except OSError as error:
+        raise UnglowError(
+            f"{target} could not be written ({error.strerror or error}): "
+            f"{remedy(error, target)}, then run again."
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def about(store: Image) -> str:
+    """Return what a store shows, in a sentence or two."""
+    if store.empty is not None:
+        return f"No pixels: {store.empty}"
+    sentence = _ABOUT.get(str(store.attributes.get("role")), store.name)
+    return f"{sentence} NaN where there is no data." if store.dtype.kind == "f" else sentence
+
+
+def provenance(store: Image, names: Mapping[str, str]) -> dict[str, str]:
+    """Return what was written along with a store, one text for each name, sorted.
+
+    Nested names are joined with dots (``inputs.post``). Numbers and lists are JSON. How the store
+    is laid out on disk is omitted. ``names`` are those of its pair (`names_of`).
+    """
+    attributes = {k: v for k, v in store.attributes.items() if k not in _OF_THE_STORE}
+    return dict(sorted([*names.items(), *_flatten(attributes, "")]))
+
+
+def _flatten(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _flatten(value, f"{name}.")
+        elif isinstance(value, str):
+            yield name, value
+        else:
+            yield name, json.dumps(value)
+
+
+def names_of(wildcards: Mapping[str, str]) -> dict[str, str]:
+    """Return ``sample``, ``dye`` and, in a sweep, ``variant`` of a job."""
+    sample, dye, *variant = (str(wildcards[level]) for level in LEVELS if wildcards.get(level))
+    return _make_names(sample, dye, variant)
+
+
+def names_at(store: Path) -> dict[str, str]:
+    """Return the names of the pair in whose results a store is; none for one that is elsewhere."""
+    place = store.absolute().parent
+    place = place.parent if place.name == "difference" else place
+    for results in place.parents:
+        if (results / "telemetry").is_dir() or (results / "summary.tsv").is_file():
+            sample, *rest = place.relative_to(results).parts
+            return _make_names(sample, rest[0], rest[1:]) if rest else {}
+    return {}
+
+
+def _make_names(sample: str, dye: str, variant: Sequence[str]) -> dict[str, str]:
+    names = {"sample": sample, "dye": dye}
+    return {**names, "variant": "/".join(variant)} if variant else names
+
 
 BLOCK = 2880
 """Header and data are multiples of this many bytes."""
 _CARD, _TEXT, _STRING = 80, 72, 68
 """Characters of a card, of text in one, and of a string that is a value."""
+
 # BITPIX, and BZERO for the types that FITS does not have: they are stored with another sign.
 _BITPIX = {
     "uint8": (8, 0),
@@ -46,6 +151,7 @@ _BITPIX = {
     "float32": (-32, 0),
     "float64": (-64, 0),
 }
+
 # GAIN itself means electrons per grey level to programs for telescopes.
 _KEYWORDS = {
     "sample": ("SAMPLE", ""),
@@ -83,7 +189,7 @@ def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = Non
     target
         File to write or replace.
     names
-        Sample, dye and variant, for the header (`unglow.export.targets.names_of`).
+        Sample, dye and variant, for the header (`unglow.export.images.names_of`).
 
     Raises
     ------
@@ -100,7 +206,7 @@ def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = Non
     with replace_file(target) as partial, partial.open("wb") as stream:
         stream.write(header)
         for window in grid((rows, cols), (height, width)):
-            block = _big_endian(store.read(window))
+            block = _to_big_endian(store.read(window))
             for row, line in enumerate(block, start=window.y0):
                 stream.seek(len(header) + (row * cols + window.x0) * store.dtype.itemsize)
                 stream.write(line.data)
@@ -110,41 +216,44 @@ def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = Non
 def fits_header(store: Image, names: Mapping[str, str]) -> bytes:
     """Return the header of a store: complete blocks of cards of 80 characters, ASCII."""
     bitpix, zero = _BITPIX[store.dtype.name]
-    cards = [_card("SIMPLE", value=True), _card("BITPIX", bitpix)]
+    cards = [_make_card("SIMPLE", value=True), _make_card("BITPIX", bitpix)]
     if store.empty is not None:
-        cards += [_card("NAXIS", 0)]
+        cards += [_make_card("NAXIS", 0)]
     else:
         rows, cols = store.shape
-        cards += [_card("NAXIS", 2), _card("NAXIS1", cols), _card("NAXIS2", rows)]
+        cards += [_make_card("NAXIS", 2), _make_card("NAXIS1", cols), _make_card("NAXIS2", rows)]
     if zero:
-        cards += [_card("BSCALE", 1), _card("BZERO", zero, "unsigned" if zero > 0 else "signed")]
+        cards += [
+            _make_card("BSCALE", 1),
+            _make_card("BZERO", zero, "unsigned" if zero > 0 else "signed"),
+        ]
     cards += [
-        _card("BUNIT", "adu", "grey levels"),
-        _card("ROWORDER", "TOP-DOWN", "first row of the data is the top"),
-        _card("CREATOR", "unglow"),
+        _make_card("BUNIT", "adu", "grey levels"),
+        _make_card("ROWORDER", "TOP-DOWN", "first row of the data is the top"),
+        _make_card("CREATOR", "unglow"),
     ]
     for axis, size in enumerate(store.pixel_size_um or (), start=1):
-        cards += [_card(f"PIXSIZE{axis}", size, "size of a pixel, micrometres")]
+        cards += [_make_card(f"PIXSIZE{axis}", size, "size of a pixel, micrometres")]
     texts = provenance(store, names)
     for name, (keyword, comment) in _KEYWORDS.items():
         if name in texts:
             value = store.attributes.get(name, texts[name])
             if isinstance(value, str):  # the hexadecimal digits of a digest just fit a card
                 value = value.removeprefix("sha256:")
-            cards += [_card(keyword, value, comment)]
-    cards += [card for text in (about(store), _ROW_ORDER) for card in _lines("COMMENT", text)]
+            cards += [_make_card(keyword, value, comment)]
+    cards += [card for text in (about(store), _ROW_ORDER) for card in _wrap_text("COMMENT", text)]
     others = (f"{name} = {text}" for name, text in texts.items() if name not in _KEYWORDS)
-    cards += [card for line in others for card in _lines("HISTORY", line)]
+    cards += [card for line in others for card in _wrap_text("HISTORY", line)]
     joined = "".join([*cards, "END".ljust(_CARD)])
     return joined.ljust(-(-len(joined) // BLOCK) * BLOCK).encode("ascii")
 
 
-def _card(keyword: str, value: Any = None, comment: str = "") -> str:
+def _make_card(keyword: str, value: Any = None, comment: str = "") -> str:
     """Return a card of 80 characters in the fixed format of FITS."""
     if isinstance(value, bool):
         text = ("T" if value else "F").rjust(20)
     elif isinstance(value, str):
-        plain = _ascii(value).replace("'", " ")[:_STRING]
+        plain = _to_ascii(value).replace("'", " ")[:_STRING]
         text = f"'{plain:8}'".ljust(20)
     elif value is None:
         text = " " * 20  # a value that is not defined
@@ -154,19 +263,19 @@ def _card(keyword: str, value: Any = None, comment: str = "") -> str:
     return (f"{card} / {comment}" if comment else card)[:_CARD].ljust(_CARD)
 
 
-def _lines(keyword: str, text: str) -> list[str]:
+def _wrap_text(keyword: str, text: str) -> list[str]:
     """Return as many cards of text as it takes."""
-    parts = textwrap.wrap(_ascii(text), _TEXT) or [""]
+    parts = textwrap.wrap(_to_ascii(text), _TEXT) or [""]
     return [f"{keyword:8}{part}".ljust(_CARD) for part in parts]
 
 
-def _ascii(text: str) -> str:
+def _to_ascii(text: str) -> str:
     """Return text with everything that FITS does not allow written out."""
     plain = text.encode("ascii", "backslashreplace").decode("ascii")
     return "".join(c if " " <= c <= "~" else " " for c in plain)
 
 
-def _big_endian(block: NDArray[Any]) -> NDArray[Any]:
+def _to_big_endian(block: NDArray[Any]) -> NDArray[Any]:
     """Return the numbers as FITS stores them."""
     _, zero = _BITPIX[block.dtype.name]
     if zero:  # the other sign: the highest bit turned round
@@ -191,7 +300,7 @@ def write_tiff(
     target
         File to write or replace.
     names
-        Sample, dye and variant, for the OME-XML (`unglow.export.targets.names_of`).
+        Sample, dye and variant, for the OME-XML (`unglow.export.images.names_of`).
     workers
         Tiles that are read and compressed at a time.
 
@@ -209,10 +318,12 @@ def write_tiff(
             tags: dict[str, Any] = {"subfiletype": 1}
             if level == 0:
                 tags = {"description": ome_xml(store, names or {}), "software": "unglow"}
-                tags |= _resolution(store)
+                if store.pixel_size_um is not None:
+                    per_cm = [1e4 / size for size in store.pixel_size_um]
+                    tags |= {"resolution": tuple(per_cm), "resolutionunit": "CENTIMETER"}
                 tags["subifds"] = levels - 1
             tiff.write(
-                _tiles(store, level, workers),
+                _encode_tiles(store, level, workers),
                 shape=_shape(store, level),
                 dtype=store.dtype,
                 tile=(TILE, TILE),
@@ -241,15 +352,7 @@ def _shape(store: Image, level: int) -> tuple[int, int]:
     return store.level_shape(level) if store.empty is None else (1, 1)
 
 
-def _resolution(store: Image) -> dict[str, Any]:
-    """Return the resolution tags, px per cm, if the pixel size is known."""
-    if store.pixel_size_um is None:
-        return {}
-    x, y = store.pixel_size_um
-    return {"resolution": (1e4 / x, 1e4 / y), "resolutionunit": "CENTIMETER"}
-
-
-def _tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:
+def _encode_tiles(store: Image, level: int, workers: int) -> Iterator[bytes]:
     """Compressed tiles of a level, row by row."""
 
     def encoded(window: Window) -> bytes:

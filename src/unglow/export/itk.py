@@ -91,7 +91,10 @@ class SampleGrid:
         if field is not None:
             mapped += self._displacements(field, window)
         if field is not None and field.strips is not None:
-            _add_offsets(mapped, points, field.strips)
+            strips = field.strips  # its seams are in the frame that points are mapped to, or from
+            index = strips.index((mapped if strips.image == "pre" else points)[strips.axis])
+            for component in range(2):
+                mapped[component] += strips.offsets[index, component]
         return mapped
 
     def _displacements(self, field: Displacement, window: Window) -> Floats:
@@ -127,7 +130,9 @@ def error_px(transform: Transform, step: int) -> float:
     far = np.array([[0.0, 0.0], np.array(transform.post_shape[::-1]) - 1.0 + step])
     curvature = _matrix_curvature(transform.matrix, far)
     if transform.displacement is not None:
-        curvature += _field_curvature(transform.displacement)
+        field = transform.displacement
+        along = [np.hypot(*np.diff(field.coefficients, n=2, axis=axis)).max() for axis in (1, 2)]
+        curvature += float(sum(along)) / field.spacing_px**2
     return float(step**2 / 8 * curvature)
 
 
@@ -158,16 +163,6 @@ def _strips(transform: Transform) -> Strips | None:
     return None if transform.displacement is None else transform.displacement.strips
 
 
-def _add_offsets(mapped: Floats, points: Floats, strips: Strips) -> None:
-    """Add the displacements of strips to points that the rest of a map has mapped, in place.
-
-    Both are (2, rows, cols); the frame of seams of pre is what they are mapped to.
-    """
-    index = strips.index((mapped if strips.image == "pre" else points)[strips.axis])
-    for component in range(2):
-        mapped[component] += strips.offsets[index, component]
-
-
 def _matrix_curvature(matrix: Floats, corners: Floats) -> float:
     """Sum of the greatest lengths of the second derivatives along x and y; 0 for an affine map.
 
@@ -194,12 +189,6 @@ def _matrix_curvature(matrix: Floats, corners: Floats) -> float:
         bracket = slope[:2] * image[:, 2:] - image[:, :2] * slope[2]
         total += 2 * abs(slope[2]) * float(np.hypot(*bracket.T).max()) / least**3
     return total
-
-
-def _field_curvature(field: Displacement) -> float:
-    """Sum of the greatest lengths of the second derivatives of a field along x and y, 1/px."""
-    along = [np.hypot(*np.diff(field.coefficients, n=2, axis=axis)).max() for axis in (1, 2)]
-    return float(sum(along)) / field.spacing_px**2
 
 
 @lru_cache(maxsize=128)  # the same columns come again in each band of rows

@@ -131,7 +131,7 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
         raise InputError(f"{path} has no map to export: {' '.join(in_px.reasons)}")
     if unit == "px":
         return PhysicalMap(in_px)
-    post, pre = (_pixel_size_um(path, name) for name in ("post.ome.zarr", "pre.ome.zarr"))
+    post, pre = (_read_pixel_size(path, name) for name in ("post.ome.zarr", "pre.ome.zarr"))
     if post is not None and pre is not None:
         return PhysicalMap(in_px, "um", post, pre)
     if unit == "um":
@@ -141,6 +141,6 @@ def load(path: Path, unit: Unit | None = None) -> PhysicalMap:
     return PhysicalMap(in_px)
 
 
-def _pixel_size_um(path: Path, name: str) -> tuple[float, float] | None:
+def _read_pixel_size(path: Path, name: str) -> tuple[float, float] | None:
     found = nearest(path.parent, f"{name}/{DOCUMENT}")
     return None if found is None else open_store(found.parent).pixel_size_um

@@ -10,7 +10,7 @@ import numpy as np
 
 from unglow.core.errors import ConfigError, StoreError, UnglowError
 from unglow.core.windows import Window
-from unglow.export.targets import whole_directory
+from unglow.export.images import whole_directory
 from unglow.io.candidates_csv import read_candidates
 from unglow.photometry.difference import open_image
 

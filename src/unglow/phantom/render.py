@@ -10,13 +10,23 @@ import cv2
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.phantom.camera import Camera, Shading, fill_dark
-from unglow.phantom.catalogue import add_spots, add_spots_at, boxes, draw_grains, draw_microbes
-from unglow.phantom.damage.effects import coordinates
-from unglow.phantom.damage.image import ImageDamage, find_faults
-from unglow.phantom.damage.places import find_places
-from unglow.phantom.geometry import PhantomMap
-from unglow.phantom.texture import add_noise, derive_key, domains, generator
+from unglow.phantom.damage import ImageDamage, coordinates, find_faults
+from unglow.phantom.damage_places import find_places
+from unglow.phantom.texture import (
+    Camera,
+    Shading,
+    add_noise,
+    add_spots,
+    add_spots_at,
+    boxes,
+    derive_key,
+    domains,
+    draw_grains,
+    draw_microbes,
+    fill_dark,
+    generator,
+)
+from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -80,17 +90,19 @@ class Scene:
     def texture(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the brightness of the section's material, (N,) -> (N,) levels, positive."""
         k = self._keys
-        wx = self._noise(x, y, (700.0, k[21], 80.0), (130.0, k[5], 20.0), (34.0, k[6], 5.0))
-        wy = self._noise(x, y, (700.0, k[22], 80.0), (130.0, k[7], 20.0), (34.0, k[8], 5.0))
+        wx = self._sum_noise(x, y, (700.0, k[21], 80.0), (130.0, k[5], 20.0), (34.0, k[6], 5.0))
+        wy = self._sum_noise(x, y, (700.0, k[22], 80.0), (130.0, k[7], 20.0), (34.0, k[8], 5.0))
         wx += x
         wy += y
         minerals, crystals = np.empty((4, x.size)), np.empty((4, x.size))
         domains(wx, wy, 190.0, 5.0, k[9], minerals)
         domains(wx, wy, 36.0, 4.0, k[10], crystals)
-        zones = self._noise(x, y, (7000.0, k[23], 0.1), (1600.0, k[11], 0.17), (430.0, k[12], 0.13))
-        medium = self._noise(x, y, (170.0, k[13], 1.0))
-        crack = self._noise(x, y, (330.0, k[14], 1.0), (60.0, k[15], 0.12))
-        fine = self._noise(
+        zones = self._sum_noise(
+            x, y, (7000.0, k[23], 0.1), (1600.0, k[11], 0.17), (430.0, k[12], 0.13)
+        )
+        medium = self._sum_noise(x, y, (170.0, k[13], 1.0))
+        crack = self._sum_noise(x, y, (330.0, k[14], 1.0), (60.0, k[15], 0.12))
+        fine = self._sum_noise(
             x, y, (75.0, k[16], 0.45), (33.0, k[17], 0.5), (15.0, k[18], 0.6), (7.2, k[19], 0.6)
         )
         add_noise(x, y, 3.6, k[20], 0.4, fine)
@@ -118,7 +130,7 @@ class Scene:
         return out.reshape(np.shape(x))
 
     @staticmethod
-    def _noise(
+    def _sum_noise(
         x: NDArray[np.float64],
         y: NDArray[np.float64],
         *octaves: tuple[float, np.uint64, float],
@@ -178,7 +190,7 @@ class Renderer:
                 self.grains, self.map.to_pre(self.grains.xy), self.map.stretch(), spec.pre_frame
             ),
         }
-        self.shading = _shadings(spec)
+        self.shading = _draw_shadings(spec)
         self._camera = Camera(
             spec.electrons_per_level, spec.read_noise, spec.counts_per_level, np.dtype(spec.dtype)
         )
@@ -210,7 +222,7 @@ class Renderer:
 
         This is the scene that both images share: without gain, shading, microbes and offset.
         """
-        x, y = self._coordinates(image, window)
+        x, y = self._map_coordinates(image, window)
         out = self.scene.background(x, y)
         add_spots(self.grains, self._boxes[image], window, x, y, out)
         return out
@@ -244,12 +256,12 @@ class Renderer:
             out *= self.shading[image].evaluate(window)
         if image == "post":
             out *= self.spec.gain
-            x, y = self._coordinates(image, window)
+            x, y = self._map_coordinates(image, window)
             add_spots(self.microbes, self._boxes["microbes"], window, x, y, out)
-            self._damage[image].spoil_tissue(window, out, self._tissue)
+            self._damage[image].spoil_tissue(window, out, self._render_tissue)
         return out
 
-    def _tissue(
+    def _render_tissue(
         self, window: Window, x: NDArray[np.float64], y: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """Return the light of post in a window whose pixels see the tissue of points (x, y).
@@ -272,10 +284,10 @@ class Renderer:
         """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
         light = self.light(image, window)
         green = self._camera.expose(light, self.offset(image), window, self._keys[image, 1])
-        out = self._colour(image, window, light, green) if self.spec.rgb else green
+        out = self._add_colours(image, window, light, green) if self.spec.rgb else green
         return self._damage[image].spoil_counts(window, out, self.spec.counts_per_level)
 
-    def _colour(
+    def _add_colours(
         self, image: Image, window: Window, light: NDArray[np.float64], green: NDArray[Any]
     ) -> NDArray[Any]:
         """Return the counts of all three channels, (rows, cols, 3)."""
@@ -291,7 +303,7 @@ class Renderer:
     def _dark(self) -> NDArray[Any]:
         return self._camera.dark_table(_DARK_OFFSET)
 
-    def _coordinates(
+    def _map_coordinates(
         self, image: Image, window: Window
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return post x and y of the pixels of a window, (rows, cols) each."""
@@ -303,7 +315,7 @@ class Renderer:
 _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))
 
 
-def _shadings(spec: PhantomSpec) -> dict[Image, Shading]:
+def _draw_shadings(spec: PhantomSpec) -> dict[Image, Shading]:
     """Draw illuminations: half the amplitude in each image, so that they differ by all of it."""
     phase = np.round(generator(spec.seed, _SHADING_STREAM).uniform(-1.0, 1.0, 4), 6)
     half = spec.shading / 2.0

@@ -21,9 +21,7 @@ from unglow.core.kernels import kernel
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.tiles import OmeTiffSink
-from unglow.phantom.camera import Camera
-from unglow.phantom.catalogue import Spots, add_spots, add_spots_at, boxes
-from unglow.phantom.damage.image import describe_cycles, draw_cycle_damage
+from unglow.phantom.damage import describe_cycles, draw_cycle_damage
 from unglow.phantom.slide_spec import (
     SlideChannel,
     SlideSpec,
@@ -32,7 +30,16 @@ from unglow.phantom.slide_spec import (
     make_map,
     phantom_map,
 )
-from unglow.phantom.texture import add_noise, derive_key, generator
+from unglow.phantom.texture import (
+    Camera,
+    Spots,
+    add_noise,
+    add_spots,
+    add_spots_at,
+    boxes,
+    derive_key,
+    generator,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

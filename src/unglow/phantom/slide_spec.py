@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.errors import ConfigError
-from unglow.phantom.damage.image import check_damage
-from unglow.phantom.damage.kinds import Damaged
-from unglow.phantom.geometry import PhantomMap, draw_waves
+from unglow.phantom.damage import check_damage
+from unglow.phantom.spec import Damaged
+from unglow.phantom.truth import PhantomMap, draw_waves
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

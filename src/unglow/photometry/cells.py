@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import numpy as np
 
 from unglow.memory.sizes import CELL
-from unglow.photometry.noise.resampling import (
+from unglow.photometry.resampled_noise import (
     cell_noise,
     compute_filtered_noise,
     departures,
@@ -24,8 +24,8 @@ from unglow.photometry.noise.resampling import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.blur import Blur
     from unglow.photometry.cell_moments import CellMoments
+    from unglow.photometry.imaging import Blur
     from unglow.transform import Transform
 
     Floats = NDArray[np.float64]
@@ -177,7 +177,7 @@ class Cells:
             pre_within=interpolate_phase(tables.within, x, y),
             pre_scatter=interpolate_phase(tables.scatter, x, y),
             pre_mean=interpolate_phase(tables.mean, x, y),
-            pre_slope=_mean_at_phase(tables.slope, jacobian, x, y),
+            pre_slope=_average_phases(tables.slope, jacobian, x, y),
             post_within=post_within,
             post_mean=post_mean,
             xy=xy,
@@ -191,7 +191,7 @@ class Cells:
         return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 
 
-def _mean_at_phase(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Floats:
+def _average_phases(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Floats:
     """Average a table over the four middle px of cells around x, y in pre."""
     total = np.zeros_like(x)
     for at in product((-0.5, 0.5), repeat=2):
@@ -266,7 +266,7 @@ class NoiseCells:
     residual
         Mean of post - (gain * pre + offset).
     p, v
-        Of post's own noise, and of the noise of the difference (see `unglow.photometry.noise.fit`).
+        Of post's own noise, and of the noise of the difference (see `unglow.photometry.noise_fit`).
     gradient
         Squared gradient of pre.
     group
@@ -325,7 +325,7 @@ class NoiseCells:
             p=cells.post_var - g * cells.cov,
             v=cells.post_var - 2 * g * cells.cov + square * cells.pre_var,
             gradient=square * cells.gradient,
-            group=_groups(around[chosen]),
+            group=_group_by_size(around[chosen]),
             pre_within=square * cells.pre_within,
             pre_scatter=square**2 * cells.pre_scatter,
             pre_mean=square * cells.pre_mean,
@@ -356,7 +356,7 @@ def _neighbours(values: NDArray[np.float32]) -> Floats:
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _groups(values: Floats) -> NDArray[np.intp]:
+def _group_by_size(values: Floats) -> NDArray[np.intp]:
     """Put values (N,) by size into `GROUPS` numbered groups of equal count."""
     rank = np.empty(len(values), np.intp)
     rank[np.argsort(values, kind="stable")] = np.arange(len(values))

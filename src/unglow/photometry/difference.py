@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.zarr import StoreLayout
-    from unglow.photometry.blur import Blur
     from unglow.photometry.gain.scale import MethodResult
-    from unglow.photometry.gain_map import GainMap
+    from unglow.photometry.imaging import Blur, GainMap
 
 # Rows of a gain map at a time, so that it needs no memory to speak of.
 _ROWS = 64
@@ -248,7 +247,7 @@ def open_difference(place: Path | str, method: str | None = None) -> Image:
             f"{place} has no {Path(error.filename).name}: name the directory of a pair's results, "
             "or run the workflow to make it."
         ) from error
-    post, aligned = (open_store(_store_of(directory, name)) for name in ("post", "aligned_pre"))
+    post, aligned = (open_store(_find_store(directory, name)) for name in ("post", "aligned_pre"))
     return choose_image(
         compute_difference(post, aligned, scale, method or scale.default, directory)
     )
@@ -312,7 +311,7 @@ def compute_difference(
     return Difference(images, method, scale.methods[method], directory)
 
 
-def _store_of(directory: Path, name: str) -> Path:
+def _find_store(directory: Path, name: str) -> Path:
     """Return the store of an image of the pair: next to the results of a variant, or above them."""
     found = nearest(directory, f"{name}.ome.zarr/{DOCUMENT}")
     return directory / f"{name}.ome.zarr" if found is None else found.parent

@@ -109,7 +109,11 @@ class DifferenceHistogram(Counts):
 
     def quantile(self, q: float) -> float:
         """Smallest bin centre that a share ``q`` of the values does not exceed; NaN if empty."""
-        return _find_weighted_quantile(self._values(), self.counts, q)
+        cumulative = np.cumsum(self.counts)
+        if len(cumulative) == 0 or cumulative[-1] == 0:
+            return math.nan
+        rank = min(max(math.ceil(q * cumulative[-1]), 1), int(cumulative[-1]))
+        return float(self._values()[np.searchsorted(cumulative, rank)])
 
     def median(self) -> float:
         """Return the median in grey levels: exact where values are multiples of the step."""
@@ -117,14 +121,7 @@ class DifferenceHistogram(Counts):
 
     def mad(self) -> float:
         """Return the median absolute deviation from the median, in grey levels (not scaled)."""
-        return self._median_distance(self.median())
-
-    def median_absolute(self) -> float:
-        """Return the median of the absolute values, in grey levels."""
-        return self._median_distance(0.0)
-
-    def _median_distance(self, centre: float) -> float:
-        away = np.abs(self._values() - centre)
+        away = np.abs(self._values() - self.median())
         order = np.argsort(away, kind="stable")
         return _find_weighted_median(away[order], self.counts[order])
 
@@ -148,16 +145,6 @@ def load_method(paths: Iterable[Path], method: str) -> DifferenceHistogram | Non
         return DifferenceHistogram.load(files[method])
     every = (load_methods(path) for path in files.values())
     return next((found[method] for found in every if method in found), None)
-
-
-def _find_weighted_quantile(
-    values: NDArray[np.float64], counts: NDArray[np.int64], q: float
-) -> float:
-    cumulative = np.cumsum(counts)
-    if len(cumulative) == 0 or cumulative[-1] == 0:
-        return math.nan
-    rank = min(max(math.ceil(q * cumulative[-1]), 1), int(cumulative[-1]))
-    return float(values[np.searchsorted(cumulative, rank)])
 
 
 def _find_weighted_median(values: NDArray[np.float64], counts: NDArray[np.int64]) -> float:

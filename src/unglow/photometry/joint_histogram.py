@@ -177,7 +177,7 @@ class JointStatistics(Counts):
             raise ValueError(f"post {post.shape} and pre {pre.shape} are not blocks of one shape")
         if min(origin) < 0:
             raise ValueError(f"origin {origin} lies outside the image")
-        signal = _native(post)
+        signal = _convert_block(post)
         cells, edges = _ratio_table()
         kernel("count_pairs")(
             signal,
@@ -267,7 +267,7 @@ def _ratio_table() -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     return np.concatenate([header, below]), edges
 
 
-def _native(block: NDArray[Any]) -> NDArray[Any]:
+def _convert_block(block: NDArray[Any]) -> NDArray[Any]:
     """Return the block as one of the few dtypes that the loop is compiled for."""
     kind = block.dtype.newbyteorder("=")
     known = (np.uint8, np.uint16, np.int16, np.float32, np.float64)

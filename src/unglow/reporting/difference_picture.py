@@ -143,7 +143,7 @@ def spoilt_px(places: Sequence[SavedPlace], shape: tuple[int, int], step: int) -
     out = np.zeros(shape, np.bool_)
     for place in places:
         for rings in place.polygons:
-            polygon = Polygon.of([ring[:-1] / step - 0.5 for ring in rings])
+            polygon = Polygon.from_rings([ring[:-1] / step - 0.5 for ring in rings])
             window = polygon.box.clip(shape)
             out[window.slices] |= polygon.over(window)
     return out

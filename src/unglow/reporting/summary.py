@@ -294,7 +294,7 @@ def _review_columns(place: Path) -> dict[str, Any]:
     from unglow.review.decisions import Review  # noqa: PLC0415
 
     try:
-        counts = ReviewCounts.of(Review.read(path, place / "candidates.csv"))
+        counts = ReviewCounts.from_review(Review.read(path, place / "candidates.csv"))
     except UnglowError as error:
         return {"notes": [str(error)]}
     if not counts.reviewed:

@@ -158,23 +158,25 @@ def open_results(path: Path | str) -> Results:
     pair = _pair_of(own)
     if pair is not None:
         results = pair.parent.parent
-        entries = {leaf.relative_to(own).parts: PairResults(leaf, pair) for leaf in _leaves(own)}
+        entries = {
+            leaf.relative_to(own).parts: PairResults(leaf, pair) for leaf in _find_leaves(own)
+        }
     else:
         below = given / "results"
         results = below if below.is_dir() and not (given / "summary.tsv").is_file() else given
         entries = {
             leaf.relative_to(results).parts: PairResults(leaf, one)
-            for sample in _inside(results)
+            for sample in _list_directories(results)
             if sample.name not in _RECORDS and not (sample / SLIDE).is_file()
-            for one in _inside(sample)
-            for leaf in _leaves(one)
+            for one in _list_directories(sample)
+            for leaf in _find_leaves(one)
         }
         slides = sorted(results.glob(f"*/{SLIDE}"))
         entries |= {(p.parent.name,): PairResults(p.parent, p.parent) for p in slides}
     if not entries:
         raise InputError(f"{given} holds no results of pairs; give results of a run or of a pair.")
     there = {names[:2] for names in entries}
-    return Results(given, results, entries, {} if pair else _left_out(results, there))
+    return Results(given, results, entries, {} if pair else _read_skipped(results, there))
 
 
 def _pair_of(directory: Path) -> Path | None:
@@ -197,25 +199,25 @@ def _has_results(directory: Path) -> bool:
     )
 
 
-def _inside(directory: Path) -> list[Path]:
+def _list_directories(directory: Path) -> list[Path]:
     """Return the directories in one that may hold results, numbers in their names by value."""
     inside = (p for p in directory.iterdir() if p.is_dir() and not p.name.startswith("."))
-    return sorted((p for p in inside if p.suffix != ".zarr"), key=lambda p: _by_value(p.name))
+    return sorted((p for p in inside if p.suffix != ".zarr"), key=lambda p: _split_numbers(p.name))
 
 
-def _by_value(name: str) -> list[tuple[float, str]]:
+def _split_numbers(name: str) -> list[tuple[float, str]]:
     parts = re.split(r"(\d+(?:\.\d+)?)", name)
     return [(float(p), "") if n % 2 else (-1.0, p) for n, p in enumerate(parts)]
 
 
-def _leaves(directory: Path) -> list[Path]:
+def _find_leaves(directory: Path) -> list[Path]:
     """Return the directories of the variants below a directory, or itself if there are none."""
-    inner = [leaf for below in _inside(directory) for leaf in _leaves(below)]
+    inner = [leaf for below in _list_directories(directory) for leaf in _find_leaves(below)]
     own = (directory / "candidates.csv").is_file() or (not inner and _has_results(directory))
     return [directory, *inner] if own else inner
 
 
-def _left_out(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+def _read_skipped(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
     """Return the pairs of the summary that have no results."""
     with suppress(OSError, StoreError):
         rows = read_summary(results / "summary.tsv")

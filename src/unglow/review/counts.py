@@ -34,15 +34,17 @@ def binomial_interval(successes: int, trials: int) -> tuple[float, float]:
     """
     if not 0 <= successes <= trials or not trials:
         raise ValueError(f"{successes} of {trials} is not a share")
-    return _lower(successes, trials), 1.0 - _lower(trials - successes, trials)
+    return _find_lower_end(successes, trials), 1.0 - _find_lower_end(trials - successes, trials)
 
 
-def _lower(successes: int, trials: int) -> float:
+def _find_lower_end(successes: int, trials: int) -> float:
     """Return the share at which ``successes`` or more have a chance of 2.5 %."""
     if successes == 0:
         return 0.0
     counts = np.arange(successes, trials + 1, dtype=np.float64)
-    ways = _log_ways(trials)[successes:]
+    factorials = np.zeros(trials + 1)  # logarithms
+    np.cumsum(np.log(np.arange(1, trials + 1)), out=factorials[1:])
+    ways = (factorials[-1] - factorials - factorials[::-1])[successes:]
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         share = (low + high) / 2
@@ -52,13 +54,6 @@ def _lower(successes: int, trials: int) -> float:
         else:
             high = share
     return (low + high) / 2
-
-
-def _log_ways(trials: int) -> NDArray[np.float64]:
-    """Logarithms of the binomial coefficients of 0 to ``trials``, (trials + 1,)."""
-    factorials = np.zeros(trials + 1)
-    np.cumsum(np.log(np.arange(1, trials + 1)), out=factorials[1:])
-    return np.asarray(factorials[-1] - factorials - factorials[::-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ class ReviewCounts:
     without_candidate: int
 
     @classmethod
-    def of(cls, review: Review) -> ReviewCounts:
+    def from_review(cls, review: Review) -> ReviewCounts:
         """Count the decisions of a review."""
         made = [one.decision for one in review.by_row.values()]
         alone = len(review.decisions) - len(made)
@@ -128,7 +123,7 @@ def density(count: int, area_px: int, pixel_size_um: tuple[float, float] | None)
     return {"unit": unit, "area": round_digits(area), "density": mean, "density_ci95": ends}
 
 
-def of_region(
+def describe_region(
     region: Region,
     review: Review,
     counted: NDArray[np.bool_],

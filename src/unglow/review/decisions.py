@@ -212,7 +212,7 @@ class Review:
     listed: Listed
 
     @classmethod
-    def of(cls, decisions: Iterable[Decision], listed: Listed) -> Self:
+    def match(cls, decisions: Iterable[Decision], listed: Listed) -> Self:
         """Find out which candidates decisions belong to."""
         known = tuple(decisions)
         return cls(known, tuple(listed.rows_of(known)), listed)
@@ -227,7 +227,7 @@ class Review:
             One of them is damaged.
         """
         listed = candidates if isinstance(candidates, Listed) else Listed.read(candidates)
-        return cls.of(read_decisions(path), listed)
+        return cls.match(read_decisions(path), listed)
 
     @property
     def by_row(self) -> dict[int, Decision]:
@@ -264,7 +264,11 @@ class Review:
         for one in changes:
             row = self.listed.row_at(one)
             if row is None:
-                place = _place_near(one, decisions, alone)
+                # which of the decisions about no candidate was taken here
+                known = [(k, d) for k in alone if (d := decisions[k]) is not None]
+                at = np.array([[d.x, d.y] for _, d in known]).reshape(-1, 2)
+                near = nearest(np.array([[one.x, one.y]]), at)[0]
+                place = None if near is None else known[near][0]
                 changed = replace(one, id=0, candidates="")
             else:
                 place = places.get(row)
@@ -277,17 +281,7 @@ class Review:
                 else:
                     places[row] = place
             decisions[place] = changed if changed.decision else None
-        return Review.of((one for one in decisions if one is not None), self.listed)
-
-
-def _place_near(
-    one: Decision, decisions: Sequence[Decision | None], alone: Sequence[int]
-) -> int | None:
-    """Return which of the decisions about no candidate was taken at the place of this one."""
-    known = [(k, d) for k, d in ((k, decisions[k]) for k in alone) if d is not None]
-    at = np.array([[d.x, d.y] for _, d in known]).reshape(-1, 2)
-    near = nearest(np.array([[one.x, one.y]]), at)[0]
-    return None if near is None else known[near][0]
+        return Review.match((one for one in decisions if one is not None), self.listed)
 
 
 def read_decisions(path: Path) -> list[Decision]:
@@ -302,16 +296,16 @@ def read_decisions(path: Path) -> list[Decision]:
         with open_text(path, "utf-8-sig") as stream:
             rows = csv.reader(limit_lines(stream), strict=True)
             if next(rows, None) != list(COLUMNS):
-                raise _damaged(path, 1, f"the columns are not {','.join(COLUMNS)}")
-            return [_decision(path, rows.line_num, cells) for cells in rows if cells]
+                raise _make_error(path, 1, f"the columns are not {','.join(COLUMNS)}")
+            return [_parse_row(path, rows.line_num, cells) for cells in rows if cells]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
     except UnicodeDecodeError as error:
-        raise _damaged(path, 1, "it is not UTF-8 text") from error
+        raise _make_error(path, 1, "it is not UTF-8 text") from error
     except csv.Error as error:
-        raise _damaged(path, rows.line_num, str(error)) from error
+        raise _make_error(path, rows.line_num, str(error)) from error
 
 
 def change_review(
@@ -346,16 +340,16 @@ def change_review(
         It cannot be written.
     """
     time = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    checked = [replace(_checked(change), time=time) for change in changes]
+    checked = [replace(_check_change(change), time=time) for change in changes]
     with lock_file(path):
         before = Review.read(path, candidates)
         review = before.changed(checked)
         if review.decisions != before.decisions:
-            write_text(path, _text(review.decisions))
+            write_text(path, _format_rows(review.decisions))
     return review
 
 
-def _text(decisions: Iterable[Decision]) -> str:
+def _format_rows(decisions: Iterable[Decision]) -> str:
     stream = io.StringIO()
     # a quoted cell may hold a line's end of any kind
     writer = csv.writer(stream, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
@@ -365,7 +359,7 @@ def _text(decisions: Iterable[Decision]) -> str:
     return stream.getvalue()
 
 
-def _checked(change: Mapping[str, Any]) -> Decision:
+def _check_change(change: Mapping[str, Any]) -> Decision:
     """Return a change that someone sends as a decision, "" for one that is taken back."""
     try:
         number, decision, note = change["id"], change["decision"], change.get("note") or ""
@@ -382,22 +376,22 @@ def _checked(change: Mapping[str, Any]) -> Decision:
     return Decision(number, x, y, decision, note)
 
 
-def _decision(path: Path, line: int, cells: list[str]) -> Decision:
+def _parse_row(path: Path, line: int, cells: list[str]) -> Decision:
     if len(cells) != len(COLUMNS):
-        raise _damaged(path, line, f"it has {len(cells)} cells and not {len(COLUMNS)}")
+        raise _make_error(path, line, f"it has {len(cells)} cells and not {len(COLUMNS)}")
     number, x, y, decision, *texts = map(unescape_formula, cells)
     try:
         place = int(number), float(x), float(y)
     except ValueError:
         place = 0, math.nan, math.nan
     if not math.isfinite(place[1]) or not math.isfinite(place[2]):
-        raise _damaged(path, line, "id, x or y is not a number")
+        raise _make_error(path, line, "id, x or y is not a number")
     if decision not in DECISIONS:
-        raise _damaged(path, line, f"'{decision}' is none of {', '.join(DECISIONS)}")
+        raise _make_error(path, line, f"'{decision}' is none of {', '.join(DECISIONS)}")
     return Decision(*place, decision, *texts)
 
 
-def _damaged(path: Path, line: int, what: str) -> InputError:
+def _make_error(path: Path, line: int, what: str) -> InputError:
     return InputError(
         f"{path}, line {line}: {what}; correct it, or move the file away to start again "
         "(nothing in it was changed)."

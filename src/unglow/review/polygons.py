@@ -6,11 +6,13 @@ polygons that share a side each pixel belongs to one. A pixel has the same answe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.poisson import poisson_density
+from unglow.core.rounding import round_digits
 from unglow.core.windows import Window
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class Polygon:
     sides: Floats
 
     @classmethod
-    def of(cls, rings: Iterable[Floats]) -> Self:
+    def from_rings(cls, rings: Iterable[Floats]) -> Self:
         """Return a polygon of rings (N, 2), the last point of each next to its first."""
         sides = [np.hstack([ring, np.roll(ring, -1, axis=0)]) for ring in rings]
         return cls(np.concatenate(sides))
@@ -188,3 +190,74 @@ def _parts(counts: Ints) -> Iterator[tuple[int, int]]:
         end = max(begin + 1, int(np.searchsorted(ends, done + _AT_ONCE, side="right")))
         yield begin, end
         begin = end
+
+
+def density(
+    count: int, searched_px: int, pixel_size_um: tuple[float, float] | None
+) -> dict[str, Any]:
+    """Return area and density with its 95 % Poisson interval; None for what is not known."""
+    if pixel_size_um is None or not searched_px:
+        return {"area_mm2": None, "density_per_mm2": None, "density_ci95_per_mm2": None}
+    area = searched_px * pixel_size_um[0] * pixel_size_um[1] / 1e6
+    density_per_mm2, ends = poisson_density(count, area)
+    return {
+        "area_mm2": round_digits(area),
+        "density_per_mm2": density_per_mm2,
+        "density_ci95_per_mm2": ends,
+    }
+
+
+@dataclass(eq=False)
+class RegionCounts:
+    """Counts of px in regions.
+
+    Attributes
+    ----------
+    regions
+        Those that are left out, and those that are counted in.
+    px
+        (1 + N,) int64: px that are left out, then the searched px of each of the others.
+    """
+
+    regions: Regions
+    px: NDArray[np.int64] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with nothing counted."""
+        self.px = np.zeros(1 + len(self.regions.analyse), np.int64)
+
+    def from_tile(
+        self, window: Window, excluded: NDArray[np.bool_], searched: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return the counts of a tile, of masks (``window.shape``) of the px of either kind."""
+        counts = [int(np.count_nonzero(excluded))]
+        for region in self.regions.analyse:
+            part = window.common(region.box)
+            within = searched[part.shift(-window.y0, -window.x0).slices]
+            counts.append(int(np.count_nonzero(within & region.over(part))) if part.size else 0)
+        return np.array(counts, np.int64)
+
+    def to_json(
+        self,
+        points_xy: NDArray[np.float64],
+        pixel_size_um: tuple[float, float] | None,
+    ) -> list[dict[str, Any]]:
+        """Return counts and densities of each region that is counted in.
+
+        ``points_xy`` are positions (N, 2) of the candidates that count, which belong to a region
+        if the px does that they lie on.
+        """
+        entries = []
+        for region, searched_px in zip(self.regions.analyse, self.px[1:].tolist(), strict=True):
+            count = int(np.count_nonzero(region.holds_points(points_xy)))
+            found = density(count, searched_px, pixel_size_um)
+            entries.append(
+                {"name": region.name, "candidates": count, "searched_px": searched_px, **found}
+            )
+        return entries
+
+
+def mask_outside(regions: Regions, sources: NDArray[np.void]) -> NDArray[np.void]:
+    """Return the sources that do not lie in a region that is left out: by where they are listed."""
+    at = np.stack([sources["x"], sources["y"]], axis=1)
+    return sources[~held_px(regions.exclude, *px_of(at))]

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.gain.scale import MethodResult
+    from unglow.photometry.imaging import NoiseModel
     from unglow.photometry.joint_histogram import JointStatistics
-    from unglow.photometry.noise.model import NoiseModel
     from unglow.photometry.saved import ArrayAxes
 
     Floats = NDArray[np.float32]

@@ -50,14 +50,14 @@ def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
 
 def features(places: Places, shape: tuple[int, int]) -> Iterator[dict[str, Any]]:
     """Yield the GeoJSON feature of each place, the largest first."""
-    boxes = _boxes(places.labels, len(places.reasons))
+    boxes = _find_boxes(places.labels, len(places.reasons))
     areas = areas_px(places, shape)
     for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
         y0, y1, x0, x1 = boxes[number]
         mask = places.labels[y0:y1, x0:x1] == number + 1
         reason = REASONS[places.reasons[number]]
         polygons = [
-            [_ring(ring, (y0, x0), places.side, shape) for ring in rings]
+            [_convert_ring(ring, (y0, x0), places.side, shape) for ring in rings]
             for rings in outlines(mask)
         ]
         single = len(polygons) == 1
@@ -143,14 +143,14 @@ def outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:
     _, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=4)
     polygons = []
     for number in range(1, int(labels.max()) + 1):
-        rings = _rings(labels == number)
+        rings = _trace_rings(labels == number)
         # the outer ring starts above all holes
         rings.sort(key=min)
         polygons.append(rings)
     return polygons
 
 
-def _rings(mask: Bools) -> list[list[tuple[int, int]]]:
+def _trace_rings(mask: Bools) -> list[list[tuple[int, int]]]:
     """Follow the border of a mask with it on the right hand: clockwise, holes the other way."""
     padded = np.pad(mask, 1)
     inside = padded[1:, 1:], padded[:-1, 1:], padded[:-1, :-1], padded[1:, :-1]
@@ -182,7 +182,7 @@ def _rings(mask: Bools) -> list[list[tuple[int, int]]]:
     return rings
 
 
-def _ring(
+def _convert_ring(
     ring: list[tuple[int, int]], first: tuple[int, int], side: int, shape: tuple[int, int]
 ) -> list[list[int]]:
     """Return a ring as GeoJSON has it: x and y of post, cut by the image."""
@@ -192,7 +192,7 @@ def _ring(
     ]
 
 
-def _boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
+def _find_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
     """Return first and last + 1 row and column of each place."""
     rows, cols = np.nonzero(labels)
     number = labels[rows, cols] - 1

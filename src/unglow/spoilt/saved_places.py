@@ -66,7 +66,7 @@ def read_places(path: Path) -> list[SavedPlace]:
 
     StoreError if it is damaged.
     """
-    return [_place(feature) for feature in _features(path)]
+    return [_make_place(feature) for feature in _read_features(path)]
 
 
 def artefacts_json(path: Path) -> bytes:
@@ -74,11 +74,11 @@ def artefacts_json(path: Path) -> bytes:
 
     Results of versions that did not look for spoilt places have none. StoreError if it is damaged.
     """
-    lines = (json.dumps(feature, allow_nan=False).encode() for feature in _features(path))
+    lines = (json.dumps(feature, allow_nan=False).encode() for feature in _read_features(path))
     return _HEAD + b",".join(lines) + _END
 
 
-def _features(path: Path) -> Iterator[dict[str, Any]]:
+def _read_features(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the features of a file, one by one: as objects they take ten times the file."""
     if not path.is_file():
         return
@@ -97,7 +97,7 @@ def _features(path: Path) -> Iterator[dict[str, Any]]:
         raise make_damage_error(path) from error
 
 
-def _place(feature: dict[str, Any]) -> SavedPlace:
+def _make_place(feature: dict[str, Any]) -> SavedPlace:
     geometry, about = feature["geometry"], feature["properties"]
     given = geometry["coordinates"]
     polygons = given if geometry["type"] == _MULTIPLE else [given]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from unglow.detection.snr import Scene
     from unglow.photometry.difference import Difference
-    from unglow.photometry.gain_map import GainMap
+    from unglow.photometry.imaging import GainMap
     from unglow.viewer.caches import ChunkMemory
 
 

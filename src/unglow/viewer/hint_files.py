@@ -14,9 +14,8 @@ from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_file, replace_file, write_text
 from unglow.core.windows import Window, strips
 from unglow.registration.user_hints import landmark_fits, landmark_problem
-from unglow.review.counts import of_region
-from unglow.review.geojson import read_collection
-from unglow.review.regions import regions_of
+from unglow.review.counts import describe_region
+from unglow.review.regions import read_collection, regions_of
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
@@ -263,7 +262,9 @@ def count_regions(
         except InputError:  # the workflow says what is wrong with it
             continue
         for region in (*regions.exclude, *regions.analyse):
-            found[feature["id"]] = of_region(region, review, counted, area, post.pixel_size_um)
+            found[feature["id"]] = describe_region(
+                region, review, counted, area, post.pixel_size_um
+            )
     return found
 
 

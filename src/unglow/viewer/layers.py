@@ -23,7 +23,7 @@ from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
 from unglow.viewer.computed_stores import ComputedStore, GainMapImage, GridImage, Ratio
 from unglow.viewer.served_files import UNREADABLE
-from unglow.workflow.stages.detect_inputs import DetectInputs
+from unglow.workflow.stages.snr import DetectInputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr import Store
     from unglow.photometry.difference import Image
     from unglow.photometry.gain.scale import Scale
-    from unglow.photometry.gain_map import GainMap
+    from unglow.photometry.imaging import GainMap
     from unglow.transform import Transform
     from unglow.viewer.caches import OpenedStores
 

@@ -21,8 +21,8 @@ from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
 from unglow.workflow.batch import find_pairs
 from unglow.workflow.config import CONFIG, read_stored
-from unglow.workflow.marker_pairs import SUFFIX
 from unglow.workflow.samples.naming import take_apart
+from unglow.workflow.slides import CANDIDATES_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -163,7 +163,7 @@ def _found(work: Path, settings: Settings, key: tuple[str, str]) -> RawFiles:
     pair = next((one for one in discovery.pairs if one.key == key), None)
     if pair is not None:
         return replace(files, pair=pair, problem="")
-    if key[0].endswith(SUFFIX) and key[0].removesuffix(SUFFIX) in slides:
+    if key[0].endswith(CANDIDATES_SUFFIX) and key[0].removesuffix(CANDIDATES_SUFFIX) in slides:
         of_slide = (
             f"{key[1]} is a marker of a slide, for which no landmarks and no regions are read."
         )

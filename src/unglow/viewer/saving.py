@@ -13,8 +13,7 @@ from unglow.core.errors import InputError, UnglowError
 from unglow.review import decisions, regions
 from unglow.review.counts import ReviewCounts
 from unglow.review.decisions import Listed, Review, change_review
-from unglow.review.geojson import read_collection
-from unglow.review.regions import change_regions, use_regions
+from unglow.review.regions import change_regions, read_collection, use_regions
 from unglow.viewer import hint_files
 from unglow.viewer.raw_files import why_not_writable
 from unglow.viewer.served_files import NoAddressError
@@ -107,7 +106,7 @@ class UserAnnotations:
     def _review(self, review: Review) -> dict[str, Any]:
         return {
             "decisions": review.to_json(),
-            "counts": ReviewCounts.of(review).to_json(),
+            "counts": ReviewCounts.from_review(review).to_json(),
             "writable": not self.why_not,
             "why": self.why_not,
         }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from unglow.core.errors import UnglowError
-from unglow.export.targets import whole_directory
+from unglow.export.images import whole_directory
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.reporting.html.live_answers import FileBody, Request
 from unglow.reporting.html.live_site import Source

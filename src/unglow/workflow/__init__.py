@@ -1,1 +1,1 @@
-"""What the rules need: configuration, samples, memory of jobs, preflight, stages."""
+"""Configuration, samples, memory of jobs, preflight and stages: all that the rules need."""

@@ -1,4 +1,4 @@
-"""What a run consists of, known before anything runs: settings, pairs, headers, problems.
+"""The parts of a run, known before anything runs: settings, pairs, headers, problems.
 
 The Snakefile builds one `Batch` while it is parsed. Only headers are read, so that a dry run in a
 fresh directory prints real numbers. What jobs are given and ask for is in `job_params` and
@@ -21,6 +21,7 @@ from unglow.review.regions import read_regions
 from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
 from unglow.workflow import config as configuration
+from unglow.workflow.config import SECTIONS, override, variants
 from unglow.workflow.header_cache import (
     CACHE,
     HeaderCache,
@@ -29,7 +30,6 @@ from unglow.workflow.header_cache import (
     layouts,
     pixel_size_note,
 )
-from unglow.workflow.marker_pairs import marker_pairs
 from unglow.workflow.paths import Outputs
 from unglow.workflow.samples import (
     ROLES,
@@ -43,8 +43,7 @@ from unglow.workflow.samples import (
 )
 from unglow.workflow.samples.chosen import chosen_keys
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.slides import known_slides, refused_slides
-from unglow.workflow.variants import SECTIONS, variants, with_overrides
+from unglow.workflow.slides import marker_pairs, read_slides, refused_slides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,14 +52,14 @@ if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
     from unglow.io.zarr import StoreLayout
     from unglow.photometry.gain.scale import ScaleSettings
+    from unglow.workflow.config import Variant
     from unglow.workflow.settings import Settings
     from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.variants import Variant
 
     Wildcards = Mapping[str, str]
 
 DEFAULT_SHEET = Path("config") / "samples.tsv"
-# So many problems are listed where there is no pair at all.
+# The most problems that are listed where there is no pair at all.
 _LISTED = 20
 
 
@@ -117,8 +116,9 @@ class Batch:
             for key in sorted(configuration.RETIRED & config.keys())
         ]
         notes += _idle_keys(settings)
-        scales, channels = _scales(settings), _channels(settings)
-        slides, unusable_slides = known_slides(discovery.slides, settings, cache)
+        scales = _scales(settings)
+        channels = [override(settings, v.overrides) for v in variants(settings, "ingestion")]
+        slides, unusable_slides = read_slides(discovery.slides, settings, cache)
         of_markers = marker_pairs(slides, settings, discovery)
         found = (*discovery.pairs, *of_markers.pairs)
         for pair in track_progress(found, "pairs read") if is_watched else found:
@@ -164,7 +164,8 @@ class Batch:
     @cached_property
     def outputs(self) -> Outputs:
         """The path patterns of this run."""
-        return Outputs.of(self.settings)
+        swept = (level for level, made in self.variants.items() if next(iter(made)))
+        return Outputs(tuple(swept))
 
     @cached_property
     def variants(self) -> dict[str, dict[str, Variant]]:
@@ -178,7 +179,7 @@ class Batch:
 
     @cached_property
     def keys(self) -> list[tuple[str, str]]:
-        """What the run consists of: sample and dye of each pair, name and '' of each slide."""
+        """Sample and dye of each pair of the run, name and '' of each slide."""
         return [key for key in self._all_keys if self.chosen is None or key in self.chosen]
 
     @cached_property
@@ -231,7 +232,7 @@ class Batch:
             for level, name in zip(SECTIONS, key, strict=True):
                 made = self.variants[level]
                 overrides |= made[name or next(iter(made))].overrides
-            self._settings[key] = with_overrides(self.settings, overrides)
+            self._settings[key] = override(self.settings, overrides)
         return self._settings[key]
 
 
@@ -301,7 +302,7 @@ def _check_results(results: Path) -> None:
 
 
 def _check_apart(results: Path, source: Path, discovery: Discovery) -> None:
-    """Refuse a results directory that holds raw images, or lies among them."""
+    """Refuse a results directory that holds raw images, or is among them."""
     images = chain(
         *((pair.post, pair.pre) for pair in discovery.pairs),
         *(slide.images for slide in discovery.slides),
@@ -328,7 +329,7 @@ def _scales(settings: Settings) -> list[ScaleSettings]:
     """Return the section ``scale`` of every variant; what is swept together has to fit."""
     scales = []
     for variant in variants(settings, "subtraction"):
-        scale = with_overrides(settings, variant.overrides).scale
+        scale = override(settings, variant.overrides).scale
         if scale.default not in (*scale.methods, "manual", None):
             raise ConfigError(
                 f"config key 'sweep' combines scale.default '{scale.default}' with "
@@ -351,11 +352,6 @@ def _idle_keys(settings: Settings) -> list[str]:
         for key in keys
         if f"scale.{key}" in sweep and key not in used
     ]
-
-
-def _channels(settings: Settings) -> list[Settings]:
-    """Return the configuration of every variant of the channel."""
-    return [with_overrides(settings, v.overrides) for v in variants(settings, "ingestion")]
 
 
 def _check_overridden(pair: Pair, settings: Settings) -> None:

@@ -1,17 +1,20 @@
 """Configuration: given keys and values become typed settings, or one sentence about a mistake.
 
-Keys, types, ranges, defaults and descriptions are in `unglow.workflow.settings`.
+Keys, types, ranges, defaults and descriptions are in `unglow.workflow.settings`. A sweep adds a
+directory level below the pair for each part of the configuration that it is about, in the order of
+`SECTIONS`: variants share every stage that their parameters do not touch.
 """
 
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import os
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +22,20 @@ import yaml
 
 from unglow.core.errors import ConfigError
 from unglow.core.files import read_file
-from unglow.core.settings import check, fits, from_json, schema_of, suggest, types_of, unknown
+from unglow.core.levels import VARIANT
+from unglow.core.settings import check, fits, from_json, schema_of, suggest, types_of
 from unglow.workflow.settings import Settings
-from unglow.workflow.variants import SECTIONS, variants, with_overrides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from unglow.core.settings import Schema
 
+
 CONFIG = Path("config") / "config.yaml"
 """Where the workflow looks for it, in the directory in which it runs."""
+SECTIONS = dict(zip(VARIANT, ("channel", "register", "scale", "detect"), strict=True))
+"""Levels of variants to what is swept for them: a section of the configuration, or a single key."""
 SOURCE = "register.from"
 """It says which pairs depend on which, and cannot be swept."""
 _OF_SLIDES = "register.on"
@@ -60,7 +66,6 @@ def load(config: Mapping[str, Any]) -> Settings:
     rules = schema_of(Settings)
     given = {key: value for key, value in config.items() if key not in RETIRED}
     plain: dict[str, Any] = _complete(copy.deepcopy(given), rules)
-    _refuse_unknown(plain, rules, "")
     sweepable = _sweepable(plain["sweep"], rules)
     _refuse_endless(plain, "")
     check(plain, rules, "")
@@ -122,7 +127,7 @@ def _refuse_circles(value: Any, where: str) -> None:
 def _complete(value: Any, rule: Schema) -> Any:
     """Give a value a type that its rule allows; add the defaults of the keys of a section."""
     types = types_of(rule)
-    value = _typed(value, types)
+    value = _convert(value, types)
     if value is None and types == ["object"]:
         value = {}  # a section whose keys are all commented out
     if isinstance(value, dict) and "object" in types:
@@ -139,19 +144,16 @@ def _complete(value: Any, rule: Schema) -> Any:
     return value
 
 
-def _typed(value: Any, types: list[str]) -> Any:
+def _convert(value: Any, types: list[str]) -> Any:
     if isinstance(value, str):
         parsed = _parse(value, types)
         return value if "string" in types and isinstance(parsed, str) else parsed
-    if isinstance(value, int) and not isinstance(value, bool) and _is_name(types):
+    is_name = "string" in types and not {"integer", "number"} & {*types}
+    if isinstance(value, int) and not isinstance(value, bool) and is_name:
         return str(value)  # channel: 1, from: 488
     if isinstance(value, float) and "number" not in types and fits(value, ["number"]):
         return int(value) if "integer" in types and value.is_integer() else value
     return value
-
-
-def _is_name(types: list[str]) -> bool:
-    return "string" in types and not {"integer", "number"} & set(types)
 
 
 def _parse(text: str, types: list[str]) -> Any:
@@ -195,17 +197,6 @@ def _refuse_impossible_paths(settings: Settings) -> None:
             )
 
 
-def _refuse_unknown(value: Any, rule: Schema, where: str) -> None:
-    """Raise for a key that is not known, with the nearest one that is."""
-    if not isinstance(value, dict) or rule.get("additionalProperties") is not False:
-        return
-    named = rule.get("properties", {})
-    for key, inner in value.items() if named else ():
-        if key not in named:
-            raise ConfigError(unknown(key, named, where))
-        _refuse_unknown(inner, named[key], key)
-
-
 def _check_methods(settings: Settings) -> None:
     scale = settings.scale
     if scale.default not in (*scale.methods, "manual", None):
@@ -220,6 +211,51 @@ def _check_methods(settings: Settings) -> None:
             f"config key 'scale.write' names {', '.join(sorted(missing))} but 'scale.methods' "
             f"holds only {', '.join(scale.methods)}; add it there or remove it here."
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One combination of swept values; ``name`` is its directory, '' where nothing is swept."""
+
+    name: str = ""
+    overrides: dict[str, Any] = field(default_factory=dict)
+
+
+_ONLY = (Variant(),)
+
+
+def override(settings: Settings, overrides: Mapping[str, Any]) -> Settings:
+    """Return ``settings`` with dotted names such as ``scale.percentile`` replaced."""
+    changed: dict[str, Any] = {}
+    for name, value in overrides.items():
+        key, _, rest = name.partition(".")
+        given = tuple(value) if isinstance(value, list) else value
+        section = changed.get(key, getattr(settings, key))
+        changed[key] = replace(section, **{rest: given}) if rest else given
+    return replace(settings, **changed)
+
+
+def variants(settings: Settings, level: str) -> tuple[Variant, ...]:
+    """Return the variants on a level of `SECTIONS`, in the order of their values."""
+    section = SECTIONS[level]
+    swept = {k: v for k, v in settings.sweep.items() if k.split(".")[0] == section}
+    if not swept:
+        return _ONLY
+    combinations = itertools.product(*swept.values())
+    return tuple(
+        Variant(
+            "_".join(_name_value(k, v) for k, v in zip(swept, values, strict=True)),
+            dict(zip(swept, values, strict=True)),
+        )
+        for values in combinations
+    )
+
+
+def _name_value(name: str, value: Any) -> str:
+    """Name one swept value, for example ``percentile-40`` or ``methods-moffat+manual``."""
+    key = name.rpartition(".")[2]
+    text = "+".join(str(v) for v in value) if isinstance(value, list) else str(value)
+    return f"{key}-{re.sub(r'[^A-Za-z0-9.+]', '', text)}"
 
 
 def _keys(name: str, rule: Schema) -> Iterator[tuple[str, Schema]]:
@@ -269,7 +305,7 @@ def _check_sweep(settings: Settings, sweepable: Mapping[str, Schema]) -> None:
         settings.sweep[name] = read
         for value in read:
             check(value, sweepable[name], f"sweep.{name}")
-            _check_methods(with_overrides(settings, {name: value}))
+            _check_methods(override(settings, {name: value}))
     for level in SECTIONS:
         names = Counter(variant.name for variant in variants(settings, level))
         (twice, count), *_ = names.most_common(1)

@@ -49,7 +49,7 @@ SNAKEMAKE = {
     START: Time(2.3, 0.07),  # until the first job: libraries, then pairs instead of million px
     END: Time(1.0, 0.02),  # after the last one: summary and report, pairs as well
 }
-"""What Snakemake itself takes, on a machine that is as fast as that of the table."""
+"""Times of Snakemake itself, on a machine that is as fast as that of the table."""
 # Jobs of a rule follow this many sizes that have run, the nearest ones.
 _NEAREST = 5
 # The interval holds this share of the errors of earlier forecasts, with this factor as one of them.
@@ -65,7 +65,7 @@ _MOST = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What jobs of one ``rule`` took that had as much to do, with as many ``threads``.
+    """Times of jobs of one ``rule`` that had as much to do, with as many ``threads``.
 
     ``mpx`` is what one of them had to do, million px (`job_resources.work_mpx`); ``jobs`` their
     number; ``seconds`` and ``cpu_s`` the medians of what one of them took, s.
@@ -153,7 +153,7 @@ def _measured_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
 
 
 class Throughput:
-    """What jobs take on this machine, learnt from earlier runs; with none it is a first guess.
+    """Times of jobs on this machine, learnt from earlier runs; with none it is a first guess.
 
     Attributes
     ----------
@@ -221,7 +221,7 @@ def _time_by_table(rule: str, mpx: float, threads: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a run is expected to take.
+    """The time that a run is expected to take.
 
     Attributes
     ----------
@@ -277,11 +277,11 @@ class Forecast:
             jobs = sum(count for count, _ in self.rules.values())
             text = (
                 f"about {time_in_words(self.core_s, self.factor, 'core ')} in {jobs} "
-                f"job{'s' * (jobs != 1)}, the longest about {_in_words(self.longest_s)}"
+                f"job{'s' * (jobs != 1)}, the longest about {_write_time(self.longest_s)}"
             )
         else:
             on = f" on {self.cores} core{'s' * (self.cores != 1)}" if self.cores else ""
-            cpu = _in_words(self.cpu_s, "CPU-")
+            cpu = _write_time(self.cpu_s, "CPU-")
             text = f"about {time_in_words(self.seconds, self.factor)}{on}, {cpu}"
         if self.runs:
             text += f"; by the last {f'{self.runs} runs' if self.runs > 1 else 'run'} here"
@@ -354,10 +354,10 @@ def makespan(
         of_pair[job.rule] = max(seconds, of_pair.get(job.rule, 0.0))
     of_run = [rule for rule, stage in STAGES.items() if stage.level == "run"]
     in_the_end = sum(times.pop(rule, 0.0) for times in longest.values() for rule in of_run)
-    return max(filled, in_the_end + max(map(_chain, longest.values()), default=0.0))
+    return max(filled, in_the_end + max(map(_longest_chain, longest.values()), default=0.0))
 
 
-def _chain(times: Mapping[str, float]) -> float:
+def _longest_chain(times: Mapping[str, float]) -> float:
     """Return how long the jobs of a pair take that wait for one another, from the time by rule."""
     until: dict[str, float] = {}
     for rule, stage in STAGES.items():  # each is listed after those that it waits for
@@ -366,20 +366,20 @@ def _chain(times: Mapping[str, float]) -> float:
     return max(until.values())
 
 
-def _in_words(seconds: float, kind: str = "") -> str:
-    name, unit = _unit(seconds)
+def _write_time(seconds: float, kind: str = "") -> str:
+    name, unit = _choose_unit(seconds)
     return f"{number(seconds / unit, digits=2)} {kind}{name}"
 
 
 def time_in_words(seconds: float, factor: float, kind: str = "") -> str:
     """Return a time with its 90 % interval in the same unit: ``4 min (3 to 6 min)``."""
-    name, unit = _unit(seconds)
+    name, unit = _choose_unit(seconds)
     low, high = (
         number(s / unit, digits=2 if s < 10 * unit else 1)
         for s in (seconds / factor, seconds * factor)
     )
-    return f"{_in_words(seconds, kind)} ({low} to {high} {kind}{name})"
+    return f"{_write_time(seconds, kind)} ({low} to {high} {kind}{name})"
 
 
-def _unit(seconds: float) -> tuple[str, float]:
+def _choose_unit(seconds: float) -> tuple[str, float]:
     return next((one for one in _UNITS if seconds < _MOST * one[1]), _UNITS[-1])

@@ -14,12 +14,12 @@ from unglow.io.image_paths import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
-from unglow.workflow.channels.setting import list_names, setting_for, stored_dtype
+from unglow.workflow.channels import list_names, setting_for, stored_dtype
 from unglow.workflow.samples import ROLES
 from unglow.workflow.samples.naming import placeholder_in
 
 if TYPE_CHECKING:
-    from unglow.workflow.channels.setting import ChannelSetting
+    from unglow.workflow.channels import ChannelSetting
     from unglow.workflow.samples import Pair
     from unglow.workflow.settings import Settings
 

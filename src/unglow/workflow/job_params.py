@@ -13,18 +13,20 @@ from unglow.reporting.summary import Entry
 from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
-from unglow.workflow.marker_pairs import SUFFIX as MARKERS
 from unglow.workflow.paths import ROOT, store
-from unglow.workflow.planned_jobs import jobs_of_pair, jobs_of_slide, variants_of
-from unglow.workflow.scale_methods import (
+from unglow.workflow.planned_jobs import (
     RATIO_SETTINGS,
+    jobs_of_pair,
+    jobs_of_slide,
     main_method,
     manual_gain,
     same_difference_as,
     same_ratio_as,
     scale_methods,
+    variants_of,
     written_methods,
 )
+from unglow.workflow.slides import CANDIDATES_SUFFIX
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
@@ -119,7 +121,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     of slides, whose stain is cells, what is large and bright is no debris: nothing is spoilt.
     """
     settings = dict(sorted(to_json(batch.variant_settings(wildcards).detect).items()))
-    if wildcards["sample"].endswith(MARKERS):
+    if wildcards["sample"].endswith(CANDIDATES_SUFFIX):
         settings["spoilt"] = "never"
     if control_samples(batch, wildcards):
         return settings
@@ -281,15 +283,11 @@ def summary_inputs(batch: Batch, _wildcards: Wildcards, results: str) -> list[st
     made = sorted(file for key in pairs for file in _summarized(batch, *key))
     places = (file.removesuffix(_SEARCHED) for file in made if file.endswith(_SEARCHED))
     reviews = (f"{place}/{REVIEW}" for place in places)
-    there = (path for path in reviews if Path(_filled(path, results)).is_file())
+    there = (path for path in reviews if Path(path.replace("<results>", results, 1)).is_file())
     slides = (name for name, dye in batch.keys if not dye)
     of_slides = (job for name in slides for job in jobs_of_slide(batch, name))
     slide_files = (file for job in of_slides for file in job.files if file.endswith(_OF_SLIDES))
     return [*made, *there, *slide_files]
-
-
-def _filled(pattern: str, results: str) -> str:
-    return pattern.replace("<results>", results, 1)
 
 
 def comparison_inputs(batch: Batch, wildcards: Wildcards) -> dict[str, list[str]]:

@@ -13,8 +13,8 @@ from unglow.memory.demand import Demand
 from unglow.memory.stages import BASE, SLACK, small
 from unglow.multiplexed.sample import Sample
 from unglow.workflow import slide_memory
+from unglow.workflow.planned_jobs import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.samples import ROLES
-from unglow.workflow.scale_methods import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, STAGES
 
 if TYPE_CHECKING:

@@ -8,15 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, partialmethod
-from typing import TYPE_CHECKING
 
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
 from unglow.io.zarr.metadata import DOCUMENT
-from unglow.workflow.variants import variants
-
-if TYPE_CHECKING:
-    from unglow.workflow.settings import Settings
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""
@@ -47,11 +42,6 @@ class Outputs:
     """Path patterns of one run; ``swept`` are the levels of variants that there are."""
 
     swept: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Settings) -> Outputs:
-        """Return the patterns for a configuration."""
-        return cls(tuple(level for level in VARIANT if variants(settings, level)[0].name))
 
     def levels(self, level: str) -> tuple[str, ...]:
         """Return the wildcards of a directory of `PLACES`: pair, and what of it is swept."""

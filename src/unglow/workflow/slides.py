@@ -1,9 +1,8 @@
-"""The slides of a run: their headers and channels, and a sentence for each that cannot be used.
+"""Slides of a run: headers and channels, a problem for each that cannot be used, pairs of markers.
 
-Slides whose subtraction was refused: they have no corrected image, and no run asks for one.
-
-Snakemake wants each output of a job to be there when the job has ended, so that of such a slide has
-left an empty file in the place of each image. They go when the run ends.
+A slide whose subtraction was refused has no corrected image, and no run asks for one. Snakemake
+wants each output of a job to exist when the job has ended, so that job leaves an empty file in the
+place of each image. These files are removed when the run ends.
 """
 
 from __future__ import annotations
@@ -26,23 +25,31 @@ from unglow.multiplexed.channels import (
     registered_on,
     slide_of,
 )
-from unglow.multiplexed.markers import read_markers
+from unglow.multiplexed.markers import read_markers, suggestion
 from unglow.multiplexed.sample import bands_of
 from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide
 from unglow.registration.settings import DECLARED
 from unglow.telemetry.reading.rejections import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
 from unglow.workflow.paths import CORRECTED, ROOT
-from unglow.workflow.samples import Problem
+from unglow.workflow.samples import Pair, Problem, unsafe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from unglow.multiplexed.markers import Marker
     from unglow.multiplexed.slide import Maps
     from unglow.workflow.header_cache import HeaderCache
+    from unglow.workflow.samples import Discovery
     from unglow.workflow.samples.pair import SlideFiles
     from unglow.workflow.settings import Settings
+
+CANDIDATES_SUFFIX = ".candidates"
+"""Suffix of the sample of such pairs, after the name of their slide.
+
+It is a sample of its own: in the folder of the slide, any marker may have the name of a file there.
+"""
+_KEY = "config key 'multiplexed.candidates'"
 
 
 def refused_slides(results: Path, names: Iterable[str]) -> frozenset[str]:
@@ -148,7 +155,7 @@ class KnownSlide:
         return cls(slide, headers, own_cells or {})
 
 
-def known_slides(
+def read_slides(
     found: Iterable[SlideFiles], settings: Settings, cache: HeaderCache
 ) -> tuple[dict[str, KnownSlide], list[Problem]]:
     """Look at headers and tables of slides; return those that can be used, and problems."""
@@ -156,14 +163,14 @@ def known_slides(
     problems = []
     for files in found:
         try:
-            slides[files.name] = _known(files, settings, cache)
+            slides[files.name] = _read_slide(files, settings, cache)
         except InputError as error:
             paths = files.images if files.table is None else (files.table, *files.images)
             problems.append(Problem(str(error), "slide", files.name, None, paths))
     return slides, problems
 
 
-def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSlide:
+def _read_slide(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSlide:
     """Read what is known of a slide; `InputError` if it cannot be used."""
     if not files.images:
         raise InputError(
@@ -188,7 +195,7 @@ def _known(files: SlideFiles, settings: Settings, cache: HeaderCache) -> KnownSl
     slide = replace(
         slide,
         reference=reference_cycle(slide, settings.multiplexed.reference),
-        paired=_paired(slide, settings.multiplexed.candidates),
+        paired=_find_paired_cycles(slide, settings.multiplexed.candidates),
         checked=settings.register.model != DECLARED,
     )
     on = registered_on(slide, settings.register.on)
@@ -213,7 +220,7 @@ def _markers(
     return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
 
 
-def _paired(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
+def _find_paired_cycles(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
     """Return the cycles of markers that candidates are looked for in, and of their backgrounds."""
     markers = [
         one
@@ -243,3 +250,101 @@ def _check_exposures(slide: Slide, settings: Settings) -> None:
                     f"{asked}; give it in the column exposure of markers.csv, or take another "
                     "method."
                 )
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerPairs:
+    """Pairs of markers with their headers, post and pre, and why others cannot be searched."""
+
+    pairs: list[Pair] = field(default_factory=list)
+    headers: dict[tuple[str, str], tuple[TiffHeader, TiffHeader]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def chosen_markers(known: KnownSlide, chosen: Sequence[str] | str) -> list[Channel]:
+    """Return the markers of a slide that ``multiplexed.candidates`` names."""
+    return [one for one in known.slide.markers if chosen == "all" or one.name in chosen]
+
+
+def marker_pairs(
+    slides: Mapping[str, KnownSlide], settings: Settings, discovery: Discovery
+) -> MarkerPairs:
+    """Return the pairs of the markers of slides that candidates are looked for in.
+
+    Parameters
+    ----------
+    slides
+        Those that can be used, by name.
+    settings
+        Of the run: ``multiplexed.candidates`` has the names of markers, or is ``all``.
+    discovery
+        All that was found, whose samples have names of their own.
+    """
+    chosen = settings.multiplexed.candidates
+    samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
+    found = MarkerPairs(problems=list(_find_unknown(slides, chosen)))
+    for name, known in slides.items():
+        sample, markers = name + CANDIDATES_SUFFIX, chosen_markers(known, chosen)
+        if markers and sample in samples:
+            found.problems.append(
+                Problem(
+                    f"Candidates in markers of the slide {name} would go to {sample}, but a sample "
+                    "or slide is called so already: rename its folder.",
+                    "candidates",
+                )
+            )
+            continue
+        for marker in markers:
+            if len(marker.backgrounds) > 1:
+                sentence = (
+                    f"Slide {name}: candidates are looked for in markers with one background, but "
+                    f"{marker.name} has {len(marker.backgrounds)}: leave it out of {_KEY}."
+                )
+                found.problems.append(Problem(sentence, "candidates", sample, marker.name))
+                continue
+            pair = _make_pair(known, marker)
+            bad = next((one for one in (pair.dye, pair.sample) if unsafe(one)), None)
+            if bad is None:
+                found.pairs.append(pair)
+                (background,) = known.slide.backgrounds_of(marker)
+                headers = known.headers[marker.image], known.headers[background.image]
+                found.headers[pair.key] = headers
+                continue
+            sentence = (
+                f"Slide {name}: candidates in {marker.name} need a folder, but the name '{bad}' "
+                f"{unsafe(bad)}; rename it, or leave the marker out of multiplexed.candidates."
+            )
+            found.problems.append(Problem(sentence, "candidates", *pair.key))
+    return found
+
+
+def _find_unknown(
+    slides: Mapping[str, KnownSlide], chosen: Sequence[str] | str
+) -> Iterator[Problem]:
+    """Yield a problem for each name that is no marker of any slide."""
+    channels = [one.name for known in slides.values() for one in known.slide.channels]
+    markers = [name for known in slides.values() for name in known.slide.subtracted]
+    for name in () if chosen == "all" or not slides else chosen:
+        if name in markers:
+            continue
+        there = name in channels
+        why = "from which nothing is subtracted" if there else "which no slide has"
+        meant = suggestion(name, list(dict.fromkeys(markers)))
+        end = "" if meant.endswith("?") else "."
+        yield Problem(f"{_KEY} names '{name}', {why}; {meant}{end}", "candidates")
+
+
+def _make_pair(known: KnownSlide, marker: Channel) -> Pair:
+    slide = known.slide
+    (background,) = slide.backgrounds_of(marker)
+    move = None if marker.cycle == background.cycle else (marker.cycle, background.cycle)
+    return Pair(
+        slide.name + CANDIDATES_SUFFIX,
+        marker.name,
+        pre=slide.images[background.image],
+        post=slide.images[marker.image],
+        channel={"post": marker.number, "pre": background.number},
+        rule=f"marker {marker.name} of the slide {slide.name}, background {background.name}",
+        slide=slide.name,
+        move=None if move is None else "{}-{}".format(*move),
+    )

@@ -1,4 +1,4 @@
-"""What Snakemake has no option for: all that is read or set of its own objects, in one place.
+"""All that is read or set of Snakemake's own objects, where it has no option for it.
 
 The rules call these functions with their ``workflow``. tests/unit/workflow/test_snakemake_internals
 looks whether the names are there in the versions that are installed; `make oldest` does so with the

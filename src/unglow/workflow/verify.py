@@ -22,7 +22,7 @@ from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
-from unglow.photometry import gain_map
+from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import multiqc
 from unglow.results.pair import PairResults
@@ -141,7 +141,7 @@ def check_run(results: Path) -> Iterator[Defect]:
             yield replace(defect, remove=published.list_job_outputs(path))
     # a report may have been written by a later version of unglow than the tables
     if any(path.stem != "report" for path in published.jobs):
-        yield from _without_digest(results, files, published)
+        yield from _find_without_digest(results, files, published)
 
 
 def check_pair(pair: Path) -> Iterator[Defect]:
@@ -168,10 +168,12 @@ def check_pair(pair: Path) -> Iterator[Defect]:
             yield replace(defect, remove=published.list_job_outputs(root))
     if published.jobs:
         others = {*files, *filter(Path.is_file, roots)} - {*wrong}
-        yield from _without_digest(pair, others, published)
+        yield from _find_without_digest(pair, others, published)
 
 
-def _without_digest(place: Path, files: Iterable[Path], published: Published) -> Iterator[Defect]:
+def _find_without_digest(
+    place: Path, files: Iterable[Path], published: Published
+) -> Iterator[Defect]:
     """Yield a defect for each result that no list has, in a place whose jobs leave lists.
 
     None where a list is damaged, which may have had it.
@@ -223,7 +225,7 @@ def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterat
 def check_channels(store: Path) -> Iterator[Defect]:
     """Yield what is wrong with a store of many channels: shards that are not as they were."""
     root = store / DOCUMENT
-    published = _at(_json(root), "attributes", "unglow", "digest")
+    published = _look_up(_json(root), "attributes", "unglow", "digest")
     if published is None:  # of a refused slide, or missing: its own digest shows it
         return
     channels: dict[str, dict[str, str]] = {}
@@ -249,7 +251,7 @@ def stale(
     for name, digest in attributes.get("inputs", {}).items():
         path = results.find(f"{name}{STORE}/{DOCUMENT}")
         metadata = {} if path is None or path in wrong else _json(path)
-        if metadata and _at(metadata, "attributes", "unglow", "digest") != digest:
+        if metadata and _look_up(metadata, "attributes", "unglow", "digest") != digest:
             yield f"{name}{STORE}"
     for name, key in _RECORDED.items():
         path = results.find(name) if key in attributes else None
@@ -277,9 +279,9 @@ def _stale_arrays(
     store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path]
 ) -> Iterator[str]:
     """Yield the archives of arrays whose digest is not the one in a store's attributes."""
-    for name, load in (("displacement", displacement.load), ("gain_map", gain_map.load)):
+    for name, load in (("displacement", displacement.load), ("gain_map", imaging.load_gain_map)):
         path = PairResults(store.parent, pair).find(f"{name}.npz")
-        digest = _at(attributes, name, "sha256")
+        digest = _look_up(attributes, name, "sha256")
         if path is None or path in wrong or digest is None:
             continue
         try:
@@ -297,7 +299,7 @@ def _json(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _at(content: Any, *keys: Any) -> Any:
+def _look_up(content: Any, *keys: Any) -> Any:
     """Return what nested objects hold under keys; None if something on the way is no object."""
     for key in keys:
         content = content.get(key) if isinstance(content, dict) else None

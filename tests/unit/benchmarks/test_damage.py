@@ -16,12 +16,11 @@ from scipy import stats
 
 from unglow.core.windows import Window
 from unglow.detection.source_photometry import NAMES
-from unglow.phantom.catalogue import Spots
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.truth import Truth
+from unglow.phantom.texture import Spots
+from unglow.phantom.truth import PhantomMap, Truth
 
 pytestmark = pytest.mark.slow
 
@@ -42,24 +41,11 @@ def bench():
 @pytest.fixture
 def outcome(bench):
     """Return a function that makes an outcome of what differs from an ordinary one."""
-    ordinary = bench.judging.Outcome(
-        name="lost-60",
-        kind="lost",
-        size=60,
-        status="ok",
-        reason="",
-        counted=100,
-        true=95,
-        false=5,
-        outside=100,
-        found=95,
-        found_undamaged=95,
-        said=0.05,
-        gain_error=0.0004,
-        place_share=0.01,
-        covered=1.0,
-        wrong_share=0.0,
-    )
+    about = {"name": "lost-60", "kind": "lost", "size": 60, "status": "ok", "reason": ""}
+    counts = {"counted": 100, "true": 95, "false": 5, "outside": 100}
+    counts |= {"found": 95, "found_undamaged": 95, "said": 0.05, "gain_error": 0.0004}
+    places = {"place_share": 0.01, "covered": 1.0, "wrong_share": 0.0}
+    ordinary = bench.judging.Outcome(**about, **counts, **places)
     return lambda **more: replace(ordinary, **more)
 
 

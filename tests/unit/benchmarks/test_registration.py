@@ -13,28 +13,16 @@ import pytest
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import Window
-from unglow.phantom.geometry import PhantomMap
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
+from unglow.phantom.truth import PhantomMap
 from unglow.transform import Transform
 
 pytestmark = pytest.mark.slow
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-NAMES = (
-    "accuracy",
-    "bases",
-    "command",
-    "cost",
-    "draws",
-    "geometry",
-    "judging",
-    "negatives",
-    "pool",
-    "real",
-    "recording",
-    "robustness",
-)
+NAMES = ("accuracy", "bases", "command", "cost", "draws", "geometry")
+NAMES += ("judging", "negatives", "pool", "real", "recording", "robustness")
 RNG = np.random.default_rng(4)
 
 

@@ -6,11 +6,14 @@ import io
 import os
 import sys
 
+import numpy as np
 import pytest
+import tifffile
 
 from unglow.cli import main
 from unglow.core import workflow_files
 from unglow.core.printable import WEB
+from unglow.jobs.debugging import VARIABLE
 from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
 from unglow.jobs.start_snakemake import ProfileLineFilter
 
@@ -27,11 +30,11 @@ def became(monkeypatch):
         assert program == sys.executable
         raise BecameError(words)
 
-    def of(*words):
+    def of(*words, command="run"):
         monkeypatch.setattr(os, "execv", execv)
         monkeypatch.setenv(STARTED, "")
         with pytest.raises(BecameError) as caught:
-            main(["run", *words])
+            main([command, *words])
         return caught.value.args[0]
 
     return of
@@ -78,7 +81,7 @@ def test_what_it_became_is_reported_as_the_command_that_was_typed(became):
 
 
 def test_a_live_page_is_asked_for_by_the_environment_alone(became, monkeypatch):
-    monkeypatch.delenv(WEB, raising=False)
+    monkeypatch.setenv(WEB, "")  # so that what the command sets goes with the test
     assert "--web" not in became("--web", "-c", "1")
     assert os.environ[WEB] == "1"
     monkeypatch.delenv(WEB)
@@ -95,6 +98,33 @@ def test_the_line_about_the_profile_is_not_printed():
     print("\nafter", file=stream)
     stream.flush()
     assert kept.getvalue() == "before\n\nafter\n"
+
+
+def test_debug_is_a_run_of_one_job_that_has_to_be_named(became, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(VARIABLE, "")
+    (tmp_path / "raw" / "A").mkdir(parents=True)
+    for role in ("pre", "post"):
+        tifffile.imwrite(tmp_path / "raw" / "A" / f"{role}_D.tif", np.zeros((96, 80), np.uint8))
+    words = became("register", "A/D", command="debug")
+    alone = ["--allowed-rules", "register", "--force", "--retries", "0"]
+    assert words[words.index(LOGGER) + 1 :][: len(alone)] == alone
+    assert 'only=["A/D"]' in words
+    assert words[-2:] == ["--", "results/A/D/transform.json"]
+    assert os.environ[VARIABLE] == "1"
+    for wrong, said in (
+        (["register", "A/E"], "'A/E' is not one of the pairs: A/D."),
+        (["register"], "run has no job register."),
+        (["register", "A/D", "method=linear"], "A/D method=linear has no job register."),
+    ):
+        assert main(["debug", *wrong]) == 2
+        assert said in capsys.readouterr().err
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.yaml").write_text("scale: {write: all}\n")
+    assert main(["debug", "difference", "A/D"]) == 2
+    assert "A/D has 3 jobs difference: add words that choose one" in capsys.readouterr().err
+    words = became("difference", "A/D", "method=moffat", command="debug")
+    assert words[-1] == "results/A/D/difference/moffat.ome.zarr/zarr.json"
 
 
 def test_help_says_what_follows_and_names_the_profiles(capsys):

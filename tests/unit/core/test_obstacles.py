@@ -109,7 +109,7 @@ def blocked(place, kind):
         (("survey",), "config/samples.tsv", "directory", "samples.tsv cannot be read (Is a dir"),
         (("preflight",), "config/samples.tsv", "directory", "samples.tsv cannot be read (Is a dir"),
         (("init", "raw", "--force"), "config", "file", "could not be written (File exists)"),
-        (("report",), "results", "file", "results is no directory"),
+        (("report",), "results", "file", "results is not a directory"),
         (("report",), "results/report.html", "directory", "could not be written (Is a directory)"),
     ],
 )

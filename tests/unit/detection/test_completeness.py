@@ -8,16 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from made_search import make_scene
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.completeness import completeness, spot_volume
-from unglow.detection.detection_limits import Trials, isotonic, limits
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
-from unglow.detection.snr import Scene
 from unglow.detection.source_extraction import HALO
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 from unglow.transform import Transform
 
 SHAPE = 1100, 1024
@@ -37,15 +35,9 @@ def scene(sigma=SIGMA, top=1000.0, seed=0):
     left = noise.astype(np.float32)
     post = (level + left).astype(np.float32)
     pre = level.astype(np.float32)
-    return Scene(
-        *(ArrayPixels(a) for a in (post, pre, left)),
-        gain=1.0,
-        noise=NoiseModel(0.0, sigma**2 / 100, 0.0, 0.0, least=0.0),
-        transform=Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
-        error=CoarseGrid.constant(0.0),
-        saturation=(top, top),
-        settings=DetectSettings(min_snr=4.0),
-    )
+    noise = NoiseModel(0.0, sigma**2 / 100, 0.0, 0.0, least=0.0)
+    more = {"saturation": (top, top), "settings": DetectSettings(min_snr=4.0)}
+    return make_scene(post, pre, left, noise=noise, **more)
 
 
 WHOLE = Section.from_mask(np.ones(SHAPE, bool), 0)
@@ -141,32 +133,3 @@ def test_of_a_large_image_no_more_than_a_fifth_is_searched_each_window_within_a_
 
 def test_without_a_section_there_is_nothing_to_say():
     assert found(section=Section.from_mask(np.zeros(SHAPE, bool), 0)) is None
-
-
-def trials(count=4000, middle=20.0, seed=0):
-    random = np.random.default_rng(seed)
-    peak = np.exp(random.uniform(np.log(4), np.log(100), count))
-    share = 1 / (1 + (middle / peak) ** 6)
-    place = random.uniform(0, 100, (2, count))
-    return Trials(*place, peak, random.random(count) < share)
-
-
-def test_limits_of_a_known_curve_lie_within_their_errors():
-    off = []
-    for seed in range(20):
-        found = limits(trials(seed=seed), (0.5, 0.9))
-        for got, true in zip(found, (20.0, 20 * 9 ** (1 / 6)), strict=True):
-            off.append((got.value - true) / got.error)
-    assert np.mean(np.abs(off) < 2) >= 0.85
-    assert abs(np.mean(off)) < 0.8
-
-
-def test_a_share_that_is_not_passed_has_no_limit():
-    few = trials()
-    for some in (few.peak < 12, few.peak > 60, slice(20)):
-        assert limits(few.take(some), [0.5]) == [None]
-
-
-def test_isotonic_regression_pools_what_falls():
-    values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), np.array([1.0, 1, 1, 2, 1, 3])
-    np.testing.assert_allclose(isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4])

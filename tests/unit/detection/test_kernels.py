@@ -8,20 +8,11 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels, Window
-from unglow.detection import tiles
+from unglow.core.windows import ArrayPixels
+from unglow.detection import search
 from unglow.detection.coarse_grid import SPAN, predict_squared_shift
 from unglow.detection.snr import Images, _smooth
 from unglow.detection.source_extraction import Components
-from unglow.photometry.noise.resampling import (
-    FilteredVariance,
-    compute_filtered_noise,
-    positions,
-    round_jacobian,
-)
-from unglow.transform import Transform
-from unglow.transform.displacement import Displacement
-from unglow.transform.scanner_strips import Strips
 
 TAPS = np.exp(-0.5 * (np.arange(-4, 5) / 1.3) ** 2)
 TAPS /= TAPS.sum()
@@ -34,70 +25,6 @@ def test_the_filter_is_a_correlation_along_both_axes_and_the_same_in_any_window(
     expected = ndimage.correlate1d(ndimage.correlate1d(image.astype(float), skewed, 0), skewed, 1)
     np.testing.assert_allclose(found, expected[4:-4, 4:-4], rtol=2e-6)
     np.testing.assert_array_equal(_smooth(image[11:50, 7:61], skewed), found[11:42, 7:53])
-
-
-def bent(**more):
-    knots = np.random.default_rng(5).uniform(-3, 3, (2, 9, 9))
-    matrix = np.array([[1.01, -0.05, 7.3], [0.04, 0.98, -3.1], [1e-5, -2e-5, 1.0]])
-    field = Displacement(100, knots, **more)
-    return Transform("ok", (600, 600), (700, 700), matrix=matrix, displacement=field)
-
-
-@pytest.mark.parametrize("strips", [False, True])
-def test_the_factor_is_that_of_the_nearest_phase_in_the_table_of_the_block(strips):
-    matrix = bent().matrix
-    steps = Strips("pre", "rows", matrix, [150.0, 320.0], [[0.0, 0.0], [0.7, -0.4], [0.1, 0.3]])
-    transform = bent(strips=steps) if strips else bent()
-    window = Window(200, 300, 230, 540)
-    weights = np.outer(TAPS, TAPS)
-    found = FilteredVariance.from_transform(transform, window, weights).select_window(window)
-    x, y = positions(transform, window)
-    fx, fy = (np.rint((v - np.floor(v)) * 16).astype(int) % 16 for v in (x, y))
-    row, col = np.indices(window.shape)
-    down, across = (row + window.y0) // 256, (col + window.x0) // 256
-    expected = np.empty(window.shape)
-    for i in (0, 1):
-        for k in (0, 1, 2):
-            middle = 256 * k + 127.5, 256 * i + 127.5
-            table = compute_filtered_noise(round_jacobian(transform, middle), weights)
-            here = (down == i) & (across == k)
-            expected[here] = table[fy, fx][here]
-    # a position half-way between two phases may go to either
-    off = ~np.isclose(found, expected, rtol=1e-6)
-    assert np.count_nonzero(off) <= 3
-
-
-def test_a_shift_is_what_looking_at_each_px_gives():
-    rng = np.random.default_rng(2)
-    image = rng.normal(size=(18, 20)).astype("f4")
-    error = rng.uniform(0, 3.2, (12, 14)).astype("f4")
-    image_ = image.astype(float)
-    # of distance 3 only what is no further: 3 px along an axis, 2 along both
-    offsets = {
-        1: [(0, 1), (1, 0)],
-        2: [(0, 2), (2, 0), (1, 1), (1, -1)],
-        3: [(0, 3), (3, 0), (2, 2), (2, -2)],
-    }
-    here = image_[SPAN:-SPAN, SPAN:-SPAN]
-
-    def moved(a, b):
-        return image_[SPAN + a : 18 - SPAN + a, SPAN + b : 20 - SPAN + b]
-
-    steps = {
-        far: np.max([(moved(s * a, s * b) - here) ** 2 for a, b in some for s in (1, -1)], axis=0)
-        for far, some in offsets.items()
-    }
-    slope = ((moved(0, 1) - moved(0, -1)) ** 2 + (moved(1, 0) - moved(-1, 0)) ** 2) / 4
-    short = np.minimum(error, 1.0) ** 2
-    expected = short * slope + short**2 * np.maximum(steps[1] - slope, 0)
-    before = np.maximum(steps[1], slope)
-    for far in (2, 3):
-        largest = np.maximum(before, steps[far])
-        expected += np.clip(error - far + 1, 0, 1) * (largest - before)
-        before = largest
-    np.testing.assert_allclose(
-        predict_squared_shift(image, error), expected / 2, rtol=2e-5, atol=1e-7
-    )
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0, 2.0])
@@ -113,10 +40,7 @@ def test_components_are_those_of_scipy(level):
         mine[row, first:stop] = label + 1
     np.testing.assert_array_equal(mine, labels)  # scipy numbers by the first px as well
     for box, expected in zip(found.boxes, ndimage.find_objects(labels), strict=True):
-        assert tuple(box) == (
-            *(s.start for s in expected),
-            *(s.stop for s in expected),
-        )
+        assert tuple(box) == (*(s.start for s in expected), *(s.stop for s in expected))
 
 
 def test_components_stand_below_each_other_with_nothing_else_in_their_boxes():
@@ -156,13 +80,13 @@ class Counted(ArrayPixels):
 
 @pytest.mark.parametrize(("side", "panel"), [(64, 8192), (30, 8192), (64, 128), (300, 8192)])
 def test_tiles_hold_what_is_around_them_and_read_each_px_once(monkeypatch, side, panel):
-    monkeypatch.setattr(tiles, "DETECT_PANEL", panel)
+    monkeypatch.setattr(search, "DETECT_PANEL", panel)
     shape, around = (210, 290), 20
     rng = np.random.default_rng(4)
     post, pre, left = (Counted(rng.normal(size=shape).astype("f4")) for _ in range(3))
     scene = SimpleNamespace(post=post, pre=pre, difference=left)
     covered = np.zeros(shape, int)
-    for core, images in tiles.tiles(scene, side, around):
+    for core, images in search.read_tiles(scene, side, around):
         covered[core.slices] += 1
         window = core.grow(around)
         plain = SimpleNamespace(**{n: ArrayPixels(i._levels[0]) for n, i in vars(scene).items()})
@@ -175,3 +99,39 @@ def test_tiles_hold_what_is_around_them_and_read_each_px_once(monkeypatch, side,
         # except what is next to panels
         again = np.flatnonzero((image.count > 1).any(axis=0))
         assert len(again) == 2 * around * ((shape[1] - 1) // panel)
+
+
+SHAPE = (20, 24)
+WIDE = tuple(n + 2 * SPAN for n in SHAPE)
+ROW, COL = np.indices(WIDE).astype(np.float32)
+
+
+def error(value):
+    return np.full(SHAPE, value, np.float32)
+
+
+@pytest.mark.parametrize("off", [0.05, 0.3, 1.0, 2.0, 2.5, 3.0])
+def test_on_a_slope_it_is_half_the_square_of_the_greatest_change(off):
+    found = predict_squared_shift(3 * COL, error(off))
+    # between whole distances squares are taken to grow evenly
+    low, high = np.floor(off), np.ceil(off)
+    square = off**2 if off <= 1 or low == high else low**2 + (off - low) * (high**2 - low**2)
+    np.testing.assert_allclose(found, 9 * square / 2, rtol=1e-6)
+
+
+def test_on_a_ridge_the_change_grows_with_the_square():
+    ridge = -np.abs(COL - 12) * 10
+    at = 12 - SPAN
+    found = {off: predict_squared_shift(ridge, error(off))[5, at] for off in (0.1, 0.2, 1.0, 3.0)}
+    assert found[0.1] == pytest.approx(0.1**4 * 100 / 2)
+    assert found[0.2] == pytest.approx(16 * found[0.1])
+    assert found[1.0] == pytest.approx(100 / 2)
+    assert found[3.0] == pytest.approx(900 / 2)
+
+
+def test_next_to_what_is_missing_nothing_is_known():
+    image = np.ones(WIDE, np.float32)
+    image[:, 12] = np.nan
+    found = predict_squared_shift(image, error(0.5))
+    assert np.isnan(found[:, 12 - SPAN - 1 : 12 - SPAN + 2]).all()
+    assert (found[:, : 12 - SPAN - 1] == 0).all()

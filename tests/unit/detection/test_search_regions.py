@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_search import make_scene
 
-from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.coarse_grid import CoarseGrid
+from unglow.core.windows import Window
 from unglow.detection.completeness import completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.settings import DetectSettings
-from unglow.detection.snr import EXCLUDED, Scene, significance
+from unglow.detection.snr import EXCLUDED, significance
 from unglow.detection.source_photometry import words
-from unglow.detection.tiles import density
-from unglow.photometry.noise.model import NoiseModel
-from unglow.review.polygons import Polygon, Region, Regions, mask_over
-from unglow.transform import Transform
+from unglow.review.polygons import Polygon, Region, Regions, density, mask_over
+from unglow.spoilt.places import SpoiltMask
 
 SHAPE = (300, 340)
 SIGMA = 3.0
@@ -33,7 +29,7 @@ def outline(x0, y0, x1, y1):
 
 
 def region(kind, *corners, name="a"):
-    return Region(kind, name, (Polygon.of([outline(*corners)]),))
+    return Region(kind, name, (Polygon.from_rings([outline(*corners)]),))
 
 
 BUBBLE = region("exclude", 90, 70, 190, 160)
@@ -48,16 +44,7 @@ def scene(excluded=(), spots=SPOTS, seed=2):
     row, col = np.indices(SHAPE)
     for x, y, peak in spots:
         post += (peak * np.exp(-((col - x) ** 2 + (row - y) ** 2) / 4.5)).astype(np.float32)
-    return Scene(
-        *(ArrayPixels(i) for i in (post, pre, post - pre)),
-        gain=1.0,
-        noise=NoiseModel(SIGMA**2, 0.0, SIGMA**2, 0.0),
-        transform=Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
-        error=CoarseGrid.constant(0.0),
-        saturation=(math.inf, math.inf),
-        settings=DetectSettings(),
-        excluded=excluded,
-    )
+    return make_scene(post, pre, variance=SIGMA**2, excluded=excluded)
 
 
 WHOLE = Section.from_mask(np.ones(SHAPE, np.bool_), 0)
@@ -115,12 +102,7 @@ def test_regions_to_analyse_have_counts_and_densities_of_their_own(drawn):
     ratio = significance(scene((BUBBLE,)), Window.from_shape(SHAPE)).snr
     px = int(np.isfinite(ratio[:, :140]).sum())
     assert regions == [
-        {
-            "name": "left",
-            "candidates": count,
-            "searched_px": px,
-            **density(count, px, PIXEL_UM),
-        },
+        {"name": "left", "candidates": count, "searched_px": px, **density(count, px, PIXEL_UM)},
         {"name": "far", "candidates": 0, "searched_px": 0, **density(0, 0, PIXEL_UM)},
     ]
     assert count > 30
@@ -165,3 +147,18 @@ def test_no_spot_is_put_into_what_is_left_out():
     assert tried is not None
     assert len(tried.trials) > 20
     assert tried.trials.x.min() >= 169.5
+
+
+def test_what_lies_next_to_a_spoilt_place_is_listed_and_neither_counted_nor_searched():
+    blocks = np.zeros((10, 11), np.bool_)
+    blocks[3, 2] = True
+    spoilt, whole = SpoiltMask(blocks, 32), Window.from_shape(SHAPE)
+    pair = replace(scene(), spoilt=spoilt)
+    result = search(pair, WHOLE, regions=Regions((), (LEFT,)), workers=1)
+    listed, report = result.list_candidates(), result.report(PIXEL_UM)
+    near = spoilt.is_near(listed["col"], listed["row"])
+    assert 3 < near.sum() == report["not_counted"]
+    assert ["beside_spoilt" in words(flags) for flags in listed["flags"].tolist()] == near.tolist()
+    assert report["regions"][0]["candidates"] == ((listed["x"] < 139.5) & ~near).sum()
+    searched = np.isfinite(significance(pair, whole).snr) & ~spoilt.mask_near(whole)
+    assert report["searched_px"] == searched.sum()

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from unglow.detection.false_discovery import Sides
+from unglow.detection.rates import Sides
 from unglow.detection.settings import DetectSettings
 from unglow.detection.warnings import cluster, search_warnings
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
 

@@ -6,14 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from made_search import make_scene
 
-from unglow.core.windows import ArrayPixels, Window
+from unglow.core.windows import Window
 from unglow.detection.coarse_grid import CoarseGrid
-from unglow.detection.settings import DetectSettings
-from unglow.detection.snr import Scene, significance
+from unglow.detection.snr import significance
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store
-from unglow.photometry.noise.model import NoiseModel
-from unglow.transform import Transform
 from unglow.workflow.stages.snr import fill, ratio_over
 
 SHAPE = (300, 340)
@@ -26,12 +24,9 @@ def scene():
     post[140:144, 200:204] += 60
     pre[:, :20] = np.nan
     pre[50:60, 50:60] = 255
-    images = (ArrayPixels(image) for image in (post, pre, post - pre))
-    noise = NoiseModel(9.0, 0.0, 9.0, 0.0)
     errors = np.random.default_rng(1).uniform(0.01, 4.0, (9, 9)).astype(np.float32)
     error = CoarseGrid(errors, 60.0, -60.0)
-    transform = Transform("ok", SHAPE, SHAPE, matrix=np.eye(3))
-    return Scene(*images, 1.0, noise, transform, error, (math.inf, 255.0), DetectSettings())
+    return make_scene(post, pre, error=error, saturation=(math.inf, 255.0))
 
 
 def layout(shards):
@@ -40,12 +35,7 @@ def layout(shards):
 
 def store(scene, path, shards, tile, workers):
     with StoreWriter(
-        path,
-        layout(shards),
-        name="snr",
-        pixel_size_um=None,
-        attributes={},
-        workers=workers,
+        path, layout(shards), name="snr", pixel_size_um=None, attributes={}, workers=workers
     ) as writer:
         fill(scene, writer, workers=workers, tile=tile)
         writer.publish()

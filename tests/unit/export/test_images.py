@@ -7,17 +7,15 @@ import re
 import numpy as np
 import pytest
 import tifffile
+from made_stores import write_store
 
 from unglow.cli import main
 from unglow.core.windows import Window
 from unglow.export import images
-from unglow.export.images import write_fits, write_tiff
-from unglow.export.targets import names_at, names_of
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
-from unglow.photometry.difference import Matched
+from unglow.export.images import names_at, names_of, write_fits, write_tiff
+from unglow.io.zarr import open_store
+from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.stages.difference import DifferenceStore
 
 ATTRIBUTES = {
     "role": "difference",
@@ -43,20 +41,8 @@ def image_of(shape, dtype):
 
 
 def store_of(path, image, pixel_size_um=(0.325, 0.65), attributes=None, empty=None):
-    with StoreWriter(
-        path,
-        plan_layout(image.shape, image.dtype.name),
-        name="Präparat 1",
-        pixel_size_um=pixel_size_um,
-        attributes=ATTRIBUTES if attributes is None else attributes,
-    ) as writer:
-        if empty:
-            writer.publish_empty(empty)
-        else:
-            for window in writer.windows():
-                writer.write(window, image[window.slices])
-            writer.publish()
-    return open_store(path)
+    about = {"attributes": ATTRIBUTES if attributes is None else attributes, "name": "Präparat 1"}
+    return write_store(path, image, pixel_size_um=pixel_size_um, empty=empty, **about)
 
 
 @pytest.fixture
@@ -238,38 +224,32 @@ def test_the_command(store, tmp_path, capsys):
 def test_a_difference_that_is_not_written_is_exported_with_the_same_px(tmp_path, capsys):
     post = image_of((1531, 1177), "uint16") % 4096
     aligned = image_of(post.shape, "float32") + np.float32(900)
-    images = Matched(
-        store_of(tmp_path / "post.ome.zarr", post, attributes={"grey_levels": "integer"}),
-        store_of(tmp_path / "aligned_pre.ome.zarr", aligned, attributes={}),
-    )
+    stored = store_of(tmp_path / "post.ome.zarr", post, attributes={"grey_levels": "integer"})
+    store_of(tmp_path / "aligned_pre.ome.zarr", aligned, attributes={})
     methods = {
         "linear": MethodResult.make_failed("Too dark."),
         "moffat": MethodResult(1.25, -0.5, None),
     }
-    scale = Scale("moffat", methods)
-    scale.save(tmp_path / "scale.json")
+    Scale("moffat", methods).save(tmp_path / "scale.json")
     place = tmp_path / "difference"
     path = str(place / "moffat.ome.zarr")
     assert main(["export", "--tiff", str(tmp_path / "a.ome.tif"), path]) == 0
     assert "a.ome.tif: 1177 x 1531 px, float32" in capsys.readouterr().out
     assert main(["export", "--fits", str(tmp_path / "a.fits"), path]) == 0
     assert not place.exists()
-    layout, target = plan_layout(post.shape, "float32"), place / "moffat.ome.zarr"
-    store = DifferenceStore(images, scale, JointStatistics.empty(), ("moffat",), layout, target)
-    store.make(workers=1)
-    written = open_store(target)
-    expected = written.read(Window.from_shape(written.shape))
+    made = open_difference(tmp_path)
+    expected = made.read(Window.from_shape(made.shape))
     assert np.isfinite(expected).mean() > 0.99
     with tifffile.TiffFile(tmp_path / "a.ome.tif") as tiff:
-        assert len(tiff.series[0].levels) == written.levels == 3
+        assert len(tiff.series[0].levels) == made.levels == 3
         np.testing.assert_array_equal(tiff.asarray(), expected)
         xml = tiff.ome_metadata
-    about_post = f'<M K="inputs.post">{images.post.digest}</M>'
+    about_post = f'<M K="inputs.post">{stored.digest}</M>'
     for text in ('<M K="method">moffat</M>', '<M K="gain">1.25</M>', about_post):
         assert text in xml
-    cards, stored, _ = read_fits(tmp_path / "a.fits")
+    cards, numbers, _ = read_fits(tmp_path / "a.fits")
     assert (cards["METHOD"], cards["BGGAIN"]) == ("moffat", "1.25")
-    np.testing.assert_array_equal(stored.reshape(post.shape), expected)
+    np.testing.assert_array_equal(numbers.reshape(post.shape), expected)
     for method, sentence in (
         ("linear", "linear.ome.zarr holds no pixels to export: Too dark."),
         ("manual", "has no difference by 'manual': its scale.json has linear, moffat; add it to"),

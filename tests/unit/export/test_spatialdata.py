@@ -6,12 +6,13 @@ import sys
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.cli import main
 from unglow.core.errors import ConfigError, InputError, StoreError, UnglowError
 from unglow.core.windows import Window
 from unglow.export.spatialdata import export_spatialdata
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.slow
 
@@ -20,20 +21,7 @@ def write(path, dtype, shape, pixel_size_um, empty=None):
     image = (np.random.default_rng(0).normal(size=shape) * 50 + 500).astype(dtype)
     if dtype == "float32":
         image[:9, :9] = np.nan
-    with StoreWriter(
-        path,
-        plan_layout(shape, dtype),
-        name=path.name.partition(".")[0],
-        pixel_size_um=pixel_size_um,
-        attributes={},
-    ) as writer:
-        if empty:
-            writer.publish_empty(empty)
-        else:
-            for window in writer.windows():
-                writer.write(window, image[window.slices])
-            writer.publish()
-    return path
+    return write_store(path, image, pixel_size_um=pixel_size_um, empty=empty).path
 
 
 def test_round_trip(tmp_path):

@@ -8,17 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from made_maps import (
-    AFFINE,
-    FRAMES,
-    HOMOGRAPHY,
-    POST_UM,
-    PRE,
-    PRE_UM,
-    off,
-    points,
-    saved,
-)
+from made_maps import AFFINE, FRAMES, HOMOGRAPHY, POST_UM, PRE, PRE_UM, off, points, saved
 
 from unglow.cli import main
 from unglow.export.itk import ERROR_PX

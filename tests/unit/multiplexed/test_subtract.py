@@ -17,7 +17,7 @@ from unglow.multiplexed.parts import save_part
 from unglow.multiplexed.sample import PART_MPX, bands_of
 from unglow.multiplexed.subtract import subtract_slide, write_order
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.photometry.gain_map import GainMap
+from unglow.photometry.imaging import GainMap
 from unglow.transform.resample import warp_window
 from unglow.workflow.slides import KnownSlide
 from unglow.workflow.stages.slide_subtract import Choice, Part, Work

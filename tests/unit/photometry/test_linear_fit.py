@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.cells import Cells
 from unglow.photometry.gain import linear
 from unglow.photometry.gain.linear import HalfWidths
@@ -20,6 +21,7 @@ from unglow.photometry.gain.robust import (
     State,
     compute_steps,
     estimate_noise,
+    find_outlying_cells,
 )
 
 WHITE = 15 / 16
@@ -68,9 +70,6 @@ def state_with(level, residual, *, gain=2.0, gradient=0.0):
         gain * one, zero, zero, 4 * one, gradient * one, zero, np.asarray(level, float),
         np.asarray(residual, float),
     )  # fmt: skip
-
-
-# ------------------------------------------------------------------------ the fit
 
 
 def test_the_line_under_noise_and_stain_is_found_with_its_noise():
@@ -124,14 +123,8 @@ def test_the_numbers_of_a_fit_stay():
     found = linear.fit(cells, LIMITS)
     half = found.half
     values = (found.gain, found.offset, found.spread, found.registration, half.gain, half.offset)
-    expected = (
-        1.3000196304,
-        3.9785751846,
-        0.93705777151,
-        0.0065433737632,
-        0.00085782241236,
-        0.049530801931,
-    )
+    expected = (1.3000196304, 3.9785751846, 0.93705777151, 0.0065433737632, 0.00085782241236,
+                0.049530801931)  # fmt: skip
     assert values == pytest.approx(expected, rel=1e-9)
 
 
@@ -173,9 +166,6 @@ def test_means_have_to_vary_twice_as_much_as_by_noise(deviation, textured):
     few = np.array(cells.pre_var)
     few[:100] = 1000  # the median does not mind
     assert linear._is_textured(replace(cells, pre_var=few)) is textured
-
-
-# ------------------------------------------------------------------------ where it starts
 
 
 def test_the_start_is_below_the_middle_of_each_step_of_brightness():
@@ -222,9 +212,6 @@ def test_images_that_do_not_rise_together_are_refused_at_the_start():
         linear._start(cells_of(LINE, 200 - LINE))
 
 
-# ------------------------------------------------------------------------ one step of it
-
-
 def test_a_step_leaves_no_residual_that_goes_with_the_level():
     pre, post = np.array([10.0, 30, 42, 80]), np.array([30.0, 55, 110, 170])
     level, weights = np.array([12.0, 31, 40, 77]), np.array([1.0, 0.5, 2, 0.25])
@@ -245,9 +232,6 @@ def test_a_step_needs_levels_that_rise_with_pre():
     falling = cells_of([1.0, 2, 3], [3.0, 2, 1])
     with pytest.raises(ValueError, match=NOT_RISING):
         linear._solve(falling, state_with([1.0, 2, 3], np.zeros(3)), np.ones(3), 1.0)
-
-
-# ------------------------------------------------------------------------ its error
 
 
 def in_regions(side, residuals):
@@ -317,3 +301,78 @@ def test_places_are_sorted_into_equal_squares_row_by_row():
     assert linear.regions_of(xy, 4).tolist() == [0, 0, 1, 3, 15, 12, 6]
     assert linear.regions_of(np.array([[7.0, 7.0], [7.0, 7.0]]), 4).tolist() == [0, 0]
     assert linear.regions_of(np.array([[0.0, 0.0], [0.5, 0.25]]), 4).tolist() == [0, 6]
+
+
+GAIN, OFFSET, SIDE = 1.3, 4.0, 256
+
+
+@pytest.fixture
+def bins() -> CellMoments:
+    """A lattice of cells with texture and noise, on the line."""
+    rng = np.random.default_rng(3)
+    made = CellMoments.create((4 * SIDE, 4 * SIDE), (255.0, 255.0))
+    pre = rng.uniform(5, 60, made.count.shape)
+    noise = rng.normal(0, 1 + pre / 60, pre.shape)
+    made.count[:] = 16
+    made.pre[:] = pre
+    made.post[:] = GAIN * pre + OFFSET + noise
+    made.pre_var[:] = rng.gamma(2, 4, pre.shape)
+    made.cov[:] = GAIN * made.pre_var + rng.normal(0, 2, pre.shape)
+    return made
+
+
+def _disk(radius: float) -> np.ndarray:
+    rows, cols = np.ogrid[:SIDE, :SIDE]
+    return np.hypot(rows - 100, cols - 140) <= radius
+
+
+def test_finds_nothing_in_noise(bins: CellMoments) -> None:
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
+
+
+def test_finds_nothing_in_scattered_stain(bins: CellMoments) -> None:
+    stained = np.random.default_rng(4).random(bins.post.shape) < 0.1
+    bins.post[stained] += 40
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
+
+
+@pytest.mark.parametrize(("change", "radius"), [(0.97, 40), (0.7, 40), (1.03, 40), (0.0, 30)])
+def test_finds_a_place_and_little_else(bins: CellMoments, change: float, radius: float) -> None:
+    place = _disk(radius)
+    bins.post[place] *= change
+    found = find_outlying_cells(bins, GAIN, OFFSET)
+    assert found[place].mean() > 0.99
+    # blocks are 16 cells wide, and their neighbours are taken as well
+    assert not found[~_disk(radius + 2 * 16 * 1.5)].any()
+
+
+def test_finds_a_place_without_the_texture_of_pre(bins: CellMoments) -> None:
+    place = _disk(40)
+    bins.cov[place] *= 0.6
+    assert find_outlying_cells(bins, GAIN, OFFSET)[place].mean() > 0.99
+    bins.cov[place] *= 1.4 / 0.6  # sharper than elsewhere is no fault
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
+
+
+def test_light_that_changes_over_the_frame_is_no_place(bins: CellMoments) -> None:
+    light = np.linspace(0.8, 1.2, SIDE)[:, None]
+    bins.post[:] = (bins.post - OFFSET) * light + OFFSET
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
+    bins.post[_disk(40)] *= 0.9
+    assert find_outlying_cells(bins, GAIN * light, OFFSET)[_disk(40)].mean() > 0.99
+
+
+def test_leaves_out_nothing_where_no_part_is_the_odd_one(bins: CellMoments) -> None:
+    bins.post[:, : SIDE * 2 // 5] *= 0.7
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
+
+
+def test_cells_without_data_do_not_count(bins: CellMoments) -> None:
+    bins.count[_disk(60)] = 0
+    bins.post[_disk(60)] = np.nan
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()
+
+
+def test_too_few_cells_have_no_spread(bins: CellMoments) -> None:
+    bins.count[2:] = 0
+    assert not find_outlying_cells(bins, GAIN, OFFSET).any()

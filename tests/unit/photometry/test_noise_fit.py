@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
+from made_cells import bin_pair
 from scipy import ndimage
 
 from unglow.core.grey_levels import quantise
@@ -13,9 +12,9 @@ from unglow.core.windows import Window
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
+from unglow.photometry.imaging import NoiseModel
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.photometry.noise.fit import fit_noise
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.noise_fit import fit_noise
 from unglow.transform import Transform
 from unglow.transform.resample import warp_window
 
@@ -64,9 +63,7 @@ def samples(name, *, shape=(600, 500), stain=0.0, grain=0.0, seed=0, dtype=np.ui
     aligned = quantise(
         warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(shape))
     )
-    bins = CellMoments.create(shape, (float(post.max()), float(pre.max())))
-    bins.add(post, aligned)
-    return bins, transform
+    return bin_pair(post, aligned, (float(post.max()), float(pre.max()))), transform
 
 
 def ratios(model):
@@ -112,10 +109,7 @@ def test_texture_out_of_register_is_distinguished_from_noise():
     pre = texture(bins.shape, np.eye(3), 3.0)
     pre += np.sqrt(PRE[0] + PRE[1] * pre) * random.standard_normal(pre.shape)
     shifted.add(np.rint(post).astype(np.uint16), np.rint(pre).astype(np.float32))
-    aligned, off = (
-        fit_noise(bins, GAIN, OFFSET, transform),
-        fit_noise(shifted, GAIN, OFFSET, transform),
-    )
+    aligned, off = (fit_noise(some, GAIN, OFFSET, transform) for some in (bins, shifted))
     assert aligned.registration < 0.03
     # 0.5 px along x: 0.25 px^2 along one of two axes
     assert 0.04 < off.registration < 0.25
@@ -135,8 +129,7 @@ def test_a_pre_image_without_noise_of_its_own_is_distinguished_from_post():
     pre = texture(shape, transform.matrix, 0.0)
     post = GAIN * pre + OFFSET
     post += np.sqrt(POST[0] + POST[1] * post) * random.standard_normal(shape)
-    bins = CellMoments.create(shape, bins.tops)
-    bins.add(post.astype(np.float32), pre.astype(np.float32))
+    bins = bin_pair(post.astype(np.float32), pre.astype(np.float32), bins.tops)
     model = fit_noise(bins, GAIN, OFFSET, transform, integer=False).model
     np.testing.assert_allclose(ratios(model)[:3], 1, atol=0.06)
     assert (model.variance_pre(np.array([80, 200, 320])) < 2).all()
@@ -156,18 +149,11 @@ def test_real_numbers_have_no_noise_of_rounding():
 
 def test_flat_images_have_the_noise_of_rounding_at_least():
     shape = (200, 200)
-    bins = CellMoments.create(shape, (255.0, 255.0))
-    bins.add(np.full(shape, 90, np.uint8), np.full(shape, 60, np.float32))
+    images = np.full(shape, 90, np.uint8), np.full(shape, 60, np.float32)
+    bins = bin_pair(*images, (255.0, 255.0))
     found = fit_noise(bins, 1.5, 0.0, Transform("ok", shape, shape, matrix=np.eye(3)))
     np.testing.assert_allclose(found.model.variance_post(np.array([90])), 1 / 12, rtol=1e-3)
     np.testing.assert_allclose(found.model.variance_pre(np.array([60])), 1 / 12, rtol=1e-3)
-
-
-def test_the_entry_of_scale_json():
-    found = fit_noise(*_arguments(samples("turned")))
-    entry = json.loads(json.dumps(found.to_json()))
-    assert entry["cells"] == found.cells > 5000
-    np.testing.assert_allclose(ratios(NoiseModel.from_json(entry)), ratios(found.model), rtol=1e-5)
 
 
 def test_noise_that_px_share_spreads_means_more_than_white_noise():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import Window
-from unglow.photometry.noise.resampling import (
+from unglow.photometry.resampled_noise import (
     FilteredVariance,
     catmull_rom,
     cell_noise,
@@ -56,9 +56,7 @@ def test_a_single_px_keeps_its_noise_on_a_px_and_0_41_of_it_between_four():
     assert k.shape == (16, 16)
     half = (2 * 0.5625**2 + 2 * 0.0625**2) ** 2
     assert half == pytest.approx(0.41, abs=0.001)
-    np.testing.assert_allclose(
-        [k[0, 0], k[8, 0], k[0, 8], k[8, 8]], [1, half**0.5, half**0.5, half]
-    )
+    np.testing.assert_allclose(k[[0, 8, 0, 8], [0, 0, 8, 8]], [1, half**0.5, half**0.5, half])
 
 
 def test_a_filter_at_whole_px_keeps_the_sum_of_its_squares():
@@ -88,15 +86,8 @@ def test_twice_as_many_px_of_pre_average_more():
     assert 0.3 < ratio < 1 / 1.2**2
 
 
-CASES = [
-    turned(0, x=3.5, y=7.25),
-    turned(0, x=3, y=21),
-    turned(45),
-    turned(90),
-    turned(3, 1.2),
-    turned(10, 1 / 1.2),
-    bent(),
-]
+CASES = [turned(0, x=3.5, y=7.25), turned(0, x=3, y=21), turned(45), turned(90), turned(3, 1.2),
+         turned(10, 1 / 1.2), bent()]  # fmt: skip
 
 
 @pytest.mark.parametrize("transform", CASES)
@@ -113,11 +104,7 @@ def test_noise_through_the_real_warp_has_the_predicted_variance(transform, h):
         out = warp_window(lambda w, n=noise: n[w.slices], PRE, transform, window.grow(reach))
         if np.isnan(out).any():
             pytest.fail("the window leaves pre")
-        filtered = sum(
-            h[i, j] * out[i : i + 60, j : j + 60]
-            for i in range(len(h))
-            for j in range(len(h))
-        )  # fmt: skip
+        filtered = sum(h[i, j] * out[i : i + 60, j : j + 60] for i, j in np.ndindex(h.shape))
         total += filtered**2
     predicted = FilteredVariance.from_transform(transform, window, h).select_window(window)
     ratio = total / runs / predicted
@@ -187,12 +174,14 @@ def test_jacobian_is_the_derivative():
 
 
 def test_a_px_has_one_value_in_whatever_window():
-    whole = FilteredVariance.from_transform(
-        bent(), Window(0, 400, 0, 400), gaussian()
-    ).select_window(Window(0, 400, 0, 400))
+    def variance(window):
+        found = FilteredVariance.from_transform(bent(), window, gaussian())
+        return found.select_window(window)
+
+    whole = variance(Window(0, 400, 0, 400))
     assert whole.dtype == np.float32
     for window in (Window(3, 290, 100, 399), Window(250, 260, 255, 256), Window(-5, 9, 380, 405)):
-        part = FilteredVariance.from_transform(bent(), window, gaussian()).select_window(window)
+        part = variance(window)
         inside = window.clip((400, 400))
         y, x = inside.y0 - window.y0, inside.x0 - window.x0
         np.testing.assert_array_equal(
@@ -200,9 +189,7 @@ def test_a_px_has_one_value_in_whatever_window():
         )
     tables = FilteredVariance.from_transform(bent(), Window(-60, 400, 7, 400), gaussian())
     for y0, y1 in ((-60, 30), (250, 260), (300, 400)):
-        part = FilteredVariance.from_transform(
-            bent(), Window(y0, y1, 7, 400), gaussian()
-        ).select_window(Window(y0, y1, 7, 400))
+        part = variance(Window(y0, y1, 7, 400))
         np.testing.assert_array_equal(tables.select_window(Window(y0, y1, 7, 400)), part)
 
 

@@ -6,24 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_cells import bin_pair, count_pair
+from made_search import make_scene
 from scipy import ndimage
 
-from unglow.core.windows import ArrayPixels, Window, grid
-from unglow.detection.coarse_grid import CoarseGrid
+from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.completeness import add_spots
-from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Images as Pixels
-from unglow.detection.snr import Scene, significance
+from unglow.detection.snr import significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.photometry.blur import Blur, Sharpness, blur_image, gaussian_taps
-from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.focus.match import compare, estimate_matched, take_matched_cells
-from unglow.photometry.focus.spectra import choose_textured, measure
 from unglow.photometry.gain.estimate import Evidence
-from unglow.photometry.gain.scale import Scale, ScaleSettings
-from unglow.photometry.joint_histogram import JointStatistics
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.photometry.imaging import Blur, NoiseModel, blur_image
+from unglow.photometry.sharpness import compare, estimate_matched, take_matched_cells
+from unglow.photometry.spectra import choose_textured, measure
 from unglow.transform import Quantiles, Transform
 
 pytestmark = pytest.mark.slow
@@ -57,9 +54,7 @@ def same_place():
 
 
 def cells(post, pre):
-    bins = CellMoments.create(post.shape, TOPS)
-    bins.add(post, pre)
-    return bins
+    return bin_pair(post, pre, TOPS)
 
 
 def sharpness_of(post, pre, post_noise=4.0, pre_noise=4.0):
@@ -68,47 +63,6 @@ def sharpness_of(post, pre, post_noise=4.0, pre_noise=4.0):
     return compare(
         measure(read, choose_textured(cells(post, pre)), TOPS, noise, same_place()), GAIN
     )
-
-
-@pytest.mark.parametrize("width", [0.3, 0.5, 1.0, 2.0])
-def test_weights_are_those_of_a_gaussian(width):
-    taps = gaussian_taps(width)
-    steps = np.arange(len(taps)) - len(taps) // 2
-    assert taps.sum() == pytest.approx(1, abs=1e-12)
-    np.testing.assert_array_equal(taps, taps[::-1])
-    for w in (0.3, 1.0, 2.0):
-        transfer = (taps * np.cos(steps * w)).sum()
-        assert transfer == pytest.approx(np.exp(-0.5 * (width * w) ** 2), abs=0.01)
-
-
-@pytest.mark.parametrize("width", [0.0, -1.0, 2.5])
-def test_other_widths_are_refused(width):
-    with pytest.raises(ValueError, match="is not between 0 and 2 px"):
-        gaussian_taps(width)
-
-
-def test_a_blurred_px_is_the_same_in_any_window_and_nothing_comes_of_no_data():
-    rng = np.random.default_rng(0)
-    image = rng.normal(100, 20, (150, 131)).astype(np.float32)
-    image[40:60, 30:35] = np.nan
-    image[100, 100] = np.nan
-    blur = Blur("pre", 0.9)
-
-    def read(window):
-        return image[window.slices]
-
-    whole = blur.blur_window(read, image.shape, Window.from_shape(image.shape))
-    np.testing.assert_array_equal(np.isnan(whole), np.isnan(image))
-    for block in ((64, 64), (150, 9), (7, 131), (33, 50)):
-        for window in grid(image.shape, block):
-            np.testing.assert_array_equal(
-                blur.blur_window(read, image.shape, window), whole[window.slices]
-            )
-    flat = np.where(np.isnan(image), np.float32(np.nan), np.float32(7))
-    found = blur_image(flat, blur.taps)
-    np.testing.assert_allclose(found[~np.isnan(flat)], 7, rtol=1e-5)
-    inner = ndimage.gaussian_filter(np.nan_to_num(image), 0.9)[110:140, 20:80]
-    np.testing.assert_allclose(whole[110:140, 20:80], inner, atol=0.5)
 
 
 @pytest.mark.parametrize("width", [0.5, 0.8, 1.2])
@@ -179,14 +133,7 @@ def test_cells_are_those_of_matching_images_whatever_the_blocks(image):
 
 def test_gain_is_nearer_and_the_difference_understood_once_the_images_match():
     post, pre = pair(6, post_px=1.2)
-    statistics = JointStatistics.create(
-        post_range=(float(post.min()), float(post.max())),
-        pre_range=(float(pre.min()), float(pre.max())),
-        grey_level=1.0,
-        integer=True,
-    )
-    statistics.add(post, pre)
-    evidence = Evidence(statistics, cells(post, pre), same_place())
+    evidence = Evidence(count_pair(post, pre), cells(post, pre), same_place())
     images = ArrayPixels(post), ArrayPixels(pre)
     matched = estimate_matched(evidence, images, ScaleSettings(("linear",)))
     never = estimate_matched(evidence, images, ScaleSettings(("linear",), match_blur="never"))
@@ -207,17 +154,8 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     seen = {"post": post, "pre": pre}
     if blur is not None:
         seen[image] = blur_image(seen[image], blur.taps)
-    shape = post.shape
-    scene = Scene(
-        *(ArrayPixels(a) for a in (post, pre, seen["post"] - seen["pre"])),
-        gain=1.0,
-        noise=NoiseModel(100.0, 0.0, 100.0, 0.0),
-        transform=Transform("ok", shape, shape, matrix=np.eye(3), error_px=Quantiles(0.0, 0.0)),
-        error=CoarseGrid.constant(0.0),
-        saturation=(1e4, 1e4),
-        settings=DetectSettings(),
-        blur=blur,
-    )
+    left = seen["post"] - seen["pre"]
+    scene = make_scene(post, pre, left, variance=100.0, saturation=(1e4, 1e4), blur=blur)
     whole = significance(scene, Window(20, 380, 20, 380)).snr
     assert np.nanstd(whole) == pytest.approx(1, abs=0.03)
     part = Window(100, 190, 50, 300)
@@ -233,24 +171,12 @@ def test_the_signal_to_noise_ratio_of_matched_noise_is_1(image):
     np.testing.assert_allclose(added, expected, atol=1e-3)
 
 
-def test_scale_json_keeps_what_was_found(tmp_path):
-    measured = Sharpness(-0.81, 0.02, "post", 0.7, 120)
-    scale = replace(Scale.make_failed("why"), sharpness=measured)
-    scale.save(tmp_path / "scale.json")
-    assert Scale.load(tmp_path / "scale.json").sharpness == measured
-    assert scale.blur == Blur("post", 0.81)
-    assert Scale.make_failed("why").blur is None
-    assert replace(scale, sharpness=replace(measured, blurred=None)).blur is None
-
-
-def test_phantoms_out_of_focus_are_blurred_and_the_same_in_any_window():
+def test_phantoms_out_of_focus_are_blurred():
     spec = PhantomSpec(shape=(200, 220), rgb=False, seed=2, microbes_per_mpx=500)
     whole = Window.from_shape(spec.shape)
     sharp = Renderer(spec).light("post", whole)
     soft = Renderer(replace(spec, blur_post_px=0.8))
     found = soft.light("post", whole)
     np.testing.assert_allclose(found, ndimage.gaussian_filter(sharp, 0.8, mode="nearest"))
-    for window in grid(spec.shape, (70, 64)):
-        np.testing.assert_array_equal(soft.light("post", window), found[window.slices])
     frame = Window.from_shape(spec.pre_frame)
     np.testing.assert_array_equal(soft.light("pre", frame), Renderer(spec).light("pre", frame))

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_cells import bin_pair, count_pair
+from scipy import ndimage
 
+from unglow.core.grey_levels import quantise
+from unglow.core.windows import ArrayPixels, Window
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
-from unglow.photometry.gain.warnings import background_warnings, pixel_warnings
-from unglow.photometry.joint_histogram import JointStatistics
+from unglow.photometry.gain.warnings import (
+    background_warnings,
+    copy_warnings,
+    is_copy,
+    pixel_warnings,
+)
+from unglow.registration.register import register
+from unglow.transform.resample import warp_window
 
 GAIN = 1.3
 RATIOS = ScaleSettings(("moffat", "percentile"))
@@ -21,12 +31,7 @@ def statistics(pedestal=0.0, *, top=255.0, dark=0.4):
     pre = np.rint(texture + rng.normal(0, 0.7, texture.shape) + pedestal).astype(np.float32)
     post = np.rint(GAIN * texture + rng.normal(0, 0.7, texture.shape) + pedestal)
     post = np.minimum(post, top).astype(np.float32)
-    ranges = (float(post.min()), float(post.max())), (float(pre.min()), float(pre.max()))
-    made = JointStatistics.create(
-        post_range=ranges[0], pre_range=ranges[1], grey_level=1.0, integer=True
-    )
-    made.add(post, pre)
-    return made
+    return count_pair(post, pre)
 
 
 @pytest.mark.parametrize("dark", [0.0, 0.4, 0.9])
@@ -74,23 +79,93 @@ def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
 
 def test_one_image_twice_has_gain_one():
     image = np.arange(400, dtype=np.float32).reshape(20, 20)
-    made = JointStatistics.create(
-        post_range=(0, 399), pre_range=(0, 399), grey_level=1.0, integer=True
-    )
-    made.add(image, image)
-    result = estimate(Evidence(made), ScaleSettings(methods=("moffat",))).default_result
+    result = estimate(
+        Evidence(count_pair(image, image)), ScaleSettings(methods=("moffat",))
+    ).default_result
     assert (result.gain, result.offset, result.gain_ci95) == (1.0, 0.0, None)
 
 
 @pytest.mark.parametrize(
     ("spread", "words"),
-    [
-        (None, []),
-        (2.9, []),
-        (4.84, ["scatters 4.8 times as much as noise explains"]),
-    ],
+    [(None, []), (2.9, []), (4.84, ["scatters 4.8 times as much as noise explains"])],
 )
 def test_a_background_that_is_another_one_is_doubtful(spread, words):
     warnings = background_warnings(spread)
     assert len(warnings) == len(words)
     assert all(word in sentence for word, sentence in zip(words, warnings, strict=True))
+
+
+SHAPE = (512, 640)
+
+
+def light(seed=0, mean=60.0):
+    rng = np.random.default_rng(seed)
+    rough = ndimage.gaussian_filter(rng.normal(size=SHAPE), 3)
+    wide = ndimage.gaussian_filter(rng.normal(size=SHAPE), 30)
+    return mean * np.clip(1 + 0.35 * rough / rough.std() + 0.3 * wide / wide.std(), 0, None)
+
+
+def exposed(level, seed, electrons=8.0, read=0.5):
+    rng = np.random.default_rng([seed, 7])
+    noisy = rng.poisson(level * electrons) / electrons + rng.normal(5, read, level.shape)
+    return np.clip(np.rint(noisy), 0, 65535)
+
+
+def cells(post, pre):
+    tops = float(np.nanmax(post)) + 1, float(np.nanmax(pre)) + 1
+    return bin_pair(post.astype(np.float32), pre.astype(np.float32), tops)
+
+
+@pytest.mark.parametrize("gain", [1.0, 0.4, 0.8, 1.7, 12.5])
+@pytest.mark.parametrize("offset", [0.0, 7.0])
+def test_a_copy_with_another_gain_and_offset_is_one(gain, offset):
+    image = exposed(light(), 1)
+    assert is_copy(cells(np.rint(gain * image + offset), image), integer=True)
+    assert is_copy(cells(image, np.rint(gain * image + offset)), integer=True)
+
+
+def test_a_copy_under_other_light_is_one():
+    image = exposed(light(), 1)
+    uneven = 1 + 0.2 * np.sin(np.arange(SHAPE[1]) / 200)
+    assert is_copy(cells(np.rint(image * uneven), image), integer=True)
+
+
+def test_a_copy_of_real_numbers_is_one():
+    image = exposed(light(), 1) / 255
+    assert is_copy(cells(1.3 * image + 0.01, image), integer=False)
+    other = exposed(light(), 2) / 255
+    assert not is_copy(cells(1.3 * other + 0.01, image), integer=False)
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (7, -12), (-30, 5)])
+def test_a_copy_that_is_shifted_by_whole_px_is_one_after_registration(shift):
+    image = exposed(light(), 1)
+    post, pre = image.astype(np.uint16), np.roll(image, shift, (0, 1)).astype(np.uint16)
+    found = register(ArrayPixels(post), ArrayPixels(pre)).transform
+    assert not found.has_failed
+    aligned = warp_window(lambda w: pre[w.slices], pre.shape, found, Window.from_shape(post.shape))
+    assert is_copy(cells(post, quantise(aligned)), integer=True)
+
+
+@pytest.mark.parametrize("gain", [0.4, 1.0, 1.9])
+@pytest.mark.parametrize("electrons", [2.0, 8.0, 200.0])
+def test_two_exposures_are_not_one(gain, electrons):
+    scene = light()
+    post, pre = exposed(gain * scene, 3, electrons, 0.3), exposed(scene, 4, electrons, 0.3)
+    assert not is_copy(cells(post, pre), integer=True)
+
+
+def test_dark_images_say_nothing():
+    dark = np.zeros(SHAPE)
+    assert not is_copy(cells(dark, dark), integer=True)
+
+
+def test_two_exposures_of_few_grey_levels_are_not_called_a_copy():
+    scene = light()
+    post, pre = (np.floor(exposed(scene, seed, 8.0, 0.3) / 16) for seed in (3, 4))
+    assert is_copy(cells(post, pre), integer=True)
+    (warning,) = copy_warnings(cells(post, pre), integer=True)
+    assert "or both have too few grey levels to show their noise" in warning
+    image = exposed(light(), 1)
+    (warning,) = copy_warnings(cells(image, image), integer=True)
+    assert "one is probably a copy of the other" in warning

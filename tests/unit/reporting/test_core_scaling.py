@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from unglow.cli.tune import Trial, advice, advised, profile_text, table
+from unglow.cli.tune import Trial, advice, choose, profile_text, table
 
 
 def trials(*seconds, declared=500.0):
@@ -16,11 +16,11 @@ def trials(*seconds, declared=500.0):
 
 
 def test_more_cores_are_taken_as_long_as_they_gain_a_tenth():
-    assert advised(trials(100, 60, 50, 49)).cores == 4
-    assert advised(trials(100, 95, 91)).cores == 1
+    assert choose(trials(100, 60, 50, 49)).cores == 4
+    assert choose(trials(100, 95, 91)).cores == 1
     # each is compared with the last that was worth it
-    assert advised(trials(100, 95, 89)).cores == 4
-    assert advised(trials(100)).cores == 1
+    assert choose(trials(100, 95, 89)).cores == 4
+    assert choose(trials(100)).cores == 1
 
 
 def test_the_advice_gives_numbers():

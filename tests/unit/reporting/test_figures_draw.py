@@ -19,7 +19,7 @@ from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.difference_picture import NoiseColours, shared_colours
 from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resized
-from unglow.reporting.figures.colour_maps import Colours, painted
+from unglow.reporting.figures.colour_maps import painted
 from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
 from unglow.reporting.figures.difference import draw_difference
 from unglow.reporting.figures.histograms import (
@@ -28,6 +28,8 @@ from unglow.reporting.figures.histograms import (
     draw_histograms,
     draw_joint_histogram,
     draw_ratio,
+    find_excess,
+    join_sparse,
 )
 from unglow.reporting.figures.map_error import ERROR, draw_map_error
 from unglow.reporting.figures.registration import draw_registration
@@ -222,7 +224,7 @@ def test_nothing_crosses_the_legend_of_the_ratios(drawings):
         ("field", "squares of 20 px; displaced by; Length of the field: to; Area change: −"),
         ("wide_field", "suspect; Length of the field: to; Area change: −"),
         ("joint", "pre, aligned (grey level); post = pre; moffat: gain 1.; manual: gain 1.2"),
-        ("excess", "pixels in excess per bin; percentile: gain 1.; , default"),
+        ("excess", "pixels in excess per bin; post − (gain × pre + offset) (grey levels)"),
         ("histograms", "pre, aligned: median; post, where pre has none; grey level"),
         ("ratio", "log10(post / pre); post / pre; mirrored; left out around ratio 1;  to "),
         ("difference", "moffat: post − 1.4 × pre; MAD; grey levels; no data; 200 µm"),
@@ -239,12 +241,11 @@ def test_the_numbers_that_matter_are_on_the_figure(drawings, name, words):
 
 
 def test_lines_have_the_slope_of_their_method(drawings, scale):
-    for name in ("joint", "excess"):
-        lines = {line.get_label().split(":")[0]: line for line in drawings[name].axes[0].lines}
-        assert lines["moffat"].get_color() == "#1fa03c"
-        for method, result in scale.methods.items():
-            x, y = lines[method].get_data()
-            np.testing.assert_allclose(y, result.gain * np.asarray(x) + result.offset)
+    lines = {line.get_label().split(":")[0]: line for line in drawings["joint"].axes[0].lines}
+    assert lines["moffat"].get_color() == "#1fa03c"
+    for method, result in scale.methods.items():
+        x, y = lines[method].get_data()
+        np.testing.assert_allclose(y, result.gain * np.asarray(x) + result.offset)
 
 
 def test_the_error_has_the_colours_of_its_bar(drawings):
@@ -306,18 +307,26 @@ def test_reasons_are_wrapped_and_none_is_cut(images):
     assert figure.get_figheight() > short.get_figheight()
 
 
-def test_excess_is_the_upper_triangle_only(drawings, statistics):
-    shown = picture(drawings["excess"])
-    left, right, bottom, top = shown.extent
-    assert (left, right) == (bottom, top)
-    first, last = (round((edge - statistics.first) / statistics.width) for edge in (left, right))
-    difference = (statistics.joint - statistics.joint.T).T[first:last, first:last]
-    row, col = np.unravel_index(np.argmax(difference), difference.shape)
-    assert row > col
-    colours = shown.pixels[::-1]  # the first row is on top
-    assert colours[row, col, :3].tolist() == Colours("magma", 0, 1).of(1).tolist()
-    seen = np.tril(difference, -1) > 0
-    np.testing.assert_array_equal(colours[..., 3], np.where(seen, 255, 0))
+def test_excess_is_what_lies_above_the_line_and_not_as_far_below_it():
+    stats = JointStatistics.create(
+        post_range=(0, 255), pre_range=(0, 255), grey_level=1, integer=True
+    )
+    stats.joint[100, 125:136] = [5, 10, 50, 100, 500, 800, 500, 100, 50, 10, 5]
+    stats.joint[100, 160] = 400
+    excess, pre_edges, away = find_excess(stats, 1.3, 0.0, (60.0, 140.0))
+    (row,), (column,) = np.nonzero(excess.any(axis=1))[0], np.nonzero(excess.any(axis=0))[0]
+    assert pre_edges[column] <= 100 <= pre_edges[column + 1]
+    assert away[row] < 30 < away[row + 1]  # 160, and the line is at 130
+    assert excess.sum() == pytest.approx(400)
+    assert not find_excess(stats, 2.0, 0.0, (60.0, 140.0))[0].any()
+
+
+def test_a_sparse_tail_has_wide_bins_and_keeps_its_pixels():
+    counts = np.array([0, 1, 0, 2, 20, 900, 30, 1, 0, 4, 0, 9, 1])
+    edges, means = join_sparse(np.arange(14.0), counts)
+    assert edges.tolist() == [0, 4, 5, 6, 7, 12, 13]
+    assert (means * np.diff(edges)).sum() == counts.sum()
+    assert means[2] == 900
 
 
 def test_ratio_axes_agree(drawings, scale):
@@ -556,3 +565,18 @@ def test_the_table_of_figures_loads_no_drawing():
     code = "import sys, unglow.reporting.figures.table; print('matplotlib' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("shape", [(900, 300), (600, 600), (300, 900)])
+def test_an_overview_fills_its_page_whatever_its_shape(shape, histogram):
+    noise = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
+    square = Crop(150.0, 150.0, noise[:128, :128], noise[:128, :128], noise[:128, :128])
+    figure = draw_difference(noise, "linear", 1.3, histogram, crops=[square] * 4)
+    figure.canvas.draw()
+    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3].min(axis=-1) < 250
+    rows, cols = drawn.any(axis=1), drawn.any(axis=0)
+    assert np.flatnonzero(cols)[-1] > len(cols) - 80
+    assert np.flatnonzero(rows)[-1] > len(rows) - 80
+    for used in (rows, cols):  # no broad strip stays white
+        gaps = np.diff(np.flatnonzero(used))
+        assert gaps.max() < 240

@@ -321,7 +321,7 @@ def test_the_command_writes_a_report_and_says_where(made, capsys):
 
 def test_a_report_of_nothing_is_an_error_with_a_remedy(tmp_path, capsys):
     assert main(["report", str(tmp_path / "none")]) == 2
-    assert "is no directory; give the results directory" in capsys.readouterr().err
+    assert "is not a directory; give the results directory" in capsys.readouterr().err
 
 
 def test_an_empty_directory_has_an_empty_report(tmp_path):

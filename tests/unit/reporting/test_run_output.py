@@ -193,6 +193,21 @@ def test_lines_begin_with_what_runs_and_skipped_inputs_do_not_flood_them(tmp_pat
     assert lines[-1].endswith("`unglow run` continues.")
 
 
+def test_slides_are_counted_apart_from_pairs(tmp_path):
+    slide, both = [("slide1", "")], [*PAIRS[:2], ("slide1", "")]
+    dry = [record(event="run_info", stats={"slide_scale": 1, "total": 1})]
+    dry += [record(event="job_info", rule_name="x", wildcards={"sample": "slide1"}, jobid=1)]
+    for mode, records, at in ((Mode.PLAN, dry, "To do: "), (Mode.LINES, dry[:1], "")):
+        lines = printed(mode, *records, pairs=slide, results=tmp_path)
+        assert lines[0].startswith(f"{at}1 slide (slide1)")
+    lines = printed(Mode.LINES, dry[0], pairs=both, results=tmp_path)
+    assert lines[0].startswith("2 pairs and 1 slide (s1 DAPI, s2 DAPI, slide1); 1 job")
+    console = Console(file=io.StringIO(), width=100)
+    row = {"sample": "slide1", "status": "ok", "background_channel": "AF"}
+    console.print(draw_end(seconds=9, pairs=[row | {"dye": "M1"}, row | {"dye": "M2"}]))
+    assert console.file.getvalue().startswith("1 slide (2 markers) in 9 s: 2 ok")
+
+
 def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     rows = [{"sample": f"s{n}", "dye": "d", "status": "ok", "gain": 1.3} for n in range(30)]
     rows += [{"sample": "bad\x1b[2J", "dye": "d", "status": "failed", "reasons": "One. Two."}]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from unglow.review.counts import ReviewCounts, binomial_interval, density, of_region
+from unglow.review.counts import ReviewCounts, binomial_interval, density, describe_region
 from unglow.review.decisions import Decision, Listed, Review
 from unglow.review.polygons import Polygon
 from unglow.review.regions import Region
@@ -29,29 +29,23 @@ def test_no_trials_have_no_share():
 def review(*decisions):
     xy = np.array([[1.0, 1], [5, 5], [6, 5], [9, 9]])
     made = [Decision(n, 0, 0, d, candidates="x") for n, d in enumerate(decisions, 1) if d]
-    return Review.of(made, Listed(np.arange(1, 5), xy, "x"))
+    return Review.match(made, Listed(np.arange(1, 5), xy, "x"))
 
 
 def test_purity_is_of_those_accepted_or_rejected():
-    counts = ReviewCounts.of(review("accepted", "rejected", "unsure", "accepted"))
-    assert counts.to_json() == {
-        "reviewed": 4,
-        "accepted": 2,
-        "rejected": 1,
-        "unsure": 1,
-        "without_candidate": 0,
-        "purity": 0.666667,
-        "purity_ci95": [0.0942993, 0.991596],
-    }
-    nothing = ReviewCounts.of(review("", "", "unsure"))
+    counts = ReviewCounts.from_review(review("accepted", "rejected", "unsure", "accepted"))
+    share = {"purity": 0.666667, "purity_ci95": [0.0942993, 0.991596]}
+    numbers = {"reviewed": 4, "accepted": 2, "rejected": 1, "unsure": 1, "without_candidate": 0}
+    assert counts.to_json() == numbers | share
+    nothing = ReviewCounts.from_review(review("", "", "unsure"))
     assert (nothing.reviewed, nothing.purity, nothing.purity_ci95) == (1, None, None)
 
 
 def test_density_of_a_region():
     box = np.array([[3.5, 3.5], [8.5, 3.5], [8.5, 8.5], [3.5, 8.5]])
-    region = Region("analyse", "left", (Polygon.of([box]),))
+    region = Region("analyse", "left", (Polygon.from_rings([box]),))
     counted = np.array([True, True, False, True])
-    result = of_region(region, review("accepted", "accepted"), counted, 25, (200.0, 100.0))
+    result = describe_region(region, review("accepted", "accepted"), counted, 25, (200.0, 100.0))
     assert result["name"] == "left"
     assert result["candidates"]["count"] == 1
     assert result["accepted"] == {"count": 1, **density(1, 25, (200.0, 100.0))}

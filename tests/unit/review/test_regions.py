@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import threading
 
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.core.windows import Window
-from unglow.review.geojson import MOST_BYTES, change_features, read_collection
-from unglow.review.polygons import mask_over
+from unglow.core.windows import Window, grid
+from unglow.review import polygons
+from unglow.review.polygons import Polygon, mask_over
 from unglow.review.regions import (
+    MOST_BYTES,
+    change_features,
     change_regions,
+    read_collection,
     read_regions,
     regions_of,
     use_regions,
@@ -57,6 +61,9 @@ def test_a_region_of_qupath_holds_the_px_that_it_shows(tmp_path, wrap):
     assert np.array_equal(regions.exclude[0].over(Window.from_shape((10, 10))), expected)
     points = np.array([[2.0, 1.0], [5.4, 3.4], [5.6, 3.0], [1.4, 2.0]])
     assert regions.exclude[0].holds_points(points).tolist() == [True, True, False, False]
+    # px 2 and 3 have their centres, 2.5 and 3.5 for QuPath, between these corners
+    small = [[1.6, 1.6], [4.4, 1.6], [4.4, 4.4], [1.6, 4.4]]
+    assert regions_of("file", [feature(rings=[small])]).exclude[0].box == Window(2, 4, 2, 4)
 
 
 @pytest.mark.parametrize(
@@ -161,6 +168,9 @@ def test_features_are_put_and_deleted_by_id(tmp_path):
     two = change_regions(path, [moved], [names[1], "unknown"])
     assert two["features"] == [moved] == read_collection(path)["features"]
     assert json.loads(path.read_text())["features"] == [moved]
+    file = path.stat().st_ino
+    assert change_regions(path, [moved], ["unknown"]) == two
+    assert path.stat().st_ino == file  # nothing has changed, so it is not written again
 
 
 def test_nothing_is_written_for_what_is_no_region(tmp_path):
@@ -222,3 +232,66 @@ def test_what_the_workflow_reads_is_what_drawing_begins_with(tmp_path):
     drawn = tmp_path / "regions.geojson"
     both = change_regions(drawn, [feature(id="new")], first=used)
     assert [f["id"] for f in both["features"]] == ["by hand", "new"]
+
+
+def ring(*points):
+    return np.array(points, np.float64)
+
+
+def crossing_rule(rings, col, row):
+    """Point in polygon by the plain rule, one ray to the left."""
+    inside = False
+    for points in rings:
+        for (ax, ay), (bx, by) in zip(points, np.roll(points, -1, axis=0), strict=True):
+            if min(ay, by) <= row < max(ay, by):
+                inside ^= ax + (row - ay) / (by - ay) * (bx - ax) <= col
+    return inside
+
+
+def test_a_rectangle_holds_the_px_that_qupath_shows_in_it():
+    # corners of px 2 to 5, rows 1 to 3, which is 0.5 less from their centres
+    square = Polygon.from_rings([ring((1.5, 0.5), (5.5, 0.5), (5.5, 3.5), (1.5, 3.5))])
+    mask = square.over(Window(0, 6, 0, 8))
+    expected = np.zeros((6, 8), bool)
+    expected[1:4, 2:6] = True
+    assert np.array_equal(mask, expected)
+    assert square.box == Window(1, 4, 2, 6)
+
+
+def test_two_that_share_a_side_share_no_px():
+    left = Polygon.from_rings([ring((0, 0), (4, 0), (4, 4), (0, 4))])
+    right = Polygon.from_rings([ring((4, 0), (9, 0), (9, 4), (4, 4))])
+    whole = Window(0, 6, 0, 10)
+    assert not (left.over(whole) & right.over(whole)).any()
+    assert np.count_nonzero(left.over(whole) | right.over(whole)) == 4 * 9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_px_follow_the_crossing_rule_in_every_window(seed):
+    rng = np.random.default_rng(seed)
+    rings = [rng.uniform(-6, 40, (n, 2)) for n in rng.integers(3, 14, 3)]
+    if seed % 2:  # on centres of px as well
+        rings = [np.round(r) for r in rings]
+    shape = (33, 37)
+    expected = [[crossing_rule(rings, c, r) for c in range(shape[1])] for r in range(shape[0])]
+    shape_of = Polygon.from_rings(rings)
+    assert np.array_equal(shape_of.over(Window.from_shape(shape)), np.array(expected))
+    for window in grid(shape, (7, 10)):
+        assert np.array_equal(shape_of.over(window), np.array(expected)[window.slices])
+    row, col = np.indices(shape).reshape(2, -1)
+    some = rng.permutation(row.size)[:200]
+    assert np.array_equal(shape_of.holds(col[some], row[some]), np.array(expected).ravel()[some])
+    assert not shape_of.holds(np.zeros(0, np.int64), np.zeros(0, np.int64)).any()
+
+
+def test_few_crossings_are_held_together(monkeypatch):
+    angle = np.linspace(0, 2 * math.pi, 500, endpoint=False)
+    circle = Polygon.from_rings(
+        [np.stack([60 + 50 * np.cos(angle), 60 + 50 * np.sin(angle)], axis=1)]
+    )
+    whole = circle.over(Window(0, 120, 0, 120))
+    row, col = np.indices((120, 120)).reshape(2, -1)
+    assert whole.sum() == pytest.approx(math.pi * 2500, rel=0.01)
+    monkeypatch.setattr(polygons, "_AT_ONCE", 10)
+    assert np.array_equal(circle.over(Window(0, 120, 0, 120)), whole)
+    assert np.array_equal(circle.holds(col, row), whole.ravel())

@@ -102,8 +102,7 @@ def test_a_computed_default_has_the_px_of_the_written_one(seen, place, tmp_path,
 
 def test_the_ratio_is_the_one_that_is_searched_and_shows_sources_on_coarse_levels(seen, place):
     from unglow.detection.settings import DetectSettings
-    from unglow.workflow.stages.detect_inputs import DetectInputs
-    from unglow.workflow.stages.snr import ratio_over
+    from unglow.workflow.stages.snr import DetectInputs, ratio_over
 
     stores = (open_store(place / f"{name}.ome.zarr") for name in ("post", "pre", "aligned_pre"))
     scale = Scale.load(place / "scale.json", place / "gain_map.npz")

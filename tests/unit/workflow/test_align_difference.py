@@ -410,22 +410,19 @@ def test_a_method_without_a_gain_marks_its_store_with_its_reason(ready, tmp_path
     assert DifferenceHistogram.load(tmp_path / "h.npz").total == 0
 
 
-def test_the_reason_of_a_refused_pair_goes_before_that_of_the_method(stores, tmp_path):
-    store, statistics = aligned(stores, REFUSED, tmp_path / "aligned.zarr")
-    ready = stores[0], store, statistics
-    found, _ = subtracted(ready, MethodResult.make_failed("something else."), tmp_path / "d.zarr")
+def test_the_reason_of_a_refused_pair_goes_first_and_a_failure_without_one_gets_one(
+    stores, ready, tmp_path
+):
+    store, _ = subtracted(ready, MethodResult(None, None, None), tmp_path / "d.zarr")
+    assert store.empty == "manual found no gain."
+    refused = stores[0], *aligned(stores, REFUSED, tmp_path / "refused.zarr")
+    found, _ = subtracted(refused, MethodResult.make_failed("other."), tmp_path / "e.zarr")
     assert found.empty == "No match was found. Try another channel."
 
 
-def test_a_failure_without_a_sentence_gets_one(ready, tmp_path):
-    store, _ = subtracted(ready, MethodResult(None, None, None), tmp_path / "d.zarr")
-    assert store.empty == "manual found no gain."
-
-
 def test_a_manual_gain_without_overlap_gives_a_difference_without_data(stores, tmp_path):
-    store, statistics = aligned(stores, shift(5000, 0), tmp_path / "aligned.zarr")
-    ready = stores[0], store, statistics
-    found, histogram = subtracted(ready, MethodResult(2.0, 0.0, None), tmp_path / "d.zarr")
+    away = stores[0], *aligned(stores, shift(5000, 0), tmp_path / "aligned.zarr")
+    found, histogram = subtracted(away, MethodResult(2.0, 0.0, None), tmp_path / "d.zarr")
     assert found.empty is None
     assert np.isnan(whole(found)).all()
     assert histogram.total == 0
@@ -459,16 +456,10 @@ def test_a_difference_is_taken_over_as_links_and_others_are_counted(ready, tmp_p
     assert all(shard.stat().st_nlink == 2 for shard in shards)
     for file in ("zarr.json", "0/zarr.json"):  # which jobs and people may touch
         assert (second.path / file).stat().st_nlink == 1
-    for name, residue in second.residues.items():
-        for own, other in zip(
-            (residue.histogram.counts, residue.background.medians),
-            (
-                whole_again.residues[name].histogram.counts,
-                whole_again.residues[name].background.medians,
-            ),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(own, other)
+    for name, own in second.residues.items():
+        other = whole_again.residues[name]
+        np.testing.assert_array_equal(own.histogram.counts, other.histogram.counts)
+        np.testing.assert_array_equal(own.background.medians, other.background.medians)
     shutil.rmtree(first.path)
     assert verify(second.path) == []
 

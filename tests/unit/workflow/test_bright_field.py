@@ -15,7 +15,7 @@ from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.channels.measure import is_bright_field, sampled
+from unglow.workflow.channel_signal import is_bright_field, sample_squares
 
 
 def section(covered: float, seed: int = 3) -> np.ndarray:
@@ -42,12 +42,9 @@ def test_either_light_is_recognised(covered, dtype):
     assert not is_bright_field([seen(density, transmitted=False, dtype=dtype)])
 
 
-@pytest.mark.parametrize("covered", [0.9, 1.0])
-def test_fluorescence_that_fills_the_image_is_none(covered):
-    assert not is_bright_field([seen(section(covered), transmitted=False)])
-
-
-def test_saturated_fluorescence_and_images_without_content_are_none():
+def test_full_or_saturated_fluorescence_and_images_without_content_are_none():
+    for covered in (0.9, 1.0):
+        assert not is_bright_field([seen(section(covered), transmitted=False)])
     image = np.minimum(seen(section(0.9), transmitted=False), 100)
     for pixels in (image, np.zeros((64, 64), "u1"), np.full((64, 64), 255, "u1"), image[:, :3]):
         assert not is_bright_field([pixels])
@@ -63,7 +60,7 @@ def test_the_sample_covers_small_images_and_edges():
             assert window.clip(self.shape) == window
             return np.zeros(window.shape)
 
-    blocks = list(sampled(Image()))
+    blocks = list(sample_squares(Image()))
     assert len(blocks) == 8
     assert {block.shape for block in blocks} == {(70, 128)}
 

@@ -12,7 +12,8 @@ from scipy.ndimage import gaussian_filter
 
 from unglow.core.errors import InputError
 from unglow.io.tiff import ChannelInfo, read_header
-from unglow.workflow.channels import ChannelSample, choose_channels, decide, measure
+from unglow.workflow.channel_signal import ChannelSample, measure
+from unglow.workflow.channels import choose_channels, decide
 
 SIDE = 512
 RGB = [ChannelInfo(n) for n in "RGB"]

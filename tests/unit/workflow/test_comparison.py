@@ -12,7 +12,7 @@ from unglow.workflow.stages.comparison import (
     Listed,
     add_agreement,
     draw_comparison,
-    listed_of,
+    read_listed,
 )
 
 SHAPE = (900, 1200)
@@ -119,7 +119,7 @@ def test_only_what_counts_is_compared(tmp_path):
     cells = ["id,x,y,x_err,y_err,snr,flags", "1,10,20,0.3,0.4,9,", "2,50,60,0.3,0.4,9,outside"]
     (place / "candidates.csv").write_text("\n".join(cells) + "\n")
     rows = [row_of("v", 1), row_of("v", 1) | {"candidates": None}]
-    ((row, listed),) = listed_of(rows, tmp_path)
+    ((row, listed),) = read_listed(rows, tmp_path)
     assert row is rows[0]
     assert listed.xy.tolist() == [[10, 20]]
     assert listed.error == pytest.approx(0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ from jsonschema import Draft202012Validator
 from unglow.core.errors import ConfigError
 from unglow.core.settings import check, to_json
 from unglow.workflow import config
-from unglow.workflow.variants import with_overrides
+from unglow.workflow.config import override
 
 CIRCLE = {"percentile": 50}
 CIRCLE["methods"] = CIRCLE
@@ -77,6 +78,7 @@ def test_strings_from_the_command_line_get_the_type_of_their_key(given, key, val
         ({"zzz": 1}, "the keys here are allow_failed, channel"),
         ({"memory_per_job": "abc"}, "'memory_per_job' is 'abc' but has to be a number"),
         ({"memory_per_job": 100}, "'memory_per_job' is 100 but has to be at least 300"),
+        ({"memory_per_job": math.inf}, "'memory_per_job' is inf but has to be a finite number"),
         ({"scale": {"percentile": 150}}, "'scale.percentile' is 150 but has to be below 100"),
         ({"scale": {"manual": -1}}, "'scale.manual' is -1 but has to be above 0"),
         ({"scale": {"methods": []}}, "'scale.methods' is [] but needs at least one value"),
@@ -147,9 +149,14 @@ def test_a_file_that_cannot_be_used_is_one_sentence_that_names_it(tmp_path, text
     assert str(error.value).startswith(str(path))
 
 
+def test_sections_keep_the_order_of_the_user_since_another_one_would_rerun_jobs():
+    given = {"scale": {"percentile": 40, "methods": ["percentile"]}}
+    assert config.load(given).order["scale"][:3] == ("percentile", "methods", "default")
+
+
 def test_overrides_leave_the_original_alone():
     settings = config.load({})
-    changed = with_overrides(settings, {"scale.percentile": 40})
+    changed = override(settings, {"scale.percentile": 40})
     assert changed.scale.percentile == 40
     assert settings.scale.percentile == 50
 

@@ -72,11 +72,7 @@ def raw_store(path, image):
 
 def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
     writer = StoreWriter(
-        path,
-        plan_layout(shape, dtype),
-        name=path.name,
-        pixel_size_um=None,
-        attributes={},
+        path, plan_layout(shape, dtype), name=path.name, pixel_size_um=None, attributes={}
     )
     with writer:
         writer.publish_empty(reason)
@@ -124,16 +120,9 @@ def pair(tmp_path_factory):
     blocks["pre_x"], blocks["pre_y"] = blocks["x"] + 0.1, blocks["y"] - 0.1
     blocks["dx"], blocks["dy"], blocks["quality"] = 0.1, -0.1, 5.0
     blocks["used"] = True
-    return {
-        "post": stores[0],
-        "pre": stores[1],
-        "aligned": aligned,
-        "transform": found,
-        "blocks": blocks,
-        "statistics": statistics,
-        "scale": scale,
-        "differences": differences,
-    }
+    images = {"post": stores[0], "pre": stores[1], "aligned": aligned, "transform": found}
+    known = {"blocks": blocks, "statistics": statistics, "scale": scale}
+    return images | known | {"differences": differences}
 
 
 def draw(pair, place, names, **changes):
@@ -284,47 +273,52 @@ def test_pixel_size_is_the_mean_of_both_sides_or_unknown(pair, tmp_path):
 # ------------------------------------------------------------------------------------- refusals
 
 
-def refusal(tmp_path, reason, title="S D"):
+def refusal(tmp_path, reason):
     """Return the bytes of the figure that a refusal has to be."""
-
     path = tmp_path / "expected.png"
-    save_png(draw_refusal(title, reason), path)
+    save_png(draw_refusal("S D", reason), path)
     return path.read_bytes()
 
 
-def test_a_refused_registration_says_why_in_each_place(pair, tmp_path):
-    refused = Transform("failed", SHAPE, SHAPE, (REASON,))
-    aligned = empty_store(tmp_path / "a.zarr", dtype="float32")
-    known = {"aligned": aligned, "transform": refused, "blocks": np.zeros(0, BLOCK_DTYPE)}
-    made = draw(pair, tmp_path / "deep", REGISTRATION, **known)
-    expected = refusal(tmp_path, REASON)
-    for name in REGISTRATION:
+def refused_registration(pair, place):
+    found = Transform("failed", SHAPE, SHAPE, (REASON,))
+    aligned = empty_store(place / "a.zarr", dtype="float32")
+    return {"aligned": aligned, "transform": found, "blocks": np.zeros(0, BLOCK_DTYPE)}
+
+
+def refused_image(pair, place):
+    return {"post": empty_store(place / "p.zarr", reason=REASON)}
+
+
+def refused_scale(pair, place):
+    failed = {"moffat": MethodResult.make_failed("a.")}
+    return {"scale": Scale("moffat", failed, "failed", REASON.split(" between "))}
+
+
+def refused_difference(pair, place):
+    difference = empty_store(place / "d.zarr", dtype="float32")
+    histograms = {"moffat": DifferenceHistogram.create(0, 0, 1)}
+    return {
+        "differences": replace(
+            pair["differences"], images={"moffat": difference}, histograms=histograms
+        )
+    }
+
+
+@pytest.mark.parametrize(
+    ("refuse", "names", "reason"),
+    [
+        (refused_registration, REGISTRATION, REASON),
+        (refused_image, REGISTRATION, REASON),
+        (refused_scale, HISTOGRAMS, REASON.replace(" between ", " ")),
+        (refused_difference, DIFFERENCE, REASON),
+    ],
+)
+def test_a_refused_pair_says_why_in_each_place(pair, tmp_path, refuse, names, reason):
+    made = draw(pair, tmp_path / "deep", names, **refuse(pair, tmp_path))
+    expected = refusal(tmp_path, reason)
+    for name in names:
         assert made[name].read_bytes() == expected, name
-
-
-def test_a_refused_image_is_enough(pair, tmp_path):
-    post = empty_store(tmp_path / "p.zarr", reason="post.tif is damaged.")
-    made = draw(pair, tmp_path / "deep", REGISTRATION, post=post)
-    assert made["residuals"].read_bytes() == refusal(tmp_path, "post.tif is damaged.")
-
-
-def test_a_refused_scale_says_why_in_each_place(pair, tmp_path):
-    scale = Scale("moffat", {"moffat": MethodResult.make_failed("a.")}, "failed", ("One.", "Two."))
-    made = draw(pair, tmp_path / "deep", HISTOGRAMS, scale=scale)
-    for name in HISTOGRAMS:
-        assert made[name].read_bytes() == refusal(tmp_path, "One. Two."), name
-
-
-def test_a_difference_without_a_gain_says_why_in_each_place(pair, tmp_path):
-    difference = empty_store(tmp_path / "d.zarr", dtype="float32", reason="moffat found no gain.")
-    found = replace(
-        pair["differences"],
-        images={"moffat": difference},
-        histograms={"moffat": DifferenceHistogram.create(0, 0, 1)},
-    )
-    made = draw(pair, tmp_path / "deep", DIFFERENCE, differences=found)
-    for name in DIFFERENCE:
-        assert made[name].read_bytes() == refusal(tmp_path, "moffat found no gain."), name
 
 
 def test_a_manual_gain_without_any_overlap_is_drawn(pair, tmp_path):

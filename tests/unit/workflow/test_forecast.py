@@ -144,16 +144,12 @@ def test_the_summary_waits_for_all_pairs():
     assert makespan([*jobs, job("verdict", 0.5)], capacity(), 2000) == 6.5
 
 
-def test_rules_come_after_others_of_an_earlier_or_the_same_step():
-    for rule in STAGES:
-        for before in STAGES[rule].after:
-            assert STAGES[before].step <= STAGES[rule].step
-
-
-def test_rules_stand_behind_those_that_they_wait_for():
+def test_rules_are_listed_after_those_that_they_wait_for_and_have_no_earlier_step():
     rules = list(STAGES)
     for rule in rules:
-        assert all(rules.index(before) < rules.index(rule) for before in STAGES[rule].after)
+        for before in STAGES[rule].after:
+            assert rules.index(before) < rules.index(rule)
+            assert STAGES[before].step <= STAGES[rule].step
 
 
 def test_a_forecast_of_3000_pairs_is_quick():
@@ -187,10 +183,8 @@ def describe(seconds, factor=1.5, **more):
 
 
 def test_the_words_of_a_forecast():
-    assert (
-        describe(240.0)
-        == "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; by the last 5 runs here"
-    )
+    minutes = "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; by the last 5 runs here"
+    assert describe(240.0) == minutes
     assert describe(42.0, cores=1, cpu_s=42.0, runs=1) == (
         "about 42 s (28 to 63 s) on 1 core, 42 CPU-s; by the last run here"
     )
@@ -229,13 +223,8 @@ def test_the_last_runs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path, 
     add_run(path, runs[-1])
     assert read_runs(path) == tuple(runs[-MOST_RUNS:])
     whole = path.read_text()
-    for text in (
-        "",
-        whole[:-20],
-        whole.replace('"seconds": ', '"seconds": -'),
-        "[]",
-        '{"format": 9}',
-    ):
+    negative = whole.replace('"seconds": ', '"seconds": -')
+    for text in ("", whole[:-20], negative, "[]", '{"format": 9}'):
         path.write_text(text)
         assert read_runs(path) == ()
 

@@ -115,14 +115,8 @@ def test_memory_disk_and_time_of_the_jobs_are_planned(tmp_path):
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        (
-            "CD33",
-            "names 'CD33', which no slide has; did you mean 'CD3'?",
-        ),
-        (
-            "DAPI",
-            "names 'DAPI', from which nothing is subtracted; the names are CD3, CD8.",
-        ),
+        ("CD33", "names 'CD33', which no slide has; did you mean 'CD3'?"),
+        ("DAPI", "names 'DAPI', from which nothing is subtracted; the names are CD3, CD8."),
     ],
 )
 def test_a_wrong_name_is_reported_with_the_right_one_and_stops_nothing(tmp_path, name, sentence):

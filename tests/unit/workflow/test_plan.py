@@ -87,34 +87,14 @@ def test_one_channel_is_chosen_for_both_and_the_reason_is_kept(headers, tmp_path
     assert plan.pixel_size_um == (0.5, 1.0)
 
 
-def test_one_file_twice_is_refused_by_name(tmp_path):
-    post, pre = (save(tmp_path / "raw" / f"{role}.tif", picture()) for role in ("post", "pre"))
+def test_one_file_twice_is_refused_by_name_and_two_of_one_size_are_not(tmp_path, headers):
+    assert headers[0].file_bytes == headers[1].file_bytes
+    check_two_files(*headers)
+    post, pre = (save(tmp_path / f"{role}.tif", picture()) for role in ("post", "pre"))
     plan = make_plan(post, pre, channel="auto")
     assert plan.reason.startswith("post.tif and pre.tif hold the same bytes")
     with pytest.raises(InputError, match="hold the same bytes"):
         check_two_files(post, pre)
-
-
-def test_files_of_one_size_are_distinguished(headers):
-    post, pre = headers
-    assert post.file_bytes == pre.file_bytes
-    check_two_files(post, pre)
-
-
-def test_a_set_channel_is_taken_as_it_is(headers):
-    plan = make_plan(*headers, channel="B+r")
-    assert plan.channels == {"post": (2, 0), "pre": (2, 0)}
-    assert plan.choice["reason"] == "B and R are set by `channel`."
-
-
-def test_the_channel_of_the_dye_s_name_is_taken(tmp_path):
-    made = []
-    for role in ("post", "pre"):
-        path = tmp_path / f"{role}.ome.tif"
-        names = {"axes": "CYX", "Channel": {"Name": ["DAPI", "SYTO9"]}}
-        tifffile.imwrite(path, np.zeros((2, 64, 64), np.uint16), ome=True, metadata=names)
-        made.append(read_header(path))
-    assert make_plan(*made, channel="auto", dye="syto9").channels == {"post": (1,), "pre": (1,)}
 
 
 def test_a_plan_is_read_back_as_it_was_wherever_the_images_are(headers, tmp_path):

@@ -26,7 +26,7 @@ from unglow.workflow.paths import CORRECTED
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import discover
-from unglow.workflow.slides import KnownSlide, known_slides, remove_placeholders
+from unglow.workflow.slides import KnownSlide, read_slides, remove_placeholders
 
 
 def problem_of(base, config=None):
@@ -105,7 +105,7 @@ def test_a_slide_that_cannot_be_used_is_left_out_with_a_sentence(
     tmp_path, change, config, sentence
 ):
     slide(tmp_path, "bad", **change)
-    found, (problem,) = known_slides(
+    found, (problem,) = read_slides(
         discover(tmp_path / "raw").slides, load(config), HeaderCache(tmp_path / CACHE)
     )
     assert not found

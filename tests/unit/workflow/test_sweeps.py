@@ -1,6 +1,8 @@
-"""Sweeps: what variants share, what of them is the same, and what cannot be swept together."""
+"""Sweeps: variants and their paths, what they share, and what cannot be swept together."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,12 +13,11 @@ from unglow.core.levels import VARIANT
 from unglow.reporting.summary import Entry
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
+from unglow.workflow.config import override, variants
 from unglow.workflow.job_resources import disk_mb
 from unglow.workflow.paths import PLACES, Outputs
-from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.scale_methods import same_difference_as
+from unglow.workflow.planned_jobs import jobs_of_pair, same_difference_as
 from unglow.workflow.stage_table import SMALL_MB
-from unglow.workflow.variants import variants
 
 PAIR = {"sample": "A", "dye": "D"}
 
@@ -42,21 +43,15 @@ def jobs(batch, rule):
     ("key", "values", "level", "name", "shared"),
     [
         ("channel", ["G", "R+G"], "ingestion", "channel-R+G", ()),
-        (
-            "register.model",
-            ["affine", "homography"],
-            "registration",
-            "model-homography",
-            PLACES[:2],
-        ),
+        ("register.blocks", [100, 200], "registration", "blocks-200", PLACES[:2]),
         ("scale.percentile", [40, 60], "subtraction", "percentile-60", PLACES[:3]),
         ("detect.fdr", [0.01, 0.1], "detection", "fdr-0.1", PLACES[:4]),
     ],
 )
 def test_each_part_of_the_configuration_has_a_level(key, values, level, name, shared):
-    settings = config.load({"sweep": {key: values}})
-    assert variants(settings, level)[1].name == name
-    out = Outputs.of(settings)
+    batch = Batch.without_images({"sweep": {key: values}})
+    assert [*batch.variants[level]][1] == name
+    out = batch.outputs
     assert out.swept == (level,)
     for place in PLACES:
         own = "" if place in (*shared, "pair") else f"{{{level}}}/"
@@ -120,9 +115,7 @@ def test_what_is_swept_reaches_the_jobs_of_the_variant_alone(work):
         (
             {"write": "all", "match_blur": "never"},
             {"scale.gain_map": ["auto", "never"]},
-            {
-                "gain_map-never": dict.fromkeys(("moffat", "percentile"), "gain_map-auto"),
-            },
+            {"gain_map-never": dict.fromkeys(("moffat", "percentile"), "gain_map-auto")},
         ),
     ],
 )
@@ -191,3 +184,31 @@ def test_a_key_that_no_method_follows_from_is_reported(work):
     (note,) = Batch.load(settings, work).notes
     assert "'sweep.scale.percentile' changes nothing" in note
     assert not load(work, scale__percentile=[40, 60]).notes
+
+
+def test_two_parameters_of_one_kind_are_combined():
+    settings = config.load({"sweep": {"register.blocks": [100, 200], "register.coarse_px": [512]}})
+    made = variants(settings, "registration")
+    assert [v.name for v in made] == ["blocks-100_coarse_px-512", "blocks-200_coarse_px-512"]
+    chosen = override(settings, made[1].overrides)
+    assert (chosen.register.blocks, chosen.register.coarse_px) == (200, 512)
+
+
+@pytest.mark.parametrize("values", [[["moffat"], ["moffat", "percentile"]], [[" a/../b ", "x"]]])
+def test_names_are_safe_and_distinct(values):
+    settings = replace(config.load({}), sweep={"scale.methods": values})
+    names = [v.name for v in variants(settings, "subtraction")]
+    assert len(set(names)) == len(names)
+    assert not any("/" in name or " " in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "like", "path"),
+    [
+        ("logs", "pair", "<logs>/{sample}/{dye}/plan.log"),
+        ("benchmarks", "run", "<benchmarks>/plan.tsv"),
+        ("telemetry", "registered", "<telemetry>/{sample}/{dye}/plan.jsonl"),
+    ],
+)
+def test_records_carry_the_wildcards_of_their_outputs(kind, like, path):
+    assert Outputs().record(kind, "plan", like) == path

@@ -23,17 +23,17 @@ from unglow.photometry.gain.warnings import (
     pixel_warnings,
 )
 from unglow.photometry.joint_histogram import ratio_edges
-from unglow.photometry.noise.fit import fit_noise
+from unglow.photometry.noise_fit import fit_noise
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import ArrayLike, NDArray
 
-    from unglow.photometry.blur import Blur
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.gain.scale import ScaleSettings
     from unglow.photometry.gain.shading import Shaded
+    from unglow.photometry.imaging import Blur
     from unglow.photometry.joint_histogram import JointStatistics
     from unglow.transform import Transform
 
@@ -106,7 +106,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     if evidence.bins is not None:
         reasons += copy_warnings(evidence.bins, integer=evidence.integer)
     about_light += _add_noise(evidence, methods[default])
-    notes = _notes(methods[default])
+    notes = _write_notes(methods[default])
     if roles:
         about_light, notes = (
             bright_field.check_roles(roles),
@@ -123,7 +123,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
     )
 
 
-def _notes(result: MethodResult) -> list[str]:
+def _write_notes(result: MethodResult) -> list[str]:
     """Return a sentence for a gain map that was rejected."""
     rejected = result.details.get("gain_map_refused")
     if rejected is None:
@@ -168,7 +168,7 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
     """Fit the line; ``outlying`` cells were excluded before."""
     stats, bins, transform = evidence.stats, evidence.bins, evidence.transform
     if stats.n["overlap"] == 0:
-        return MethodResult.make_failed(_sentence(stats, ""))
+        return MethodResult.make_failed(_explain_failure(stats, ""))
     if bins is None or transform is None:
         return MethodResult.make_failed("no cells of pixels and no map of this pair are given.")
     chosen, moved = find_aligned_cells(bins, transform), evidence.post_transform
@@ -198,8 +198,8 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
         "pre_range": [round_digits(low, 9), round_digits(high, 9)],
         "spread": round_digits(fit.spread, 9),
         "unexplained_px": round_digits(math.sqrt(fit.registration), 9),
-        "gain_map": _about_map(used),
-        "gain_map_refused": _about_map(rejected),
+        "gain_map": _describe_map(used),
+        "gain_map_refused": _describe_map(rejected),
         "gain_ci95_covers": _LINEAR_CI_COVERS,
         "gain_ci95_statistical": list(_make_interval(fit.gain, half.gain)),
         "offset_ci95_statistical": list(_make_interval(fit.offset, half.offset)),
@@ -221,7 +221,7 @@ def _make_interval(value: float, half: float) -> tuple[float, float]:
     return round_digits(value - half, 9), round_digits(value + half, 9)
 
 
-def _about_map(shaded: Shaded | None) -> dict[str, Any] | None:
+def _describe_map(shaded: Shaded | None) -> dict[str, Any] | None:
     """Return the entry of ``scale.json`` about a gain map."""
     if shaded is None:
         return None
@@ -239,13 +239,13 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     edges, span = ratio_edges(), stats.ratio_range
     if stats.n["ratio"] >= moffat.LEAST and span[0] == span[1]:
         # one image twice, for example: the histogram is a single line, which needs no fit
-        return MethodResult(round_digits(10 ** span[0], 9), 0.0, None, _population(stats))
+        return MethodResult(round_digits(10 ** span[0], 9), 0.0, None, _count_pixels(stats))
     try:
         fit = moffat.fit(stats.ratio_counts, edges, span)
     except ValueError as error:
-        return MethodResult.make_failed(_sentence(stats, str(error)), _population(stats))
+        return MethodResult.make_failed(_explain_failure(stats, str(error)), _count_pixels(stats))
     details = {
-        **_population(stats),
+        **_count_pixels(stats),
         "converged": fit.converged,
         "mu0": round_digits(fit.mu0, 9),
         "mu": round_digits(fit.mu, 9),
@@ -257,7 +257,7 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
         "range_dex": [round_digits(fit.centres[0], 9), round_digits(fit.centres[-1], 9)],
         "gain_ci95_covers": _RATIO_CI_COVERS,
     }
-    interval = _interval(stats, fit.mu, lambda draws: moffat.peaks(draws, edges, span))
+    interval = _bootstrap_interval(stats, fit.mu, lambda draws: moffat.peaks(draws, edges, span))
     return MethodResult(round_digits(fit.gain, 9), 0.0, interval, details)
 
 
@@ -270,25 +270,27 @@ def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
             raise ValueError("no pixel has a ratio")
         return float(np.interp(settings.percentile / 100 * below[-1], below, edges))
 
-    details = {**_population(stats), "percentile": settings.percentile}
+    details = {**_count_pixels(stats), "percentile": settings.percentile}
     try:
         x = quantile(stats.ratio_counts)
     except ValueError as error:
-        return MethodResult.make_failed(_sentence(stats, str(error)), details)
+        return MethodResult.make_failed(_explain_failure(stats, str(error)), details)
     details["gain_ci95_covers"] = _RATIO_CI_COVERS
-    interval = _interval(stats, x, lambda draws: np.array([quantile(d) for d, _ in draws]))
+    interval = _bootstrap_interval(
+        stats, x, lambda draws: np.array([quantile(d) for d, _ in draws])
+    )
     return MethodResult(round_digits(10**x, 9), 0.0, interval, details)
 
 
 def _manual(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
-    details = _population(evidence.stats)
+    details = _count_pixels(evidence.stats)
     if settings.manual is None:
         return MethodResult.make_failed("no manual gain is given for this pair.", details)
     return MethodResult(settings.manual, 0.0, None, details)
 
 
 def _exposure(evidence: Evidence, _: ScaleSettings) -> MethodResult:
-    details = _population(evidence.stats)
+    details = _count_pixels(evidence.stats)
     if evidence.expected_gain is None:
         return MethodResult.make_failed("the exposure times of both images are not known.", details)
     return MethodResult(evidence.expected_gain, 0.0, None, details)
@@ -304,7 +306,7 @@ ESTIMATORS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
 """The functions of `unglow.photometry.gain.scale.METHODS`."""
 
 
-def _interval(
+def _bootstrap_interval(
     stats: JointStatistics, x: float, estimator: Callable[[_Draws], NDArray[np.float64]]
 ) -> tuple[float, float] | None:
     """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
@@ -331,13 +333,13 @@ def _interval(
     return round_digits(10 ** (x - half), 9), round_digits(10 ** (x + half), 9)
 
 
-def _population(stats: JointStatistics) -> dict[str, Any]:
+def _count_pixels(stats: JointStatistics) -> dict[str, Any]:
     """Return the counts that every method rests on."""
     n = stats.n
     return {"pixels": n["ratio"], "pixels_overlap": n["overlap"]}
 
 
-def _sentence(stats: JointStatistics, reason: str) -> str:
+def _explain_failure(stats: JointStatistics, reason: str) -> str:
     if stats.n["overlap"] == 0:
         return "pre and post have no pixel in common."
     if stats.n["ratio"] == 0:

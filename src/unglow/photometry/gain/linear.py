@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from unglow.photometry.cells import Cells
     from unglow.photometry.gain.robust import Limits, State
-    from unglow.photometry.noise.model import NoiseModel
+    from unglow.photometry.imaging import NoiseModel
 
     Floats = NDArray[np.float64]
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
-    from collections.abc import Iterable
 
 
 # At most this many steps; some 12 are usual.
@@ -69,11 +70,11 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
     """
     here = ~np.isnan(x)
     x, y = np.where(here, x, 0.0), np.where(here, y, 0.0)
-    low, high = _logs(lower), _logs(upper)
+    low, high = _take_logs(lower), _take_logs(upper)
     last = _LAST * np.stack([upper[:, 0] - lower[:, 0], *np.ones((2, len(x)))], axis=1)
     with np.errstate(all="ignore"):  # what is not finite is not converged
         rounding = _ROUNDING * (y * y).sum(axis=1)
-        now = _Iterate.from_parameters(x, y, here, np.clip(_logs(start), low, high))
+        now = _Iterate.from_parameters(x, y, here, np.clip(_take_logs(start), low, high))
         damping, converged = np.full(len(x), _DAMPING), np.zeros(len(x), np.bool_)
         left = np.flatnonzero(np.isfinite(now.cost))
         for _ in range(_STEPS):
@@ -92,7 +93,7 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
     return Profiles(np.stack([now.amplitude, mu, *np.exp(logs)], axis=1), converged)
 
 
-def _logs(parameters: Floats) -> Floats:
+def _take_logs(parameters: Floats) -> Floats:
     """Return mu, log(alpha), log(beta) of mu, alpha, beta: (N, 3)."""
     return np.concatenate([parameters[:, :1], np.log(parameters[:, 1:])], axis=1)
 
@@ -272,12 +273,13 @@ def _find_wing(
     if inner.sum() < LEAST:
         raise ValueError(f"only {int(inner.sum())} pixels have a ratio, {LEAST} are needed")
     below = np.concatenate([[0.0], np.cumsum(inner)])
-    low, high = _bounds(below, edges, span)
+    low, high = _find_range(below, edges, span)
     coarse = np.linspace(low, high, BINS + 1) + phase * (high - low) / BINS
     # Splitting fine bins in proportion keeps the comb out that counting complete ones would leave.
     counts = np.diff(np.interp(coarse, edges, below))
     centres = (coarse[1:] + coarse[:-1]) / 2
-    smooth = _uniform(counts, SMOOTH)
+    padded = np.pad(counts, SMOOTH // 2, mode="symmetric")
+    smooth = np.asarray(np.convolve(padded, np.full(SMOOTH, 1 / SMOOTH), mode="valid"))
     allowed = ~_is_near_zero(centres, centres[1] - centres[0])
     top = int(np.argmax(np.where(allowed, smooth, -1.0)))
     fitted = allowed & (centres <= centres[top])
@@ -293,7 +295,7 @@ def _fit_wings(wings: list[MoffatFit]) -> list[MoffatFit]:
     x, y = x[:, used], np.stack([np.tile(wing.smooth, 2) for wing in wings])[:, used]
     here = ~np.isnan(x)
     enough = (here.sum(axis=1) >= _LEAST_POINTS) & (here & (y > 0)).any(axis=1)
-    found = fit_profiles(x, y, *np.stack([_limits(wing) for wing in wings], axis=1))
+    found = fit_profiles(x, y, *np.stack([_set_limits(wing) for wing in wings], axis=1))
     return [
         replace(wing, amplitude=amplitude, mu=mu, alpha=alpha, beta=beta, converged=True)
         if good
@@ -304,17 +306,11 @@ def _fit_wings(wings: list[MoffatFit]) -> list[MoffatFit]:
     ]
 
 
-def _limits(wing: MoffatFit) -> NDArray[np.float64]:
+def _set_limits(wing: MoffatFit) -> NDArray[np.float64]:
     """Return where mu, alpha and beta of a fit start, and their bounds, (3, 3)."""
     low, high = wing.centres[0], wing.centres[-1]
     alpha = min(max(wing.mu0 - low, 0.1) / 3, high - low)
     return np.array([[wing.mu0, alpha, 2.5], [low, 1e-6, 1.0], [high, high - low, 20.0]])
-
-
-def _uniform(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """Return the mean of ``size`` (odd) neighbours, mirrored at the ends."""
-    padded = np.pad(values, size // 2, mode="symmetric")
-    return np.asarray(np.convolve(padded, np.full(size, 1 / size), mode="valid"))
 
 
 def _is_near_zero(x: NDArray[np.float64], bin_width: float) -> NDArray[np.bool_]:
@@ -322,7 +318,7 @@ def _is_near_zero(x: NDArray[np.float64], bin_width: float) -> NDArray[np.bool_]
     return np.abs(x) <= EXCLUDED * bin_width
 
 
-def _bounds(
+def _find_range(
     below: NDArray[np.float64], edges: NDArray[np.float64], span: tuple[float, float]
 ) -> tuple[float, float]:
     """Return the range of the coarse bins, in dex."""

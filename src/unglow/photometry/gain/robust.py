@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.memory.sizes import CELL
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from unglow.photometry.cells import Cells
-
-    Floats = NDArray[np.float64]
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.photometry.cell_moments import CellMoments
+    from unglow.photometry.cells import Cells
 
+    Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
 

@@ -13,15 +13,14 @@ from unglow.core.archive import make_damage_error
 from unglow.core.files import read_json, write_json
 from unglow.core.json_shape import check_shape
 from unglow.core.settings import Checked, key
-from unglow.photometry import gain_map
-from unglow.photometry.blur import Sharpness
+from unglow.photometry import imaging
 from unglow.photometry.gain import bright_field
+from unglow.photometry.imaging import Sharpness
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unglow.photometry.blur import Blur
-    from unglow.photometry.gain_map import GainMap
+    from unglow.photometry.imaging import Blur, GainMap
 
 _VERSION = 1
 _INTERVAL = (None, [float, float])
@@ -182,7 +181,7 @@ class MethodResult:
         95 % confidence interval of the offset, grey levels; None where there is none.
     gain_map
         Uneven light that goes with gain and offset; None for none. ``scale.json`` says of it, and
-        a file next to it holds it (`unglow.photometry.gain_map`).
+        a file next to it holds it (`unglow.photometry.imaging`).
     """
 
     gain: float | None
@@ -338,7 +337,7 @@ class Scale:
             scale = cls.from_json(content)
             for name, found in scale.methods.items():
                 if light is not None and found.details.get("gain_map"):
-                    scale.methods[name] = found.add_light(gain_map.load(light), light)
+                    scale.methods[name] = found.add_light(imaging.load_gain_map(light), light)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise make_damage_error(path) from error
         return scale

@@ -106,7 +106,7 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
             f"only {len(post)} cells have data in the marker and in all of its backgrounds without "
             f"saturated pixels, {LEAST} are needed"
         )
-    section = _on_section(backgrounds)
+    section = _find_section(backgrounds)
     backgrounds, post, xy = backgrounds[section], post[section], xy[section]
     middle = backgrounds.mean(axis=0)
     centred = backgrounds - middle
@@ -154,7 +154,7 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     )
 
 
-def _on_section(backgrounds: Floats) -> Flags:
+def _find_section(backgrounds: Floats) -> Flags:
     """Return which cells are brighter than glass; all if too few are.
 
     Faint signal all over the section would count as background against glass.

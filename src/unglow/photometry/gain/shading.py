@@ -23,7 +23,7 @@ from unglow.photometry.gain.robust import (
     find_unclipped,
     make_state,
 )
-from unglow.photometry.gain_map import GainMap, legendre
+from unglow.photometry.imaging import GainMap, legendre
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ import numpy as np
 
 from unglow.memory.sizes import CELL
 from unglow.photometry.gain.scale import METHODS
-from unglow.photometry.noise.model import ROUNDING
+from unglow.photometry.imaging import ROUNDING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

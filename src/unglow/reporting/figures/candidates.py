@@ -11,7 +11,7 @@ from unglow.core.rounding import estimate, number, percent, plus_minus
 from unglow.io.search_counts import GRID
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, bar
-from unglow.reporting.figures.difference import draw_overview
+from unglow.reporting.figures.difference import draw_overview, fit_page
 from unglow.reporting.figures.style import (
     INK,
     PAPER,
@@ -42,9 +42,13 @@ if TYPE_CHECKING:
 CLASSES = ((0.001, "#ffffff", 1.0), (0.01, "#ffe14d", 0.85), (np.inf, "#e58fc0", 0.7))
 MOST_CIRCLES = 5000
 """More would hide each other; the density is of all candidates."""
-# Where the right column and its map begin, and the most that the map has, inches.
-_LEFT, _HEIGHT = 9.75, 2.6
+# Room for the map of the density, inches.
 _WIDE, _TALLEST = 3.8, 3.0
+# Where legend, density and facts are, in a column and in a row, inches from where they begin; and
+# the height of all of them.
+_COLUMN = (0.0, -0.08), (0.0, 1.5), (0.0, 0.75)
+_ROW = (0.0, 0.0), (3.2, 0.1), (8.0, 0.0)
+_HEIGHT = 6.95, 3.25
 # Height of a line of facts, and what stays free below them, inches.
 _LINE, _BELOW = 0.2, 0.1
 # Cells of the density are so large that they hold this many candidates on average. They are made of
@@ -92,16 +96,20 @@ def draw_candidates(
     counted = candidates.is_counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
-    figure = sheet(14.0, 8.95, f"{title} ({len(points):,})")
+    page = fit_page(diff_thumb.shape)
+    figure = sheet(page.width, page.height(_HEIGHT[page.is_wide]), f"{title} ({len(points):,})")
     fewer = len(best) < len(points)
     more = f" Circles: the {len(best):,} most significant." if fewer else ""
-    axes, _ = draw_overview(figure, diff_thumb, background, spoilt, width=7.4, step=step, more=more)
-    _circles(figure, axes, points[best], fdr[best])
+    axes, _ = draw_overview(figure, page, diff_thumb, background, spoilt, step=step, more=more)
+    legend, density_at, facts_at = (
+        (page.rest[0] + x, page.rest[1] + y) for x, y in (_ROW if page.is_wide else _COLUMN)
+    )
+    _circles(figure, axes, points[best], fdr[best], legend)
     scale_bar(axes, pixel_size_um)
     label(figure, 0.32, 0.55, _summary(report), color=SOFT)
     shape = (diff_thumb.shape[0] * step, diff_thumb.shape[1] * step)
-    end = _density(figure, points, search_counts, shape, pixel_size_um)
-    _facts(figure, end + 0.75, report)
+    end = _density(figure, points, search_counts, shape, pixel_size_um, density_at)
+    _facts(figure, facts_at if page.is_wide else (facts_at[0], end + _COLUMN[2][1]), report)
     return figure
 
 
@@ -116,7 +124,11 @@ def _summary(report: Mapping[str, Any]) -> str:
 
 
 def _circles(
-    figure: Figure, axes: Axes, points: NDArray[np.float64], fdr: NDArray[np.float64]
+    figure: Figure,
+    axes: Axes,
+    points: NDArray[np.float64],
+    fdr: NDArray[np.float64],
+    at: tuple[float, float],
 ) -> None:
     """Draw each candidate in the colour of its class, the best on top, and name the classes."""
     largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
@@ -139,7 +151,7 @@ def _circles(
         handles=handles,
         title="False-discovery rate",
         loc="upper left",
-        bbox_to_anchor=((_LEFT - 0.02) / width, 1 - 1.02 / height),
+        bbox_to_anchor=((at[0] - 0.02) / width, 1 - at[1] / height),
         borderaxespad=0,
         frameon=True,
         facecolor=INK,
@@ -157,8 +169,10 @@ def _density(
     search_counts: SearchCounts,
     shape: tuple[float, float],
     pixel_size_um: float | None,
+    at: tuple[float, float],
 ) -> float:
     """Draw candidates per area in square cells; return where the map ends, inches from the top."""
+    left, begin = at
     cells, side = density(points, search_counts)
     unit = "Mpx" if pixel_size_um is None else "mm²"
     area = side**2 / 1e6 * (1 if pixel_size_um is None else pixel_size_um**2)
@@ -167,12 +181,12 @@ def _density(
     colours = Colours("viridis", 0.0, top)
     scale = DPI * min(_WIDE / shape[1], _TALLEST / shape[0])
     rows, cols = ((np.arange(max(1, round(n * scale))) / (scale * side)).astype(int) for n in shape)
-    framed(figure, round(_LEFT * DPI), round(_HEIGHT * DPI), colours.of(values[np.ix_(rows, cols)]))
-    label(figure, _LEFT, _HEIGHT - 0.07, f"Candidates per {unit} that was searched", va="bottom")
-    end = _HEIGHT + len(rows) / DPI
+    framed(figure, round(left * DPI), round(begin * DPI), colours.of(values[np.ix_(rows, cols)]))
+    label(figure, left, begin - 0.07, f"Candidates per {unit} that was searched", va="bottom")
+    end = begin + len(rows) / DPI
     half = nice(top / 2)
     shown = [(v, number(v)) for v in (0.0, half, 2 * half, 4 * half) if v <= top]
-    bar(figure, (_LEFT, end + 0.12, _WIDE), colours, shown)
+    bar(figure, (left, end + 0.12, len(cols) / DPI), colours, shown)
     return end
 
 
@@ -211,8 +225,8 @@ def density(
     return out, side
 
 
-def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
-    """Write what detection.json says, from ``top`` inches on."""
+def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -> None:
+    """Write what detection.json says, from ``at`` on: inches from the left and the top."""
     settings, masked = report["settings"], report["masked_px"]
     threshold, fdr = report["threshold_snr"], report["fdr"]
     lines = [
@@ -236,14 +250,10 @@ def _facts(figure: Figure, top: float, report: Mapping[str, Any]) -> None:
         lines.insert(2, ("by controls", by_controls(report)))
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         limit = (report["completeness"] or {}).get(key)
-        lines += (
-            [(name, f"peak {plus_minus(limit['value'], limit['error'])} grey levels")]
-            if limit
-            else []
-        )
-    room = figure.get_figheight() - _BELOW - top
-    line = min(_LINE, room / len(lines))
-    facts(figure, lines, left=_LEFT, top=top, line=line, values=_LEFT + 1.25, size=9)
+        lines += [(name, _limit_text(limit))] if limit else []
+    left, top = at
+    line = min(_LINE, (figure.get_figheight() - _BELOW - top) / len(lines))
+    facts(figure, lines, left=left, top=top, line=line, values=left + 1.25, size=9)
 
 
 def by_controls(report: Mapping[str, Any]) -> str:
@@ -262,6 +272,10 @@ def _density_text(report: Mapping[str, Any]) -> str:
     if report["density_per_mm2"] is None:
         return "not known without a pixel size"
     return f"{estimate(report['density_per_mm2'], report['density_ci95_per_mm2'])} per mm²"
+
+
+def _limit_text(limit: Mapping[str, float]) -> str:
+    return f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
 
 
 def _area_text(report: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import matplotlib as mpl
 import numpy as np
@@ -46,9 +46,56 @@ if TYPE_CHECKING:
 
 
 CROPS = 4
-_LEFT = 9.42
-# Height that a number next to the colour bar takes, inches.
-_LINE = 0.16
+# Room for an overview beside other things, and above them where an image is this many times as wide
+# as high, inches; its corner.
+_BESIDE, _ABOVE, _WIDE = (7.4, 6.9), (12.2, 8.0), 1.5
+_CORNER = 0.85, 1.1
+# What an overview needs on its right and below itself; where other things begin at least; inches.
+_BAR, _NOTE, _LEAST = 1.17, 1.15, 7.2
+# Width of a figure beside or below whose overview other things are, from where these begin.
+_SHEET, _COLUMN = 14.0, 4.58
+# Height of a number next to the colour bar, and of a crop with its name, inches.
+_LINE, _ROW = 0.16, 1.83
+
+
+class Page(NamedTuple):
+    """The places of an overview and of what belongs to it on a figure, inches from its top left.
+
+    Attributes
+    ----------
+    overview
+        Width and height of the overview.
+    rest
+        Left and top of what is beside or below it.
+    is_wide
+        Whether that is below it.
+    """
+
+    overview: tuple[float, float]
+    rest: tuple[float, float]
+    is_wide: bool
+
+    @property
+    def width(self) -> float:
+        """Width of the figure, inches."""
+        return _SHEET if self.is_wide else self.rest[0] + _COLUMN
+
+    def height(self, rest: float) -> float:
+        """Return the height of the figure, inches, with ``rest`` inches of other things."""
+        below = _CORNER[1] + self.overview[1] + _NOTE
+        return self.rest[1] + rest if self.is_wide else max(below, self.rest[1] + rest)
+
+
+def fit_page(shape: tuple[int, ...]) -> Page:
+    """Return the page for an overview of (rows, cols), so that narrow and wide ones fill it."""
+    is_wide = shape[1] > _WIDE * shape[0]
+    room = _ABOVE if is_wide else _BESIDE
+    scale = min(room[0] / shape[1], room[1] / shape[0])
+    width, height = shape[1] * scale, shape[0] * scale
+    left, top = _CORNER
+    if is_wide:
+        return Page((width, height), (left, top + height + _NOTE + 0.4), is_wide)
+    return Page((width, height), (max(left + width + _BAR, _LEAST), top), is_wide)
 
 
 @styled
@@ -90,33 +137,34 @@ def draw_difference(
     spoilt
         Places of post that the search left out.
     """
-    figure = sheet(14.0, 8.95, title)
-    wide = 7.4 if crops else 12.0
-    axes, colours = draw_overview(figure, diff_thumb, background, spoilt, width=wide, step=step)
+    page = fit_page(diff_thumb.shape)
+    rest = 0.0 if not crops else 1.2 if page.is_wide else CROPS * _ROW
+    figure = sheet(page.width, page.height(rest), title)
+    axes, colours = draw_overview(figure, page, diff_thumb, background, spoilt, step=step)
     scale_bar(axes, pixel_size_um)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
     at_full = _at_full_resolution(colours, diff_thumb, histogram)
     if crops:
         text = "post  |  pre, aligned  |  difference, in units of its noise"
-        label(figure, _LEFT, 0.56, text, color=SOFT, size=9)
+        label(figure, page.rest[0], page.rest[1] - 0.54, text, color=SOFT, size=9)
     for n, square in enumerate(crops[:CROPS]):
         frame(axes, square, n + 1, square.post.shape[1])
-        _row(figure, square, n, at_full)
+        _draw_crop(figure, page, square, n, at_full)
     return figure
 
 
 def draw_overview(
     figure: Figure,
+    page: Page,
     difference: NDArray[np.float32],
     background: NDArray[np.float32] | None,
     spoilt: Sequence[SavedPlace],
     *,
-    width: float,
     step: int,
     more: str = "",
 ) -> tuple[Axes, NoiseColours]:
-    """Draw an overview in axes of ``width`` inches: spoilt places, colour bar, note with ``more``.
+    """Draw the overview of a page: spoilt places, colour bar, note with ``more``.
 
     Returns
     -------
@@ -124,7 +172,7 @@ def draw_overview(
     """
     left_out = spoilt_px(spoilt, difference.shape, step)
     colours = NoiseColours.of(np.where(left_out, np.float32(np.nan), difference), background)
-    axes = panel(figure, 0.85, 1.1, width, 6.9)
+    axes = panel(figure, *_CORNER, *page.overview)
     axes.set_anchor("NW")
     image(axes, colours.pixels(difference, background), step)
     axes.apply_aspect()
@@ -137,7 +185,7 @@ def draw_overview(
     )
     bottom = (1 - axes.get_position().y0) * figure.get_figheight()
     for n, line in enumerate(lines):
-        label(figure, 0.85, bottom + 0.5 + 0.17 * n, line, color=SOFT, size=8.5)
+        label(figure, _CORNER[0], bottom + 0.5 + 0.17 * n, line, color=SOFT, size=8.5)
     return axes, colours
 
 
@@ -183,9 +231,14 @@ def _colour_bar(figure: Figure, axes: Axes, colours: NoiseColours) -> None:
     label(figure, left, top - 0.07, "× noise", size=9, va="bottom")
 
 
-def _row(figure: Figure, crop: Crop, n: int, colours: NoiseColours) -> None:
+def _draw_crop(figure: Figure, page: Page, crop: Crop, n: int, colours: NoiseColours) -> None:
     """Show one crop as post, aligned pre and difference."""
-    side, left, top = 1.42, _LEFT, 1.1 + 1.83 * n
+    left, top = page.rest
+    side = 1.0 if page.is_wide else 1.42
+    if page.is_wide:
+        left += n * (3 * side + 0.3)
+    else:
+        top += n * _ROW
     name = f"{n + 1}   ({crop.x:.0f}, {crop.y:.0f}), {crop.post.shape[1]} px"
     label(figure, left, top - 0.23, name, size=9, weight="bold")
     # One stretch for post and pre: what is brighter in post then looks brighter.

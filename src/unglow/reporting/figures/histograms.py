@@ -44,6 +44,12 @@ if TYPE_CHECKING:
 POST, PRE, ALONE = "#1f8a3b", "#b01fb0", "#8c959f"
 # Axes end where this share of the pixels lies beyond, so that a few bright ones do not rule them.
 _BEYOND = 2e-5
+# An excess of pixels this many times its Poisson noise is drawn.
+_CLEAR = 3.0
+# About so many columns, and how much further away from the line each row is than the last.
+_COLUMNS, _WIDER = 100, 1.1
+# Bins of a difference are joined until each has so many pixels: single ones look like a brush.
+_ENOUGH = 12
 # Round numbers for ticks on a logarithmic axis, from fine to coarse.
 _MANTISSAS = (
     (1, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 2, 2.2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
@@ -67,57 +73,120 @@ def draw_joint_histogram(
     scale
         Estimated scale; lines are drawn for methods that gave a gain.
     """
-    return _square(title, stats, scale, stats.joint.T, "pixels per bin", "viridis")
+    figure = sheet(9.6, 8.5, title)
+    axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
+    axes.set_facecolor(PAPER)
+    low, high = _occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
+    inside = _between(stats, low, high)
+    start, end = stats.edges[[inside.start, inside.stop]]
+    shown = Colours("viridis", 1.0, max(float(stats.joint.max()), 10.0), log=True)
+    _counts(axes, shown, stats.joint.T[inside, inside], (start, end, start, end))
+    axes.set(xlim=(low, high), ylim=(low, high))
+    graph(axes, "pre, aligned (grey level)", "post (grey level)")
+    axes.plot([low, high], [low, high], color=INK, lw=1, ls=":", label="post = pre", zorder=3)
+    _count_bar(figure, shown, "pixels per bin")
+    _lines(axes, scale)
+    _note(figure, stats)
+    return figure
 
 
 @styled
 def draw_excess(
-    stats: JointStatistics, scale: Scale, *, title: str = "Excess: what post has and pre has not"
+    stats: JointStatistics, scale: Scale, *, title: str = "Excess: what only post has"
 ) -> Figure:
-    """Draw the joint histogram minus its transpose where post is brighter, with the scale lines.
+    """Draw where more pixels lie above the default scale line than as far below it.
 
-    Noise and background that differ by chance are symmetric about the identity and cancel; what
-    remains is the brighter background, and stain far above it.
+    Columns are those of the joint histogram, moved so that the line lies at 0. Noise, and
+    background that the scale explains, are as frequent below the line as above, and cancel. What is
+    left is signal that only post has, or a band along the line where the scale is wrong.
 
     Parameters
     ----------
     stats
         Joint statistics with at least one pixel.
     scale
-        Estimated scale; lines are drawn for methods that gave a gain.
+        Estimated scale; without a default gain, post = pre takes its place.
     """
-    excess = np.triu(stats.joint - stats.joint.T, 1)
-    return _square(
-        title, stats, scale, excess.T, "pixels in excess per bin", "magma", back="#e8eaed"
-    )
-
-
-def _square(
-    title: str,
-    stats: JointStatistics,
-    scale: Scale,
-    counts: NDArray[np.int64],
-    name: str,
-    colours: str,
-    back: str = PAPER,
-) -> Figure:
-    """Show counts [post bin, pre bin] over grey levels, with a logarithmic colour bar."""
     figure = sheet(9.6, 8.5, title)
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
-    axes.set_facecolor(back)
-    low, high = _find_occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
+    axes.set_facecolor(PAPER)
+    result = scale.methods.get(scale.default)
+    gain, offset, line = 1.0, 0.0, "pre"
+    if result is not None and result.gain is not None and result.offset is not None:
+        gain, offset, line = result.gain, result.offset, "gain × pre + offset"
+    low, high = _occupied(stats, stats.joint.sum(axis=1))
+    excess, pre_edges, away = find_excess(stats, gain, offset, (low, high))
+    shown = Colours("magma", 1.0, max(float(excess.max()), 10.0), log=True)
+    axes.set(xlim=(low, high), ylim=away[[0, -1]], yscale="log")
+    _counts(axes, shown, excess, (*pre_edges[[0, -1]], *away[[0, -1]]))
+    axes.yaxis.set_major_formatter("{x:g}")
+    graph(axes, "pre, aligned (grey level)", f"post − ({line}) (grey levels)")
+    _count_bar(figure, shown, "pixels in excess per bin")
+    _note(figure, stats)
+    return figure
+
+
+def find_excess(
+    stats: JointStatistics, gain: float, offset: float, between: tuple[float, float]
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return how many more pixels lie above a scale line than as far below it.
+
+    Parameters
+    ----------
+    stats
+        Joint statistics of n bins.
+    gain, offset
+        The line post = gain * pre + offset, grey levels.
+    between
+        Lowest and highest pre, grey levels.
+
+    Returns
+    -------
+    excess, pre_edges, away
+        (p, m) pixels, [distance bin, pre bin], 0 where the excess is within three times its Poisson
+        noise; (m + 1,) edges of the pre bins; and (p + 1,) edges of the distance bins, from one bin
+        of the statistics on, each `_WIDER` times as far away as the last: stain is rare, so that
+        bins far away have to be wide. Both in grey levels.
+    """
+    inside = _between(stats, *between)
+    joined = max(1, round((inside.stop - inside.start) / _COLUMNS))
+    starts = np.arange(inside.start, inside.stop, joined)
+    furthest = max(float(stats.edges[-1]) - min(gain * between[0] + offset, 0.0), 4 * stats.width)
+    away = stats.width * _WIDER ** np.arange(
+        np.ceil(np.log(furthest / stats.width) / np.log(_WIDER))
+    )
+    above, below = np.zeros((2, len(starts), len(away) - 1))
+    for column in range(inside.start, inside.stop):
+        counted = np.append(0, np.cumsum(stats.joint[column]))
+        line = gain * stats.centres[column] + offset
+        n = (column - inside.start) // joined
+        above[n] += np.diff(np.interp(line + away, stats.edges, counted))
+        below[n] -= np.diff(np.interp(line - away, stats.edges, counted))
+    excess = np.where(above - below > _CLEAR * np.sqrt(above + below), above - below, 0.0)
+    return excess.T, stats.edges[np.append(starts, inside.stop)], away
+
+
+def _between(stats: JointStatistics, low: float, high: float) -> slice:
+    """Return the bins that touch a range of grey levels."""
     first, last = (int(n) for n in np.searchsorted(stats.edges, (low, high)))
-    inside = slice(max(first - 1, 0), min(last, len(counts)))
-    start, end = stats.edges[inside.start], stats.edges[inside.stop]
-    shown = Colours(colours, 1.0, max(float(counts.max()), 10.0), log=True)
-    square = counts[inside, inside][::-1]
-    seen = np.where(square > 0, np.uint8(255), np.uint8(0))
-    picture = Picture(np.dstack([shown.of(square), seen]), (start, end, start, end), nearest=True)
+    return slice(max(first - 1, 0), min(last, len(stats.joint)))
+
+
+def _counts(
+    axes: Axes,
+    shown: Colours,
+    counts: NDArray[np.int64] | NDArray[np.float64],
+    place: tuple[float, float, float, float],
+) -> None:
+    """Show counts, the first row at the bottom, and nothing where there are none."""
+    seen = np.where(counts >= 1, np.uint8(255), np.uint8(0))
+    picture = Picture(np.dstack([shown.of(counts), seen])[::-1], place, nearest=True)
     picture.set_zorder(2)
     axes.add_artist(picture)
-    axes.set(xlim=(low, high), ylim=(low, high))
-    graph(axes, "pre, aligned (grey level)", "post (grey level)")
-    axes.plot([low, high], [low, high], color=INK, lw=1, ls=":", label="post = pre", zorder=3)
+
+
+def _count_bar(figure: Figure, shown: Colours, name: str) -> None:
+    """Draw the bar of a logarithmic scale of counts."""
     values = [float(f"{m}e{power}") for power in range(19) for m in (1, 2, 5)]
     ticks = [
         (float(shown.unit(v)), power_of_ten(v) if f"{v:e}".startswith("1") else "")
@@ -126,12 +195,9 @@ def _square(
     ]
     shades = shown.of(np.geomspace(shown.low, shown.high, 256))
     upright_bar(figure, (8.15, 0.7, 0.22, 7.0), shades, ticks, name)
-    _lines(axes, scale)
-    _note(figure, stats)
-    return figure
 
 
-def _find_occupied(stats: JointStatistics, counts: NDArray[np.int64]) -> tuple[float, float]:
+def _occupied(stats: JointStatistics, counts: NDArray[np.int64]) -> tuple[float, float]:
     """Return the range of grey levels that holds nearly all of ``counts`` per bin."""
     edges = stats.edges
     total = np.cumsum(counts)
@@ -156,14 +222,14 @@ def _lines(axes: Axes, scale: Scale) -> None:
             linewidth=2.4 if name == scale.default else 1.6,
             linestyle="-" if name == scale.default else "--",
             zorder=3,
-            label=_describe_gain(name, scale),
+            label=_named_gain(name, scale),
         )
     axes.set(xlim=tuple(x), ylim=tuple(x))
     legend = axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor=FAINT)
     legend.set_zorder(10)
 
 
-def _describe_gain(name: str, scale: Scale) -> str:
+def _named_gain(name: str, scale: Scale) -> str:
     """Return a legend entry such as ``moffat: gain 1.302 (1.296 to 1.308), default``."""
     result = scale.methods[name]
     if result.gain is None:
@@ -202,7 +268,7 @@ def draw_histograms(
             steps(axes, counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
             steps(axes, counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
     logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
-    axes.set_xlim(_find_occupied(stats, post + pre + stats.post_only))
+    axes.set_xlim(_occupied(stats, post + pre + stats.post_only))
     graph(axes, "grey level", "pixels per bin")
     if post.any() or stats.post_only.any():
         axes.legend(loc="upper right")
@@ -235,7 +301,7 @@ def draw_ratio(
         axes.text(0.5, 0.5, f"No fit: {error}.", transform=axes.transAxes, ha="center")
         graph(axes, "log10(post / pre)", "pixels per bin")
         return figure
-    _draw_fitted_bins(axes, fit)
+    _fitted_bins(axes, fit)
     axes.axvline(0, color=INK, linewidth=1, linestyle=":", label="ratio 1")
     band = moffat.EXCLUDED * fit.bin_width
     axes.axvspan(-band, band, color=INK, alpha=0.07, linewidth=0, label="left out around ratio 1")
@@ -244,7 +310,7 @@ def draw_ratio(
         if result.gain is not None and low < np.log10(result.gain) < high:
             colour = METHOD.get(name, SOFT)
             style = "-" if name == scale.default else "--"
-            text = _describe_gain(name, scale)
+            text = _named_gain(name, scale)
             axes.axvline(np.log10(result.gain), color=colour, linestyle=style, lw=2, label=text)
         elif result.gain is None:
             axes.plot([], [], " ", label=f"{name}: no gain")
@@ -261,7 +327,7 @@ def draw_ratio(
     return figure
 
 
-def _draw_fitted_bins(axes: Axes, fit: MoffatFit) -> None:
+def _fitted_bins(axes: Axes, fit: MoffatFit) -> None:
     half = fit.bin_width / 2
     edges = np.append(fit.centres - half, fit.centres[-1] + half)
     steps(axes, fit.counts, edges, fill=True, color="#c3cad2", label="all ratios")
@@ -318,7 +384,7 @@ def draw_difference_histogram(
     full = {name: h for name, h in histograms.items() if h.total > 0}
     most = 0
     for name, histogram in full.items():
-        edges, counts = rebinned(histogram)
+        edges, counts = join_sparse(*rebinned(histogram))
         most = max(most, int(counts.max()))
         far = 5 * 1.4826 * histogram.mad()
         text = (
@@ -364,6 +430,27 @@ def rebinned(histogram: DifferenceHistogram) -> tuple[NDArray[np.float64], NDArr
     first = histogram.low - histogram.step / 2
     edges = first + histogram.step * joined * np.arange(len(counts) + 1)
     return np.asarray(edges, np.float64), np.asarray(counts)
+
+
+def join_sparse(
+    edges: NDArray[np.float64], counts: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Join neighbouring bins, from the highest one outwards, until each has `_ENOUGH` pixels.
+
+    Returns the (m + 1,) edges, and (m,) mean counts of the bins that were joined.
+    """
+    middle = int(np.argmax(counts))
+    cuts = {0, middle, len(counts)}
+    for bins, step in ((range(middle, len(counts)), 1), (range(middle - 1, -1, -1), 0)):
+        held = 0
+        for n in bins:
+            held += int(counts[n])
+            if held >= _ENOUGH:
+                cuts.add(n + step)
+                held = 0
+    at = np.array(sorted(cuts))
+    means = np.add.reduceat(counts, at[:-1]) / np.diff(at) if len(counts) else counts
+    return edges[at], np.asarray(means, np.float64)
 
 
 def _share_above(histogram: DifferenceHistogram, far: float) -> float:

@@ -47,7 +47,7 @@ FIGURES = {
     ),
     "figures": (
         FigureRow("joint_histogram", "histograms", SCALE, "post against pre"),
-        FigureRow("excess_histogram", "histograms", SCALE, "excess of post over pre"),
+        FigureRow("excess_histogram", "histograms", SCALE, "excess over the scale line"),
         FigureRow("histograms", "histograms", SCALE, "grey levels"),
         FigureRow("ratio_histogram", "histograms", SCALE, "ratio of post to pre"),
         FigureRow("difference", "difference", DIFFERENCE, "difference"),

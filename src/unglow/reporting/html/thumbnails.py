@@ -39,6 +39,7 @@ from unglow.multiplexed.results import (
 )
 from unglow.photometry.difference import open_image
 from unglow.reporting.difference_picture import NoiseColours, hatched, spoilt_px
+from unglow.reporting.figures.table import FIGURES
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # Raised when the same results give other pictures.
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 _QUALITY = 76
 _SMALL_PX = 110
 # Rings around candidates: their radius, colour (BGR) and most of them.
@@ -60,14 +61,19 @@ _SHARE = (0.5, 99.7)
 _NO_DATA = (74, 66, 60)
 POST, PRE, ALIGNED, DIFFERENCE = "post", "unaligned pre", "aligned pre", "difference"
 BEFORE, AFTER, ALL_MARKERS = "before", "after", "all markers"
-# Figures with the names that a page gives them.
-_FIGURES = (
-    ("gallery", "gallery"),
-    ("registration", "registration"),
-    ("candidates", "candidates"),
-    ("gain", "ratio_histogram"),
-    ("full difference", "difference"),
-)
+# Figures that are packed, with the names that a page gives them; all others are links.
+_PACKED = {
+    "gallery": "gallery",
+    "registration": "registration",
+    "candidates": "candidates",
+    "gain": "ratio_histogram",
+}
+_LINKED = {
+    f"full {row.label}" if row.name == "difference" else row.label: row.name
+    for rule in ("figures", "figures_registration")
+    for row in FIGURES[rule]
+    if row.name not in _PACKED.values()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +249,7 @@ def _small_figures(
     results: Path, row: Mapping[str, Any], sizes: Sizes, start: Path
 ) -> Iterator[Picture]:
     for name, path in _figures(results, row):
-        longest = 0 if name == _FIGURES[-1][0] else sizes.figures
+        longest = 0 if name in _LINKED else sizes.figures
         yield from _contain(row, name, _figure(name, path, longest, start))
 
 
@@ -254,7 +260,10 @@ def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
     if _is_slide(row):
         return _figures_of_slide(results / str(row["sample"]), row)
     places = [place_of(results, row, level) / "figures" for level in (LEVELS[-1], "registration")]
-    files = {name: [place / f"{stem}.png" for place in places] for name, stem in _FIGURES}
+    files = {
+        name: [place / f"{stem}.png" for place in places]
+        for name, stem in (_PACKED | _LINKED).items()
+    }
     found = {name: next(filter(Path.is_file, paths), None) for name, paths in files.items()}
     return [(name, path) for name, path in found.items() if path is not None]
 

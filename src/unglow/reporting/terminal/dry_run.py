@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import clean, wrap_text
-from unglow.reporting.terminal.formatting import count
+from unglow.reporting.terminal.formatting import count, count_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ class DryRun:
     Attributes
     ----------
     pairs
-        Names of the pairs and slides of the batch.
+        Sample and dye of each pair of the batch, and of each slide, whose dye is ''.
     skipped
         Why inputs are skipped, in sentences.
     preflight
@@ -39,19 +39,17 @@ class DryRun:
 
     def __init__(self, command: Sequence[str]) -> None:
         self._command = [word for word in command if word not in _DRY]
-        self.pairs: list[str] = []
+        self.pairs: list[tuple[str, str]] = []
         self.skipped: list[str] = []
         self.preflight: list[str] = []
         self.is_refused = self.is_done = False
         self._rules: dict[str, int] = {}
-        self._to_do: set[str] = set()
+        self._to_do: set[tuple[str, str]] = set()
 
     def add_job(self, job: Mapping[str, Any]) -> None:
         """Take a job that would run, as Snakemake reports it."""
         names = dict(job["wildcards"] or {})
-        pair = [str(names[key]) for key in ("sample", "dye") if names.get(key)]
-        if pair:
-            self._to_do.add(" ".join(pair))
+        self._to_do.add((str(names.get("sample", "")), str(names.get("dye", ""))))
 
     def set_rules(self, stats: Mapping[str, int]) -> None:
         """Take the number of jobs of each rule."""
@@ -62,13 +60,13 @@ class DryRun:
         """Return the lines."""
         skipped = self._skipped()
         if self.is_done or not self._rules:
-            done = f"Nothing to do: {count(len(self.pairs), 'pair')} finished."
+            done = f"Nothing to do: {count_pairs(self.pairs)} finished."
             return [done, *skipped, "Show them: unglow status"] if self.is_done else skipped
         to_do = [pair for pair in self.pairs if pair in self._to_do]
         rest = len(self.pairs) - len(to_do)
         head = f"To do: {name_pairs(to_do)}" + (f"; {rest} finished" if rest else "")
         if not to_do:  # what is left is of all pairs together
-            head = f"{count(len(self.pairs), 'pair')} in this batch"
+            head = f"{count_pairs(self.pairs)} in this batch"
         rules = ", ".join(f"{n} {rule}" for rule, n in self._rules.items())
         jobs = f"{count(sum(self._rules.values()), 'job')}: {rules}"
         if self.is_refused:
@@ -91,9 +89,15 @@ class DryRun:
         return lines + ([f"  and {more} more: `unglow survey`"] if more > 0 else [])
 
 
-def name_pairs(names: Sequence[str]) -> str:
+def count_pairs(keys: Sequence[tuple[str, str]]) -> str:
+    """Return how many pairs there are, and how many slides, whose dye is ''."""
+    slides = sum(not dye for _, dye in keys)
+    return count_inputs(len(keys) - slides, slides)
+
+
+def name_pairs(keys: Sequence[tuple[str, str]]) -> str:
     """Return how many pairs there are and the first of them: ``4 pairs (a, b, c and 1 more)``."""
-    more = len(names) - _NAMED
-    first = ", ".join(clean(name) for name in names[:_NAMED])
+    more = len(keys) - _NAMED
+    first = ", ".join(clean(" ".join(filter(None, key))) for key in keys[:_NAMED])
     rest = f" and {more} more" if more > 0 else ""
-    return count(len(names), "pair") + (f" ({first}{rest})" if first else "")
+    return count_pairs(keys) + (f" ({first}{rest})" if first else "")

@@ -15,7 +15,7 @@ from unglow.core.printable import clean, printable
 from unglow.core.rounding import duration
 from unglow.reporting.summary import STATUSES, texts
 from unglow.reporting.terminal.event_lines import first_sentence
-from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count
+from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count, count_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +74,10 @@ def draw_end(
 def _counts(pairs: Sequence[Mapping[str, Any]], seconds: float) -> Text:
     found = Counter(str(row["status"]) for row in pairs)
     words = [f"{found[status]} {status}" for status in STATUSES if found[status]]
-    text = f"{count(len(pairs), 'pair')} in {duration(seconds)}: {', '.join(words)}"
+    markers = [row["sample"] for row in pairs if row.get("background_channel")]
+    inputs = count_inputs(len(pairs) - len(markers), len({*markers}))
+    inputs += f" ({count(len(markers), 'marker')})" if markers else ""
+    text = f"{inputs} in {duration(seconds)}: {', '.join(words)}"
     return Text(text, style="bold")
 
 

@@ -42,6 +42,12 @@ def count(number: int, name: str) -> str:
     return f"{number} {name}{'' if number == 1 else 's'}"
 
 
+def count_inputs(pairs: int, slides: int) -> str:
+    """Return how many pairs and slides there are, as in ``2 pairs and 1 slide``."""
+    words = [count(pairs, "pair")] if pairs or not slides else []
+    return " and ".join([*words, *([count(slides, "slide")] if slides else [])])
+
+
 def clock(wall: float) -> str:
     """Return the local time of day of a Unix time."""
     return time.strftime("%H:%M:%S", time.localtime(wall))

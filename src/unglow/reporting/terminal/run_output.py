@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import SHOWN, WEB, clean, printable
-from unglow.reporting.terminal.dry_run import DryRun, name_pairs
+from unglow.reporting.terminal.dry_run import DryRun, count_pairs, name_pairs
 from unglow.reporting.terminal.formatting import BAD, closing_sentence, count, make_console
 from unglow.reporting.terminal.painter import Diversion, Painter
 
@@ -96,7 +96,7 @@ class RunOutput:
         self._lock = threading.RLock()
         self._began = time.monotonic()
         self._places: list[Path] = []
-        self._pairs: list[str] = []
+        self._pairs: list[tuple[str, str]] = []
         self._dry = DryRun(command)
         self._skipped = 0
         self._watch: RunWatch | None = None
@@ -113,7 +113,7 @@ class RunOutput:
         self._stream, self._colours = stream, colours
 
     def attach(
-        self, *, results: Path, pairs: Sequence[Sequence[str]], problems: Sequence[str]
+        self, *, results: Path, pairs: Sequence[tuple[str, str]], problems: Sequence[str]
     ) -> None:
         """Take facts about the batch from the Snakefile; with several modules, from each.
 
@@ -122,12 +122,12 @@ class RunOutput:
         results
             The results directory.
         pairs
-            Sample and dye of each pair and slide.
+            Sample and dye of each pair, and of each slide, whose dye is ''.
         problems
             Why inputs are skipped, in sentences.
         """
         self._places.append(Path(os.path.relpath(results)))
-        self._pairs += [" ".join(part for part in pair if part) for pair in pairs]
+        self._pairs += pairs
         self._dry.pairs = self._pairs
         self._dry.skipped += problems
         if self._painter is not None:
@@ -262,7 +262,7 @@ class RunOutput:
         elif text.startswith(_LOG):
             self._closing["log"] = text.removeprefix(_LOG)
         elif text.startswith(NOTHING_TO_DO):
-            done = f"{count(len(self._pairs), 'pair')} finished" if self._pairs else "all is made"
+            done = f"{count_pairs(self._pairs)} finished" if self._pairs else "all is made"
             self._print(f"Nothing to do: {done}.")
         elif text.startswith(_SKIPPED):
             self._skip(text)

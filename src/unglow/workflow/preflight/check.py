@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 
 from unglow.core.printable import wrap_text
 from unglow.core.rounding import gigabytes
+from unglow.core.settings import schema_of
 from unglow.jobs.snakemake_command import set_options
 from unglow.workflow.preflight.pending_jobs import heaviest_at_once
+from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,12 +31,14 @@ ROOMY = 0.8
 """Up to this share of what there is nothing is said; up to all of it there is a warning."""
 FORCE = "force_run"
 """Key of the configuration that turns a refusal into a warning."""
-LEAST_BUDGET = 300
-"""`memory_per_job` cannot be set lower (config.schema.yaml), MB."""
+_BUDGET = schema_of(Settings)["properties"]["memory_per_job"]
+LEAST_BUDGET: float = _BUDGET["minimum"]
+USUAL_BUDGET: float = _BUDGET["default"]
+"""The least and the default value of `memory_per_job`, MB."""
 MOST_JOBS = 30_000
 """More are refused: Snakemake plans about 150 jobs per second, and holds 50 kB for each."""
 PLANNED_PER_S = 150
-# So many jobs of one kind of finding are named.
+# The most jobs that one finding names.
 _NAMED = 3
 
 
@@ -57,7 +61,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What would help: a sentence, and the options of the command that do it.
+    """A remedy: a sentence, and the options of the command that do it.
 
     ``options`` maps an option to its value, or to a (key, value) if it takes several.
     """
@@ -68,7 +72,7 @@ class Suggestion:
 
 @dataclass(frozen=True, slots=True)
 class PreflightResult:
-    """What preflight found, and what would help if it was too much."""
+    """Findings of preflight, and remedies if it was too much."""
 
     findings: tuple[Finding, ...]
     suggestions: tuple[Suggestion, ...]
@@ -92,13 +96,13 @@ def too_many_jobs(count: int) -> str | None:
 
 def check(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> PreflightResult:
     """Check memory and disk for what is left to do; one job may take ``budget_mb`` of memory."""
-    memory = _memory(jobs, capacity, budget_mb)
-    disks = _disks(jobs, capacity)
+    memory = _check_memory(jobs, capacity, budget_mb)
+    disks = _check_disks(jobs, capacity)
     suggestions: list[Suggestion] = []
     if _worst(memory) == Level.REFUSED:
-        suggestions += _suggestions_for_memory(jobs, capacity, budget_mb)
+        suggestions += _suggest_for_memory(jobs, capacity, budget_mb)
     if _worst(disks) == Level.REFUSED:
-        suggestions.append(_suggestion_for_disks(jobs, capacity))
+        suggestions.append(_suggest_for_disks(jobs, capacity))
     if suggestions:
         suggestions.append(Suggestion("run anyway", {"--config": (FORCE, "True")}))
     return PreflightResult((*memory, *disks), tuple(suggestions))
@@ -117,12 +121,19 @@ def _level(needed: float, there: float) -> Level:
 # ----------------------------------------------------------------------------------------- memory
 
 
-def _memory(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> list[Finding]:
+def _check_memory(
+    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
+) -> list[Finding]:
     """Check single jobs, and what may run at once."""
-    return [*_single_jobs(jobs, capacity, budget_mb), *_at_once(jobs, capacity, budget_mb)]
+    return [
+        *_check_single_jobs(jobs, capacity, budget_mb),
+        *_check_concurrent(jobs, capacity, budget_mb),
+    ]
 
 
-def _single_jobs(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> list[Finding]:
+def _check_single_jobs(
+    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
+) -> list[Finding]:
     """Find jobs that do not fit their budget, the limit of all jobs, or what is available."""
     limit, available = capacity.limit_mb, capacity.available_mb
     together = f"all jobs together have {limit} MB (--resources mem_mb={limit})"
@@ -140,18 +151,18 @@ def _single_jobs(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: floa
             if bound is not None and job.least_mb > bound
         ]
         if large:
-            named = _named(large, "needs at least {mb} MB, {more}")
+            named = _name_jobs(large, "needs at least {mb} MB, {more}")
             findings.append(Finding(Level.REFUSED, "memory", f"{what}, but {named}"))
     too_low = [
         (job, job.least_mb, f"{job.declared_mb} MB") for job in jobs if job.is_given_too_little
     ]
     if too_low:
-        named = _named(too_low, "needs at least {mb} MB and is given {more}")
+        named = _name_jobs(too_low, "needs at least {mb} MB and is given {more}")
         findings.append(Finding(Level.REFUSED, "memory", f"mem_mb is set for rules: {named}"))
     asked = [(job, job.asks_mb(capacity.cores, budget_mb), "") for job in jobs]
     cut = [each for each in asked if limit is not None and each[0].least_mb <= limit < each[1]]
     if cut:
-        named = _named(cut, "asks for {mb} MB")
+        named = _name_jobs(cut, "asks for {mb} MB")
         text = (
             f"{named}, but {together}: Snakemake gives it that, and fewer blocks are worked on at "
             "a time"
@@ -160,7 +171,7 @@ def _single_jobs(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: floa
     return findings
 
 
-def _named(jobs: list[tuple[PendingJob, int, str]], sentence: str) -> str:
+def _name_jobs(jobs: list[tuple[PendingJob, int, str]], sentence: str) -> str:
     """Name jobs, those with most MB first: a sentence of each with its ``mb`` and ``more``."""
     jobs = sorted(jobs, key=lambda job: (-job[1], job[0].rule, job[0].title))
     named = [
@@ -172,7 +183,9 @@ def _named(jobs: list[tuple[PendingJob, int, str]], sentence: str) -> str:
     return "; ".join(named)
 
 
-def _at_once(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> list[Finding]:
+def _check_concurrent(
+    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
+) -> list[Finding]:
     """Compare what may run at once with the memory that is available, where that is known."""
     available = capacity.available_mb
     if not jobs or available is None:
@@ -186,27 +199,23 @@ def _at_once(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -
         f"({gigabytes(total)} of {gigabytes(available)} GB available{allowed})"
     )
     if level > Level.FINE:
-        fit, roomy = (_fitting(at_once.mb, available * share) for share in (1.0, ROOMY))
+        totals = [*itertools.accumulate(at_once.mb)]  # of the heaviest ones
+        fit, roomy = (sum(mb <= available * share for mb in totals) for share in (1.0, ROOMY))
         parts = [f"{fit} would fit"] if level == Level.REFUSED and fit else []
         parts += [f"{roomy} would leave 20 % free"] if roomy else []
         text += "; " + (", ".join(parts) or "not even one of them leaves 20 % free")
     return [Finding(level, "memory", text)]
 
 
-def _fitting(mb: Sequence[int], room: float) -> int:
-    """Count how many of the heaviest fit together."""
-    return sum(total <= room for total in itertools.accumulate(mb))
-
-
-def _suggestions_for_memory(
+def _suggest_for_memory(
     jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
 ) -> list[Suggestion]:
     """Return what brings memory below a refusal, or what there is to say if nothing does."""
     least = max(job.least_mb for job in jobs)
     available = math.inf if capacity.available_mb is None else capacity.available_mb
     found = [
-        *_other_limits(jobs, capacity, budget_mb, least, available),
-        *_fewer_cores(jobs, capacity, budget_mb),
+        *_suggest_limits(jobs, capacity, budget_mb, least, available),
+        *_suggest_cores(jobs, capacity, budget_mb),
     ]
     low = [job for job in jobs if job.is_given_too_little]
     if low:
@@ -227,10 +236,10 @@ def _suggestions_for_memory(
 
 
 def _fits(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> bool:
-    return _worst(_memory(jobs, capacity, budget_mb)) < Level.REFUSED
+    return _worst(_check_memory(jobs, capacity, budget_mb)) < Level.REFUSED
 
 
-def _other_limits(
+def _suggest_limits(
     jobs: Sequence[PendingJob],
     capacity: Capacity,
     budget_mb: float,
@@ -261,7 +270,7 @@ def _other_limits(
     return found
 
 
-def _fewer_cores(
+def _suggest_cores(
     jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float
 ) -> list[Suggestion]:
     """Find the most cores, fewer than there are, with which memory suffices."""
@@ -279,7 +288,7 @@ def _fewer_cores(
 # ------------------------------------------------------------------------------------------- disk
 
 
-def _needed(jobs: Sequence[PendingJob]) -> Counter[str]:
+def _sum_by_disk(jobs: Sequence[PendingJob]) -> Counter[str]:
     """Sum what is to come on each file system, MB."""
     needed: Counter[str] = Counter()
     for job in jobs:
@@ -288,10 +297,10 @@ def _needed(jobs: Sequence[PendingJob]) -> Counter[str]:
     return needed
 
 
-def _disks(jobs: Sequence[PendingJob], capacity: Capacity) -> list[Finding]:
+def _check_disks(jobs: Sequence[PendingJob], capacity: Capacity) -> list[Finding]:
     """Compare the upper bound of all missing outputs with the free space of each file system."""
     findings = []
-    for disk, mb in _needed(jobs).items():
+    for disk, mb in _sum_by_disk(jobs).items():
         free = capacity.free_mb[disk]
         most, left = gigabytes(mb), gigabytes(free)
         text = f"at most {most} GB of results to come for {disk}, {left} GB free there"
@@ -299,8 +308,8 @@ def _disks(jobs: Sequence[PendingJob], capacity: Capacity) -> list[Finding]:
     return findings
 
 
-def _suggestion_for_disks(jobs: Sequence[PendingJob], capacity: Capacity) -> Suggestion:
-    needed = _needed(jobs)
+def _suggest_for_disks(jobs: Sequence[PendingJob], capacity: Capacity) -> Suggestion:
+    needed = _sum_by_disk(jobs)
     short = [
         f"free {gigabytes(10 * math.ceil((mb - capacity.free_mb[disk]) / 10))} GB where {disk} is"
         for disk, mb in needed.items()
@@ -341,11 +350,13 @@ def messages(
     if result.suggestions:
         lines.append("What would help:")
     for suggestion in result.suggestions:
-        lines += _suggestion(suggestion, command, in_module=in_module)
+        lines += _write_suggestion(suggestion, command, in_module=in_module)
     return lines
 
 
-def _suggestion(suggestion: Suggestion, command: Sequence[str], *, in_module: bool) -> list[str]:
+def _write_suggestion(
+    suggestion: Suggestion, command: Sequence[str], *, in_module: bool
+) -> list[str]:
     options = dict(suggestion.options)
     lines = wrap_text(suggestion.text + (":" if options else ""), _WIDTH, "  - ", "    ")
     setting = options.get("--config")

@@ -63,7 +63,13 @@ def skip_oversized(
     if not sentences or len(sentences) == len(batch.keys):
         return batch
     problems = [
-        Problem(sentence, "oversized", key[0], key[1] or None, _paths(batch, key))
+        Problem(
+            sentence,
+            "oversized",
+            key[0],
+            key[1] or None,
+            batch.pairs[key].files[:2] if key[1] else batch.slides[key[0]].slide.images,
+        )
         for key, sentence in sentences.items()
     ]
     return replace(
@@ -72,10 +78,6 @@ def skip_oversized(
         slides={name: one for name, one in batch.slides.items() if (name, "") not in sentences},
         problems=(*batch.problems, *problems),
     )
-
-
-def _paths(batch: Batch, key: tuple[str, str]) -> tuple[Path, ...]:
-    return batch.pairs[key].files[:2] if key[1] else batch.slides[key[0]].slide.images
 
 
 def _about_disk(name: str, jobs: Sequence[PendingJob], free_mb: float, results: Path) -> str | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.io.tiff import remedy
-from unglow.workflow.job_resources import demand_of, work_mpx
+from unglow.workflow.job_resources import demand_of, disk_mb, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import STAGES
@@ -93,7 +93,7 @@ class PendingJob:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What there is to run on, and what Snakemake may use of it.
+    """Cores, memory and disks of a machine, and what Snakemake may use of them.
 
     Attributes
     ----------
@@ -208,7 +208,7 @@ def pending_jobs(
         for job in jobs:
             missing = fresh or _is_missing(job, results)
             if missing or again:
-                pending.append(_pending(batch, job, rules, disk, missing=missing))
+                pending.append(_make_pending(batch, job, rules, disk, missing=missing))
 
     asked = batch.keys if only is None else sorted(only)
     queue: list[tuple[tuple[str, str], str]] = [(key, "") for key in asked]
@@ -218,12 +218,12 @@ def pending_jobs(
         made = {job.rule for job in pending if job.variant[:2] == key}
         queue += [
             loan[1:]
-            for loan in _loans(batch, key)
+            for loan in _list_loans(batch, key)
             if loan[0] in made and loan[1] not in asked and loan[1:] not in queue
         ]
     if (pending and only is None) or again:
         add(jobs_of_run(batch), results)
-    return _by_device(pending)
+    return _name_by_device(pending)
 
 
 def capacity_for(
@@ -249,7 +249,7 @@ def capacity_for(
     )
 
 
-def _loans(batch: Batch, key: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str], str]]:
+def _list_loans(batch: Batch, key: tuple[str, str]) -> Iterator[tuple[str, tuple[str, str], str]]:
     """Yield the rules of a pair that read results of another one: of which, and by which rule."""
     pair = batch.pairs.get(key)
     if pair is None:
@@ -276,7 +276,7 @@ def _is_missing(job: PlannedJob, results: Path) -> bool:
     return not all(file.is_file() for file in files)
 
 
-def _pending(
+def _make_pending(
     batch: Batch,
     job: PlannedJob,
     rules: RuleSettings,
@@ -293,7 +293,7 @@ def _pending(
         variant=tuple(names.get(name, "") for name in LEVELS),
         step=STAGES[job.rule].step,
         declared_mb=rules.mem_mb.get(job.rule),
-        disk_mb=job.disk_mb if missing else 0,
+        disk_mb=disk_mb(batch, job.rule, names) if missing else 0,
         disk=disk,
         advice=_advice(batch, job),
         mpx=work_mpx(batch, job.rule, names),
@@ -310,7 +310,7 @@ def _advice(batch: Batch, job: PlannedJob) -> str:
     return remedy(header) or ""
 
 
-def _by_device(jobs: list[PendingJob]) -> list[PendingJob]:
+def _name_by_device(jobs: list[PendingJob]) -> list[PendingJob]:
     """Give all jobs of one file system the name of the first directory on it."""
     names: dict[int, str] = {}
     devices: dict[str, str] = {}

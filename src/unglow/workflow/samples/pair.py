@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.workflow.channels.setting import ChannelSetting
+    from unglow.workflow.channels import ChannelSetting
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""What each rule does, from files to files."""
+"""The work of each rule, from files to files."""

@@ -62,7 +62,7 @@ class Listed:
         return found
 
 
-def listed_of(rows: Sequence[Row], results: Path) -> list[tuple[Row, Listed]]:
+def read_listed(rows: Sequence[Row], results: Path) -> list[tuple[Row, Listed]]:
     """Return the rows of variants whose candidates are known, with these."""
     searched = [row for row in rows if row.get("candidates") is not None]
     return [(row, Listed.read(place_of(results, row) / "candidates.csv")) for row in searched]
@@ -94,7 +94,7 @@ def draw_comparison(
     stores
         Differences by the names of all levels and the method.
     lists
-        What `listed_of` returns.
+        What `read_listed` returns.
     title
         The pair's name.
     """
@@ -154,7 +154,7 @@ def _searches(lists: Sequence[tuple[Row, Listed]], stores: Stores) -> Searches |
     pictures = [stores[(*names_of(row), row["method"])] for row, _ in shown]
     points = [own.xy for _, own in shown]
     differ = np.concatenate([xy[which] for xy, which in zip(points, lacked, strict=True)])
-    middle = _crowded(differ if len(differ) else np.concatenate(points), pictures[0].shape)
+    middle = _find_crowded(differ if len(differ) else np.concatenate(points), pictures[0].shape)
     corner = middle[0] - WINDOW_PX // 2, middle[1] - WINDOW_PX // 2
     rows = []
     for (row, own), picture, which in zip(shown, pictures, lacked, strict=True):
@@ -176,7 +176,7 @@ def _searches(lists: Sequence[tuple[Row, Listed]], stores: Stores) -> Searches |
     return Searches(rows, shared, corner, len(lists) - len(shown))
 
 
-def _crowded(points: NDArray[np.float64], shape: tuple[int, int]) -> tuple[int, int]:
+def _find_crowded(points: NDArray[np.float64], shape: tuple[int, int]) -> tuple[int, int]:
     """Return the middle (x, y) of a window where many points are, as far inside as it can be."""
     half = WINDOW_PX // 2
     if len(points):

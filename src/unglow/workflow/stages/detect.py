@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.detection.false_discovery import Controls
+    from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
     from unglow.detection.snr import Scene
     from unglow.photometry.difference import Image
     from unglow.review.polygons import Region
-    from unglow.workflow.stages.detect_inputs import DetectInputs
+    from unglow.workflow.stages.snr import DetectInputs
 
 # Two rows of chunks of all but the widest of images whose windows share chunks; some 40 MB.
 _KEPT = 16
@@ -86,7 +86,7 @@ def detect(
         write_places(targets["artefacts"], Places.none(), inputs.post.shape)
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
-    section = _outline(inputs.aligned, scene.excluded)
+    section = _find_section(inputs.aligned, scene.excluded)
     places = inputs.places(section, settings)
     scene = inputs.without(scene, places)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
@@ -97,7 +97,7 @@ def detect(
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share
-        tried = _cached(scene, inputs)
+        tried = _keep_chunks(scene, inputs)
         positions = np.stack([listed["x"], listed["y"]], axis=1)
         found = completeness(
             tried, section, positions, result.threshold, inputs.difference.digest, workers=workers
@@ -110,14 +110,14 @@ def detect(
 
 
 @step("section")
-def _outline(aligned: Image, excluded: tuple[Region, ...]) -> Section:
+def _find_section(aligned: Image, excluded: tuple[Region, ...]) -> Section:
     """Find the section; what that took is free for the tiles then."""
     section = Section.from_pixels(aligned)
     release_freed()
     return replace(section, excluded=excluded)
 
 
-def _cached(scene: Scene, inputs: DetectInputs) -> Scene:
+def _keep_chunks(scene: Scene, inputs: DetectInputs) -> Scene:
     """Return a scene whose images keep the chunks that were read last, `_KEPT` of each."""
     post, pre, difference = (
         ChunkCache(image, _KEPT) for image in (inputs.post, inputs.aligned, inputs.difference)

@@ -13,7 +13,7 @@ from unglow.core.windows import Window, map_bounded, strips
 from unglow.io.zarr.writer import StageStore
 from unglow.photometry.difference import Matched, make_attributes, read_reason, subtract_window
 from unglow.photometry.difference_histogram import SIDE, BackgroundMedians, DifferenceHistogram
-from unglow.photometry.noise.model import NoiseModel
+from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Residue:
-    """What is left after subtraction by a method, counted: empty where it found no gain."""
+    """Counts of a difference by one method; empty where that found no gain."""
 
     histogram: DifferenceHistogram
     background: BackgroundMedians

@@ -22,8 +22,8 @@ from unglow.io.pair_plan import Plan
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure
+from unglow.workflow.channel_signal import is_bright_field, sample_squares
 from unglow.workflow.channels import choose_channels
-from unglow.workflow.channels.measure import is_bright_field, sampled
 from unglow.workflow.header_cache import layouts
 from unglow.workflow.samples import ROLES
 
@@ -140,14 +140,14 @@ def make_plan(
 
 
 @step("light")
-def with_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
+def add_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
     """Return a plan that says which images are bright-field, from their stores by role."""
     opened = {role: open_store(path) for role, path in stores.items()}
     bright = (
         role
         for role, store in opened.items()
         if store.empty is None
-        and is_bright_field(sampled(mask_not_stored(store, store.attributes)))
+        and is_bright_field(sample_squares(mask_not_stored(store, store.attributes)))
     )
     return replace(plan, bright_field=tuple(bright))
 

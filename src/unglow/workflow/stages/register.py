@@ -98,7 +98,9 @@ def register_stores(
     """
     reasons = list(dict.fromkeys(s.empty for s in (post, pre) if s.empty is not None))
     stores = {"post": post, "pre": pre}
-    reasons = reasons or [text for name, store in stores.items() for text in _unusable(name, store)]
+    reasons = reasons or [
+        text for name, store in stores.items() for text in _find_unusable(name, store)
+    ]
     if reasons:
         return reject(post.shape, pre.shape, reasons)
     images = (
@@ -114,7 +116,7 @@ def register_stores(
         if hints is not None and not found.transform.has_failed:
             found = replace(found, transform=check_hints(found.transform, hints, settings))
     if found.transform.has_failed:
-        more = [text for name, store in stores.items() for text in _missing(name, store)]
+        more = [text for name, store in stores.items() for text in _find_missing(name, store)]
         transform = replace(found.transform, reasons=(*found.transform.reasons, *more))
         return replace(found, transform=transform)
     reasons = check_headers(sizes, found.transform, settings)
@@ -128,7 +130,7 @@ def register_stores(
     return replace(found, transform=judge(found.transform, reasons))
 
 
-def _unusable(name: str, store: Store) -> Iterator[str]:
+def _find_unusable(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if nothing is stored, or the values do not fit 32-bit floating point."""
     lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.count == lacking.units:
@@ -164,7 +166,7 @@ def _unusable(name: str, store: Store) -> Iterator[str]:
         )
 
 
-def _missing(name: str, store: Store) -> Iterator[str]:
+def _find_missing(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if many px of an image have no value, and one if many are not stored."""
     lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.share > _MISSING:

@@ -1,33 +1,178 @@
-"""The signal-to-noise ratio as an image: what is searched, to be looked at."""
+"""The signal-to-noise ratio that is searched: its inputs as a scene, and the ratio as an image."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
-from unglow.core.grey_levels import quantise
+from unglow.core.grey_levels import has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
-from unglow.detection.snr import significance
-from unglow.io.zarr import StoreWriter
+from unglow.detection.coarse_grid import estimate_background, estimate_error
+from unglow.detection.snr import Scene, significance
+from unglow.io.zarr import StoreWriter, open_store
 from unglow.memory.sizes import SNR_TILE
+from unglow.photometry.difference import open_method
+from unglow.photometry.gain.bright_field import NOT_SEARCHED
+from unglow.photometry.gain.scale import Scale
+from unglow.photometry.imaging import NoiseModel
+from unglow.spoilt.block_scores import BlockScores
+from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
+from unglow.transform import load
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
-    from unglow.detection.snr import Scene
     from unglow.io.zarr import StoreLayout
-    from unglow.workflow.stages.detect_inputs import DetectInputs
+    from unglow.photometry.difference import Image
+    from unglow.review.polygons import Regions
+    from unglow.transform import Transform
+
 
 STEP = 1 / 256
 """The ratio is rounded to multiples of this: half of it is far below the noise, which is 1, and the
 store takes less space."""
+
+
+@dataclass(frozen=True)
+class DetectInputs:
+    """The images of a pair, what made the difference, and the map with its error.
+
+    Attributes
+    ----------
+    post, pre, aligned
+        Stores of the raw images and of pre in the frame of post.
+    difference
+        That of the default method: where another one is written, because the default gave no gain,
+        it is computed when it is read.
+    scale, transform
+        Gain, offset and noise by method; the map from post to pre.
+    regions
+        What was drawn on post: to leave out, and to count in; None for nothing.
+    blocks
+        File of how far the difference departs from noise (`unglow.spoilt.block_scores`); None if
+        spoilt places are not looked for.
+    """
+
+    post: Image
+    pre: Image
+    aligned: Image
+    difference: Image
+    scale: Scale
+    transform: Transform
+    regions: Regions | None = None
+    blocks: Path | None = None
+
+    @classmethod
+    def open(cls, files: Mapping[str, Any]) -> Self:
+        """Open the files that a rule names.
+
+        ``files`` are paths of ``post``, ``pre``, ``aligned``, ``difference`` (root metadata of
+        stores), ``transform``, ``scale`` and ``gain_map``; and ``regions``, one or none, where
+        they count; and ``blocks`` where spoilt places do.
+        """
+        scale = Scale.load(Path(files["scale"]), Path(files["gain_map"]))
+        post, pre, aligned = (
+            open_store(Path(files[name]).parent) for name in ("post", "pre", "aligned")
+        )
+        difference = open_method(post, aligned, scale, Path(files["difference"]).parent)
+        transform = load(Path(files["transform"]))
+        regions = None
+        if drawn := files.get("regions"):
+            from unglow.review.regions import read_regions  # noqa: PLC0415 - most pairs have none
+
+            regions = read_regions(Path(drawn[0])) or None
+        blocks = files.get("blocks")
+        return cls(
+            post, pre, aligned, difference, scale, transform, regions, blocks and Path(blocks)
+        )
+
+    def scene(self, settings: DetectSettings) -> Scene:
+        """Put together what the search looks at.
+
+        Raises
+        ------
+        InputError
+            Nothing can be searched: the pair was refused, or its noise or the error of its map are
+            not known.
+        """
+        if self.scale.bright_field:
+            raise InputError(NOT_SEARCHED)
+        chosen, empty = self.scale.default_result, self.difference.empty
+        if empty is not None or chosen.gain is None:
+            raise InputError(empty or chosen.reason or f"{self.scale.default} found no gain.")
+        noise = chosen.details.get("noise")
+        if noise is None:
+            raise InputError(
+                "the noise of the images is unknown, so chance cannot be distinguished from stain."
+            )
+        error = estimate_error(self.transform)
+        if not error.has_values:
+            raise InputError(
+                "the error of the map is unknown, so edges cannot be distinguished from stain."
+            )
+        post_max, pre_max = (value_range(s.attributes)[1] for s in (self.post, self.pre))
+        return Scene(
+            self.post,
+            self.aligned,
+            self.difference,
+            chosen.gain,
+            NoiseModel.from_json(noise),
+            self.transform.resampling_map,
+            error,
+            (post_max, pre_max),
+            settings,
+            estimate_background(self.difference),
+            chosen.gain_map,
+            self.scale.blur,
+            () if self.regions is None else self.regions.exclude,
+        )
+
+    def places(self, section: Section, settings: DetectSettings) -> Places:
+        """Find the spoilt places; those that were drawn as regions to count in are none."""
+        if self.blocks is None or settings.spoilt == "never":
+            return Places.none()
+        scores = BlockScores.load(self.blocks)
+        if scores.shape != self.post.shape:
+            raise make_damage_error(self.blocks)
+        side = scores.side
+        places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
+        if self.regions is None or not places.mask.any():
+            return places
+        rows, cols = np.nonzero(places.mask)
+        kept = np.zeros_like(places.mask)
+        for region in self.regions.analyse:
+            held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
+            kept[rows[held], cols[held]] = True
+        return places.exclude(kept)
+
+    def grey_levels(self, section: Section) -> dict[str, float]:
+        """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
+
+        The latter is the median of post on the section.
+        """
+        level = section.level
+        image = self.post.read(Window.from_shape(self.post.level_shape(level)), level)
+        on = section.mask[: image.shape[0], : image.shape[1]]
+        middle = float(np.median(image[on])) if on.any() else 0.0
+        return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
+
+    def without(self, scene: Scene, places: Places) -> Scene:
+        """Return the scene without spoilt places, and with the background of what is left."""
+        if not places.mask.any():
+            return scene
+        mask = SpoiltMask(places.mask, places.side)
+        background = estimate_background(self.difference, mask)
+        return replace(scene, spoilt=mask, background=background)
 
 
 def write_snr(

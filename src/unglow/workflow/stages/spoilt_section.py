@@ -33,7 +33,7 @@ writers leave some glass around the section."""
 _SIDE = 512
 """Side of the small images that the section is found on, px."""
 _RIM = 3
-"""The outline is closed and blurred by about so many px of a small image: nothing lies nearer."""
+"""The outline is closed and blurred by about this many px of a small image."""
 
 
 @dataclass(frozen=True, eq=False)

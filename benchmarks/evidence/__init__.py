@@ -1,0 +1,1 @@
+"""The tables of docs/evidence.md: unglow beside other tools on the same pairs."""

@@ -1,0 +1,145 @@
+"""Tools that register a pair: how each is called, and what a run of it took and gave."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+import tifffile
+from running import snakemake_words, tools
+
+from unglow import open_results
+from unglow.core.machine import processors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+PEERS = Path(__file__).parent / "peers"
+# What a script in peers/ prints before what its tool says of the result.
+_SAYS = "says: "
+MOST_S = 900.0
+"""A tool that takes longer is ended, s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a tool gave for a pair.
+
+    Attributes
+    ----------
+    mapped
+        (N, 2) places in pre (x, y), px; None if there is no map.
+    said
+        What the tool itself says of its result; '' if it says nothing.
+    wall_s, cpu_s, peak_mb
+        Of the whole command, and the largest of its processes.
+    """
+
+    mapped: NDArray[np.float64] | None = None
+    said: str = ""
+    wall_s: float = float("nan")
+    cpu_s: float = float("nan")
+    peak_mb: float = float("nan")
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool: its name with what it was set to, and what runs it on a pair.
+
+    ``run`` takes the directory that holds raw/, the images (post, pre), and points of post.
+    """
+
+    name: str
+    run: Callable[[Path, tuple[Path, Path], NDArray[np.float64]], Outcome]
+    missing: str = ""
+
+
+@dataclass(slots=True)
+class _Taken:
+    status: int = 1
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    peak_mb: float = 0.0
+    said: str = ""
+
+
+def _take(words: Sequence[object], directory: Path) -> _Taken:
+    """Run a command to its end and say what it took; its largest process counts for memory."""
+    log = directory / "command.log"
+    started = perf_counter()
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [str(word) for word in words], cwd=directory, env=tools(), stdout=out, stderr=out
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    lines = log.read_text(errors="replace").splitlines()
+    return _Taken(
+        process.returncode,
+        perf_counter() - started,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss * 1024 / 1e6,
+        next((s[len(_SAYS) :] for s in lines if s.startswith(_SAYS)), ""),
+    )
+
+
+def run_unglow(place: Path, _: tuple[Path, Path], points: NDArray[np.float64]) -> Outcome:
+    """Register with unglow: the entire snakemake command up to the map."""
+    taken = _take(snakemake_words(processors(), {}, until="register"), place)
+    (pair,) = open_results(place / "results").pairs.values()
+    status = str(pair.registration["status"])
+    mapped = None if status == "failed" else pair.transform.map(points)
+    return Outcome(mapped, status, taken.wall_s, taken.cpu_s, taken.peak_mb)
+
+
+def make_peer(name: str, script: str, python: Path, *more: str, grey: bool = True) -> Tool:
+    """Return a tool that a script in peers/ runs in an environment of its own.
+
+    It gets ``grey`` images as float32 in .npy files, so that it needs no reader, or the TIFF files.
+    """
+
+    def run(place: Path, raw: tuple[Path, Path], points: NDArray[np.float64]) -> Outcome:
+        given, mapped = place / "points.npy", place / "mapped.npy"
+        np.save(given, points)
+        mapped.unlink(missing_ok=True)
+        images = raw
+        if grey:
+            images = (place / "post.npy", place / "pre.npy")
+            for source, target in zip(raw, images, strict=True):
+                np.save(target, read_grey(source))
+        words = (python, PEERS / script, *images, given, mapped, *more)
+        taken = _take(["timeout", MOST_S, *words], place)
+        found = np.load(mapped) if taken.status == 0 and mapped.is_file() else None
+        said = taken.said if found is not None else f"exit status {taken.status}"
+        return Outcome(found, said, taken.wall_s, taken.cpu_s, taken.peak_mb)
+
+    missing = "" if python.is_file() else f"no environment {python.parent.parent.name}"
+    return Tool(name, run, missing)
+
+
+def read_grey(path: Path) -> NDArray[np.float32]:
+    """Read a TIFF image as (rows, cols), the brightest channel of each px."""
+    image = tifffile.imread(path)
+    return np.asarray(image.max(axis=-1) if image.ndim == 3 else image, np.float32)
+
+
+def all_tools(environments: Path) -> list[Tool]:
+    """Return unglow and the tools whose environments may be below a directory."""
+
+    def python(name: str) -> Path:
+        return environments / name / "bin" / "python"
+
+    return [
+        Tool("unglow", run_unglow),
+        make_peer("greedy, affine + deformable", "greedy.py", python("greedy")),
+        make_peer("elastix, rigid + affine", "elastix.py", python("elastix")),
+        make_peer("elastix, + B-spline 128 px", "elastix.py", python("elastix"), "bspline"),
+        make_peer("exo2micro 2.4", "run_exo2micro.py", python("exo2micro"), grey=False),
+    ]

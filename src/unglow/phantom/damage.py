@@ -1,0 +1,371 @@
+"""All damage of an image: what it does to light and counts, in their order, and its truth.
+
+All functions work on any window; a pixel does not depend on the window it is in, and pixels
+outside the places keep their bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import cv2
+import numpy as np
+
+from unglow.core.errors import ConfigError
+from unglow.phantom.damage_places import find_places
+from unglow.phantom.damage_shapes import Square, compute_area
+from unglow.phantom.spec import KINDS
+from unglow.phantom.texture import add_noise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Window
+    from unglow.phantom.damage_places import Place
+    from unglow.phantom.damage_shapes import Strip
+    from unglow.phantom.spec import Damage, PhantomSpec
+    from unglow.phantom.truth import PhantomMap
+
+    Array = NDArray[np.float64]
+    Light = Callable[[Window], Array]
+    Tissue = Callable[[Window, Array, Array], Array]
+    CycleField = Callable[[int, NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+
+# Focus changes over the rim of a blur in this many steps.
+_BLUR_STEPS = 4
+_BLUR_SIGMAS = 4.0
+# What debris lets through of the tissue below it.
+_DEBRIS_CLEAR = 0.3
+
+
+def coordinates(window: Window) -> tuple[Array, Array]:
+    """Return x and y of the pixels of a window, (rows, cols) each."""
+    rows = np.arange(window.y0, window.y1, dtype=np.float64)
+    cols = np.arange(window.x0, window.x1, dtype=np.float64)
+    y, x = np.meshgrid(rows, cols, indexing="ij")
+    return x, y
+
+
+@dataclass(frozen=True)
+class _Part:
+    """The pixels of a window in the box of a place; arrays are (rows, cols).
+
+    ``light`` is what there is without the place, ``weight`` the part of the effect, and ``level``
+    the brightness of film or debris of strength 1.
+    """
+
+    window: Window
+    x: Array
+    y: Array
+    weight: Array
+    light: Array
+    level: float
+    tissue: Tissue
+
+
+def spoil_tissue(
+    places: Iterable[Place], window: Window, out: Array, tissue: Tissue, gain: float = 1.0
+) -> None:
+    """Apply what happens to the tissue: lost, debris, film, fold, bleach and moved.
+
+    Parameters
+    ----------
+    places
+        Of the image; other kinds are skipped.
+    window
+        What ``out`` covers.
+    out
+        (rows, cols) light without the camera's offset, changed in place.
+    tissue
+        Function of a window and of x and y, (rows, cols) each: the light that its pixels get if
+        the undamaged tissue of those points is on them.
+    gain
+        Brightness of film and debris against the levels that the places hold.
+    """
+    for place, part, here in _hits(places, window, out):
+        change = _CHANGES.get(place.kind)
+        if change is None:
+            continue
+        x, y = coordinates(part)
+        weight = place.weight(x, y)
+        touched = weight > 0
+        if touched.any():
+            given = _Part(part, x, y, weight, here, gain * place.level, tissue)
+            here[touched] = change(place, given)[touched]
+
+
+def _lose(_: Place, part: _Part) -> Array:
+    return part.light * (1.0 - part.weight)
+
+
+def _bleach(place: Place, part: _Part) -> Array:
+    return part.light * (1.0 - place.strength * part.weight)
+
+
+def _veil(place: Place, part: _Part) -> Array:
+    return part.light + place.strength * part.level * part.weight
+
+
+def _cover(place: Place, part: _Part) -> Array:
+    """Lay a crumpled flake on the tissue: brighter in lumps and along ridges."""
+    size = place.size
+    lumps, ridges, fine = (np.zeros(part.x.size) for _ in range(3))
+    points = part.x.ravel(), part.y.ravel()
+    add_noise(*points, max(0.7 * size, 6.0), place.keys[0], 0.3, lumps)
+    add_noise(*points, max(0.25 * size, 5.0), place.keys[1], 0.22, lumps)
+    add_noise(*points, max(0.35 * size, 5.0), place.keys[2], 1.0, ridges)
+    add_noise(*points, 7.0, place.keys[3], 0.12, fine)
+    add_noise(*points, 3.2, place.keys[4], 0.1, fine)
+    look = 0.7 * np.exp(1.3 * lumps + 1.2 * fine) + 0.45 * np.exp(-((ridges / 0.18) ** 2))
+    own = place.strength * part.level * look.reshape(part.x.shape)
+    through = 1.0 - (1.0 - _DEBRIS_CLEAR) * part.weight
+    return np.asarray(part.light * through + own * part.weight)
+
+
+def _fold(place: Place, part: _Part) -> Array:
+    """Add the tissue beyond the upper edge of the strip, mirrored at this edge."""
+    x, y = cast("Strip", place.shape).mirror(part.x, part.y)
+    return part.light + part.weight * part.tissue(part.window, x, y)
+
+
+def _move(place: Place, part: _Part) -> Array:
+    x, y = (v - move * part.weight for v, move in zip((part.x, part.y), place.move, strict=True))
+    return part.tissue(part.window, x, y)
+
+
+_CHANGES: dict[str, Callable[[Place, _Part], Array]] = {
+    "moved": _move,
+    "fold": _fold,
+    "bleach": _bleach,
+    "lost": _lose,
+    "film": _veil,
+    "debris": _cover,
+}
+
+
+def spoil_focus(
+    places: Iterable[Place], window: Window, out: Array, frame: tuple[int, int], light: Light
+) -> None:
+    """Blur within the places of kind ``blur``; ``light`` gives any window of what ``out`` was.
+
+    The variance of the blur follows the weight squared: between two of a few Gaussians the mixture
+    of both has just that variance.
+    """
+    for place, part, here in _hits(places, window, out):
+        if place.kind != "blur":
+            continue
+        weight = place.weight(*coordinates(part))
+        touched = weight > 0
+        if not touched.any():
+            continue
+        outer = part.grow(math.ceil(_BLUR_SIGMAS * place.strength)).clip(frame)
+        source = light(outer)
+        inner = part.shift(-outer.y0, -outer.x0).slices
+        wanted = weight**2
+        result = np.zeros(part.shape)
+        stops = np.linspace(0.0, 1.0, _BLUR_STEPS + 1)
+        variances = stops**2
+        for n, stop in enumerate(stops):
+            share = np.interp(wanted, variances, np.eye(len(stops))[n])
+            result += share * _blur(source, stop * place.strength)[inner]
+        here[touched] = result[touched]
+
+
+def _blur(source: Array, sigma: float) -> Array:
+    if sigma == 0:
+        return source
+    side = 2 * int(_BLUR_SIGMAS * sigma + 0.5) + 1
+    return np.asarray(
+        cv2.GaussianBlur(source, (side, side), sigma, borderType=cv2.BORDER_REPLICATE)
+    )
+
+
+def count_table(
+    damages: Iterable[Damage], dtype: np.dtype[Any], per_level: int
+) -> NDArray[Any] | None:
+    """Return the count that each count becomes by faults of the entire image; None without any.
+
+    Faults act in their order. ``per_level`` is how many counts a level has.
+    """
+    damages = list(damages)
+    if not damages:
+        return None
+    top = np.iinfo(dtype).max
+    counts = np.arange(top + 1, dtype=np.float64)
+    table = counts.copy()
+    for damage in damages:
+        if damage.kind == "dark_clip":
+            table = np.maximum(table - damage.strength * per_level, 0.0)
+        elif damage.kind == "coarse":
+            table = table / damage.strength
+        elif damage.kind == "gamma":
+            table = top * (table / top) ** damage.strength
+        table = np.floor(table + 0.5)
+    return None if np.array_equal(table, counts) else table.astype(dtype)
+
+
+def _hits(
+    places: Iterable[Place], window: Window, out: Array
+) -> Iterator[tuple[Place, Window, Array]]:
+    """Yield places that a window touches, the part of it there, and that part of ``out``."""
+    for place in places:
+        part = window.common(place.box)
+        if part.size:
+            yield place, part, out[part.shift(-window.y0, -window.x0).slices]
+
+
+@dataclass(frozen=True)
+class ImageDamage:
+    """Places and faults of one image; without any, nothing is changed.
+
+    Attributes
+    ----------
+    frame
+        (rows, columns) of the image.
+    places
+        Its spoilt places.
+    faults
+        Damage of the entire image.
+    """
+
+    frame: tuple[int, int]
+    places: Sequence[Place] = ()
+    faults: Sequence[Damage] = ()
+
+    @property
+    def half_moved(self) -> float:
+        """How far the lower half is moved in x, px."""
+        return sum(one.strength for one in self.faults if one.kind == "half_moved")
+
+    def spoil_tissue(self, window: Window, out: Array, tissue: Tissue, gain: float = 1.0) -> None:
+        """Change the light of a window as `spoil_tissue` does, and move the lower half."""
+        move, half = self.half_moved, self.frame[0] // 2
+
+        def is_inside(part: Window, x: Array, y: Array) -> Array:
+            lower = np.arange(part.y0, part.y1)[:, None] >= half
+            return tissue(part, x - move * lower, y)
+
+        if move and window.y1 > half:
+            x, y = coordinates(window)
+            rows = slice(max(half - window.y0, 0), None)
+            out[rows] = is_inside(window, x, y)[rows]
+        spoil_tissue(self.places, window, out, is_inside if move else tissue, gain)
+
+    def spoil_light(self, window: Window, out: Array, light: Light) -> None:
+        """Blur and darken light that was imaged; ``light`` gives any window of what ``out`` was."""
+        spoil_focus(self.places, window, out, self.frame, light)
+        for place, part, here in _hits(self.places, window, out):
+            if place.kind == "dust":
+                np.multiply(here, 1.0 - place.strength * place.weight(*coordinates(part)), out=here)
+
+    def spoil_counts(self, window: Window, counts: NDArray[Any], per_level: int) -> NDArray[Any]:
+        """Return the stored values instead of recorded counts, (rows, cols) or (rows, cols, 3)."""
+        table = count_table(self.faults, counts.dtype, per_level)
+        if table is not None:
+            counts = table[counts]
+        for place in self.places:
+            if isinstance(place.shape, Square):  # a tile that was not stored
+                part = window.common(place.shape.window)
+                counts[part.shift(-window.y0, -window.x0).slices] = 0
+        return counts
+
+
+def find_faults(damages: Sequence[Damage]) -> tuple[Damage, ...]:
+    """Return what spoils the entire image."""
+    return tuple(one for one in damages if KINDS[one.kind].size is None)
+
+
+def describe_damage(
+    spec: PhantomSpec, places: list[Place], geometry: PhantomMap
+) -> list[dict[str, Any]]:
+    """Return the damage of a pair: places in their order, then faults of the entire image.
+
+    Dust is at the same sensor pixels of pre: it is there a second time, with the polygon mapped to
+    post.
+    """
+    found = [place.to_json() | {"image": "post"} for place in places]
+    for place in places:
+        if place.kind == "dust":
+            polygon = np.round(geometry.to_post(place.shape.polygon()), 2)
+            seen = {"polygon_xy": polygon.tolist(), "area_px": round(compute_area(polygon), 1)}
+            found.append(place.to_json() | seen | {"image": "pre"})
+    for fault in find_faults(spec.damages):
+        image = "both" if fault.kind == "swap" else "post"
+        found.append(describe_fault(fault, spec.shape) | {"image": image})
+    return found
+
+
+def describe_fault(damage: Damage, shape: tuple[int, int]) -> dict[str, Any]:
+    """Return the truth of damage of an entire image of a shape (rows, columns)."""
+    polygon = area = None
+    if damage.kind == "half_moved":
+        left, right, top, bottom = -0.5, shape[1] - 0.5, shape[0] // 2 - 0.5, shape[0] - 0.5
+        polygon = [[left, top], [right, top], [right, bottom], [left, bottom]]
+        area = (right - left) * (bottom - top)
+    return {
+        "kind": damage.kind,
+        "size_px": None,
+        "strength": damage.strength,
+        "rim_px": None,
+        "polygon_xy": polygon,
+        "area_px": area,
+    }
+
+
+def check_damage(damages: Iterable[Damage], cycles: int) -> None:
+    """Raise ConfigError if a damage is not one of a slide of this many cycles."""
+    for one in damages:
+        if one.kind == "swap":
+            raise ConfigError("phantom: damage 'swap' is one of pairs, and not of slides.")
+        if one.cycle is not None and not 1 <= one.cycle <= cycles:
+            raise ConfigError(
+                f"phantom: damage {one.text!r} names a cycle, but the slide has 1 to {cycles}."
+            )
+
+
+def draw_cycle_damage(
+    damages: tuple[Damage, ...],
+    cycles: int,
+    frame: tuple[int, int],
+    seeds: tuple[int, int],
+    inside: CycleField,
+    brightness: CycleField,
+) -> dict[int, ImageDamage]:
+    """Return the damage of each cycle, from 1, that has some.
+
+    Dust that names no cycle is at the same pixels of all of them; other damage that names none is
+    in the last. Parameters are those of `find_places`; its functions take the cycle first.
+    """
+    dust = [one for one in damages if one.kind == "dust" and one.cycle is None]
+    common = find_places(
+        dust, frame, frame, (*seeds, 0), lambda x, y: inside(1, x, y), lambda x, _: x
+    )
+    found = {}
+    for cycle in range(1, cycles + 1):
+        own = [one for one in damages if one not in dust and (one.cycle or cycles) == cycle]
+
+        def here(x: Any, y: Any, cycle: int = cycle) -> NDArray[np.float64]:
+            return inside(cycle, x, y)
+
+        def bright(x: Any, y: Any, cycle: int = cycle) -> NDArray[np.float64]:
+            return brightness(cycle, x, y)
+
+        places = find_places(own, frame, frame, (*seeds, cycle), here, bright, common)
+        if common or own:
+            found[cycle] = ImageDamage(frame, (*common, *places), find_faults(own))
+    return found
+
+
+def describe_cycles(damage: dict[int, ImageDamage]) -> list[dict[str, Any]]:
+    """Return the truth of all cycles: polygons are in the frame of the cycle, px."""
+    found = []
+    for cycle, image in damage.items():
+        entries = [one.to_json() for one in image.places]
+        entries += [describe_fault(one, image.frame) for one in image.faults]
+        found += [{"cycle": cycle} | entry for entry in entries]
+    return found

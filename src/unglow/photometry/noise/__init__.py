@@ -1,1 +1,0 @@
-"""The noise of both images, and what resampling makes of it."""

@@ -1,0 +1,44 @@
+"""The tables of evidence: what a result is worth, and tools that are not there."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+try:
+    from evidence.registration import CASES, judge
+    from evidence.tools import Outcome, all_tools
+finally:
+    sys.path.remove(str(BENCHMARKS))
+
+TRUTH = np.column_stack([np.linspace(0, 900, 200), np.linspace(50, 700, 200)])
+NEAR = TRUTH + np.array([0.3, 0.4])
+WITH_MAP, WITHOUT = CASES[0], CASES[-1]
+
+
+@pytest.mark.parametrize(
+    ("case", "mapped", "said", "worth"),
+    [
+        (WITH_MAP, NEAR, "ok", ("0.500", "0.500", "ok")),
+        (WITH_MAP, NEAR, "", ("0.500", "0.500", "says nothing")),
+        (WITH_MAP, TRUTH + 40.0, "ok", ("56.569", "56.569", "**wrong without a word**")),
+        (WITH_MAP, TRUTH + 40.0, "suspect", ("56.569", "56.569", "wrong, says suspect")),
+        (WITH_MAP, None, "failed", ("-", "-", "refused (failed)")),
+        (WITHOUT, None, "failed", ("-", "-", "refused, as it should be")),
+        (WITHOUT, TRUTH, "ok", ("-", "-", "**wrong without a word**")),
+        (WITHOUT, TRUTH, "suspect", ("-", "-", "says suspect")),
+    ],
+)
+def test_a_result_is_worth_what_it_is_and_says(case, mapped, said, worth):
+    assert judge(case, Outcome(mapped, said), TRUTH) == worth
+
+
+def test_a_tool_that_is_not_there_is_a_row_that_says_so(tmp_path):
+    found = {tool.name: tool.missing for tool in all_tools(tmp_path)}
+    assert found["unglow"] == ""
+    assert found["exo2micro 2.4"] == "no environment exo2micro"

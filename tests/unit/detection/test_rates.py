@@ -1,0 +1,421 @@
+"""Rates of a search: exact numbers on counts by hand, and limits of known curves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.special import gammaincinv
+
+from unglow.core.poisson import poisson_interval, poisson_limits
+from unglow.detection.rates import (
+    HIGHEST,
+    ControlRates,
+    Controls,
+    Sides,
+    Trials,
+    extend_tail,
+    isotonic,
+    limits,
+)
+from unglow.detection.search import SearchResult
+from unglow.detection.settings import DetectSettings
+from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson
+from unglow.io.search_counts import SearchCounts
+from unglow.review.polygons import density
+from unglow.workflow.stages.detect import geojson_properties
+
+
+def sides(bright=(), dark=(), lowest=3.5):
+    made = Sides.create(lowest)
+    made.add(bright, dark)
+    return made
+
+
+def test_counts_from_each_threshold_on():
+    made = sides([3.5, 3.56, 4.0, 900.0], [3.52, 4.02])
+    bright, dark = made.counts_above
+    assert list(bright[:3]) == [4, 3, 2]
+    assert list(dark[:3]) == [2, 1, 1]
+    assert bright[-1] == 1  # all beyond the highest threshold are in the last bin
+    assert list(made.thresholds[:3]) == [3.5, 3.55, 3.6]
+
+
+def test_there_is_a_bin_for_each_step_up_to_the_highest_and_one_beyond():
+    made = Sides.create(3.5)
+    assert (len(made.bright), len(made.dark)) == (931, 931)  # (50 - 3.5) / 0.05, and the last
+    assert made.thresholds[-1] == HIGHEST == 50.0
+    assert (made.bright.dtype, made.dark.dtype) == (np.int64, np.int64)
+    assert len(Sides.create(49.98).bright) == 2
+    assert len(Sides.create(60.0).bright) == 2
+    assert (len(Sides(3.5).bright), len(Sides(3.5).dark)) == (0, 0)
+
+
+def test_a_source_is_in_the_bin_that_begins_below_it():
+    made = Sides.create(3.5)
+    places = made.bins([1.0, 3.49, 3.5, 3.54, 3.56, 4.06, 49.99, 50.01, 1e9])
+    assert places.tolist() == [0, 0, 0, 0, 1, 11, 929, 930, 930]
+    # 6.85 as float32 is less than that, so it is below the bin that begins there
+    assert made.bins(np.array([6.85], np.float32)).tolist() == [66]
+    made.add([3.6, 3.61, 3.61], [4.06])
+    made.add([3.61], [])
+    assert (made.bright[2], made.dark[11]) == (4, 1)
+    assert (made.bright.sum(), made.dark.sum()) == (4, 1)
+
+
+def test_where_many_are_dark_the_rate_is_their_share():
+    dark = np.repeat([3.51, 4.01, 4.51], [100, 60, 40])
+    bright = np.repeat([3.51, 4.01, 4.51, 9.01], [120, 80, 60, 200])
+    rates = sides(bright, dark).rates()
+    assert rates[0] == pytest.approx(200 / 460)
+    assert rates[10] == pytest.approx(100 / 340)
+    assert rates[20] == pytest.approx(40 / 260)
+
+
+def test_beyond_the_last_dark_ones_the_expectation_falls_off_instead_of_ending():
+    rng = np.random.default_rng(1)
+    made = sides([], 3.5 + rng.exponential(0.25, 4000))
+    expected, counted = extend_tail(made.dark), made.counts_above[1]
+    thresholds = made.thresholds
+    true = 4000 * np.exp(-(thresholds - 3.5) / 0.25)
+    some = true > 1
+    assert (np.abs(np.log(expected[some] / true[some])) < np.log(2)).all()
+    empty = int(np.argmax(counted == 0))
+    assert 0 < expected[empty] < 1
+
+
+def test_the_tail_falls_by_the_mean_excess_of_the_last_twenty():
+    counts = np.zeros(12, np.int64)
+    counts[[0, 2, 4, 5, 8]] = 100, 30, 10, 6, 4
+    found = extend_tail(counts)
+    assert found[:5].tolist() == [150, 50, 50, 20, 20]
+    # from the threshold of bin 4 on: ten are 0.025 above it, six 0.075, and four 0.225
+    excess = (10 * 0.025 + 6 * 0.075 + 4 * 0.225) / 20
+    np.testing.assert_allclose(found[4:], 20 * np.exp(-0.05 * np.arange(8) / excess), rtol=1e-12)
+    assert extend_tail(counts * 0).tolist() == [0] * 12
+
+
+def test_fewer_than_twenty_are_a_tail_from_the_first_threshold_that_has_all():
+    counts = np.array([0, 0, 3, 1, 0])
+    excess = (3 * 0.025 + 1 * 0.075) / 4
+    expected = [4, 4, *(4 * np.exp(-0.05 * np.arange(3) / excess))]
+    np.testing.assert_allclose(extend_tail(counts), expected, rtol=1e-12)
+    one = np.array([1, 0, 0])
+    np.testing.assert_allclose(extend_tail(one), np.exp(-2.0 * np.arange(3)), rtol=1e-12)
+
+
+def test_the_lowest_threshold_with_a_rate_that_is_low_enough_is_chosen():
+    made = sides([3.5, 3.6, 3.7], [])
+    rates = np.ones(len(made.bright))
+    rates[2:] = 0.05
+    assert made.choose(0.05, rates) == 3.6
+    assert made.choose(0.049, rates) is None
+    rates[:] = 1
+    rates[5:] = 0  # where nothing bright is left
+    assert made.choose(0.05, rates) is None
+    assert made.choose(0.0) == 3.5
+
+
+def test_a_single_source_counts():
+    made = sides([3.5], [])
+    assert made.choose(0.05) == 3.5
+    assert made.rates()[0] == 0
+    # twenty dark ones in the first bin: 20 * exp(-2 * n) are to be expected from bin n on
+    one = sides([3.72], [3.51] * 20)
+    assert one.rates()[4] == pytest.approx(20 * np.exp(-8))
+
+
+def test_a_rate_is_one_at_most_and_where_nothing_bright_is_left():
+    dark = [3.51] * 40
+    made = sides([3.51] * 30, dark)
+    assert made.rates()[0] == 1.0
+    assert sides([], dark).rates().tolist() == [1.0] * 931
+    half = sides([3.51] * 80 + [3.56] * 2, dark)
+    assert half.rates()[0] == pytest.approx(40 / 82)
+
+
+def test_a_single_chance_above_all_dark_ones_is_no_discovery():
+    rng = np.random.default_rng(2)
+    dark = 3.5 + rng.exponential(0.25, 400)
+    bright = np.append(3.5 + rng.exponential(0.25, 400), dark.max() + 0.1)
+    assert sides(bright, dark).choose(0.05) is None
+
+
+def test_clear_sources_are_discoveries_however_few():
+    rng = np.random.default_rng(3)
+    dark, chance = (3.5 + rng.exponential(0.25, 400) for _ in range(2))
+    made = sides(np.append(chance, [20.0, 25.0, 30.0]), dark)
+    threshold = made.choose(0.05)
+    assert threshold is not None
+    assert 4 < threshold < 20
+    assert made.rates()[made.bins(25.0)] < 1e-6
+
+
+def test_rates_never_rise_with_the_threshold_and_end_with_the_last_source():
+    rng = np.random.default_rng(4)
+    made = sides(rng.uniform(3.5, 12, 300), 3.5 + rng.exponential(0.4, 250))
+    rates = made.rates()
+    assert (np.diff(rates) <= 0).all()
+    assert rates.max() <= 1
+    chosen = made.choose(1.0)
+    assert chosen == 3.5
+    assert sides([], [3.6, 3.7]).choose(1.0) is None
+    assert sides([], []).choose(0.05) is None
+
+
+def test_the_table_is_in_steps_of_a_quarter_up_to_ten():
+    rows = sides([4.0, 6.0], [4.1]).table()
+    assert [row["snr"] for row in rows[:3]] == [3.5, 3.75, 4.0]
+    assert rows[-1]["snr"] == 10.0
+    assert rows[2] == {"snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5}
+    assert sides([3.5] * 300, [3.5] * 100).table()[0]["fdr"] == 0.3333
+
+
+def test_the_table_reports_controls_where_there_are_any():
+    found = sides([4.0, 6.0], [4.1])
+    rates = ControlRates(*(np.arange(931) * k for k in (0.01, 0.001, 0.1)), np.arange(931))
+    rows = found.table(rates)
+    assert rows[2] == {
+        "snr": 4.0, "candidates": 2, "negative": 1, "fdr": 0.5,
+        "control": 10, "fdr_control": 0.1, "fdr_control_ci95": [0.01, 1.0],
+    }  # fmt: skip
+    assert len(rows) == 27
+
+
+def test_a_density_needs_a_pixel_size():
+    figures = density(10, 4_000_000, (0.5, 0.5))
+    assert figures["area_mm2"] == 1.0
+    assert figures["density_per_mm2"] == 10.0
+    assert figures["density_ci95_per_mm2"] == pytest.approx([4.79539, 18.3904])
+    assert set(density(10, 4_000_000, None).values()) == {None}
+    assert set(density(0, 0, (0.5, 0.5)).values()) == {None}
+
+
+def test_poisson_limits_are_those_of_scipy():
+    counts = np.concatenate([np.arange(1500), np.geomspace(1500, 3e6, 90).astype(np.int64)])
+    low, high = poisson_limits(counts)
+    assert low[0] == 0
+    np.testing.assert_allclose(low[1:], gammaincinv(counts[1:], 0.025), rtol=1e-11)
+    np.testing.assert_allclose(high, gammaincinv(counts + 1, 0.975), rtol=1e-11)
+    assert poisson_interval(10) == pytest.approx((4.79539, 18.39036), abs=1e-5)
+    again, _ = poisson_limits(np.array([7, 0, 7, 3]))
+    np.testing.assert_array_equal(again, low[[7, 0, 7, 3]])
+
+
+# places of sources, in the middle of their bins
+AT = {t: t + 0.025 for t in (3.5, 4.0, 4.5, 5.0, 6.0)}
+
+
+def spread(**counts):
+    """Repeat ratios: spread(a=(4.0, 30)) has 30 sources of at least 4.0."""
+    return np.repeat([AT[t] for t, _ in counts.values()], [n for _, n in counts.values()])
+
+
+def control(bright, searched_px=1_000_000):
+    own = sides(bright)
+    return SearchCounts(3.5, own.bright, own.dark, np.array([[searched_px]]), 1000)
+
+
+def controls(*searches):
+    return Controls(tuple(f"C{n}" for n in range(1, len(searches) + 1)), searches)
+
+
+def rates_at(rates, threshold):
+    place = round((threshold - 3.5) / 0.05)
+    return rates.fdr[place], rates.low[place], rates.high[place]
+
+
+def test_the_rate_is_what_controls_have_per_px_times_own_px_over_own_count():
+    own = sides(spread(a=(3.5, 600), b=(4.0, 300), c=(5.0, 100)))
+    made = controls(control(spread(a=(3.5, 60), b=(4.0, 30), c=(5.0, 20)), 500_000))
+    rates = made.rates(own, 2_000_000)
+    # 4 times as many px; 110, 50 and 20 in the control; 1000, 400 and 100 here
+    assert rates_at(rates, 3.5)[0] == pytest.approx(110 * 4 / 1000)
+    assert rates_at(rates, 3.6)[0] == pytest.approx(110 * 4 / 1000)  # 50 * 4 / 400 is more
+    assert rates_at(rates, 5.0)[0] == pytest.approx(110 * 4 / 1000)  # 20 * 4 / 100 as well
+    few = controls(control(spread(a=(3.5, 60), b=(4.0, 8), c=(5.0, 20)), 500_000))
+    rates = few.rates(own, 2_000_000)
+    assert rates_at(rates, 3.55)[0] == pytest.approx(28 * 4 / 400)
+    # of 20 that are left, the interval of a Poisson mean is 12.22 to 30.89
+    low, high = (v * 4 / 400 for v in (18.6058, 40.4678))  # of 28
+    assert rates_at(rates, 3.55)[1:] == pytest.approx((low, high), rel=1e-4)
+
+
+def test_controls_of_a_dye_are_put_together():
+    own = sides(spread(a=(4.0, 400)))
+    one, two = control(spread(a=(4.0, 25)), 300_000), control(spread(a=(4.0, 15)), 700_000)
+    pooled = controls(one, two).rates(own, 500_000)
+    assert pooled.fdr[0] == pytest.approx(40 * 0.5 / 400)
+    single = controls(one).rates(own, 500_000)
+    assert single.fdr[0] == pytest.approx(25 / 0.6 / 400)
+    refused = SearchCounts.make_refused("The map was refused.")
+    some = controls(refused, one, refused)
+    assert some.searched_px == 300_000
+    assert some.rates(own, 500_000).fdr[0] == single.fdr[0]
+    assert controls(refused).rates(own, 500_000) is None
+
+
+def test_what_a_control_has_not_is_not_promised_to_be_absent():
+    rng = np.random.default_rng(0)
+    own = sides(np.append(3.5 + rng.exponential(0.25, 1000), np.full(50, 30.0)))
+    rates = controls(control(3.5 + rng.exponential(0.25, 1000))).rates(own, 1_000_000)
+    place = round((10 - 3.5) / 0.05)
+    assert 0 < rates.fdr[place] < 1e-4
+    assert rates.low[place] == 0
+    # none are left of the control: 0 to 3.69 of the 50
+    assert rates.high[place] == pytest.approx(3.6889 / 50, rel=1e-4)
+
+
+def test_a_control_in_which_nothing_is_found_counts_as_one_that_was():
+    own = sides(spread(a=(4.0, 40), b=(6.0, 10)))
+    rates = controls(control([], 2_000_000)).rates(own, 1_000_000)
+    assert rates_at(rates, 3.5) == pytest.approx((0.5 / 50, 0, 3.6889 * 0.5 / 50), rel=1e-4)
+    assert (rates.fdr > 0).all()
+
+
+def test_rates_fall_stay_within_their_interval_and_end_at_one():
+    rng = np.random.default_rng(2)
+    own = sides(3.5 + rng.exponential(0.6, 300))
+    rates = controls(control(3.5 + rng.exponential(0.5, 500))).rates(own, 1_000_000)
+    assert (np.diff(rates.fdr) <= 0).all()
+    assert (rates.low <= rates.fdr).all()
+    assert (rates.fdr <= rates.high).all()
+    assert rates.high.max() <= 1
+    assert (controls(control([])).rates(sides(), 5).fdr == 1).all()
+
+
+def candidates(own, some, **settings):
+    """A search by hand: its sources lie in a row."""
+    ratios = np.repeat(own.thresholds + 0.025, own.bright)
+    found = np.zeros(len(ratios), MEASURED)
+    found["snr"] = found["above"] = ratios
+    found["x"] = np.arange(len(ratios))
+    searched = np.array([[1_000_000]])
+    return SearchResult(DetectSettings(**settings), own, searched, 1000, some, found)
+
+
+OWN = sides(spread(a=(3.5, 600), b=(4.0, 200), c=(5.0, 400)), spread(a=(3.5, 600), b=(4.0, 15)))
+NEGATIVE = 4.05  # 15 of 600 are dark, and beyond it none
+LAX = controls(control(spread(a=(3.5, 20))))
+STRICT = controls(control(spread(a=(3.5, 300), b=(4.0, 60), c=(5.0, 8))))
+HOPELESS = controls(control(spread(c=(6.0, 500))))
+
+
+@pytest.mark.parametrize(
+    ("some", "asked", "by", "threshold"),
+    [
+        (None, "strictest", "negative", "negative"),
+        (None, "control", "negative", "negative"),
+        (LAX, "strictest", "negative", "negative"),
+        (LAX, "control", "control", 3.5),
+        (LAX, "negative", "negative", "negative"),
+        (STRICT, "strictest", "control", "control"),
+        (STRICT, "negative", "negative", "negative"),
+        (HOPELESS, "strictest", "control", None),
+        (HOPELESS, "negative", "negative", "negative"),
+        (controls(SearchCounts.make_refused("No map.")), "strictest", "negative", "negative"),
+        (controls(SearchCounts.make_refused("No map.")), "control", "negative", "negative"),
+    ],
+)
+def test_the_threshold_rests_on_what_was_asked_for_and_controls_never_lower_it_by_default(
+    some, asked, by, threshold
+):
+    made = candidates(OWN, some, threshold_from=asked)
+    alone = OWN.choose(0.05)
+    assert made.threshold_from == by
+    named = {"negative": alone, "control": made.thresholds.get("control")}
+    wanted = named.get(threshold, threshold)
+    assert made.threshold == wanted
+    assert made.thresholds["negative"] == alone
+    if asked == "strictest" and made.threshold is not None:
+        assert made.threshold >= alone
+    if some is STRICT:
+        assert made.thresholds["control"] > alone
+
+
+def test_the_report_reports_the_rate_its_interval_and_which_controls_were_used():
+    refused = SearchCounts.make_refused("Registration was refused.")
+    some = Controls(("Blank1", "Blank2"), (*STRICT.search_counts, refused))
+    report = candidates(OWN, some, threshold_from="negative").report(None)
+    assert report["threshold_from"] == "negative"
+    place = round((report["threshold_snr"] - 3.5) / 0.05)
+    rates = some.rates(OWN, 1_000_000)
+    assert report["fdr_control"] == pytest.approx(rates.fdr[place], rel=5e-3)
+    low, high = report["fdr_control_ci95"]
+    assert low < report["fdr_control"] < high
+    used = int(some.counts[place])
+    refusal = "Registration was refused."
+    names = ("sample", "searched_px", "candidates", "reason")
+    assert [tuple(one[name] for name in names) for one in report["controls"]] == [
+        ("Blank1", 1_000_000, used, None), ("Blank2", 0, None, refusal)
+    ]  # fmt: skip
+    first = report["by_threshold"][0]
+    assert (first["snr"], first["candidates"], first["negative"]) == (3.5, 1200, 615)
+    assert first["control"] == 368
+    assert first["fdr_control"] == pytest.approx(368 / 1200, rel=5e-3)
+    assert first["fdr_control_ci95"] == pytest.approx([331.4 / 1200, 407.6 / 1200], rel=5e-3)
+
+
+def test_without_controls_nothing_is_said_of_them():
+    report = candidates(OWN, None).report(None)
+    assert report["fdr_control"] is report["fdr_control_ci95"] is report["controls"] is None
+    assert not any("control" in key for row in report["by_threshold"] for key in row)
+    listed = candidates(OWN, None).list_candidates()
+    assert np.isnan(listed["fdr_control"]).all()
+    assert np.isnan(listed["fdr_control_high95"]).all()
+
+
+def test_each_candidate_has_the_rate_of_its_own_ratio():
+    made = candidates(OWN, STRICT, threshold_from="negative")
+    listed = made.list_candidates()
+    rates = STRICT.rates(OWN, 1_000_000)
+    assert math.isclose(listed["fdr_control"][-1], rates.fdr[30])
+    assert (listed["fdr_control"] <= listed["fdr_control_high95"]).all()
+
+
+def test_table_and_geojson_have_the_rate_and_its_upper_limit(tmp_path):
+    made = candidates(OWN, STRICT, threshold_from="negative")
+    listed, report = made.list_candidates(), made.report(None)
+    write_csv(tmp_path / "c.csv", listed)
+    write_geojson(tmp_path / "c.geojson", listed, geojson_properties(report))
+    with (tmp_path / "c.csv").open() as stream:
+        rows = list(csv.DictReader(stream))
+    for name in ("fdr_control", "fdr_control_high95"):
+        assert [float(row[name]) for row in rows] == pytest.approx(listed[name], rel=1e-4)
+    read = json.loads((tmp_path / "c.geojson").read_text())
+    for name in ("fdr_control", "fdr_control_ci95"):
+        assert read["properties"][name] == report[name]
+    measured = read["features"][0]["properties"]["measurements"]
+    assert measured["False-discovery rate by controls"] == float(rows[0]["fdr_control"])
+
+
+def trials(count=4000, middle=20.0, seed=0):
+    random = np.random.default_rng(seed)
+    peak = np.exp(random.uniform(np.log(4), np.log(100), count))
+    share = 1 / (1 + (middle / peak) ** 6)
+    place = random.uniform(0, 100, (2, count))
+    return Trials(*place, peak, random.random(count) < share)
+
+
+def test_limits_of_a_known_curve_lie_within_their_errors():
+    off = []
+    for seed in range(20):
+        found = limits(trials(seed=seed), (0.5, 0.9))
+        for got, true in zip(found, (20.0, 20 * 9 ** (1 / 6)), strict=True):
+            off.append((got.value - true) / got.error)
+    assert np.mean(np.abs(off) < 2) >= 0.85
+    assert abs(np.mean(off)) < 0.8
+
+
+def test_a_share_that_is_not_passed_has_no_limit():
+    few = trials()
+    for some in (few.peak < 12, few.peak > 60, slice(20)):
+        assert limits(few.take(some), [0.5]) == [None]
+
+
+def test_isotonic_regression_pools_what_falls():
+    values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), np.array([1.0, 1, 1, 2, 1, 3])
+    np.testing.assert_allclose(isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4])
