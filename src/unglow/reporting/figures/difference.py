@@ -46,13 +46,13 @@ if TYPE_CHECKING:
 
 
 CROPS = 4
-# Room for an overview beside other things, and above them where an image is this many times as wide
+# Room for an overview next to other things, and above them where an image is this many times as wide
 # as high, inches; its corner.
-_BESIDE, _ABOVE, _WIDE = (7.4, 6.9), (12.2, 8.0), 1.5
+_NARROW, _ABOVE, _WIDE = (7.4, 6.9), (12.2, 8.0), 1.5
 _CORNER = 0.85, 1.1
 # What an overview needs on its right and below itself; where other things begin at least; inches.
 _BAR, _NOTE, _LEAST = 1.17, 1.15, 7.2
-# Width of a figure beside or below whose overview other things are, from where these begin.
+# Width of a figure next to or below whose overview other things are, from where these begin.
 _SHEET, _COLUMN = 14.0, 4.58
 # Height of a number next to the colour bar, and of a crop with its name, inches.
 _LINE, _ROW = 0.16, 1.83
@@ -66,7 +66,7 @@ class Page(NamedTuple):
     overview
         Width and height of the overview.
     rest
-        Left and top of what is beside or below it.
+        Left and top of what is next to or below it.
     is_wide
         Whether that is below it.
     """
@@ -89,7 +89,7 @@ class Page(NamedTuple):
 def fit_page(shape: tuple[int, ...]) -> Page:
     """Return the page for an overview of (rows, cols), so that narrow and wide ones fill it."""
     is_wide = shape[1] > _WIDE * shape[0]
-    room = _ABOVE if is_wide else _BESIDE
+    room = _ABOVE if is_wide else _NARROW
     scale = min(room[0] / shape[1], room[1] / shape[0])
     width, height = shape[1] * scale, shape[0] * scale
     left, top = _CORNER
