@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 
 CROPS = 4
-# Room for an overview next to other things, and above them where an image is this many times as wide
-# as high, inches; its corner.
+# Room for an overview next to other things, and above them where an image is this many times as
+# wide as high, inches; its corner.
 _NARROW, _ABOVE, _WIDE = (7.4, 6.9), (12.2, 8.0), 1.5
 _CORNER = 0.85, 1.1
 # What an overview needs on its right and below itself; where other things begin at least; inches.
