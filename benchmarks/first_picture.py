@@ -20,7 +20,7 @@ import matplotlib as mpl
 import numpy as np
 
 from unglow.core.windows import Window
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.io.zarr import open_store
 from unglow.phantom import Truth
 from unglow.reporting.difference_picture import NoiseColours

@@ -7,7 +7,7 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.detection.rates import Controls
     from unglow.detection.settings import DetectSettings
-    from unglow.io.search_counts import SearchCounts
+    from unglow.io.detection_results import SearchCounts
     from unglow.workflow.stages.detect import detect
     from unglow.workflow.stages.snr import DetectInputs
 

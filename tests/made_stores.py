@@ -7,9 +7,9 @@ import numpy as np
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 
 
-def write_store(path, image, *, pixel_size_um=None, attributes=None, layout=None, **more):
+def write_store(path, image, layout=None, *, pixel_size_um=None, attributes=None, **more):
     """Write an image as a store and open it; ``empty`` is why it holds none."""
-    empty, name = more.pop("empty", None), more.pop("name", path.name)
+    empty, name = more.pop("empty", None), more.pop("name", path.name.partition(".")[0])
     with StoreWriter(
         path,
         layout or plan_layout(image.shape, image.dtype.name),

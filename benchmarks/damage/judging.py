@@ -13,7 +13,7 @@ import numpy as np
 
 from damage.cases import truth_path
 from damage.runs import ROW
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.phantom.damage_shapes import inside
 from unglow.phantom.render import Renderer
 from unglow.phantom.truth import Truth

@@ -19,7 +19,7 @@ from tables import table
 
 from damage.judging import RIM_PX, is_clear
 from damage.pools import as_text, at_least, at_most, print_promises
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.phantom.damage_shapes import irregular
 
 if TYPE_CHECKING:

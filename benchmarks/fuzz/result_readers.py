@@ -11,9 +11,8 @@ from unglow import transform as transforms
 from unglow.core.digests import Listed
 from unglow.core.windows import Window
 from unglow.detection.settings import DetectSettings
-from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.detection_results import SearchCounts, read_candidates, read_report
 from unglow.io.pair_plan import Plan
-from unglow.io.search_counts import SearchCounts
 from unglow.io.zarr import open_store
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, overview_of
 from unglow.photometry.cell_moments import CellMoments

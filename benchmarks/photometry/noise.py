@@ -11,11 +11,11 @@ from registration.pool import in_children, registered, save_json
 from scipy import ndimage
 from tables import table
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window, grid
 from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
+from unglow.io.stored_values import quantise
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.cell_moments import CellMoments

@@ -13,8 +13,8 @@ from registration.pool import registered
 from registration.recording import Camera, shade, spots, stain
 from scipy import ndimage
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window
+from unglow.io.stored_values import quantise
 from unglow.phantom.truth import PhantomMap
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import JointStatistics

@@ -13,13 +13,13 @@ from registration.pool import in_children, save_json
 from tables import table
 
 from photometry.pairs import Pair, aligned, images, transform_of
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene
+from unglow.io.stored_values import quantise
 from unglow.photometry.difference import difference
 from unglow.photometry.gain.estimate import Evidence
 from unglow.photometry.gain.scale import ScaleSettings

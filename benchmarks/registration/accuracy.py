@@ -30,7 +30,7 @@ from registration.recording import Camera, saturate, shade, spots, stain
 from registration.writing import write_pair
 from unglow.core.windows import Window
 from unglow.phantom.truth import PhantomMap
-from unglow.registration.field.uncertainty import length_quantile, look_up_values
+from unglow.registration.field_uncertainty import length_quantile, look_up_values
 from unglow.registration.settings import RegisterSettings
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from unglow.core.windows import ArrayPixels
-from unglow.io.zarr.layout import LONGEST_OVERVIEW, halve_stored
+from unglow.core.windows import ArrayPixels, halve_stored
+from unglow.io.zarr.layout import LONGEST_OVERVIEW
 from unglow.registration.register import RegisterSettings, register
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import pytest
 from made_results import made_pair, refused
 from test_monitor_page import free_port, tab  # noqa: F401 (a fixture)
 
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.reporting.html.serving import redirect_file

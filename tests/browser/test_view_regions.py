@@ -10,7 +10,7 @@ import pytest
 from real_runs import bytes_of, command
 from viewer_hands import hatched, press, spot
 
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.review.regions import change_regions
 
 pytestmark = pytest.mark.slow

@@ -118,7 +118,7 @@ OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap"
 OPENS = {
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
-    "unglow.core.cgroups": "reads what the kernel reports",
+    "unglow.core.machine": "reads what the kernel reports",
     "unglow.core.process": "reads /proc",
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
@@ -160,7 +160,7 @@ def opens_by_name(call: ast.Call, local: set[str]) -> bool:
 
 
 def imported_names(tree: ast.Module) -> set[str]:
-    """Names that a module imports from the project, such as `read_text` of `core.delimited`."""
+    """Names that a module imports from the project, such as `read_text` of `core.contents`."""
     nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return {a.name for n in nodes if str(n.module).startswith("unglow") for a in n.names}
 
@@ -184,7 +184,7 @@ PARSES = {
     "unglow.io.pair_plan": "plan.json",
     "unglow.transform.transform": "transform.json",
     "unglow.photometry.gain.scale": "scale.json",
-    "unglow.io.candidates_csv": "detection.json",
+    "unglow.io.detection_results": "detection.json",
     "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
     "unglow.workflow.stages.slide_subtract": "state.json of parts of slides",
     "unglow.telemetry.reading.rejections": "status and reasons, which all of these share",

@@ -12,7 +12,7 @@ import tifffile
 from real_runs import command, snakemake
 
 from unglow.detection.rates import Controls, Sides
-from unglow.io.search_counts import SearchCounts
+from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow

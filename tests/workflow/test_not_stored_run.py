@@ -13,7 +13,7 @@ from real_runs import command, records_of, snakemake, summary_of
 from sharing import once
 
 from unglow.core.windows import Window
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.io.zarr import open_store
 
 pytestmark = pytest.mark.workflow

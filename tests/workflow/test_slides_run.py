@@ -16,7 +16,7 @@ from scipy.spatial import cKDTree
 from sharing import once
 
 from unglow.core.windows import Window
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.phantom.slide import SlideRenderer, SlideSpec
 from unglow.results.directory import read_summary
 

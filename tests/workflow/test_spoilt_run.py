@@ -9,7 +9,7 @@ import pytest
 from real_runs import command, snakemake, summary_of
 from sharing import once
 
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.review.polygons import Polygon
 
 pytestmark = pytest.mark.workflow

@@ -10,7 +10,7 @@ import numpy as np
 
 from unglow.comparison.finding import Finding
 from unglow.core.rounding import number, percent, uncertainty
-from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.detection_results import read_candidates, read_report
 from unglow.review.decisions import REACH_PX, nearest
 
 if TYPE_CHECKING:

@@ -1,28 +1,72 @@
-"""What the machine offers: memory within container limits, processors, disks; and giving way."""
+"""What the machine offers: memory within the limits of control groups, processors, disks.
+
+Control groups (cgroups, version 2 or 1) bind a process with those above it. File systems are known
+by their paths: one that does not answer is not asked. What needs psutil imports it when it is
+called: that takes 34 ms, which jobs save.
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from pathlib import Path
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
-import psutil
+from unglow.core.process import read
 
-from unglow.core import cgroups
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 
-def memory_total_mb(cgroup: Path = cgroups.ROOT) -> float:
+CGROUP_ROOT = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """What the files of a group are called: those with the limit and the use, bytes.
+
+    ``cached`` are keys of ``memory.stat``: what of the use the kernel gives back. ``events`` is the
+    file whose key ``oom_kill`` counts the processes that the kernel has killed.
+    """
+
+    limit: str
+    use: str
+    cached: tuple[str, ...]
+    events: str
+
+
+_V2 = _Names(
+    "memory.max",
+    "memory.current",
+    ("active_file", "inactive_file", "slab_reclaimable"),
+    "memory.events",
+)
+_V1 = _Names(
+    "memory.limit_in_bytes",
+    "memory.usage_in_bytes",
+    ("total_active_file", "total_inactive_file"),
+    "memory.oom_control",
+)
+
+
+def memory_total_mb(cgroup: Path = CGROUP_ROOT) -> float:
     """Return the memory that this process may ever use, MB: of the machine, or of its container."""
-    limits = [limit for limit, _ in cgroups.bounds(cgroup)]
+    import psutil  # noqa: PLC0415
+
+    limits = [limit for limit, _ in read_memory_bounds(cgroup)]
     return min([psutil.virtual_memory().total, *limits]) / 1e6
 
 
-def memory_available_mb(cgroup: Path = cgroups.ROOT) -> float:
+def memory_available_mb(cgroup: Path = CGROUP_ROOT) -> float:
     """Return the memory that can be taken now without swapping, MB, within container limits.
 
     Files that the kernel keeps cached count as available, on the machine and in a container.
     """
-    free = [limit - used for limit, used in cgroups.bounds(cgroup)]
+    import psutil  # noqa: PLC0415
+
+    free = [limit - used for limit, used in read_memory_bounds(cgroup)]
     return max(0, min([psutil.virtual_memory().available, *free])) / 1e6
 
 
@@ -38,7 +82,7 @@ def allowed_processors() -> int:
 
 def processors() -> int:
     """Return how many processors this process may use at a time, limits of containers included."""
-    quota = cgroups.quota() or math.inf
+    quota = read_processor_quota() or math.inf
     return max(1, math.floor(min(allowed_processors(), quota)))
 
 
@@ -58,6 +102,8 @@ def disk_free_mb(path: Path) -> float:
 
     What is kept back for the administrator does not count. Quotas are not seen.
     """
+    import psutil  # noqa: PLC0415
+
     return psutil.disk_usage(str(existing(path))).free / 1e6
 
 
@@ -77,6 +123,155 @@ def give_way(nice: int, *, disk: bool = False) -> None:
     disk
         Whether to ask the disk only when others do not (`ionice -c 3`), where that is possible.
     """
+    import psutil  # noqa: PLC0415
+
     os.nice(max(0, nice - os.nice(0)))
     if disk and hasattr(psutil, "IOPRIO_CLASS_IDLE"):
         psutil.Process().ionice(psutil.IOPRIO_CLASS_IDLE)
+
+
+def read_memory_bounds(root: Path = CGROUP_ROOT) -> list[tuple[int, int]]:
+    """Limit and use, bytes, of the groups that bind this process and have a limit.
+
+    These are its own group and those above it, version 2 or 1. Use is without cached files. Control
+    groups are mounted at ``root``.
+    """
+    pairs = []
+    for mount, own, names in _find_memberships("self", root):
+        for directory in (mount / own, *(mount / above for above in own.parents)):
+            limit = _read_number(directory / names.limit)
+            if limit is not None:
+                cached = sum(_read_keys(directory / "memory.stat", names.cached))
+                pairs.append((limit, max(0, (_read_number(directory / names.use) or 0) - cached)))
+    return pairs
+
+
+def find_kills_file(pid: int, root: Path = CGROUP_ROOT) -> Path | None:
+    """Return where a process' own group counts kills because memory ran out; None if nowhere.
+
+    It has to be asked for while the process lives.
+    """
+    for mount, own, names in _find_memberships(pid, root):
+        path = mount / own / names.events
+        if count_kills(path) is not None:
+            return path
+    return None
+
+
+def count_kills(counter: Path) -> int | None:
+    """Return how many processes of a group the kernel has killed, given its `find_kills_file`."""
+    counted = _read_keys(counter, ("oom_kill",))
+    return counted[0] if counted else None
+
+
+def read_processor_quota(root: Path = CGROUP_ROOT) -> float | None:
+    """Return how many processors the groups of this process may use at a time; None for all."""
+    shares = []
+    for group in _find_processor_groups("self", root):
+        allowed, period = ([*_read_words(group / "cpu.max"), "", ""])[
+            :2
+        ]  # version 2: "200000 100000"
+        if not allowed:
+            allowed = "".join(_read_words(group / "cpu.cfs_quota_us"))
+            period = "".join(_read_words(group / "cpu.cfs_period_us"))
+        if allowed.isdigit() and period.isdigit():  # neither "max" nor -1
+            shares.append(int(allowed) / int(period))
+    return min(shares, default=None)
+
+
+def _find_processor_groups(process: int | str, root: Path) -> Iterator[Path]:
+    """Yield the groups that bind the processors of a process, its own and those above."""
+    for line in read(process, "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        own = Path(path.lstrip("/"))
+        if controllers == "" or "cpu" in controllers.split(","):
+            mount = root / "cpu"
+            if not controllers:  # version 2 is mounted next to version 1, or alone
+                mount = root / "unified" if (root / "unified").is_dir() else root
+            yield from (mount / own, *(mount / above for above in own.parents))
+
+
+def _read_words(path: Path) -> list[str]:
+    return _read_text(path).split()
+
+
+def _read_text(path: Path) -> str:
+    """Return the text of a file; empty if it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+def _find_memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
+    """Yield where each hierarchy is mounted, the process' own group in it, and its names."""
+    for line in read(process, "cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            yield root, Path(path.lstrip("/")), _V2
+        elif "memory" in controllers.split(","):
+            yield root / "memory", Path(path.lstrip("/")), _V1
+
+
+def _read_number(path: Path) -> int | None:
+    """Return the number in a file; None for ``max``, and for a file that cannot be read."""
+    text = "".join(_read_words(path))
+    return int(text) if text.isdigit() else None
+
+
+def _read_keys(path: Path, keys: tuple[str, ...]) -> list[int]:
+    """Return the numbers behind some keys of a file; none for a file that cannot be read."""
+    rows = [line.split() for line in _read_text(path).splitlines()]
+    return [int(row[1]) for row in rows if len(row) == 2 and row[0] in keys]
+
+
+_IN_MEMORY = ("tmpfs", "ramfs")
+_REMOTE = re.compile(
+    r"(nfs\d?|cifs|smb\d?|smbfs|lustre|gpfs|beegfs\w*|ceph|glusterfs|9p|afs|panfs|pvfs2|orangefs|"
+    r"wekafs|ocfs2|gfs2|fuse(\..*)?)"
+)
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(NamedTuple):
+    """A mounted file system: its directory, kind (``ext4``, ``nfs4``), source and options."""
+
+    place: str
+    kind: str
+    source: str
+    options: frozenset[str]
+
+    @property
+    def remote(self) -> bool:
+        """Whether another machine, or a program of the user (FUSE), answers for its files."""
+        return bool(_REMOTE.fullmatch(self.kind))
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether its files take memory."""
+        return self.kind in _IN_MEMORY
+
+
+def mounts(text: str | None = None) -> list[Mount]:
+    """Return what is mounted for this process, or in a text as ``mountinfo`` has it (proc(5))."""
+    found = []
+    for line in (read("self/mountinfo") if text is None else text).splitlines():
+        head, separator, tail = line.partition(" - ")
+        fields, more = head.split(), tail.split()
+        if separator and len(fields) >= 6 and len(more) >= 2:
+            options = {*fields[5].split(","), *(more[2].split(",") if len(more) > 2 else ())}
+            found.append(Mount(_plain(fields[4]), more[0], _plain(more[1]), frozenset(options)))
+    return found
+
+
+def mount_of(path: str, among: Iterable[Mount]) -> Mount | None:
+    """Return the file system that an absolute path without links is on; None if none is known."""
+    above = {str(one) for one in (PurePosixPath(path), *PurePosixPath(path).parents)}
+    fitting = [one for one in among if one.place in above]
+    # of two at one place the later hides the earlier
+    return max(reversed(fitting), key=lambda one: len(one.place), default=None)
+
+
+def _plain(text: str) -> str:
+    """Return a field of mountinfo, in which blanks are octal numbers, as it is."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), text)

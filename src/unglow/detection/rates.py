@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from unglow.core.windows import Window
-    from unglow.io.search_counts import SearchCounts
+    from unglow.io.detection_results import SearchCounts
 
     Floats = NDArray[np.float64]
     Counts = NDArray[np.int64]

@@ -27,7 +27,12 @@ from unglow.detection.source_photometry import (
     compute_aperture_margin,
     measure,
 )
-from unglow.io.search_counts import SearchCounts, count_per_square, make_empty_squares, square_px
+from unglow.io.detection_results import (
+    SearchCounts,
+    count_per_square,
+    make_empty_squares,
+    square_px,
+)
 from unglow.memory.sizes import CANDIDATES, DETECT_PANEL, DETECT_TILE
 from unglow.review.polygons import RegionCounts, density, mask_outside
 
@@ -65,7 +70,7 @@ class SearchResult:
         Counts of sources on the section, bright and dark.
     searched
         (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
-        `unglow.io.search_counts`.
+        `unglow.io.detection_results`.
     side_px
         Side of these squares.
     controls

@@ -11,7 +11,7 @@ import numpy as np
 
 from unglow.core.files import replace_file
 from unglow.detection.source_extraction import DEBLENDED, EXTENDED, SOURCE, UNSPLIT
-from unglow.io.candidates_csv import NOT_COUNTED
+from unglow.io.detection_results import NOT_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,18 +22,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from unglow.core import cgroups, kernels
+from unglow.core import kernels
 from unglow.core.errors import InstallationError
 from unglow.core.files import remedy as remedy_of
 from unglow.core.kernels import building
 from unglow.core.machine import (
+    Mount,
     allowed_processors,
     busy_processors,
     existing,
     memory_available_mb,
     memory_total_mb,
+    mount_of,
+    mounts,
+    read_processor_quota,
 )
-from unglow.core.mounts import Mount, mount_of, mounts
 from unglow.core.process import meminfo_mb
 from unglow.core.version import __version__
 
@@ -92,7 +95,10 @@ _LEAST_MB, _USUAL_MB = 300.0, 2000.0
 def check_processors() -> Finding:
     """Report how many processors there are, may be used, and are wanted by other programs."""
     return usable(
-        os.cpu_count() or 1, allowed_processors(), cgroups.quota(), round(busy_processors())
+        os.cpu_count() or 1,
+        allowed_processors(),
+        read_processor_quota(),
+        round(busy_processors()),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from unglow.core.errors import ConfigError, StoreError, UnglowError
 from unglow.core.windows import Window
 from unglow.export.images import whole_directory
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.photometry.difference import open_image
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.candidates_csv import Candidates
+    from unglow.io.detection_results import Candidates
     from unglow.photometry.difference import Image
 
 BLOCK = 1024

@@ -22,8 +22,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
-from unglow.io.image_paths import DOCUMENTS, find_key_file
-from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
+from unglow.io.raw_header import DOCUMENTS, ChannelInfo, Plane, TiffHeader, find_key_file
 from unglow.io.tiff.metadata import UM_PER, possible
 from unglow.io.tiff.read_header import choose_projected_dtype
 from unglow.io.tiff.reader import Combine, combine
@@ -334,7 +333,7 @@ class OmeZarrReader:
         out = np.zeros((len(wanted), *window.shape), self.header.dtype)
         how: Combine = "set"
         for t, z in image.planes:
-            for group in _together(wanted, image.chunk("c")):
+            for group in _group_channels(wanted, image.chunk("c")):
                 first, last = min(c for _, c in group), max(c for _, c in group)
                 for y, x in _chunks(window, image.chunk("y"), image.chunk("x")):
                     block = self._part(t, slice(first, last + 1), z, y, x)
@@ -394,7 +393,7 @@ class OmeZarrReader:
             ) from exc
 
 
-def _together(wanted: Sequence[int], chunk: int) -> list[list[tuple[int, int]]]:
+def _group_channels(wanted: Sequence[int], chunk: int) -> list[list[tuple[int, int]]]:
     """Return (place in the result, channel) of the channels that each chunk holds."""
     groups: dict[int, list[tuple[int, int]]] = {}
     for i, c in enumerate(wanted):

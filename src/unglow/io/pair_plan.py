@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from unglow.core.contents import check_shape
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json, write_json
-from unglow.core.json_shape import check_shape
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import StoreLayout
 
@@ -24,7 +24,7 @@ _SHAPE = {
     "channels": {key: [int, ...] for key in _ROLES},
     "layouts": {key: {} for key in (*_ROLES, "derived")},
 }
-"""What plan.json holds; see `unglow.core.json_shape`."""
+"""What plan.json holds; see `unglow.core.contents`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.windows import Window, strips
 from unglow.io import ome_zarr, tiff
-from unglow.io.image_paths import is_ome_zarr
-from unglow.io.not_stored import NotStored
+from unglow.io.raw_header import is_ome_zarr
+from unglow.io.stored_values import NotStored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

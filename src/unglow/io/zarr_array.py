@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core import transfers
 from unglow.core.errors import InputError
 from unglow.core.files import open_file, read_json
+from unglow.core.progress import count_transfer
 from unglow.io.zarr_codecs import CLASSES, CRC_BYTES, DECODERS, FILTERS, Codecs, strip_checksum
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ZarrArray:
             whole = np.broadcast_to(np.asarray(self._fill, self.dtype), self.chunks)
         else:
             whole = self._codecs.decode(stored, self.chunks)
-            transfers.count(self.directory, read=len(stored), decoded=whole.nbytes)
+            count_transfer(self.directory, read=len(stored), decoded=whole.nbytes)
         part: NDArray[Any] = whole[within]
         return part
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 
-from unglow.core import digests, files, process, transfers
+from unglow.core import digests, files, process, progress
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
@@ -184,7 +184,7 @@ class Job:
     def _begin_block(self) -> None:
         files.guard_publishing(self._lock.check)
         self._telemetry.enter_job()
-        transfers.record_transfers()
+        progress.record_transfers()
         self._loading.enter_context(step("libraries"))
         self._loading.enter_context(pause_collection())
 
@@ -217,7 +217,7 @@ class Job:
         moved = process.bytes_moved()
         report: dict[str, Any] = {**cause.report(), "peak_mb": peak, **moved, **workers}
         report |= self.counters
-        if images := transfers.transfers(self._started):
+        if images := progress.list_transfers(self._started):
             report["transfers"] = images
         if "cv2" in sys.modules:
             report["opencv_threads"] = sys.modules["cv2"].getNumThreads()

@@ -13,7 +13,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from unglow.core import mounts, process
+from unglow.core import machine, process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,8 +41,8 @@ def files_in_memory_mb() -> float:
 
 def is_in_memory(paths: Iterable[str]) -> bool:
     """Whether any of these absolute paths without links is in a memory file system."""
-    mounted = mounts.mounts()
-    found = (mounts.mount_of(path, mounted) for path in paths)
+    mounted = machine.mounts()
+    found = (machine.mount_of(path, mounted) for path in paths)
     return any(mount is not None and mount.in_memory for mount in found)
 
 

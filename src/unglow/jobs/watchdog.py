@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unglow.core import cgroups, process
+from unglow.core import machine, process
 from unglow.core.process import Stat, read, thread_ids
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
@@ -368,5 +368,5 @@ def _kernel_kills(pid: int) -> Callable[[], int]:
 
     These are those of the job's own control group, or of the entire machine where there is none.
     """
-    group = cgroups.kills_file(pid)
-    return process.machine_oom_kills if group is None else lambda: cgroups.kills(group) or 0
+    group = machine.find_kills_file(pid)
+    return process.machine_oom_kills if group is None else lambda: machine.count_kills(group) or 0

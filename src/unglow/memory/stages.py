@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.windows import coarse_level
-from unglow.io.image_paths import is_ome_zarr
+from unglow.io.raw_header import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
 from unglow.memory.demand import Demand, PairDemand
 from unglow.memory.sizes import (

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.rounding import percent
-from unglow.io.not_stored import LEAST_SHARE, MOST_SHARE, NotStored
 from unglow.io.raw_images import unit_name
+from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.windows import Window, grid, map_bounded, strips
+from unglow.core.windows import Window, grid, halve_stored, map_bounded, strips
 from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
-from unglow.io.zarr.layout import CHUNK, halve_stored
+from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import ChunkCache
 from unglow.multiplexed.gaps import Gaps
 from unglow.multiplexed.sample import ALIGNED_ROWS

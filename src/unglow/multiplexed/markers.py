@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from unglow.core.delimited import number_lines, read_text, split
+from unglow.core.contents import number_lines, read_text, split
 from unglow.core.errors import InputError
 
 if TYPE_CHECKING:

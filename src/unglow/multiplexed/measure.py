@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, map_bounded
+from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
 from unglow.multiplexed.ranges import Look, look_at, raw_noise
 from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
@@ -32,13 +32,13 @@ from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
 from unglow.photometry.gain.scale import METHODS, Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.registration.blocks.phase_correlation import (
+from unglow.registration.images import Plane, PlanePair
+from unglow.registration.phase_correlation import (
     MIN_PEAK_RATIO,
     Matches,
     block_shifts,
     matches_of,
 )
-from unglow.registration.images import Plane, PlanePair
 from unglow.registration.quality import agreement
 from unglow.transform import ResidualShift, Transform
 

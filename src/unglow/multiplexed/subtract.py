@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.grey_levels import grey_level
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, grid, map_bounded, strips
+from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, SlideReader, frame_shape
 from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
 from unglow.multiplexed.slide import by_background

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.grey_levels import has_grey_levels, quantise
 from unglow.core.levels import RESULT_OF, nearest
 from unglow.core.windows import Window, strips
+from unglow.io.stored_values import has_grey_levels, quantise
 from unglow.io.zarr import Store, open_store, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.gain.scale import Scale

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.registration.blocks.dense import NEAR_PX
+from unglow.registration.dense_blocks import NEAR_PX
 from unglow.registration.models import MEDIAN_OF_SQUARES, TUKEY
 from unglow.transform import jacobians
 from unglow.transform.displacement import Displacement
@@ -23,7 +23,7 @@ from unglow.transform.displacement import Displacement
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.dense_blocks import DenseMatches
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]
@@ -243,7 +243,10 @@ def _pinch_of(band: Displacement, matrix: Floats, top: int) -> tuple[float, floa
     _, ny, nx = c.shape
     # bounds of the four derivatives in each cell between knots: [component][axis][low, high]
     slopes = [
-        [_hull(np.diff(c[k], axis=1 - axis) / spacing, 4 - axis, 3 + axis) for axis in range(2)]
+        [
+            _bound_cells(np.diff(c[k], axis=1 - axis) / spacing, 4 - axis, 3 + axis)
+            for axis in range(2)
+        ]
         for k in range(2)
     ]
     row, col = np.indices((ny - 3, nx - 3))
@@ -263,7 +266,7 @@ def _pinch_of(band: Displacement, matrix: Floats, top: int) -> tuple[float, floa
     return float((straight[0] - crossed[1]).min()), float((straight[1] - crossed[0]).max())
 
 
-def _hull(values: Floats, rows: int, cols: int) -> Floats:
+def _bound_cells(values: Floats, rows: int, cols: int) -> Floats:
     """Least and greatest of the control points of each cell, (2, rows, cols)."""
     windows = np.lib.stride_tricks.sliding_window_view(values, (rows, cols))
     return np.stack([windows.min(axis=(2, 3)), windows.max(axis=(2, 3))])

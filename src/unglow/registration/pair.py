@@ -1,7 +1,14 @@
-"""The two images to be registered, and the map between them, at full and at lower resolution."""
+"""The two images to be registered, and the map between them, at full and at lower resolution.
+
+Of a pair of another magnification the finer image is seen from a coarser pyramid level on. There
+both show the section about equally large, so that all of registration works as it is, and a map
+between what is seen is one between the entire images in other px. Levels are averages: nothing that
+is finer than a px of the coarser image disturbs the other.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,18 +16,24 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, coarse_level
-from unglow.registration.images import Plane, PlanePair, thumbnail
+from unglow.registration.images import MIN_SIDE, Plane, PlanePair, thumbnail
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
-from unglow.transform import apply_matrix, convert_levels, convert_to_level, to_level0
+from unglow.registration.verdict import MIN_SIGNIFICANCE, Registration, coarser_pre, judge
+from unglow.transform import Quantiles, apply_matrix, convert_levels, convert_to_level, to_level0
+from unglow.transform.transform import octaves_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
     from unglow.registration.images import Thumbnail
+    from unglow.transform import Transform
     from unglow.transform.displacement import Displacement
 
     Floats = NDArray[np.float64]
+
 
 _UNSEEN_PX = 0.02
 """What rims still do to a map where one image is an average, at most, px of what is seen
@@ -134,3 +147,102 @@ class Pair:
 
 def _pixels(shape: tuple[int, int], level: int) -> int:
     return (shape[0] >> level) * (shape[1] >> level)
+
+
+HALF_OCTAVE = math.sqrt(2)
+"""Largest scale that is searched around one of the octaves, which are 2 apart."""
+_LADDER = (0, 1, -1, 2, -2)
+"""Octaves in the order in which they are tried."""
+
+
+def is_ordinary(scale: float) -> bool:
+    """Whether the ordinary search finds a scale."""
+    return 1 / ORDINARY_SCALE <= scale <= ORDINARY_SCALE
+
+
+def searches(
+    settings: RegisterSettings, expected: float | None
+) -> Iterator[tuple[int, float, float]]:
+    """Yield octaves, largest scale next to them, and the significance that a map has to have.
+
+    The scale that pixel sizes make one expect comes first, then ordinary ones, then all others.
+    A search more is one more occasion for chance, whose tail is at most that of a Gaussian.
+    """
+    tried = [(0, min(ORDINARY_SCALE, settings.max_scale))]
+    if settings.max_scale > ORDINARY_SCALE:
+        tried += [
+            (k, HALF_OCTAVE) for k in _LADDER if 2.0 ** abs(k) < settings.max_scale * HALF_OCTAVE
+        ]
+    if expected is not None and not is_ordinary(expected):
+        preferred = octaves_of(expected), HALF_OCTAVE
+        if preferred in tried:
+            tried = [preferred, *(one for one in tried if one != preferred)]
+    for count, (octaves, reach) in enumerate(tried, 1):
+        yield octaves, reach, math.sqrt(MIN_SIGNIFICANCE**2 + 2 * math.log(count))
+
+
+def can_match(post: Pixels, pre: Pixels, octaves: int, min_overlap: float, section: float) -> bool:
+    """Whether images are large enough for a magnification.
+
+    Of the ``section``, a share (0..1) of post, pre has to be able to show ``min_overlap``.
+    """
+    rows, cols = (n >> max(0, -octaves) for n in post.shape)
+    sides = rows, cols, *(n >> max(0, octaves) for n in pre.shape)
+    most = pre.shape[0] * pre.shape[1] * (HALF_OCTAVE / 2.0**octaves) ** 2
+    return min(sides) >= MIN_SIDE and most >= min_overlap * section * math.prod(post.shape)
+
+
+def most_significant(refusals: Sequence[Registration]) -> Registration:
+    """Return the first refusal of images that are equal; if none are, the most significant one."""
+
+    def significance(found: Registration) -> float:
+        value = found.transform.significance
+        return min(value, MIN_SIGNIFICANCE) if math.isfinite(value) else 0.0
+
+    return max(refusals, key=significance)
+
+
+def convert_to_full(found: Registration, octaves: int, post: Pixels, pre: Pixels) -> Registration:
+    """Convert a registration of reduced images into px of the entire images."""
+    if not octaves:
+        return found
+    levels = -max(0, -octaves), -max(0, octaves)
+    transform = replace(found.transform, post_shape=post.shape, pre_shape=pre.shape)
+    if not transform.has_failed:
+        field = transform.displacement
+        transform = replace(
+            transform,
+            matrix=convert_levels(transform.matrix, *levels),
+            displacement=None if field is None else field.convert_levels(*levels),
+        )
+    return Registration(
+        convert_to_post_px(transform, octaves), convert_blocks_to_full(found.blocks, octaves)
+    )
+
+
+def convert_to_post_px(found: Transform, octaves: int) -> Transform:
+    """Convert what blocks say of a map from px of what was seen into px of post.
+
+    A map that is known only to the px of a much coarser pre gets a warning.
+    """
+    unit = 2.0 ** max(0, -octaves)
+    if unit == 1:
+        return found
+    residual, error, way_back = (
+        Quantiles(unit * lengths.median, unit * lengths.p95)
+        for lengths in (found.residual_px, found.error_px, found.forward_backward_px)
+    )
+    found = replace(found, residual_px=residual, error_px=error, forward_backward_px=way_back)
+    return found if found.has_failed else judge(found, [coarser_pre(found.scale, int(unit))])
+
+
+def convert_blocks_to_full(blocks: NDArray[np.void], octaves: int) -> NDArray[np.void]:
+    """Convert `BLOCK_DTYPE` into px of the entire images, and what is left into px of post."""
+    post, pre = 2.0 ** max(0, -octaves), 2.0 ** max(0, octaves)
+    blocks = blocks.copy()
+    for unit, names in ((post, ("x", "y")), (pre, ("pre_x", "pre_y"))):
+        for name in names:
+            blocks[name] = blocks[name] * unit + (unit - 1) / 2
+    for name in ("dx_before", "dy_before", "dx", "dy"):
+        blocks[name] *= post
+    return blocks

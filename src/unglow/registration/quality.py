@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.blocks.phase_correlation import overlap_correlation
 from unglow.registration.models import MEDIAN_OF_SQUARES, MIN_POINTS, final_weights, residuals
+from unglow.registration.phase_correlation import overlap_correlation
 from unglow.transform import Quantiles, apply_matrix
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.phase_correlation import Matches
+    from unglow.registration.phase_correlation import Matches
 
     Floats = NDArray[np.float64]
     Points = NDArray[np.float64]
@@ -41,7 +41,7 @@ def fit_spread(
     2002, doi:10.1198/000313002753631330): residuals themselves are the noise, so that it need not
     be the same everywhere. Each counts divided by 1 - leverage, since the fit has drawn the map
     towards it (MacKinnon & White 1985, doi:10.1016/0304-4076(85)90158-7). Noise that overlapping
-    blocks share is added, see `unglow.registration.blocks.phase_correlation`.
+    blocks share is added, see `unglow.registration.phase_correlation`.
 
     Parameters
     ----------

@@ -15,26 +15,25 @@ import numpy as np
 
 from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
+from unglow.registration.block_placement import block_size, sample_corners
 from unglow.registration.block_table import block_table
-from unglow.registration.blocks.phase_correlation import (
-    Matches,
-    block_shifts,
-    match_blocks,
-    matches_of,
-)
-from unglow.registration.blocks.placement import block_size, sample_corners
-from unglow.registration.coarse.coarse import (
+from unglow.registration.coarse_map import (
     SURE,
     Candidate,
     find_coarse,
     singular_values,
 )
-from unglow.registration.field.follow import follow_deformation, is_deformed
-from unglow.registration.field.inverse_consistency import global_consistency
+from unglow.registration.deformed_pair import follow_deformation, is_deformed
 from unglow.registration.images import explain_unusable
-from unglow.registration.magnification import can_match, convert_to_full, most_significant, searches
+from unglow.registration.inverse_consistency import global_consistency
 from unglow.registration.models import apart, choose_model, consensus, fit_robust, residuals
-from unglow.registration.pair import Pair
+from unglow.registration.pair import Pair, can_match, convert_to_full, most_significant, searches
+from unglow.registration.phase_correlation import (
+    Matches,
+    block_shifts,
+    match_blocks,
+    matches_of,
+)
 from unglow.registration.quality import (
     agreement,
     compute_confirmed_reach,

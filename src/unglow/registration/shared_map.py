@@ -14,13 +14,12 @@ import numpy as np
 
 from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
+from unglow.registration.block_placement import block_size, sample_corners
 from unglow.registration.block_table import block_table
-from unglow.registration.blocks.phase_correlation import Matches, block_shifts, matches_of
-from unglow.registration.blocks.placement import block_size, sample_corners
-from unglow.registration.coarse.coarse import SURE, Candidate, score_guess
-from unglow.registration.magnification import convert_blocks_to_full, convert_to_post_px
+from unglow.registration.coarse_map import SURE, Candidate, score_guess
 from unglow.registration.models import residuals
-from unglow.registration.pair import Pair
+from unglow.registration.pair import Pair, convert_blocks_to_full, convert_to_post_px
+from unglow.registration.phase_correlation import Matches, block_shifts, matches_of
 from unglow.registration.quality import (
     AGREE_PX,
     NEIGHBOURS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.coarse.coarse import (
+from unglow.registration.coarse_map import (
     SURE,
     best_of,
     judge_guesses,
@@ -16,8 +16,8 @@ from unglow.registration.coarse.coarse import (
     score_guess,
     singular_values,
 )
-from unglow.registration.magnification import HALF_OCTAVE
 from unglow.registration.models import consensus, fit, fit_robust
+from unglow.registration.pair import HALF_OCTAVE
 from unglow.registration.settings import LARGEST_SCALE
 from unglow.registration.verdict import judge
 from unglow.transform import LandmarkResiduals, apply_matrix, convert_to_level
@@ -26,7 +26,7 @@ from unglow.transform.transform import octaves_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.coarse.coarse import Candidate, Guess
+    from unglow.registration.coarse_map import Candidate, Guess
     from unglow.registration.pair import Pair
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import Transform

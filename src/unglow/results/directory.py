@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.archive import make_damage_error
-from unglow.core.delimited import limit_lines
+from unglow.core.contents import limit_lines
 from unglow.core.errors import InputError, StoreError
 from unglow.core.files import open_text
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales

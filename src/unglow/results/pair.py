@@ -14,7 +14,7 @@ import numpy as np
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.windows import Window
-from unglow.io.candidates_csv import read_candidates, read_report
+from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
 from unglow.io.zarr.metadata import DOCUMENT

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.archive import make_damage_error
+from unglow.core.contents import check_shape
 from unglow.core.files import open_file
-from unglow.core.json_shape import check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ _FEATURE = {
     ),
     "properties": {"reason": str, "strength": float, "area_px": int},
 }
-"""What is read of a feature, see `unglow.core.json_shape`."""
+"""What is read of a feature, see `unglow.core.contents`."""
 _MULTIPLE = "MultiPolygon"
 
 

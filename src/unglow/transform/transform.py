@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from unglow.core.contents import check_shape
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_json
-from unglow.core.json_shape import check_shape
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _SHAPE = {
     "post_shape": [int, int],
     "pre_shape": [int, int],
 }
-"""What ``transform.json`` holds; see `unglow.core.json_shape`."""
+"""What ``transform.json`` holds; see `unglow.core.contents`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Transform:
         (`unglow.registration.quality.map_error` says how).
     forward_backward_px
         How far going to post and back by a map of its own misses
-        (`unglow.registration.field.inverse_consistency`).
+        (`unglow.registration.inverse_consistency`).
     inliers, blocks
         Blocks that agree with the final map, and blocks measured.
     overlap

@@ -17,7 +17,6 @@ import numpy as np
 from unglow.core.windows import Window
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.io.zarr import StoreLayout, plan_layout
-from unglow.io.zarr.chunks import encode_chunk
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.metadata import (
     DOCUMENT,
@@ -25,6 +24,7 @@ from unglow.io.zarr.metadata import (
     make_root_document,
     make_unsharded_document,
 )
+from unglow.io.zarr.shards import encode_chunk
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, JSON, Answer
 from unglow.viewer.served_files import level_of, place_of
 from unglow.workflow.stages.snr import ratio_over

@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.core.levels import LEVELS
 from unglow.core.version import __version__
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.page import as_json
 from unglow.viewer.served_files import UNREADABLE, sentence_of

@@ -18,8 +18,8 @@ from unglow.core.errors import ConfigError, InputError
 from unglow.core.progress import track_progress
 from unglow.photometry.gain.scale import METHODS
 from unglow.review.regions import read_regions
-from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
+from unglow.transform.matrix import read_initial
 from unglow.workflow import config as configuration
 from unglow.workflow.config import SECTIONS, override, variants
 from unglow.workflow.header_cache import (

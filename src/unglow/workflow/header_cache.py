@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.printable import printable
-from unglow.io.image_paths import find_key_file
+from unglow.io.raw_header import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.settings import to_json
-from unglow.io.image_paths import find_key_file
+from unglow.io.raw_header import find_key_file
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import Entry
 from unglow.results.directory import SLIDE_FILES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.io.image_paths import is_ome_zarr
+from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff.tiles import TILE
 from unglow.io.zarr.layout import SHARD
 from unglow.memory import stages

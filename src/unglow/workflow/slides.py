@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.io.image_paths import is_ome_zarr
+from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS
 from unglow.io.zarr.layout import DTYPES

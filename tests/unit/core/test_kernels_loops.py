@@ -12,6 +12,7 @@ from scipy import ndimage
 from unglow.core import kernels
 from unglow.core.kernels import building
 
+pytestmark = pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow", "ignore:divide")
 f4 = np.float32
 RNG = np.random.default_rng(11)
 HOSTILE = [np.nan, np.inf, -np.inf, -0.0, 1e300, -1e300, 5e-324]
@@ -66,7 +67,6 @@ MAPS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 @pytest.mark.parametrize("name", MAPS)
 def test_resampling(loop, name):
     known, corner, shape, pre_shape = MAPS[name], (-7, -9), (36, 45), (33, 40)
@@ -97,7 +97,6 @@ def test_resampling_from_a_part_of_pre_and_of_images_of_a_few_px(loop):
     loop("catmull_rom")(part, *arguments, out[:0], 0, 8, 8, room)
 
 
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 @pytest.mark.parametrize("name", MAPS)
 def test_phases(loop, name):
     known, corner, shape, block = MAPS[name], (-20, -5), (44, 39), 16
@@ -108,7 +107,6 @@ def test_phases(loop, name):
     same(out, plain.phase_factor(known, corner, tables, block, shape))
 
 
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (16, 16), (64, 64)])
 @pytest.mark.parametrize("kind", ["counts", "missing", "hostile", "flat", "nothing"])
 def test_compressed_blocks(loop, shape, kind):
@@ -131,7 +129,6 @@ def test_compressed_blocks(loop, shape, kind):
         assert found[0] == 0
 
 
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 @pytest.mark.parametrize("sizes", [(3, 8, 5, 3), (7, 64, 33, 7), (1, 1, 1, 1), (0, 4, 3, 2)])
 @pytest.mark.parametrize("share", [0, 0.01])
 def test_narrow_products(loop, sizes, share):
@@ -168,7 +165,6 @@ def test_spline_fits(loop, shape):
 
 @pytest.mark.parametrize("count", [1, 2, 4, 9, 11])
 @pytest.mark.parametrize("shape", [(70, 90), (1, 1), (0, 5), (5, 0)])
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 def test_filters(loop, count, shape):
     taps = RNG.normal(size=count).astype(f4)
     rows, cols = (n + count - 1 for n in shape)
@@ -188,7 +184,6 @@ def apart(array, left=3, right=2):
 
 @pytest.mark.parametrize("shape", [(40, 53), (1, 1), (0, 5), (5, 0)])
 @pytest.mark.parametrize("share", [0, 0.03])
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 def test_judging_px(loop, shape, share):
     post, pre = (spoiled(RNG.integers(0, 256, shape).astype(f4), share) for _ in range(2))
     left, background = (spoiled(RNG.normal(0, 9, shape).astype(f4), share) for _ in range(2))
@@ -225,7 +220,6 @@ def test_shares_of_usable_px(loop, count, shape, share, least):
 
 @pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0), (0, 3)])
 @pytest.mark.parametrize("share", [0, 0.01])
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow", "ignore:divide")
 def test_significance(loop, shape, share):
     def image(low, high):
         return spoiled(RNG.uniform(low, high, shape).astype(f4), share)
@@ -246,7 +240,6 @@ def test_significance(loop, shape, share):
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (1, 6), (6, 1), (1, 1)])
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 def test_interpolation(loop, shape):
     values = spoiled(RNG.normal(size=shape).astype(f4), 0.1)
     at_row, at_col = (np.sort(RNG.integers(0, n, m)) for n, m in zip(shape, (21, 33), strict=True))
@@ -258,7 +251,6 @@ def test_interpolation(loop, shape):
 
 @pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0)])
 @pytest.mark.parametrize("share", [0, 0.01])
-@pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow")
 def test_shifts(loop, shape, share):
     image = spoiled(RNG.normal(size=(shape[0] + 6, shape[1] + 6)).astype(f4), share)
     error = spoiled(RNG.uniform(0, 3.2, shape).astype(f4), share)

@@ -21,9 +21,9 @@ from unglow.io.tiff import read_header
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import resolve
 from unglow.io.tiff.reader import TiffReader
-from unglow.io.tiff.row_streams import _heads
-from unglow.transform.initial_matrix import read_initial
+from unglow.io.tiff.segments import _read_heads
 from unglow.transform.landmarks import read_landmarks
+from unglow.transform.matrix import read_initial
 from unglow.workflow.stages.plan import RawFile, fingerprint
 from unglow.workflow.verify import check_file
 
@@ -65,7 +65,7 @@ def test_every_reader_of_an_image_refuses_it(replaced):
     with pytest.raises(InputError, match="is not a regular file"):
         TiffReader(replaced.plane)
     with pytest.raises(InputError, match="is not a regular file"):
-        list(_heads(replaced.plane.planes[0][0]))
+        list(_read_heads(replaced.plane.planes[0][0]))
     with pytest.raises(InputError, match="is not a regular file"):
         open_raw(replaced.header.path)
 

@@ -24,7 +24,7 @@ from unglow.detection.rates import (
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import MEASURED, write_csv, write_geojson
-from unglow.io.search_counts import SearchCounts
+from unglow.io.detection_results import SearchCounts
 from unglow.review.polygons import density
 from unglow.workflow.stages.detect import geojson_properties
 

@@ -15,8 +15,8 @@ from hanging_disk import hanging
 
 from unglow import cli
 from unglow.cli.doctor import examine
-from unglow.core.cgroups import quota
 from unglow.core.kernels import library_path
+from unglow.core.machine import read_processor_quota
 from unglow.core.version import __version__
 from unglow.doctor import checks
 from unglow.doctor.checks import Level, check, places
@@ -130,8 +130,8 @@ def held_back(tmp_path):
 
 
 def test_a_limit_on_processors_is_read_from_the_group(held_back):
-    code = "from unglow.core.cgroups import quota; print(quota())"
+    code = "from unglow.core.machine import read_processor_quota; print(read_processor_quota())"
     enter = f"echo $$ > {held_back}/cgroup.procs && exec '{sys.executable}' -c '{code}'"
     done = subprocess.run(["sh", "-c", enter], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["1.5"]
-    assert quota() is None or quota() > 0
+    assert read_processor_quota() is None or read_processor_quota() > 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.core.mounts import Mount
+from unglow.core.machine import Mount
 from unglow.doctor import checks
 from unglow.doctor.checks import Level
 

@@ -12,11 +12,10 @@ import pytest
 import tifffile
 import zarr
 
-from unglow.core.windows import Window, grid
+from unglow.core.windows import Window, grid, halve_stored
 from unglow.io.tiff import read_header
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.tiles import OmeTiffSink
-from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 
 SINKS = {"tiff": OmeTiffSink, "zarr": OmeZarrSink}

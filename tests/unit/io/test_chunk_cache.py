@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store
+from unglow.io.zarr import StoreLayout
 from unglow.io.zarr.reader import ChunkCache
 
 
@@ -26,14 +27,7 @@ class Counted(ArrayPixels):
 def store(tmp_path):
     image = np.random.default_rng(2).integers(0, 60000, (300, 340)).astype(np.uint16)
     layout = StoreLayout(image.shape, "uint16", (64, 64), (128, 128), 2)
-    writer = StoreWriter(
-        tmp_path / "a.ome.zarr", layout, name="a", pixel_size_um=None, attributes={}
-    )
-    with writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
-    return open_store(tmp_path / "a.ome.zarr")
+    return write_store(tmp_path / "a.ome.zarr", image, layout)
 
 
 def test_windows_are_those_of_the_store(store):
@@ -62,8 +56,7 @@ def test_windows_are_those_of_the_store(store):
             1,
             [
                 (Window(0, 32, 0, 32), 1),
-                (Window(32, 64, 32, 64), 1),
-                (Window(5, 9, 60, 64), 1),
+                (Window(5, 64, 32, 64), 1),
                 (Window(128, 130, 192, 210), 2),
                 (Window(129, 130, 200, 203), 2),
                 (Window(0, 1, 0, 1), 3),

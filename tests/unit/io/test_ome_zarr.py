@@ -13,8 +13,8 @@ import zarr
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.io import ome_zarr
-from unglow.io.image_paths import find_image, find_key_file
 from unglow.io.ome_zarr import fingerprint
+from unglow.io.raw_header import find_image, find_key_file
 from unglow.io.raw_images import open_reader, read_header, survey_blocks
 
 CZYX = np.random.default_rng(5).integers(0, 60000, (3, 4, 150, 210), dtype=np.uint16)

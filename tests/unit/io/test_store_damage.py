@@ -7,10 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store, verify
+from unglow.io.zarr import StoreLayout, open_store, shards, verify
 
 LAYOUT = StoreLayout((600, 500), "uint16", (128, 128), (256, 256), levels=3)
 SHARD = "0/c/1/1"
@@ -22,11 +23,7 @@ ELSEWHERE = Window(0, 256, 0, 500)
 def pristine(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "a.ome.zarr"
     image = np.random.default_rng(0).integers(0, 4096, LAYOUT.shape, dtype=np.uint16)
-    with StoreWriter(path, LAYOUT, name="a", pixel_size_um=None, attributes={}) as writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
-    return path
+    return write_store(path, image, LAYOUT).path
 
 
 @pytest.fixture
@@ -122,6 +119,15 @@ def test_bytes_as_written_that_do_not_decompress_lacked_memory(path, monkeypatch
     monkeypatch.setattr(blosc, "decompress", without_memory)
     with pytest.raises(MemoryError, match="a chunk with the right checksum: error during blosc"):
         open_store(path).read(INSIDE)
+
+
+def test_a_chunk_of_another_size_is_refused_before_it_is_decoded(path):
+    store = open_store(path)
+    small = shards.encode_chunk(np.zeros((64, 64), np.uint16), (64, 64), 0)
+    index = np.array([[k * len(small), len(small)] for k in range(4)], "<u8").tobytes()
+    (path / SHARD).write_bytes(4 * small + shards._append_checksum(index))
+    with pytest.raises(StoreError, match=f"{SHARD} .* of 8192 bytes where there should be 32768"):
+        store.read(INSIDE)
 
 
 def test_verify_finds_sound_shards_of_another_store(path):

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from unglow.core.windows import Window
+from unglow.core.windows import Window, halve_stored
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout, verify
-from unglow.io.zarr.layout import halve_stored
 
 
 def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None, **extra):
@@ -114,8 +114,6 @@ def test_coarse_levels_of_several_shards(tmp_path):
 @pytest.mark.parametrize("pixel_size", [None, (0.325, 0.65)])
 def test_levels_lie_where_the_metadata_say(tmp_path, pixel_size):
     """A linear ramp has, at each level, exactly its value at the coordinates of the metadata."""
-    import json
-
     shape = (1531, 2777)
     rows, cols = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
     image = 7 + 0.5 * cols + 0.25 * rows
@@ -219,8 +217,6 @@ def test_attributes(tmp_path):
     ],
 )
 def test_display_window(tmp_path, image, window):
-    import json
-
     write(tmp_path / "a.ome.zarr", image)
     ome = json.loads((tmp_path / "a.ome.zarr" / "zarr.json").read_text())["attributes"]["ome"]
     found = ome["omero"]["channels"][0]["window"]

@@ -8,9 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store
+from unglow.io.zarr import StoreLayout
 from unglow.io.zarr.layout import DTYPES
 
 SHAPE = (531, 777)
@@ -23,17 +24,7 @@ def store(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "post.ome.zarr"
     image = np.random.default_rng(0).normal(size=SHAPE).astype(np.float32)
     image[:100, :100] = np.nan
-    with StoreWriter(
-        path,
-        LAYOUT,
-        name="post",
-        pixel_size_um=(0.325, 0.65),
-        attributes={},
-    ) as writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
-    return open_store(path)
+    return write_store(path, image, LAYOUT, pixel_size_um=(0.325, 0.65))
 
 
 def levels(store):
@@ -150,18 +141,10 @@ def test_files_are_those_that_zarr_writes(tmp_path, dtype, chunks):
 
     layout = StoreLayout((600, 500), dtype, chunks, (256, 256), levels=2)
     image = np.random.default_rng(1).integers(0, 100, layout.shape).astype(dtype)
-    with StoreWriter(tmp_path / "a", layout, name="a", pixel_size_um=None, attributes={}) as writer:
-        for window in writer.windows():
-            writer.write(window, image[window.slices])
-        writer.publish()
     blosc = BloscCodec(
-        cname="zstd",
-        clevel=1,
-        shuffle="bitshuffle",
-        blocksize=2**19,
-        typesize=image.itemsize,
+        cname="zstd", clevel=1, shuffle="bitshuffle", blocksize=2**19, typesize=image.itemsize
     )
-    store = open_store(tmp_path / "a")
+    store = write_store(tmp_path / "a", image, layout)
     group = zarr.create_group(tmp_path / "b")
     group.update_attributes(zarr.open_group(tmp_path / "a", mode="r").attrs.asdict())
     for level in range(2):

@@ -11,8 +11,8 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
-from unglow.io.tiff import open_reader, read_header, row_streams
-from unglow.io.tiff.row_streams import WINDOW_LIMIT
+from unglow.io.tiff import open_reader, read_header, segments
+from unglow.io.tiff.segments import WINDOW_LIMIT
 from unglow.io.tiff.stream_decoders import lzma_window, zstd_window
 
 if sys.version_info >= (3, 14):
@@ -27,9 +27,9 @@ SHAPE = (90, 70)
 @pytest.fixture
 def tiny(monkeypatch):
     """Stream strips of a few kB, in pieces of a few rows."""
-    monkeypatch.setattr(row_streams, "STREAM_BYTES", 1000)
-    monkeypatch.setattr(row_streams, "PIECE_BYTES", 700)
-    monkeypatch.setattr(row_streams, "CHUNK_BYTES", 400)
+    monkeypatch.setattr(segments, "STREAM_BYTES", 1000)
+    monkeypatch.setattr(segments, "PIECE_BYTES", 700)
+    monkeypatch.setattr(segments, "CHUNK_BYTES", 400)
 
 
 def picture(dtype, samples=1, shape=SHAPE):
@@ -198,6 +198,12 @@ def with_strip(tmp_path, image, packed, compression="zstd"):
     return path
 
 
+def packed_with(log, data):
+    """Compress bytes with Zstandard and a window of 2^log bytes."""
+    compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: log})
+    return compressor.compress(data) + compressor.flush()
+
+
 def test_frames_in_a_row_are_one_strip(tmp_path, tiny):
     image = picture("uint8")[0]
     halves = [zstd.compress(part.tobytes()) for part in (image[:40], image[40:])]
@@ -206,10 +212,7 @@ def test_frames_in_a_row_are_one_strip(tmp_path, tiny):
 
 @pytest.mark.parametrize("log", [10, 17, 20, 27])
 def test_the_window_of_zstd_is_in_its_header(log):
-    options = {zstd.CompressionParameter.window_log: log}
-    compressor = zstd.ZstdCompressor(options=options)
-    head = compressor.compress(bytes(300_000)) + compressor.flush()
-    assert zstd_window(head[:64]) == 1 << log
+    assert zstd_window(packed_with(log, bytes(300_000))[:64]) == 1 << log
 
 
 @pytest.mark.parametrize("size", [200, 300, 70_000])
@@ -224,13 +227,8 @@ def test_the_dictionary_of_lzma_is_in_its_header(preset):
     assert lzma_window(lzma.compress(bytes(1000), preset=preset)[:64]) == sizes[preset]
 
 
-NO_HEADERS = (
-    b"",
-    b"\x28\xb5\x2f\xfd",
-    b"\x28\xb5\x2f\xfd\xe0\0\0",
-    b"\xfd7zXZ\0\0\4\2\0\x80",
-    b"x" * 64,
-)
+ZSTD, XZ = b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\0\0\4\2\0\x80"
+NO_HEADERS = (b"", ZSTD, ZSTD + b"\xe0\0\0", XZ, b"x" * 64)
 
 
 @pytest.mark.parametrize("read", [zstd_window, lzma_window])
@@ -243,10 +241,7 @@ def test_the_window_counts_and_one_as_large_as_the_strip_is_not_streamed(tmp_pat
     image = np.zeros((3000, 3000), np.uint8)
     found = {}
     for log in (18, 22, 27):
-        options = {zstd.CompressionParameter.window_log: log}
-        compressor = zstd.ZstdCompressor(options=options)
-        packed = compressor.compress(image.tobytes()) + compressor.flush()
-        found[log] = read_header(with_strip(tmp_path, image, packed))
+        found[log] = read_header(with_strip(tmp_path, image, packed_with(log, image.tobytes())))
     assert [found[log].streams for log in (18, 22, 27)] == [True, True, False]
     assert found[22].decode_bytes - found[18].decode_bytes == (1 << 22) - (1 << 18)
     assert found[27].decode_bytes > image.nbytes
@@ -255,11 +250,7 @@ def test_the_window_counts_and_one_as_large_as_the_strip_is_not_streamed(tmp_pat
 
 def test_a_frame_that_asks_for_more_than_the_first_one_said_is_refused(tmp_path):
     image = np.zeros((3000, 3000), np.uint8)
-    parts = []
-    for log, rows in ((12, image[:100]), (25, image[100:])):
-        options = {zstd.CompressionParameter.window_log: log}
-        compressor = zstd.ZstdCompressor(options=options)
-        parts.append(compressor.compress(rows.tobytes()) + compressor.flush())
+    parts = packed_with(12, image[:100].tobytes()), packed_with(25, image[100:].tobytes())
     path = with_strip(tmp_path, image, b"".join(parts))
     with pytest.raises(InputError, match=r"strip.tif' is damaged: strip 0 .* too much memory"):
         read_whole(path)

@@ -32,6 +32,7 @@ def test_bilevel_pixels_in_every_codec(tmp_path, codec, layout):
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, image, photometric="minisblack", compression=codec, **layout)
     with open_reader(read_header(path)) as reader:
+        assert reader.header.dtype == "uint8"
         np.testing.assert_array_equal(reader.read(Window.from_shape(SHAPE))[0], image)
         np.testing.assert_array_equal(reader.read(Window(9, 44, 5, 80))[0], image[9:44, 5:80])
 

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,37 +35,52 @@ def written(tmp_path, image=IMAGE, **options):
     return path
 
 
-def test_missing(tmp_path):
-    assert refusal(tmp_path / "a.tif") == (
-        "does not exist: check its name in the sample sheet or the raw directory."
-    )
+def put(content):
+    """Return what writes bytes to a path."""
+    return lambda path: path.write_bytes(content)
 
 
-def test_dangling_link(tmp_path):
-    path = tmp_path / "a.tif"
-    path.symlink_to(tmp_path / "gone.tif")
-    assert refusal(path) == (
-        f"is a link to '{tmp_path / 'gone.tif'}', which does not exist: fix the link or put the "
-        "image there."
-    )
+def link_to(name):
+    return lambda path: path.symlink_to(path.with_name(name))
 
 
-def test_link_to_itself(tmp_path):
-    path = tmp_path / "a.tif"
-    path.symlink_to(path)
-    assert "cannot be read (Too many levels of symbolic links)" in refusal(path)
+def directory_at(place, size):
+    """Return what writes a file whose first directory is said to be at ``place``."""
+    return put(struct.pack("<2sHI", b"II", 42, place) + bytes(size - 8))
 
 
-def test_directory(tmp_path):
-    path = tmp_path / "a.tif"
-    path.mkdir()
-    assert refusal(path) == "is a directory: name the TIFF file itself."
-
-
-def test_pipe_is_not_waited_for(tmp_path):
-    path = tmp_path / "a.tif"
-    os.mkfifo(path)
-    assert refusal(path) == "is not a regular file: name a TIFF file."
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: None, "does not exist: check its name in the sample sheet or the raw"),
+        (link_to("gone.tif"), "is a link to '.*/gone.tif', which does not exist: fix the link"),
+        (link_to("a.tif"), r"cannot be read \(Too many levels of symbolic links\)"),
+        (Path.mkdir, "is a directory: name the TIFF file itself"),
+        (os.mkfifo, "is not a regular file: name a TIFF file"),  # it is not waited for
+        (Path.touch, r"is empty \(0 bytes\): copy it again from its source"),
+        (
+            put(b"\xff\xd8\xff\xe0\0\x10JFIF"),
+            "is not a TIFF file: it looks like a JPEG image",
+        ),
+        (put(b"\x89PNG\r\n\x1a\n"), "is not a TIFF file: it looks like a PNG image"),
+        (put(b"PK\x03\x04abcd"), "is not a TIFF file: it looks like a ZIP archive"),
+        (put(b"\x89HDF\r\n\x1a\n"), "is not a TIFF file: it looks like an HDF5 file"),
+        (put(b"<!DOCTYPE html><html>"), "is not a TIFF file: it looks like a web page"),
+        (put(b"version https://git-lfs.github.com/spec/v1"), "is .* a Git LFS pointer, not the im"),
+        (put(bytes(1000)), "is not a TIFF file: it starts with zeros only"),
+        (put(b"garbage" * 100), "is not a TIFF file: its first bytes are of no known kind"),
+        (put(b"I"), "is not a TIFF file"),
+        (put(b"II*\0\x08\0\0"), "is cut short: it has 7 bytes in all"),
+        (
+            directory_at(5000, 1000),
+            "is cut short: .*at byte 5000, .*has 1000 bytes.*4002",
+        ),
+        (directory_at(0, 108), r"has a broken header \(no first directory\)"),
+    ],
+)
+def test_what_is_in_the_place_of_a_tiff_file_is_named(tmp_path, make, words):
+    make(tmp_path / "a.tif")
+    assert re.match(words, refusal(tmp_path / "a.tif"))
 
 
 def test_permission(tmp_path):
@@ -77,53 +93,6 @@ def test_permission(tmp_path):
         assert refusal(path) == "may not be read by this user: change its permissions."
     finally:
         os.seteuid(user)
-
-
-def test_empty(tmp_path):
-    path = tmp_path / "a.tif"
-    path.touch()
-    assert refusal(path) == "is empty (0 bytes): copy it again from its source."
-
-
-@pytest.mark.parametrize(
-    ("first", "what"),
-    [
-        (b"\xff\xd8\xff\xe0\0\x10JFIF", "a JPEG image"),
-        (b"\x89PNG\r\n\x1a\n", "a PNG image"),
-        (b"PK\x03\x04abcd", "a ZIP archive"),
-        (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-        (b"<!DOCTYPE html><html>", "a web page"),
-        (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer, not the image itself"),
-    ],
-)
-def test_another_format_under_the_name_of_tiff(tmp_path, first, what):
-    path = tmp_path / "a.tif"
-    path.write_bytes(first + bytes(100))
-    assert refusal(path) == (
-        f"is not a TIFF file: it looks like {what}; convert it to TIFF or take it out of the raw "
-        "images."
-    )
-
-
-def test_zeros_and_garbage(tmp_path):
-    path = tmp_path / "a.tif"
-    path.write_bytes(bytes(1000))
-    assert refusal(path) == (
-        "is not a TIFF file: it starts with zeros only; copy it again from its source."
-    )
-    path.write_bytes(b"garbage" * 100)
-    assert refusal(path) == (
-        "is not a TIFF file: its first bytes are of no known kind; convert it to TIFF or take it "
-        "out."
-    )
-
-
-def test_only_the_first_bytes(tmp_path):
-    path = written(tmp_path)
-    path.write_bytes(path.read_bytes()[:7])
-    assert refusal(path) == ("is cut short: it has 7 bytes in all; copy it again from its source.")
-    path.write_bytes(b"I")
-    assert refusal(path).startswith("is not a TIFF file")
 
 
 @pytest.mark.parametrize("options", [{}, {"rowsperstrip": 8}, {"tile": (16, 16)}])
@@ -139,21 +108,6 @@ def test_cut_short(tmp_path, options, compression, missing):
         f"is cut short: {missing} bytes are missing at its end (it has {end - missing}); copy it "
         "again from its source."
     )
-
-
-def test_cut_short_before_a_directory_at_the_end(tmp_path):
-    path = tmp_path / "a.tif"
-    path.write_bytes(struct.pack("<2sHI", b"II", 42, 5000) + bytes(992))
-    assert refusal(path) == (
-        "is cut short: its first directory should be at byte 5000, but the file has 1000 bytes, so "
-        "at least 4002 bytes are missing; copy it again from its source."
-    )
-
-
-def test_no_directory(tmp_path):
-    path = tmp_path / "a.tif"
-    path.write_bytes(struct.pack("<2sHI", b"II", 42, 0) + bytes(100))
-    assert "has a broken header (no first directory)" in refusal(path)
 
 
 def overwrite(path, **tags):
@@ -181,22 +135,23 @@ def test_directories_in_a_circle(tmp_path, order, big, back_to):
     )
 
 
-def test_nothing_was_ever_written(tmp_path):
+@pytest.mark.parametrize(
+    ("tags", "words"),
+    [
+        (
+            {"TileOffsets": (0,) * 4, "TileByteCounts": (0,) * 4},
+            "holds no pixel data",
+        ),
+        (
+            {"TileByteCounts": (10, 10)},
+            "has a broken header: 4 offsets and 2 byte counts",
+        ),
+    ],
+)
+def test_tables_that_cannot_be_are_named(tmp_path, tags, words):
     path = written(tmp_path, tile=(32, 48))
-    overwrite(path, TileOffsets=(0,) * 4, TileByteCounts=(0,) * 4)
-    assert refusal(path) == (
-        "holds no pixel data (every offset or byte count is 0): writing it was probably "
-        "interrupted; write it again."
-    )
-
-
-def test_table_of_wrong_length(tmp_path):
-    path = written(tmp_path, tile=(32, 48))
-    overwrite(path, TileByteCounts=(10, 10))
-    assert refusal(path) == (
-        "has a broken header: 4 offsets and 2 byte counts for 4 tiles; copy it again from its "
-        "source or write it again."
-    )
+    overwrite(path, **tags)
+    assert re.match(words, refusal(path))
 
 
 def test_strip_that_cannot_hold_its_pixels(tmp_path):
@@ -212,33 +167,25 @@ def test_strip_that_cannot_hold_its_pixels(tmp_path):
     )
 
 
-def test_ink(tmp_path):
-    path = written(tmp_path, np.zeros((8, 9, 4), np.uint8), photometric="separated")
-    assert refusal(path) == (
-        "holds ink (CMYK) values, not light: export it as grey or RGB of 8, 16 or 32 bits."
-    )
+VOLUME = {"volumetric": True, "photometric": "minisblack", "tile": (2, 16, 16)}
 
 
-def test_complex(tmp_path):
-    path = written(tmp_path, np.zeros((8, 9), np.complex64))
-    assert refusal(path).startswith("holds complex numbers: ")
+@pytest.mark.parametrize(
+    ("image", "options", "words"),
+    [
+        (np.zeros((8, 9, 4), np.uint8), {"photometric": "separated"}, r"holds ink \(CMYK\) values"),
+        (np.zeros((8, 9), np.complex64), {}, "holds complex numbers: "),
+        (np.zeros((4, 32, 32), np.uint8), VOLUME, ".*(volume|planes)"),
+    ],
+)
+def test_what_is_not_intensities_is_named(tmp_path, image, options, words):
+    assert re.match(words, refusal(written(tmp_path, image, **options)))
 
 
 def test_unknown_compression(tmp_path):
     path = written(tmp_path, compression="zlib")
     overwrite(path, Compression=34676)
     assert re.match(r"is compressed in a way that cannot be decoded here \(.*34676", refusal(path))
-
-
-def test_volume_in_a_page(tmp_path):
-    path = written(
-        tmp_path,
-        np.zeros((4, 32, 32), np.uint8),
-        volumetric=True,
-        photometric="minisblack",
-        tile=(2, 16, 16),
-    )
-    assert "volume" in refusal(path) or "planes" in refusal(path)
 
 
 def test_old_jpeg(shared_data):
@@ -291,28 +238,30 @@ def test_a_damaged_tile_is_named(tmp_path):
         read_all(path)
 
 
-def test_a_large_jpeg_inside_a_small_tile_is_not_allocated(tmp_path):
-    path = written(tmp_path, compression="jpeg", tile=(32, 48))
+@pytest.mark.parametrize(
+    ("codec", "mark", "at", "size", "words"),
+    [
+        ("jpeg", b"\xff\xc0", 5, b"\xff\x00\xff\x00", "JPEG stream says 65280 x 65280 px"),
+        (
+            *("jpeg2000", b"\xff\x4f\xff\x51", 8, struct.pack(">I", 1048624)),
+            "JPEG 2000 stream says 32 x 1048624 px",
+        ),
+    ],
+)
+def test_a_large_image_inside_a_small_tile_is_not_allocated(tmp_path, codec, mark, at, size, words):
+    path = written(tmp_path, compression=codec, tile=(32, 48))
 
     def huge(data):
-        at = data.index(b"\xff\xc0")
-        return data[: at + 5] + b"\xff\x00\xff\x00" + data[at + 9 :]
+        place = data.index(mark) + at
+        return data[:place] + size + data[place + 4 :]
 
     damage(path, 1, huge)
-    with pytest.raises(InputError, match=r"tile 1 .*its JPEG stream says 65280 x 65280 px"):
+    with pytest.raises(InputError, match=f"tile 1 .*its {words}"):
         read_all(path)
 
 
-def test_a_large_jpeg_2000_inside_a_small_tile_is_not_allocated(tmp_path):
+def test_a_tile_without_its_stream_is_named(tmp_path):
     path = written(tmp_path, compression="jpeg2000", tile=(32, 48))
-
-    def huge(data):
-        at = data.index(b"\xff\x4f\xff\x51")
-        return data[: at + 8] + struct.pack(">I", 1048624) + data[at + 12 :]
-
-    damage(path, 1, huge)
-    with pytest.raises(InputError, match=r"tile 1 .*its JPEG 2000 stream says 32 x 1048624 px"):
-        read_all(path)
     damage(path, 1, lambda data: bytes(len(data)))
     with pytest.raises(InputError, match=r"tile 1 .*no JPEG 2000 stream starts there"):
         read_all(path)
@@ -342,9 +291,6 @@ def test_odd_names(tmp_path):
 
 
 def test_samples_arranged_in_no_known_way_are_refused(tmp_path):
-    path = tmp_path / "a.tif"
-    tifffile.imwrite(path, np.zeros((20, 30, 3), np.uint8), photometric="rgb")
-    with tifffile.TiffFile(path, mode="r+b") as tif:
-        tif.pages.first.tags["PlanarConfiguration"].overwrite(7)
-    with pytest.raises(InputError, match=r"PlanarConfiguration 7\); copy it again"):
-        read_header(path)
+    path = written(tmp_path, np.zeros((20, 30, 3), np.uint8), photometric="rgb")
+    overwrite(path, PlanarConfiguration=7)
+    assert "PlanarConfiguration 7); copy it again" in refusal(path)

@@ -12,8 +12,8 @@ import tifffile
 from unglow.core.errors import InputError
 from unglow.core.windows import Window
 from unglow.io.tiff import open_reader, read_header
-from unglow.io.tiff.lzw import LzwStream
-from unglow.io.tiff.row_streams import STREAM_BYTES, RowStream
+from unglow.io.tiff.segments import STREAM_BYTES, RowStream
+from unglow.io.tiff.stream_decoders import LzwStream
 
 SHAPE = (2100, 4100)
 
@@ -78,24 +78,15 @@ def test_each_row_is_decoded_once(tmp_path, image, monkeypatch):
     assert sum(rows) == SHAPE[0]
 
 
-@pytest.mark.parametrize("planar", ["contig", "separate"])
-def test_colour_strips(tmp_path, image, planar):
-    rgb = np.stack([image[:1000], image[1000:2000], image[500:1500]])
-    path = tmp_path / "a.tif"
-    data = np.moveaxis(rgb, 0, -1) if planar == "contig" else rgb
-    size = {"contig": 1, "separate": 3}[planar]
-    data = np.concatenate([data] * size, axis=-2)
-    tifffile.imwrite(
-        path, data, photometric="rgb", planarconfig=planar, compression="lzw", rowsperstrip=10**5
-    )
-    want = np.moveaxis(data, -1, 0) if planar == "contig" else data
-    header = read_header(path)
-    assert header.streams
-    with open_reader(header) as reader:
-        for y in range(0, header.shape[0], 700):
-            y1 = min(y + 700, header.shape[0])
-            got = reader.read(Window(y, y1, 0, header.shape[1]), [2, 0])
-            np.testing.assert_array_equal(got, want[[2, 0], y:y1])
+def peak_of(reader, windows):
+    """Return the most bytes that reading windows takes, results included."""
+    tracemalloc.start()
+    try:
+        for window in windows:
+            reader.read(window)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -118,13 +109,7 @@ def test_memory_is_the_band_and_what_the_header_says(tmp_path, image, codec, kin
     band = Window(0, 256, 0, SHAPE[1])
     with open_reader(header) as reader:
         reader.read(Window(0, 1, 0, 1))
-        tracemalloc.start()
-        try:
-            for y in range(0, len(data) - 256, 256):
-                reader.read(band.shift(y, 0))
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        peak = peak_of(reader, (band.shift(y, 0) for y in range(0, len(data) - 256, 256)))
     assert peak <= band.size + header.decode_bytes < data.nbytes
     assert header.decode_bytes < 35_000_000
 
@@ -149,13 +134,7 @@ def test_memory_of_whole_segments_is_what_the_header_says(tmp_path, image, dtype
     header = read_header(path)
     rows, cols = (256, SHAPE[1]) if header.layout != "tiles" else (1024, 1024)
     with open_reader(header) as reader:
-        tracemalloc.start()
-        try:
-            for y in range(0, 2 * rows, rows):
-                reader.read(Window(y, y + rows, 0, cols))
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        peak = peak_of(reader, (Window(y, y + rows, 0, cols) for y in (0, rows)))
     result = rows * cols * header.sample_bytes
     small = 200_000  # Python objects and rounding
     assert 0.7 * header.decode_bytes <= peak - result <= header.decode_bytes + small
@@ -169,15 +148,20 @@ def test_small_strips_are_decoded_whole(tmp_path, image):
     assert header.unit[0] * header.unit[1] < STREAM_BYTES
 
 
-@pytest.mark.parametrize("codec", ["zlib", "lzw"])
-def test_damage_far_down_is_noticed(tmp_path, image, codec):
+def one_strip(tmp_path, image, codec):
+    """Write an image as one strip; return its path, and where the strip starts and ends."""
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, image, compression=codec, rowsperstrip=SHAPE[0])
     with tifffile.TiffFile(path) as tif:
-        page = tif.pages.first
-        at = page.dataoffsets[0] + page.databytecounts[0] * 3 // 4
-        end = page.dataoffsets[0] + page.databytecounts[0]
+        start, size = tif.pages.first.dataoffsets[0], tif.pages.first.databytecounts[0]
+    return path, start, start + size
+
+
+@pytest.mark.parametrize("codec", ["zlib", "lzw"])
+def test_damage_far_down_is_noticed(tmp_path, image, codec):
+    path, start, end = one_strip(tmp_path, image, codec)
     data = bytearray(path.read_bytes())
+    at = start + (end - start) * 3 // 4
     data[at:end] = bytes(end - at)
     path.write_bytes(data)
     windows = [Window(y, y + 100, 0, SHAPE[1]) for y in range(0, SHAPE[0], 100)]
@@ -188,10 +172,7 @@ def test_damage_far_down_is_noticed(tmp_path, image, codec):
 
 
 def test_a_wrong_checksum_at_the_end_is_noticed(tmp_path, image):
-    path = tmp_path / "a.tif"
-    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=SHAPE[0])
-    with tifffile.TiffFile(path) as tif:
-        end = tif.pages.first.dataoffsets[0] + tif.pages.first.databytecounts[0]
+    path, _, end = one_strip(tmp_path, image, "zlib")
     data = bytearray(path.read_bytes())
     data[end - 1] ^= 1
     path.write_bytes(data)
@@ -202,11 +183,9 @@ def test_a_wrong_checksum_at_the_end_is_noticed(tmp_path, image):
 
 
 def test_a_strip_that_lacks_its_last_bytes_is_noticed(tmp_path, image):
-    path = tmp_path / "a.tif"
-    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=SHAPE[0])
+    path, start, end = one_strip(tmp_path, image, "zlib")
     with tifffile.TiffFile(path, mode="r+b") as tif:
-        tag = tif.pages.first.tags["StripByteCounts"]
-        tag.overwrite(tag.value[0] - 2)
+        tif.pages.first.tags["StripByteCounts"].overwrite(end - start - 2)
     with (
         open_reader(read_header(path)) as reader,
         pytest.raises(InputError, match="the compressed stream ends early"),

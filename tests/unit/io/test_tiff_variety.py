@@ -184,13 +184,6 @@ def test_white_is_zero_is_inverted(tmp_path, dtype, top):
     assert "WhiteIsZero values are inverted: bright is high" in header.notes
 
 
-def test_bilevel_is_uint8(tmp_path):
-    data = np.random.default_rng(0).random(SHAPE) > 0.5
-    path = tmp_path / "a.tif"
-    tifffile.imwrite(path, data, photometric="minisblack")
-    assert assert_same(path, data.astype(np.uint8)[None]).dtype == "uint8"
-
-
 def test_sparse_tiles_read_as_zero(tmp_path):
     data = picture("uint8")[0].copy()
     data[:32] = 0

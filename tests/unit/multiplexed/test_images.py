@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from made_slide import SHAPE, channels, moved, pixels, slide, write
 
-from unglow.core.windows import Window, coarse_level
+from unglow.core.windows import Window, coarse_level, halve_stored
 from unglow.io.raw_images import read_header
 from unglow.io.tiff.reader import TiffReader
-from unglow.io.zarr.layout import halve_stored
 from unglow.multiplexed.images import Frame, HeldChannel, InPlaceImage, SlideReader
 from unglow.registration.settings import RegisterSettings
 from unglow.transform import Transform

@@ -7,8 +7,8 @@ import pytest
 from made_cells import bin_pair
 from scipy import ndimage
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window
+from unglow.io.stored_values import quantise
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings

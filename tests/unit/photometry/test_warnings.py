@@ -7,8 +7,8 @@ import pytest
 from made_cells import bin_pair, count_pair
 from scipy import ndimage
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import ArrayPixels, Window
+from unglow.io.stored_values import quantise
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.gain.warnings import (

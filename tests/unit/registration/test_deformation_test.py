@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from made_images import pair_of
 
-from unglow.registration.blocks.phase_correlation import Matches, match_blocks
-from unglow.registration.field.follow import is_deformed
+from unglow.registration.deformed_pair import is_deformed
+from unglow.registration.phase_correlation import Matches, match_blocks
 
 SIDE, SIZE, APART = 2000, 64, 300
 IDENTITY = np.eye(3)

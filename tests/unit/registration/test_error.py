@@ -10,12 +10,11 @@ import pytest
 from scipy import ndimage
 
 from unglow.core.windows import ArrayPixels
-from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches
 from unglow.registration.bspline import choose_stiffness, fit_field
-from unglow.registration.field.fit import Deformation, minus
-from unglow.registration.field.follow import find_textured_points, inner_points
-from unglow.registration.field.inverse_consistency import InverseConsistency
-from unglow.registration.field.uncertainty import (
+from unglow.registration.deformation import Deformation, minus
+from unglow.registration.deformed_pair import find_textured_points, inner_points
+from unglow.registration.dense_blocks import TAPER_SIGMA, DenseMatches
+from unglow.registration.field_uncertainty import (
     error_map,
     length_quantile,
     look_up_values,
@@ -23,7 +22,8 @@ from unglow.registration.field.uncertainty import (
     unseen,
 )
 from unglow.registration.images import thumbnail
-from unglow.registration.strips.offsets import jump_variance, ramp
+from unglow.registration.inverse_consistency import InverseConsistency
+from unglow.registration.strip_offsets import jump_variance, ramp
 from unglow.transform.displacement import Displacement
 from unglow.transform.scanner_strips import Strips
 

@@ -6,41 +6,20 @@ import math
 
 import numpy as np
 import pytest
+from made_blocks import SHAPE, count_blocks, wave
 
 from unglow.core.errors import ConfigError
-from unglow.core.windows import ArrayPixels
+from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.registration.blocks.dense import DenseMatches
-from unglow.registration.blocks.phase_correlation import detail_correlation
 from unglow.registration.bspline import choose_stiffness, fit_field, pinch, stiffness_of
-from unglow.registration.field.fit import curvature_bias, field_step
+from unglow.registration.deformation import curvature_bias, field_step
+from unglow.registration.dense_blocks import DenseMatches
+from unglow.registration.phase_correlation import detail_correlation
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform.displacement import Displacement
 
 pytestmark = pytest.mark.slow
-
-SHAPE = (1024, 1024)
-
-
-def wave(points, amplitude=4.0, length=700.0):
-    k = 2 * np.pi / length
-    x, y = points.T
-    return amplitude * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
-
-
-def count_blocks(off, noise=0.05, step=32, size=64, seed=1, wrong=0.0):
-    """Make blocks that measure ``off`` (points to px), with noise and wrong matches."""
-    rng = np.random.default_rng(seed)
-    place = np.array([(c, r) for r in range(31) for c in range(31)])
-    corner = place * step
-    post = corner + (size - 1) / 2
-    quality = rng.uniform(5, 25, len(post))
-    found = off(post) + rng.normal(0, 1, post.shape) * (noise * 15 / (quality - 1))[:, None]
-    bad = rng.random(len(post)) < wrong
-    found[bad] = rng.uniform(-16, 16, (int(bad.sum()), 2))
-    quality[bad] = rng.uniform(1, 1.9, int(bad.sum()))
-    return DenseMatches(post, post + found, found, quality, place, corner, size, step)
 
 
 def grid_points(margin=40, step=23):
@@ -200,8 +179,6 @@ def test_the_setting_is_checked():
 @pytest.fixture(scope="module")
 def deformed():
     """A phantom of 1400 x 1300 px, bent by 4 px, and its exact map."""
-    from unglow.core.windows import Window
-
     spec = PhantomSpec(
         shape=(1400, 1300), deform_px=4.0, deform_wavelength_px=1000.0, rgb=False, seed=5
     )

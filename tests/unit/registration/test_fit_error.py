@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.registration.blocks.phase_correlation import Matches, overlap_correlation
 from unglow.registration.models import fit_robust, residuals
+from unglow.registration.phase_correlation import Matches, overlap_correlation
 from unglow.registration.quality import fit_spread, map_error, typical_quantiles
 
 SIZE = 256

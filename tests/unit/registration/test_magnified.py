@@ -13,7 +13,7 @@ from scipy.ndimage import gaussian_filter
 from unglow.core.windows import ArrayPixels, Coarser, Window, halve
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
-from unglow.registration.magnification import can_match, searches
+from unglow.registration.pair import can_match, searches
 from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
 from unglow.registration.verdict import MIN_SIGNIFICANCE, check_headers

@@ -10,7 +10,7 @@ import pytest
 
 from unglow.core.windows import ArrayPixels, Window
 from unglow.memory import stages
-from unglow.registration.coarse import guesses
+from unglow.registration import coarse_guesses as guesses
 from unglow.registration.images import thumbnail
 from unglow.registration.models import consensus
 from unglow.registration.quality import nearest

@@ -14,7 +14,7 @@ from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.registration.coarse.guesses import feature_guess, rotation_guesses, spectrum_guesses
+from unglow.registration.coarse_guesses import feature_guess, rotation_guesses, spectrum_guesses
 from unglow.registration.images import thumbnail
 from unglow.registration.register import RegisterSettings, register
 from unglow.transform import apply_matrix

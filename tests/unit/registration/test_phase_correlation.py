@@ -10,10 +10,10 @@ import scipy.fft
 from scipy.ndimage import gaussian_filter
 
 from unglow.core.windows import ArrayPixels, coarse_level
-from unglow.registration.blocks.phase_correlation import block_shift, compress, match_blocks
-from unglow.registration.blocks.placement import block_size, sample_corners
+from unglow.registration.block_placement import block_size, sample_corners
 from unglow.registration.images import Plane, PlanePair, read_level, thumbnail
 from unglow.registration.pair import Pair
+from unglow.registration.phase_correlation import block_shift, compress, match_blocks
 
 RNG = np.random.default_rng(12)
 SCENE = 1000 + 300 * gaussian_filter(RNG.normal(0, 1, (512, 512)), 1.2) / 0.24

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
+import made_blocks
 import numpy as np
 import pytest
+from made_blocks import SHAPE, count_blocks
 from made_images import pair_of
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import ArrayPixels, Window
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
-from unglow.registration.blocks.dense import DenseMatches, measure
-from unglow.registration.field.fit import Deformation, leaves_less
+from unglow.registration.bspline import fit_field
+from unglow.registration.deformation import Deformation, leaves_less
+from unglow.registration.dense_blocks import measure
 from unglow.registration.register import RegisterSettings, register
-from unglow.registration.strips.detect import add_seams, compute_unexplained, find_strips, profile
-from unglow.registration.strips.offsets import (
+from unglow.registration.strip_detection import add_seams, compute_unexplained, find_strips, profile
+from unglow.registration.strip_offsets import (
     fit_offsets,
     make_strips,
     remove_strips,
@@ -29,28 +33,13 @@ from unglow.transform.scanner_strips import Strips
 
 pytestmark = pytest.mark.slow
 
-SHAPE = (1024, 1024)
 FRAME = SimpleNamespace(post=SimpleNamespace(shape=SHAPE), matrix=np.eye(3))
 SEAMS = [310.0, 655.0]
 OFFSETS = np.array([[0.5, -0.25], [-1.0, 1.0], [0.5, -0.75]])
 JUMPS = [[-1.5, 1.25], [1.5, -1.75]]
 
 
-def wave(points, amplitude=1.5, length=800.0):
-    k = 2 * np.pi / length
-    x, y = points.T
-    return amplitude * np.column_stack([np.sin(k * (x + 0.4 * y)), np.cos(k * (y - 0.3 * x))])
-
-
-def count_blocks(off, noise=0.05, step=32, size=64, seed=1):
-    """Make blocks that measure ``off`` (points to px) at their centres, with noise."""
-    rng = np.random.default_rng(seed)
-    place = np.array([(c, r) for r in range(31) for c in range(31)])
-    corner = place * step
-    post = corner + (size - 1) / 2
-    quality = rng.uniform(5, 25, len(post))
-    found = off(post) + rng.normal(0, 1, post.shape) * (noise * 15 / (quality - 1))[:, None]
-    return DenseMatches(post, post + found, found, quality, place, corner, size, step)
+wave = partial(made_blocks.wave, amplitude=1.5, length=800.0)
 
 
 def strips_of(seams=SEAMS, offsets=OFFSETS, along="rows", image="post"):
@@ -124,8 +113,6 @@ def test_jumps_are_improved_by_blocks_measured_against_them():
 
 def smooth_wave(strips):
     """The wave as a field, with strips."""
-    from unglow.registration.bspline import fit_field
-
     y, x = np.mgrid[0:1024:16, 0:1024:16]
     points = np.column_stack([x.ravel(), y.ravel()]).astype(float)
     start = Displacement.zeros(SHAPE, 64)
@@ -176,7 +163,7 @@ def test_small_jumps_stand_out_of_what_a_smooth_field_leaves():
     strips = strips_of(offsets=[[0, 0], [0.5, 0.3], [0, 0]])
 
     def off(points):
-        smooth = wave(points, 4.0)
+        smooth = wave(points, amplitude=4.0)
         return smooth + strips.evaluate(points, smooth)
 
     blocks, none = count_blocks(off), make_strips(strips, strips.seams[:0])
@@ -211,18 +198,22 @@ SPEC = PhantomSpec(
 SETTINGS = RegisterSettings(block_px=128)
 
 
-@pytest.fixture(scope="module")
-def pair():
-    """A bent pair whose pre is scanned in strips of rows, and the maps of its strips."""
+def scan_in_strips(spec):
+    """Return pre, which is scanned in strips of rows, and the maps of its strips."""
     bounds = [0, *EDGES, SIDE]
-    post = plain(Renderer(SPEC), "post")
-    pre, maps = np.empty_like(post), []
+    pre, maps = np.empty((SIDE, SIDE), np.uint8), []
     for k, move in enumerate(MOVES):
-        renderer = Renderer(replace(SPEC, shift_px=tuple(np.add(SPEC.shift_px, move))))
+        renderer = Renderer(replace(spec, shift_px=tuple(np.add(spec.shift_px, move))))
         window = Window(bounds[k], bounds[k + 1], 0, SIDE)
         pre[window.slices] = plain(renderer, "pre", window)
         maps.append(renderer.map)
-    return post, pre, maps
+    return pre, maps
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A bent pair whose pre is scanned in strips, and the maps of its strips."""
+    return plain(Renderer(SPEC), "post"), *scan_in_strips(SPEC)
 
 
 def plain(renderer, name, window=None):
@@ -266,14 +257,8 @@ def test_strips_of_either_image_are_found(pair, image):
 def test_strips_are_found_across_a_turn():
     """Where pre is turned by 8 degrees, a seam lies at all places over 150 px of post."""
     turned = replace(SPEC, rotation_deg=8.0)
-    bounds = [0, *EDGES, SIDE]
     renderer = Renderer(turned)
-    post, pre = plain(renderer, "post"), np.empty((SIDE, SIDE), np.uint8)
-    for k, move in enumerate(MOVES):
-        part = Renderer(replace(turned, shift_px=tuple(np.add(turned.shift_px, move))))
-        window = Window(bounds[k], bounds[k + 1], 0, SIDE)
-        pre[window.slices] = plain(part, "pre", window)
-    seen = pair_of(post, pre, renderer.map.matrix)
+    seen = pair_of(plain(renderer, "post"), scan_in_strips(turned)[0], renderer.map.matrix)
     found, _ = find_strips(seen, measure(seen, 128, 128), 0)
     assert found.name == "rows of pre"
     np.testing.assert_allclose(found.seams, EDGES, atol=3)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from made_scenes import similarity
 from scipy.ndimage import map_coordinates
 
 from unglow.core.windows import ArrayPixels
@@ -20,15 +21,6 @@ pytestmark = pytest.mark.slow
 SHAPE = (768, 768)
 PLACES = np.array([[200.0, 180], [210, 560], [560, 220], [540, 570], [380, 400]])
 CLICKS = np.array([[2.0, -1], [-3, 2], [1, 3], [-2, -2], [3, 1]])
-
-
-def similarity(degrees=30.0, scale=1.02, shift=(30.0, -20.0)):
-    """Map the centre of a frame to itself plus ``shift``."""
-    c, s = scale * np.cos(np.deg2rad(degrees)), scale * np.sin(np.deg2rad(degrees))
-    matrix = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1.0]])
-    centre = (np.array(SHAPE[::-1]) - 1) / 2
-    matrix[:2, 2] = centre + shift - matrix[:2, :2] @ centre
-    return matrix
 
 
 def smooth(points, size, seed):
@@ -48,7 +40,7 @@ def image(matrix, seed):
     return np.rint(values).clip(0, 65535).astype(np.uint16)
 
 
-MATRIX = similarity()
+MATRIX = similarity(30.0, 1.02, (30.0, -20.0), SHAPE)
 SETTINGS = RegisterSettings(coarse_px=256)
 
 
@@ -95,7 +87,7 @@ def test_landmarks_start_what_the_search_does_not_find(hard, count, tmp_path):
 
 
 def test_an_initial_matrix_starts_in_the_same_way(hard):
-    rough = similarity(30.5, 1.02, (34.0, -18.0))
+    rough = similarity(30.5, 1.02, (34.0, -18.0), SHAPE)
     found = run(hard, UserHints(initial=rough))
     assert found.coarse_method == "initial"
     assert np.median(error(found)) < 0.1
@@ -106,7 +98,7 @@ def test_an_initial_matrix_starts_in_the_same_way(hard):
 
 
 def test_of_two_starts_the_one_that_the_images_like_better_is_taken(hard):
-    wrong = similarity(200, 1.0, (0.0, 0.0))
+    wrong = similarity(200, 1.0, (0.0, 0.0), SHAPE)
     found = run(hard, UserHints(landmarks=clicked(), initial=wrong))
     assert (found.status, found.coarse_method) == ("ok", "landmarks"), found.reasons
 
@@ -178,7 +170,7 @@ def test_where_landmarks_mislead_the_search_goes_on_and_the_pair_is_suspect(easy
 
 
 def test_where_a_first_map_misleads_the_search_goes_on_and_the_pair_is_suspect(easy):
-    found = run(easy, UserHints(initial=similarity(170, 1.0, (200.0, 0.0))))
+    found = run(easy, UserHints(initial=similarity(170, 1.0, (200.0, 0.0), SHAPE)))
     assert found.status == "suspect"
     assert np.median(error(found)) < 0.1
     assert "The initial transform led to no map, so that one was searched" in found.reasons[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.core.windows import ArrayPixels
+from unglow.core.windows import ArrayPixels, Window
 from unglow.registration.register import RegisterSettings
 from unglow.workflow.stages import register
 from unglow.workflow.stages.ingest import PixelStatistics, signal
@@ -27,8 +27,6 @@ class Image(ArrayPixels):
         self.attributes = {"statistics": statistics.to_dict()}
 
     def windows(self):
-        from unglow.core.windows import Window
-
         yield Window.from_shape(self.shape)
 
 

@@ -8,8 +8,7 @@ from drawn_figures import check_png, check_texts, said
 from PIL import Image
 
 from unglow.core.windows import Window
-from unglow.io.candidates_csv import Candidates
-from unglow.io.search_counts import SearchCounts, count_per_square, square_px
+from unglow.io.detection_results import Candidates, SearchCounts, count_per_square, square_px
 from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
 from unglow.reporting.figures.canvas import Pixels
 from unglow.reporting.figures.difference import HATCHES, draw_difference

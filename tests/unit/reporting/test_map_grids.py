@@ -112,7 +112,7 @@ def test_the_error_of_a_field_is_what_its_file_holds():
 
 
 def test_the_error_of_a_matrix_is_estimated_as_the_transform_has_it():
-    from unglow.registration.blocks.phase_correlation import Matches
+    from unglow.registration.phase_correlation import Matches
     from unglow.registration.quality import map_error
 
     table = blocks(shift=0.4)

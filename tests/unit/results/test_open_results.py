@@ -12,7 +12,7 @@ from made_results import GAIN, MATRIX, SHAPE, made_pair, made_sweep, refused
 
 import unglow
 from unglow.core.errors import InputError, StoreError, UnglowError
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 
 
 @pytest.fixture(scope="module")

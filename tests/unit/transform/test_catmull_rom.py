@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.core.grey_levels import quantise
 from unglow.core.windows import Window, grid
 from unglow.transform import Transform
 from unglow.transform.resample import source_window, warp_window
@@ -36,6 +35,12 @@ def reader(array, log=None):
     return read
 
 
+def warped(image, matrix, window=None):
+    """Return a window of post (by default as large as pre) for a map of this matrix."""
+    window = window or Window.from_shape(image.shape)
+    return warp_window(reader(image), image.shape, transform(matrix), window)
+
+
 def keys_reference(image, u, v):
     """Direct Keys interpolation (a = -0.5) in float64 at one interior position."""
 
@@ -56,17 +61,13 @@ def keys_reference(image, u, v):
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64, ">u2"])
 def test_identity_returns_the_pixels_of_any_dtype_to_the_last_edge(dtype):
     image = (SOURCE // 300).astype(dtype)
-    out = warp_window(
-        reader(image), image.shape, transform(np.eye(3)), Window.from_shape(image.shape)
-    )
+    out = warped(image, np.eye(3))
     assert out.dtype == np.float32
     np.testing.assert_array_equal(out, image.astype(np.float32))
 
 
 def test_whole_pixel_shift_is_exact_and_nan_outside():
-    out = warp_window(
-        reader(SOURCE), SOURCE.shape, transform(shifted(5, -3)), Window(0, 150, 0, 190)
-    )
+    out = warped(SOURCE, shifted(5, -3))
     np.testing.assert_array_equal(out[3:, :185], SOURCE[:147, 5:].astype(np.float32))
     assert np.isnan(out[:3]).all()
     assert np.isnan(out[:, 185:]).all()
@@ -76,10 +77,9 @@ def test_whole_pixel_shift_is_exact_and_nan_outside():
 def test_values_follow_the_formula(perspective):
     matrix = turned()
     matrix[2, :2] = perspective, -perspective / 2
-    t = transform(matrix)
-    out = warp_window(reader(SOURCE), SOURCE.shape, t, Window(0, 140, 0, 160))
+    out = warped(SOURCE, matrix)
     for y, x in [(30, 40), (77, 100), (100, 21)]:
-        u, v = t.map([[x, y]])[0]
+        u, v = transform(matrix).map([[x, y]])[0]
         assert out[y, x] == pytest.approx(keys_reference(SOURCE, u, v), rel=2e-6)
 
 
@@ -87,9 +87,7 @@ def test_small_shifts_are_not_rounded():
     x = np.arange(400.0)
     image = np.tile(1000 + 100 * np.sin(x / 7), (12, 1)).astype(np.float32)
     shift = 0.0131
-    out = warp_window(
-        reader(image), image.shape, transform(shifted(shift, 0)), Window(4, 8, 10, 390)
-    )
+    out = warped(image, shifted(shift, 0), Window(4, 8, 10, 390))
     truth = 1000 + 100 * np.sin((x[10:390] + shift) / 7)
     moved = (out - image[4:8, 10:390]).astype(float) @ np.cos(x[10:390] / 7)
     expected = (truth - image[4, 10:390]) @ np.cos(x[10:390] / 7)
@@ -101,21 +99,17 @@ def test_small_shifts_are_not_rounded():
 def test_any_tiling_gives_the_same_bits(perspective, block):
     matrix = turned(27)
     matrix[2, 0] = perspective
-    whole = warp_window(
-        reader(SOURCE), SOURCE.shape, transform(matrix), Window.from_shape((140, 160))
-    )
+    whole = warped(SOURCE, matrix, Window.from_shape((140, 160)))
     assert 0.2 < np.isnan(whole).mean() < 0.8
     for window in grid((140, 160), block):
-        part = warp_window(reader(SOURCE), SOURCE.shape, transform(matrix), window)
+        part = warped(SOURCE, matrix, window)
         np.testing.assert_array_equal(part.view(np.uint32), whole[window.slices].view(np.uint32))
 
 
 def test_nan_in_the_support_gives_nan():
     image = np.ones((20, 20), np.float32)
     image[10, 10] = np.nan
-    out = warp_window(
-        reader(image), image.shape, transform(shifted(0.5, 0.5)), Window.from_shape((20, 20))
-    )
+    out = warped(image, shifted(0.5, 0.5))
     rows, cols = np.nonzero(np.isnan(out[:19, :19]))
     assert (rows.min(), rows.max(), cols.min(), cols.max()) == (8, 11, 8, 11)
     assert len(rows) == 16
@@ -124,25 +118,16 @@ def test_nan_in_the_support_gives_nan():
 def test_pre_reaches_half_a_pixel_beyond_its_outer_centres():
     image = np.full((8, 8), 5.0, np.float32)
     for shift, valid in ((-0.49, True), (-0.51, False)):
-        out = warp_window(
-            reader(image), image.shape, transform(shifted(shift, 0)), Window(3, 4, 0, 1)
-        )
+        out = warped(image, shifted(shift, 0), Window(3, 4, 0, 1))
         assert np.isfinite(out[0, 0]) == valid
 
 
-def test_a_window_outside_pre_reads_nothing():
+@pytest.mark.parametrize(
+    "found", [transform(shifted(500, 0)), Transform("failed", (9, 9), SOURCE.shape)]
+)
+def test_a_window_outside_pre_and_a_failed_transform_read_nothing(found):
     log = []
-    out = warp_window(
-        reader(SOURCE, log), SOURCE.shape, transform(shifted(500, 0)), Window(0, 9, 0, 9)
-    )
-    assert np.isnan(out).all()
-    assert log == []
-
-
-def test_a_failed_transform_gives_nan_and_reads_nothing():
-    failed = Transform("failed", (9, 9), SOURCE.shape)
-    log = []
-    out = warp_window(reader(SOURCE, log), SOURCE.shape, failed, Window(0, 9, 0, 9))
+    out = warp_window(reader(SOURCE, log), SOURCE.shape, found, Window(0, 9, 0, 9))
     assert np.isnan(out).all()
     assert log == []
 
@@ -172,13 +157,6 @@ def test_absurd_maps_read_in_bounded_windows():
 
 def test_a_horizon_inside_the_window_ends_in_nan():
     matrix = [[1.0, 0, 0], [0, 1, 0], [-0.02, 0, 1]]
-    out = warp_window(reader(SOURCE), SOURCE.shape, transform(matrix), Window(0, 20, 0, 100))
+    out = warped(SOURCE, matrix, Window(0, 20, 0, 100))
     assert np.isfinite(out[:, :30]).all()
     assert np.isnan(out[:, 50:]).all()
-
-
-def test_quantise_rounds_in_place_and_keeps_nan():
-    block = np.array([[1.0, 1.02, np.nan, -3.017]], np.float32)
-    out = quantise(block)
-    assert out is block
-    np.testing.assert_array_equal(out, np.array([[1.0, 1.03125, np.nan, -3.03125]], np.float32))

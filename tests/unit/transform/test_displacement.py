@@ -10,12 +10,10 @@ import pytest
 from unglow import transform
 from unglow.core.archive import save_arrays
 from unglow.core.errors import InputError
-from unglow.core.windows import Window, grid
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout
+from unglow.core.windows import Window
 from unglow.transform import Transform, displacement
 from unglow.transform.displacement import Displacement
-from unglow.transform.resample import source_window, warp_window
-from unglow.workflow.stages.align import AlignedStore
+from unglow.transform.resample import warp_window
 
 SHAPE = (300, 410)
 RNG = np.random.default_rng(7)
@@ -114,26 +112,6 @@ def test_impossible_fields_are_refused(coefficients):
         Displacement(32, coefficients)
 
 
-# ------------------------------------------------------------------------------------------- warp
-
-
-def test_the_warp_samples_where_the_transform_maps():
-    rows, cols = np.indices((320, 400))
-    plane = (2.0 * cols + 3.0 * rows).astype(np.float32)  # Catmull-Rom keeps planes exactly
-    found = bent(wavy(32, 2.0))
-    out = warp_window(lambda w: plane[w.slices], plane.shape, found, Window.from_shape(SHAPE))
-    at = np.rint(points()).astype(int)
-    mapped = found.map(at)
-    inside = ((mapped > 2) & (mapped < np.array(plane.shape)[::-1] - 3)).all(axis=1)
-    assert inside.sum() > 200
-    expected = mapped @ [2.0, 3.0]
-    np.testing.assert_allclose(
-        out[at[inside, 1], at[inside, 0]], expected[inside], rtol=0, atol=2e-3
-    )
-    outside = ((mapped < -0.5) | (mapped > np.array(plane.shape)[::-1] - 0.5)).any(axis=1)
-    assert np.isnan(out[at[outside, 1], at[outside, 0]]).all()
-
-
 def test_a_field_of_zeros_changes_no_bit():
     plain = Transform("ok", SHAPE, SOURCE.shape, matrix=MATRIX)
     flat = bent(Displacement.zeros(SHAPE, 64))
@@ -144,44 +122,7 @@ def test_a_field_of_zeros_changes_no_bit():
     np.testing.assert_array_equal(*(i.view(np.uint32) for i in images))
 
 
-@pytest.mark.parametrize("perspective", [0.0, 2e-5])
-@pytest.mark.parametrize("block", [(33, 47), (300, 7), (1, 410)])
-def test_any_tiling_of_a_bent_warp_gives_the_same_bits(perspective, block):
-    matrix = MATRIX.copy()
-    matrix[2, 0] = perspective
-    found = bent(wavy(50), matrix)
-    seen = []
-
-    def read(window):
-        seen.append(window)
-        return SOURCE[window.slices]
-
-    whole = warp_window(read, SOURCE.shape, found, Window.from_shape(SHAPE))
-    assert 0.01 < np.isnan(whole).mean() < 0.8
-    for window in grid(SHAPE, block):
-        part = warp_window(read, SOURCE.shape, found, window)
-        np.testing.assert_array_equal(part.view(np.uint32), whole[window.slices].view(np.uint32))
-    needed = source_window(
-        found.matrix, found.displacement, Window(100, 140, 100, 150), SOURCE.shape
-    )
-    mapped = found.map(np.array([[x, y] for x in range(100, 150) for y in range(100, 140)]))
-    assert needed.x0 <= mapped[:, 0].min() - 1
-    assert needed.x1 >= mapped[:, 0].max() + 2
-    assert needed.size < 4 * 40 * 50
-
-
 # ------------------------------------------------------------------------------------------- file
-
-
-def test_inverse_map_undoes_the_map_and_owns_up_where_it_cannot():
-    found = bent(wavy(100, 3.0))
-    at = points()
-    np.testing.assert_allclose(found.inverse_map(found.map(at)), at, atol=1e-5)
-    folded = bent(wavy(10, 40.0))
-    back = folded.inverse_map(folded.map(at))
-    known = np.isfinite(back[:, 0])
-    assert not known.all()
-    np.testing.assert_allclose(folded.map(back[known]), folded.map(at)[known], atol=1e-5)
 
 
 def test_transform_and_field_go_through_their_files(tmp_path):
@@ -238,30 +179,3 @@ def test_a_field_that_does_not_belong_there_is_named(tmp_path, harm, message):
     harm(tmp_path / "displacement.npz")
     with pytest.raises(InputError, match=message):
         transform.load(tmp_path / "transform.json")
-
-
-def test_aligned_pre_records_its_field(tmp_path):
-    stores = []
-    for name in ("post", "pre"):
-        layout = StoreLayout(SOURCE.shape, "uint16", (64, 64), (128, 128), 1)
-        writer = StoreWriter(
-            tmp_path / name,
-            layout,
-            name=name,
-            pixel_size_um=None,
-            attributes={"grey_levels": "integer", "statistics": {"min": 0, "max": 60000}},
-        )
-        with writer:
-            for window in writer.windows():
-                writer.write(window, SOURCE[window.slices])
-            writer.publish()
-        stores.append(open_store(tmp_path / name))
-    found = Transform("ok", SOURCE.shape, SOURCE.shape, matrix=MATRIX, displacement=wavy())
-    layout = plan_layout(SOURCE.shape, "float32")
-    AlignedStore(*stores, found, layout, tmp_path / "aligned").make(workers=2)
-    aligned = open_store(tmp_path / "aligned")
-    text = (tmp_path / "aligned" / "zarr.json").read_text()
-    assert found.displacement.digest in text
-    window = Window(40, 90, 50, 140)
-    direct = warp_window(lambda w: SOURCE[w.slices], SOURCE.shape, found, window)
-    assert np.nanmax(np.abs(aligned.read(window) - direct)) <= 1 / 64

@@ -10,7 +10,7 @@ import pytest
 
 from unglow.core.errors import InputError
 from unglow.transform import Transform
-from unglow.transform.initial_matrix import read_initial
+from unglow.transform.matrix import read_initial
 
 MATRIX = np.array([[1.5, -0.25, 12.0], [0.25, 1.5, -7.0], [0.0, 0.0, 1.0]])
 

@@ -11,7 +11,7 @@ import pytest
 from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep
 from seeing import Seen
 
-from unglow.io.candidates_csv import read_candidates
+from unglow.io.detection_results import read_candidates
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
 from unglow.transform import load

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
-from unglow.core.grey_levels import grey_level, has_grey_levels, value_range
 from unglow.core.windows import Window
+from unglow.io.stored_values import grey_level, has_grey_levels, value_range
 from unglow.io.zarr import StoreLayout, StoreWriter, open_store, verify
 from unglow.photometry.difference import Matched, difference
 from unglow.photometry.difference_histogram import DifferenceHistogram

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unglow.io.candidates_csv import Candidates
-from unglow.io.search_counts import SearchCounts
+from unglow.io.detection_results import Candidates, SearchCounts
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale

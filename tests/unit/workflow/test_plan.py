@@ -12,7 +12,7 @@ import zarr
 
 from unglow.core.errors import ChangedError, InputError, StoreError
 from unglow.io import raw_images
-from unglow.io.image_paths import find_key_file
+from unglow.io.raw_header import find_key_file
 from unglow.io.tiff import read_header
 from unglow.io.zarr import StoreLayout
 from unglow.workflow.stages.plan import (

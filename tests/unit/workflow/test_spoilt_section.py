@@ -7,7 +7,7 @@ import pytest
 
 from unglow.core import shapes
 from unglow.core.windows import ArrayPixels
-from unglow.io.not_stored import NotStored
+from unglow.io.stored_values import NotStored
 from unglow.registration.settings import RegisterSettings
 from unglow.transform import Transform
 from unglow.workflow.stages.register import register_stores

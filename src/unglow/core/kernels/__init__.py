@@ -121,12 +121,7 @@ def level() -> str:
     levels = list(building.levels(machine))
     if machine != "x86_64":
         return levels[0]
-    return levels[-1] if _processor_flags() >= _V3 else levels[0]
-
-
-def _processor_flags() -> set[str]:
-    """Return what the processor can do, and the system lets it; empty where that is unknown."""
-    return set(cpuinfo().get("flags", "").split())
+    return levels[-1] if set(cpuinfo().get("flags", "").split()) >= _V3 else levels[0]
 
 
 @cache

@@ -58,7 +58,7 @@ void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
 
 /* ---- Registration. */
 
-/* unglow.registration.blocks.phase_correlation.compress: square roots of values (count,) above `floor`, in place,
+/* unglow.registration.phase_correlation.compress: square roots of values (count,) above `floor`, in place,
  * with the mean of the others for those that are missing (NaN); then what is above the mean by more
  * than `clip` standard deviations is bounded, some rounds. found (1,) is their standard deviation
  * after that; 0, and values are of no use, if more than `most_missing` are missing, or all. */

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from unglow.io.tiff.decode_memory import remedy
-from unglow.io.tiff.header import ChannelInfo, TiffHeader
+from unglow.io.raw_header import ChannelInfo, TiffHeader
 from unglow.io.tiff.read_header import read_exposures, read_header
 from unglow.io.tiff.reader import TiffReader, open_reader
+from unglow.io.tiff.samples import remedy
 
 __all__ = [
     "ChannelInfo",

@@ -11,12 +11,16 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.decode_memory import decode_bytes, kept_bytes
-from unglow.io.tiff.header import ChannelInfo, Plane, TiffHeader
+from unglow.io.raw_header import ChannelInfo, Plane, TiffHeader
 from unglow.io.tiff.metadata import ome_channel_names, ome_exposures_ms, ome_images, pixel_size
 from unglow.io.tiff.opening import open_checked
-from unglow.io.tiff.row_streams import stream_window
-from unglow.io.tiff.samples import SampleRule, sample_channels, sample_rule
+from unglow.io.tiff.samples import (
+    SampleRule,
+    decode_bytes,
+    kept_bytes,
+    sample_channels,
+    sample_rule,
+)
 from unglow.io.tiff.segments import (
     Geometry,
     StoredPage,
@@ -24,6 +28,7 @@ from unglow.io.tiff.segments import (
     convert_table,
     is_raw,
     make_geometry,
+    stream_window,
 )
 from unglow.io.tiff.series import Choice, choose
 

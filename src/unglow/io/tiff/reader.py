@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
-from unglow.core import transfers
 from unglow.core.errors import InputError
+from unglow.core.progress import count_transfer
 from unglow.io.tiff.codecs import NONE
-from unglow.io.tiff.decode_memory import rows_at_once
 from unglow.io.tiff.opening import open_raw
 from unglow.io.tiff.read_header import StoredImage, resolve
-from unglow.io.tiff.row_streams import RowStream
-from unglow.io.tiff.samples import decode_rows, decode_segment
-from unglow.io.tiff.segments import row_bytes
+from unglow.io.tiff.samples import decode_rows, decode_segment, rows_at_once
+from unglow.io.tiff.segments import RowStream, row_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Window
-    from unglow.io.tiff.header import TiffHeader
+    from unglow.io.raw_header import TiffHeader
     from unglow.io.tiff.segments import StoredPage
 
     # (stored page, sample that is stored apart)
@@ -218,7 +216,7 @@ class TiffReader:
         width = row_bytes(stored.page, geometry)
         for row in range(first, last, self._step):
             rows = min(self._step, last - row)
-            transfers.count(stored.path, decoded=rows * width)
+            count_transfer(stored.path, decoded=rows * width)
             # No name keeps the bytes of some rows while the next are read.
             yield (
                 row,
@@ -249,7 +247,7 @@ class TiffReader:
             stream.skip(first - stream.row)
             for row in range(first, last, self._step):
                 rows = min(self._step, last - row)
-                transfers.count(stored.path, decoded=rows * width)
+                count_transfer(stored.path, decoded=rows * width)
                 yield row, decode_rows(stored.page, geometry, stream.read(rows), rows)
             if stream.row == geometry.rows_of(index):
                 stream.finish()
@@ -278,14 +276,14 @@ class TiffReader:
         if stored.page.compression == NONE:
             size = min(size, geometry.rows_of(index) * row_bytes(stored.page, geometry))
         block = decode_segment(stored, geometry, index, self._bytes(stored, index, 0, size))
-        transfers.count(stored.path, decoded=block.nbytes)
+        count_transfer(stored.path, decoded=block.nbytes)
         return block
 
     def _bytes(self, stored: StoredPage, index: int, offset: int, size: int) -> bytes:
         data = os.pread(self._files[stored.path], size, int(stored.offsets[index]) + offset)
         if len(data) != size:
             raise ValueError(f"{size - len(data)} of its bytes are missing")
-        transfers.count(stored.path, read=size)
+        count_transfer(stored.path, read=size)
         return data
 
 

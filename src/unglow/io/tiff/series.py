@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import tifffile
 
-    from unglow.io.tiff.header import Plane
+    from unglow.io.raw_header import Plane
 
 PROJECTIONS = ("max", "mean")
 CHANNELS = "channels"

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 import imagecodecs
 import numpy as np
 
-from unglow.core import transfers
 from unglow.core.files import open_file, replace_file
-from unglow.core.progress import step
-from unglow.core.windows import Window, grid, map_bounded
+from unglow.core.progress import count_transfer, step
+from unglow.core.windows import Window, grid, halve_stored, map_bounded
 from unglow.io.tiff.metadata import ome_xml
-from unglow.io.zarr.layout import halve_stored, plan_layout
+from unglow.io.zarr.layout import plan_layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -346,7 +345,7 @@ class OmeTiffSink:
             raise ValueError(f"rows {band} do not come next in {self._path}")
         before = self._tiff.end
         self._tiff.copy(path, zip(tables, self.tables, strict=True))
-        transfers.count(self._path, written=self._tiff.end - before)
+        count_transfer(self._path, written=self._tiff.end - before)
         self._next = -(-band.stop // WINDOW) * each_row
 
     def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:
@@ -400,7 +399,7 @@ class OmeTiffSink:
                 at = level, row + part.y0 // TILE, col + part.x0 // TILE
                 stored = encode_tile(pixels[part.slices])
                 encoded = pixels[part.slices].nbytes
-                transfers.count(self._path, written=len(stored), encoded=encoded)
+                count_transfer(self._path, written=len(stored), encoded=encoded)
                 tiles.append((*at, stored))
         return tiles
 
@@ -434,7 +433,7 @@ class OmeTiffSink:
 
         for table, part, stored in map_bounded(make, each, self._workers):
             self._tiff.append(table, part.y0 // TILE, part.x0 // TILE, stored)
-            transfers.count(self._path, written=len(stored))
+            count_transfer(self._path, written=len(stored))
 
     def _halve(self, above: TileTable, part: Window) -> bytes:
         """Return a tile of a level, made of those of the one above it."""

@@ -16,7 +16,7 @@ import numpy as np
 from unglow.core.files import read_json
 from unglow.io.zarr.layout import SHARD, plan_layout
 from unglow.io.zarr.metadata import DOCUMENT, make_level_document, store_digest, write_document
-from unglow.io.zarr.shard_writer import make_write_error
+from unglow.io.zarr.shards import make_write_error
 from unglow.io.zarr.writer import StoreWriter, replace_directory
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from unglow.core.digests import hash_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
 from unglow.core.windows import SamePixels, Window, cells
-from unglow.io.not_stored import NotStored
-from unglow.io.zarr.chunks import read_window
+from unglow.io.stored_values import NotStored
 from unglow.io.zarr.layout import CHUNK, StoreLayout
 from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, remedy, shard_key, store_digest
+from unglow.io.zarr.shards import read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,9 +15,7 @@ import numpy as np
 
 from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
-from unglow.core.windows import Window, map_bounded
-from unglow.io.zarr.chunks import read_window
-from unglow.io.zarr.layout import STRIP, halve_stored
+from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
 from unglow.io.zarr.metadata import (
     DOCUMENT,
     display_window,
@@ -25,7 +23,7 @@ from unglow.io.zarr.metadata import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shard_writer import ShardWriter
+from unglow.io.zarr.shards import ShardWriter, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +109,7 @@ class StoreWriter(ShardWriter):
                 self._build_level(level)
         digest = store_digest({key: sha for key, (sha, _) in self.shards.items()})
         coarsest = self.layout.levels - 1
-        middle = _middle(self.layout.level_shape(coarsest))
+        middle = _find_middle(self.layout.level_shape(coarsest))
         attributes = {
             **self._attributes,
             **(extra_attributes or {}),
@@ -177,8 +175,8 @@ class StoreWriter(ShardWriter):
 
         def build(window: Window) -> None:
             block = np.empty(window.shape, dtype=self._dtype)
-            for top in range(window.y0, window.y1, STRIP):
-                end = min(top + STRIP, window.y1)
+            for top in range(window.y0, window.y1, HALVED_ROWS):
+                end = min(top + HALVED_ROWS, window.y1)
                 source = Window(2 * top, 2 * end, 2 * window.x0, 2 * window.x1)
                 strip = read_window(self._partial, self.layout, level - 1, source)
                 block[top - window.y0 : end - window.y0] = halve_stored(strip)
@@ -233,7 +231,7 @@ def replace_directory(root: Path, path: Path, old: Path) -> None:
     _sync(path.parent)
 
 
-def _middle(shape: tuple[int, int]) -> Window:
+def _find_middle(shape: tuple[int, int]) -> Window:
     """Return the middle of a level, at most `OVERVIEW` px per side."""
     (y0, height), (x0, width) = ((max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in shape)
     return Window(y0, y0 + height, x0, x0 + width)

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import cgroups, process
+from unglow.core import machine, process
 from unglow.core.files import open_file
 from unglow.telemetry.attempt_files import attempt_file, take_number
 from unglow.telemetry.jsonl import SUFFIX, parse_line, texts
@@ -48,7 +48,7 @@ class _Kills:
 
     def look(self, pid: int) -> None:
         """Find the group that a process is in; the machine counts where no group does."""
-        group = cgroups.kills_file(pid)
+        group = machine.find_kills_file(pid)
         if group not in self._before:
             self._before[group] = self._count(group)
 
@@ -59,7 +59,7 @@ class _Kills:
 
     @staticmethod
     def _count(group: Path | None) -> int:
-        return process.machine_oom_kills() if group is None else cgroups.kills(group) or 0
+        return process.machine_oom_kills() if group is None else machine.count_kills(group) or 0
 
 
 class WatchedAttempt:

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.lines import Line2D
 
 from unglow.core.rounding import estimate, number, percent, plus_minus
-from unglow.io.search_counts import GRID
+from unglow.io.detection_results import GRID
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, bar
 from unglow.reporting.figures.difference import draw_overview, fit_page
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.io.candidates_csv import Candidates
-    from unglow.io.search_counts import SearchCounts
+    from unglow.io.detection_results import Candidates, SearchCounts
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
 

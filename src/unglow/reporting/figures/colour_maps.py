@@ -112,7 +112,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
     if field is not None or np.count_nonzero(fitted) < _LEAST_FITTED:
         return unknown
     # Needed for a matrix alone; it brings OpenCV along, which takes 0.15 s.
-    from unglow.registration.blocks.phase_correlation import Matches  # noqa: PLC0415
+    from unglow.registration.phase_correlation import Matches  # noqa: PLC0415
     from unglow.registration.quality import map_error  # noqa: PLC0415
 
     post = np.column_stack([blocks["x"], blocks["y"]])

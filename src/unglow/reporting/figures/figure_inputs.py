@@ -10,8 +10,7 @@ import numpy as np
 
 from unglow import transform
 from unglow.core.archive import make_damage_error
-from unglow.io.candidates_csv import SHOWN, read_candidates, read_report
-from unglow.io.search_counts import SearchCounts
+from unglow.io.detection_results import SHOWN, SearchCounts, read_candidates, read_report
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import overview
 from unglow.photometry.difference import open_method
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.candidates_csv import Candidates
+    from unglow.io.detection_results import Candidates
     from unglow.io.zarr import Store
     from unglow.io.zarr.overviews import Overview
     from unglow.photometry.difference import Image

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.io.candidates_csv import Candidates
+    from unglow.io.detection_results import Candidates
     from unglow.io.zarr import Store
     from unglow.photometry.difference import Image
     from unglow.reporting.figures.figure_inputs import FigureInputs

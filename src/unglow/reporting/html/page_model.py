@@ -12,7 +12,7 @@ import numpy as np
 
 from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
-from unglow.core.transfers import MOST_LISTED
+from unglow.core.progress import MOST_LISTED
 from unglow.core.version import __version__
 from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS

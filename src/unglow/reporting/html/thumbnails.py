@@ -27,7 +27,7 @@ from unglow.core.errors import UnglowError, describe
 from unglow.core.files import read_file, read_json, write_text
 from unglow.core.levels import LEVELS, name_of, names_of, place_of
 from unglow.core.printable import harmless
-from unglow.io.candidates_csv import SHOWN, read_candidates
+from unglow.io.detection_results import SHOWN, read_candidates
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import find_fitting_level, overview, read_same_pixels
 from unglow.multiplexed.results import (

@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from unglow.core import cgroups
+from unglow.core import machine
 from unglow.core.process import started_ticks
 from unglow.core.progress import record_steps
 from unglow.core.version import __version__
@@ -60,7 +60,7 @@ class Attempt:
         if path is None:
             return
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        limits = [limit for limit, _ in cgroups.bounds() if limit < physical]
+        limits = [limit for limit, _ in machine.read_memory_bounds() if limit < physical]
         self._file.write(
             {
                 "kind": "attempt",

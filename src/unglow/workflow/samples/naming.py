@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from unglow.io.image_paths import is_ome_zarr
+from unglow.io.raw_header import is_ome_zarr
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -6,10 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.grey_levels import grey_level, has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Coarser, Window, map_bounded, strips
-from unglow.io.not_stored import NotStored, mask_not_stored
+from unglow.io.stored_values import (
+    NotStored,
+    grey_level,
+    has_grey_levels,
+    mask_not_stored,
+    quantise,
+    value_range,
+)
 from unglow.io.zarr.writer import StageStore
 from unglow.memory.sizes import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.zarr import Store, StoreLayout
-    from unglow.io.zarr.shard_writer import ShardWriter
+    from unglow.io.zarr.shards import ShardWriter
     from unglow.transform import Transform
 
 

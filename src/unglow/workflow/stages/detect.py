@@ -16,7 +16,7 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
 from unglow.detection.warnings import search_warnings
-from unglow.io.search_counts import SearchCounts
+from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
 from unglow.spoilt.outlines import write_places
@@ -57,7 +57,7 @@ def detect(
         The pair, and what to look for.
     targets
         Paths of ``table`` (CSV), ``geojson``, ``artefacts`` (GeoJSON of spoilt places), ``report``
-        (JSON) and ``search_counts`` (`unglow.io.search_counts`).
+        (JSON) and ``search_counts`` (`unglow.io.detection_results`).
     version
         Of the algorithm, as the rule has it.
     workers

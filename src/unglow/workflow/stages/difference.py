@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.grey_levels import has_grey_levels, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded, strips
+from unglow.io.stored_values import has_grey_levels, value_range
 from unglow.io.zarr.writer import StageStore
 from unglow.photometry.difference import Matched, make_attributes, read_reason, subtract_window
 from unglow.photometry.difference_histogram import SIDE, BackgroundMedians, DifferenceHistogram
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unglow.io.zarr import StoreLayout
-    from unglow.io.zarr.shard_writer import ShardWriter
+    from unglow.io.zarr.shards import ShardWriter
     from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.photometry.joint_histogram import JointStatistics
 

@@ -12,8 +12,8 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded
-from unglow.io.not_stored import ATTRIBUTE
 from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_order
+from unglow.io.stored_values import ATTRIBUTE
 from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.samples import ROLES
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.not_stored import NotStored
     from unglow.io.pair_plan import Plan
-    from unglow.io.zarr.shard_writer import ShardWriter
+    from unglow.io.stored_values import NotStored
+    from unglow.io.zarr.shards import ShardWriter
 
 log = logging.getLogger(__name__)
 

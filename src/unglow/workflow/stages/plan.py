@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import ChangedError, InputError
 from unglow.core.files import open_file
 from unglow.core.progress import step
-from unglow.io.image_paths import find_image, find_key_file, is_ome_zarr
-from unglow.io.not_stored import mask_not_stored
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.pair_plan import Plan
+from unglow.io.raw_header import find_image, find_key_file, is_ome_zarr
+from unglow.io.stored_values import mask_not_stored
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.io.not_stored import NotStored, mask_not_stored
+from unglow.io.stored_values import NotStored, mask_not_stored
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import ChunkCache
 from unglow.registration.register import UserHints, register
@@ -17,8 +17,8 @@ from unglow.registration.shared_map import SharedMap, make_cycle_map, take_over
 from unglow.registration.user_hints import check_hints
 from unglow.registration.verdict import check_headers, judge, reject, scale_of_sizes
 from unglow.transform import load
-from unglow.transform.initial_matrix import read_initial
 from unglow.transform.landmarks import read_landmarks
+from unglow.transform.matrix import read_initial
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,11 +10,11 @@ import numpy as np
 
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
-from unglow.core.grey_levels import has_grey_levels, quantise, value_range
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
+from unglow.io.stored_values import has_grey_levels, quantise, value_range
 from unglow.io.zarr import StoreWriter, open_store
 from unglow.memory.sizes import SNR_TILE
 from unglow.photometry.difference import open_method

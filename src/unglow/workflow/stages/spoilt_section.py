@@ -15,7 +15,7 @@ from unglow.core import shapes
 from unglow.core.rounding import percent
 from unglow.core.windows import Window, coarse_level
 from unglow.detection.section_mask import section_mask
-from unglow.io.not_stored import LEAST_SHARE, MOST_SHARE, NotStored, mask_not_stored
+from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored, mask_not_stored
 from unglow.transform import apply_matrix, to_level0
 
 if TYPE_CHECKING:

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 import cv2
 import numpy as np
 
-from unglow.registration.blocks.phase_correlation import overlap_correlation
-from unglow.registration.blocks.placement import HELD_OUT, fifths
+from unglow.registration.block_placement import HELD_OUT, fifths
 from unglow.registration.bspline import fit_field
-from unglow.registration.field.fit import curvature_bias, minus
+from unglow.registration.deformation import curvature_bias, minus
+from unglow.registration.phase_correlation import overlap_correlation
 from unglow.registration.quality import residual_variance
-from unglow.registration.strips.offsets import jump_variance
+from unglow.registration.strip_offsets import jump_variance
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import DenseMatches
-    from unglow.registration.field.fit import Deformation
-    from unglow.registration.field.inverse_consistency import InverseConsistency
+    from unglow.registration.deformation import Deformation
+    from unglow.registration.dense_blocks import DenseMatches
+    from unglow.registration.inverse_consistency import InverseConsistency
     from unglow.transform.displacement import Displacement
 
     Floats = NDArray[np.float64]
@@ -50,10 +50,10 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     Parts are added in squares. *Noise*: the delete-a-group jackknife (Efron & Tibshirani 1993,
     chapter 11) over four interleaved classes of blocks, raised by what it cannot see, see
     `unseen`. *Jumps* of strips, which the jackknife leaves alone: see
-    `unglow.registration.strips.offsets`. *Smoothing*: what a second fit, to the field itself,
+    `unglow.registration.strip_offsets`. *Smoothing*: what a second fit, to the field itself,
     takes off it. *Residuals*: what neighbouring ones share, see
     `unglow.registration.quality.residual_variance`. *Curvature inside blocks*: how the field has
-    changed since the blocks were measured, see `unglow.registration.field.fit.curvature_bias`.
+    changed since the blocks were measured, see `unglow.registration.deformation.curvature_bias`.
     *Continuation*: at a distance r from the nearest block the section's typical second derivative
     leaves a line by half of it times r squared; there the field soon continues in one.
 
@@ -65,8 +65,8 @@ def error_map(found: Deformation) -> NDArray[np.float32]:
     (ny, nx) float32, root mean square of the error's length, px.
     """
     squares = (
-        _noise(found)
-        + _jumps(found)
+        _estimate_noise(found)
+        + _estimate_jump_variance(found)
         + _average_shared_residuals(found)
         + _estimate_extrapolation(found)
     )
@@ -161,7 +161,7 @@ def _cell_of(field: Displacement, points: Floats) -> NDArray[np.int64]:
     return np.clip(np.rint(points / field.spacing_px).astype(np.int64) + 1, 0, last)
 
 
-def _noise(found: Deformation) -> Floats:
+def _estimate_noise(found: Deformation) -> Floats:
     """Variance of the field at its control points, both components together."""
     field, blocks = found.field.smooth, found.blocks
     displacement = found.smooth_displacement
@@ -184,7 +184,7 @@ def _noise(found: Deformation) -> Floats:
     return np.asarray(cv2.blur(variance, (3, 3), borderType=cv2.BORDER_REPLICATE))
 
 
-def _jumps(found: Deformation) -> Floats:
+def _estimate_jump_variance(found: Deformation) -> Floats:
     """Variance of the map from that of its jumps, both components together, px squared."""
     field, use = found.field, found.weights > 0
     if field.strips is None:

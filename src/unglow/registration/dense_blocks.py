@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from unglow.registration.blocks.phase_correlation import (
-    MIN_PEAK_RATIO,
-    block_shifts,
-    block_weights,
-)
-from unglow.registration.blocks.placement import (
+from unglow.registration.block_placement import (
     HELD_OUT,
     SMALLEST_PX,
     centroids,
     dense_corners,
     fifths,
     rim_corners,
+)
+from unglow.registration.phase_correlation import (
+    MIN_PEAK_RATIO,
+    block_shifts,
+    block_weights,
 )
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class DenseMatches:
 
     @property
     def weights(self) -> Floats:
-        """(N,) inverse variances up to a factor: `blocks.phase_correlation.block_weights`."""
+        """(N,) inverse variances up to a factor: `block_weights`."""
         return block_weights(self.peak_ratio)
 
     def subtract_field(self, field: Displacement | None) -> Floats:

@@ -1,9 +1,23 @@
-"""Check of what a JSON file holds against a declared shape, before anything computes with it."""
+"""What files from outside hold, checked before anything computes with it.
+
+JSON has a declared shape. Tables that people write have text of any common coding, comments,
+separators and quotation marks.
+"""
+
 # ruff: noqa: TRY004 - a value of a file that does not fit is a ValueError, whatever it is
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+import csv
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+
+from unglow.core.errors import InputError
+from unglow.core.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 
 Shape: TypeAlias = Any
 """A type (`float` is any finite number, None is null), a tuple of shapes of which one has to fit, a
@@ -73,3 +87,60 @@ def _is_plain(value: Any, shape: type | None) -> bool:
     if isinstance(value, bool) or not isinstance(value, int | (float if shape is float else int)):
         return False
     return abs(value) <= _LARGEST  # NaN is not
+
+
+# A sheet of a million pairs is smaller.
+_MOST_BYTES = 100_000_000
+_LONGEST_LINE = 1_000_000
+"""Characters; rows of tables of results have some hundred."""
+
+
+def read_text(path: Path, *, what: str, remedy: str) -> str:
+    """Return the text of a table, in UTF-8, or in UTF-16 as Excel writes it.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read; the sentence says ``what`` it is and ends in ``remedy``.
+    """
+    try:
+        data = read_file(path, _MOST_BYTES)
+    except OSError as error:
+        raise InputError(f"{what} {path} cannot be read ({error.strerror}); {remedy}.") from error
+    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    try:
+        return data.decode(coding)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{path}, line {line}: this is not UTF-8 text; save the sheet as UTF-8 "
+            "(in Excel: 'CSV UTF-8')."
+        ) from error
+
+
+def number_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines that are neither blank nor comments, with their numbers from 1."""
+    for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
+        if line.strip() and not line.lstrip().lstrip('"').startswith("#"):
+            yield number, line
+
+
+def split(path: Path, line: int, text: str, separator: str) -> list[str]:
+    """Return the cells of a line; raises `InputError` where quotation marks do not match."""
+    try:
+        return next(csv.reader([text], delimiter=separator, strict=True))
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line {line}: the quotation marks do not match; close or remove them."
+        ) from error
+
+
+def limit_lines(stream: TextIO) -> Iterator[str]:
+    """Yield the lines of a table for `csv.reader`; raises `csv.Error` for one of a million or more.
+
+    So a file without lines, as a damaged disk leaves it, is not read completely.
+    """
+    while line := stream.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise csv.Error("a line is too long")
+        yield line

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.memory.sizes import FIELD_POINTS
-from unglow.registration.blocks.dense import TAPER_SIGMA, DenseMatches, measure, one_of
-from unglow.registration.blocks.phase_correlation import detail_correlation, read_mapped_blocks
-from unglow.registration.blocks.placement import SMALLEST_PX
+from unglow.registration.block_placement import SMALLEST_PX
 from unglow.registration.bspline import choose_stiffness, pinch
+from unglow.registration.dense_blocks import TAPER_SIGMA, DenseMatches, measure, one_of
 from unglow.registration.models import choose_model, residuals
+from unglow.registration.phase_correlation import detail_correlation, read_mapped_blocks
 from unglow.registration.settings import MODELS
-from unglow.registration.strips.detect import add_seams, find_strips
-from unglow.registration.strips.locate_seams import locate
-from unglow.registration.strips.offsets import remove_strips
+from unglow.registration.strip_detection import add_seams, find_strips
+from unglow.registration.strip_offsets import locate, remove_strips
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:

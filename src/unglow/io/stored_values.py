@@ -1,7 +1,8 @@
-"""Parts of level 0 that an image does not store: there are no data there, and never 0.
+"""What the pixels of a store mean: grey levels and their range, and where there are no data.
 
 Writers exclude tiles and chunks without a section on purpose; a copy that was cut off lacks them
-as well. `ingest` finds them, and keeps them as rectangles in the attributes of the store.
+as well. `ingest` finds them, and keeps them as rectangles in the attributes of the store. There are
+no data there, and never 0.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.json_shape import check_shape
+from unglow.core.contents import check_shape
 from unglow.core.windows import SamePixels, Window
 
 if TYPE_CHECKING:
@@ -24,6 +25,41 @@ if TYPE_CHECKING:
     from unglow.core.windows import Pixels
 
     Bools = NDArray[np.bool_]
+
+
+def quantise(block: NDArray[np.float32], step: float = 1 / 32) -> NDArray[np.float32]:
+    """Round to multiples of ``step`` grey levels, in place; NaN stays NaN. Returns ``block``.
+
+    Half a step is far below the noise of integer sources and more than halves the stored size. With
+    a power of two for ``step`` the results are exact.
+    """
+    np.multiply(block, np.float32(1 / step), out=block)
+    np.rint(block, out=block)
+    np.multiply(block, np.float32(step), out=block)
+    return block
+
+
+def has_grey_levels(attributes: Mapping[str, Any]) -> bool:
+    """Say whether a raw store with these attributes holds integer grey levels.
+
+    What is derived from them may be rounded.
+    """
+    return bool(attributes["grey_levels"] == "integer")
+
+
+def value_range(attributes: Mapping[str, Any]) -> tuple[float, float]:
+    """Return the exact smallest and largest value of a raw store with these attributes."""
+    statistics = attributes["statistics"]
+    return float(statistics["min"]), float(statistics["max"])
+
+
+def grey_level(ranges: tuple[tuple[float, float], ...], *, integer: bool) -> float:
+    """Return one grey level: 1 for integers, 1/4096 of the wider range for real ones."""
+    if integer:
+        return 1.0
+    widest = max(high - low for low, high in ranges)
+    return 2.0 ** math.floor(math.log2(widest / 4096)) if widest > 0 else 1.0
+
 
 ATTRIBUTE = "not_stored"
 """Of the root of a store; absent where everything is stored."""
@@ -41,7 +77,7 @@ _SHAPE = {
     "share": float,
     "rectangles_px": [[int, int, int, int], ...],
 }
-"""Of the attribute; see `unglow.core.json_shape`."""
+"""Of the attribute; see `unglow.core.contents`."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +128,7 @@ class NotStored:
         grid, side = missing, unit
         found = list(_merge_runs(grid))
         while len(found) > MOST_RECTANGLES:
-            grid, side = _coarser(grid), (2 * side[0], 2 * side[1])
+            grid, side = _coarsen(grid), (2 * side[0], 2 * side[1])
             found = list(_merge_runs(grid))
         rows, cols = side
         rectangles = tuple(
@@ -195,20 +231,20 @@ def _merge_runs(grid: Bools) -> Iterator[Window]:
     """Yield rectangles, in cells, that cover the true cells of a grid; equal rows share one."""
     open_runs: dict[tuple[int, int], int] = {}
     for y in range(grid.shape[0] + 1):
-        runs = _runs(grid[y]) if y < grid.shape[0] else set()
+        runs = _find_runs(grid[y]) if y < grid.shape[0] else set()
         for run in sorted(open_runs.keys() - runs):
             yield Window(open_runs.pop(run), y, *run)
         for run in runs - open_runs.keys():
             open_runs[run] = y
 
 
-def _runs(row: Bools) -> set[tuple[int, int]]:
+def _find_runs(row: Bools) -> set[tuple[int, int]]:
     """Return first and end of each run of true in a row."""
     edges = np.flatnonzero(np.diff(row.astype(np.int8), prepend=0, append=0)).tolist()
     return set(zip(edges[::2], edges[1::2], strict=True))
 
 
-def _coarser(grid: Bools) -> Bools:
+def _coarsen(grid: Bools) -> Bools:
     """Return a grid of half the cells along each axis: true where any of four is."""
     even = np.pad(grid, [(0, n % 2) for n in grid.shape])
     return np.asarray(even[::2, ::2] | even[1::2, ::2] | even[::2, 1::2] | even[1::2, 1::2])

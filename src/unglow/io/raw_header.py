@@ -1,14 +1,18 @@
-"""Header of a TIFF image: all that is known before a pixel is read."""
+"""Header of a raw image, TIFF or OME-Zarr, and the file that represents it.
+
+An OME-Zarr image is a folder: its metadata file represents it.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from unglow.core.json_shape import check_shape
+from unglow.core.contents import check_shape
 
 Layout: TypeAlias = Literal["tiles", "strips", "single strip"]
 Plane: TypeAlias = dict[str, int | str | None]
@@ -26,7 +30,7 @@ _SHAPE = {
     "plane": {...: (None, int, str)},
     **{key: [str, ...] for key in ("problems", "notes")},
 }
-"""Of a header as JSON; see `unglow.core.json_shape`."""
+"""Of a header as JSON; see `unglow.core.contents`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,3 +161,28 @@ class TiffHeader:
                 values[key] = tuple(values[key])
         values["channels"] = tuple(ChannelInfo(**channel) for channel in values["channels"])
         return cls(**values)
+
+
+ENDING = ".zarr"
+DOCUMENTS = ("zarr.json", ".zattrs")
+"""The metadata of an image, of format 3 and 2: a file that represents it."""
+
+
+def is_ome_zarr(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is named as an OME-Zarr image is."""
+    return os.fspath(path).casefold().endswith(ENDING)
+
+
+def find_key_file(path: Path) -> Path:
+    """Return the file that represents a raw image: of an OME-Zarr image its metadata, else itself.
+
+    It is what Snakemake looks at, since a folder says nothing of changes in it.
+    """
+    if not is_ome_zarr(path):
+        return path
+    return next((path / name for name in DOCUMENTS if (path / name).is_file()), path / DOCUMENTS[0])
+
+
+def find_image(path: Path) -> Path:
+    """Return the raw image that a file represents."""
+    return path.parent if path.name in DOCUMENTS and is_ome_zarr(path.parent) else path

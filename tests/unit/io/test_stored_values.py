@@ -1,4 +1,4 @@
-"""Tiles, strips and chunks that are not stored: all are found, and there are no data there."""
+"""What pixels mean: tiles, strips and chunks that are not stored have no data; grey levels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from partial_images import drop
 
 from unglow.core.errors import InputError
 from unglow.core.windows import ArrayPixels, Window
-from unglow.io import not_stored as module
-from unglow.io.not_stored import NotStored, StoredPixels, mask_not_stored
+from unglow.io import stored_values as module
 from unglow.io.raw_images import not_stored, open_reader, read_header
+from unglow.io.stored_values import NotStored, StoredPixels, mask_not_stored, quantise
 
 PIXELS = np.random.default_rng(3).integers(1, 200, (2, 90, 130)).astype(np.uint8)
 
@@ -145,6 +145,9 @@ def test_many_rectangles_are_covered_by_fewer(monkeypatch):
     assert gaps.count == 5
     assert gaps.rectangles == (Window(0, 40, 0, 40),)
     assert gaps.share == 1
+    monkeypatch.setattr(module, "MOST_RECTANGLES", 1)
+    odd = made(grid("....", ".#..", "....", "...#"), unit=(10, 10), shape=(40, 40))
+    assert odd.rectangles == (Window(0, 40, 0, 40),)
 
 
 def test_it_goes_through_the_attributes_of_a_store():
@@ -191,3 +194,10 @@ def test_rectangles_grow_over_their_surroundings():
     (part,) = gaps.clip_to(Window(20, 90, 0, 130), grown=7)
     assert part == Window(25 - 20, 71 - 20, 41, 103)
     assert not list(gaps.clip_to(Window(71, 90, 0, 130), grown=7))
+
+
+def test_quantise_rounds_in_place_and_keeps_nan():
+    block = np.array([[1.0, 1.02, np.nan, -3.017]], np.float32)
+    out = quantise(block)
+    assert out is block
+    np.testing.assert_array_equal(out, np.array([[1.0, 1.03125, np.nan, -3.03125]], np.float32))

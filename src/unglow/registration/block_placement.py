@@ -151,7 +151,7 @@ def centroids(post: Thumbnail, corners: NDArray[np.int64], size: int) -> NDArray
     """Where the section is inside blocks, (N, 2) (x, y), level-0 px: what a shift belongs to.
 
     A block at the edge of the section sees only a part of it, off its centre: the centre of the
-    texture weighted by the squared taper of `unglow.registration.blocks.phase_correlation`.
+    texture weighted by the squared taper of `unglow.registration.phase_correlation`.
     ``corners`` (N, 2) are the first pixels (x, y) of blocks of ``size`` px, level 0.
     """
     scale = 2**post.level

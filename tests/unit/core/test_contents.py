@@ -1,12 +1,14 @@
-"""The declared shape of JSON files: what fits, and where it does not."""
+"""What files from outside hold: the declared shape of JSON, and lines of tables."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
 
-from unglow.core.json_shape import check_shape
+from unglow.core.contents import check_shape, limit_lines
 
 SHAPE = {
     "name": str,
@@ -51,3 +53,17 @@ def test_a_missing_key_and_another_kind_of_content_are_named():
         check_shape({}, SHAPE)
     with pytest.raises(ValueError, match="its content is not an object"):
         check_shape([], SHAPE)
+
+
+def test_an_endless_line_is_refused_before_it_is_read():
+    stream = io.StringIO("a,b\n1,2\n" + "\0" * 5_000_000)
+    rows = csv.reader(limit_lines(stream), strict=True)
+    assert [next(rows), next(rows)] == [["a", "b"], ["1", "2"]]
+    with pytest.raises(csv.Error, match="a line is too long"):
+        next(rows)
+    assert stream.tell() < 1_100_000
+
+
+def test_lines_in_quotation_marks_stay_one_cell():
+    stream = io.StringIO('a\n"x\ny"\n', newline="")
+    assert list(csv.reader(limit_lines(stream), strict=True)) == [["a"], ["x\ny"]]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.registration.blocks.dense import measure
-from unglow.registration.strips.locate_seams import locate
-from unglow.registration.strips.offsets import (
+from unglow.registration.dense_blocks import measure
+from unglow.registration.strip_offsets import (
     LEAST_PX,
     STIFF,
     SURE,
     fit_offsets,
+    locate,
     make_strips,
     remove_strips,
     residual_ratio,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.dense import DenseMatches
+    from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.pair import Pair
     from unglow.transform.displacement import Displacement
 
@@ -182,11 +182,12 @@ def _suspects(pair: Pair, blocks: DenseMatches) -> list[Strips]:
     """
     kinds = _kinds(pair)
     rest = compute_unexplained(pair, blocks, kinds[0])
-    return [strips for strips in kinds if _stands_out(profile(rest, strips))]
-
-
-def _stands_out(steps: Profile) -> bool:
-    return len(steps.seams(max(_SUSPECT_PX, _SUSPECT_TIMES * steps.usual), 0.0)) > 0
+    profiles = [profile(rest, strips) for strips in kinds]
+    return [
+        strips
+        for strips, steps in zip(kinds, profiles, strict=True)
+        if len(steps.seams(max(_SUSPECT_PX, _SUSPECT_TIMES * steps.usual), 0.0))
+    ]
 
 
 def _move_to_lines(pair: Pair, blocks: DenseMatches, strips: Strips) -> tuple[Strips, float]:

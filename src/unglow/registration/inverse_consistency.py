@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.registration.blocks.dense import measure
-from unglow.registration.blocks.phase_correlation import match_blocks
-from unglow.registration.blocks.placement import sample_corners
+from unglow.registration.block_placement import sample_corners
 from unglow.registration.bspline import fit_robust_field
+from unglow.registration.dense_blocks import measure
 from unglow.registration.models import consensus, fit_robust
-from unglow.registration.strips.offsets import remove_strips
+from unglow.registration.phase_correlation import match_blocks
+from unglow.registration.strip_offsets import remove_strips
 from unglow.transform import Quantiles, apply_matrix
 from unglow.transform.displacement import Displacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.field.fit import Deformation
+    from unglow.registration.deformation import Deformation
     from unglow.registration.pair import Pair
     from unglow.transform import Transform
     from unglow.transform.scanner_strips import Strips

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 
-from unglow.registration.blocks.phase_correlation import match_blocks
-from unglow.registration.coarse.guesses import (
+from unglow.registration.coarse_guesses import (
     feature_guess,
     halvings,
     rotation_guesses,
@@ -25,6 +24,7 @@ from unglow.registration.coarse.guesses import (
 )
 from unglow.registration.images import PlanePair, backward, cross_spectrum
 from unglow.registration.models import apart, consensus, fit_robust
+from unglow.registration.phase_correlation import match_blocks
 from unglow.registration.settings import ORDINARY_SCALE
 from unglow.transform import apply_matrix, inside_frame, jacobians
 
@@ -230,14 +230,14 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
         if any(_apart(matrix, c.matrix, points) < _SAME_PX for c in (*earlier, *new)):
             continue
         candidate = _refine(pair, _score(pair, Candidate(method, matrix)))
-        if pair.reach > ORDINARY_SCALE and _overlap(pair, candidate.matrix, points) < least:
+        if pair.reach > ORDINARY_SCALE and _measure_overlap(pair, candidate.matrix, points) < least:
             continue  # what little is seen of the section looks more significant than it is
         if plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
             new.append(candidate)
     return new
 
 
-def _overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
+def _measure_overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
     """Share of points (N, 2) of the section that a map puts inside pre."""
     inside = inside_frame(apply_matrix(matrix, points), pair.pre_thumb.image.shape)
     return float(inside.mean())
@@ -246,7 +246,7 @@ def _overlap(pair: Pair, matrix: Matrix, points: NDArray[np.float64]) -> float:
 def _refine(pair: Pair, candidate: Candidate) -> Candidate:
     """Improve a candidate by two rounds of block matching; keep what scores better."""
     post, pre = pair.post_thumb, pair.pre_thumb
-    size = _block_size(post.image.shape)
+    size = _choose_block_size(post.image.shape)
     corners = _corners(post, size)
     for _ in range(_REFINEMENTS):
         planes = PlanePair(post.plane, pre.plane, candidate.matrix, candidate.sign, pair.workers)
@@ -265,7 +265,7 @@ def _refine(pair: Pair, candidate: Candidate) -> Candidate:
     return candidate
 
 
-def _block_size(shape: tuple[int, ...]) -> int:
+def _choose_block_size(shape: tuple[int, ...]) -> int:
     """Side of the blocks that are matched on a thumbnail, px."""
     return 128 if min(shape) >= 512 else 64 if min(shape) >= 160 else 32
 

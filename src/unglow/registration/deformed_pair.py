@@ -9,11 +9,9 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.registration.block_table import block_table
-from unglow.registration.blocks.phase_correlation import MIN_PEAK_RATIO, block_shifts
 from unglow.registration.bspline import pinch
-from unglow.registration.field.fit import add_error_map, find_deformation, usable
-from unglow.registration.field.inverse_consistency import field_consistency
-from unglow.registration.field.uncertainty import (
+from unglow.registration.deformation import add_error_map, find_deformation, usable
+from unglow.registration.field_uncertainty import (
     count_torn,
     distances,
     error_map,
@@ -21,7 +19,9 @@ from unglow.registration.field.uncertainty import (
     look_up_values,
     raise_error_map,
 )
+from unglow.registration.inverse_consistency import field_consistency
 from unglow.registration.models import residuals
+from unglow.registration.phase_correlation import MIN_PEAK_RATIO, block_shifts
 from unglow.registration.quality import (
     AGREE_PX,
     NEIGHBOURS,
@@ -41,10 +41,10 @@ from unglow.transform import Quantiles, Transform, apply_matrix, inside_frame, t
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.registration.blocks.phase_correlation import Matches
-    from unglow.registration.field.fit import Deformation
+    from unglow.registration.deformation import Deformation
     from unglow.registration.images import Thumbnail
     from unglow.registration.pair import Pair
+    from unglow.registration.phase_correlation import Matches
     from unglow.registration.verdict import Evidence
 
     Floats = NDArray[np.float64]

@@ -1,1 +1,0 @@
-"""Phase correlation of blocks, and where to put them."""

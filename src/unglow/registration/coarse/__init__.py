@@ -1,1 +1,0 @@
-"""The coarse search: position, rotation and scale on small images."""

@@ -1,1 +1,0 @@
-"""The displacement field: whether one is needed, its fit and its error."""

@@ -1,1 +1,0 @@
-"""Offsets between the strips of a line scanner."""
