@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from running import BIN, PROJECT, WORK, command, say, with_places
 from tables import table
 
-from unglow.jobs.resume.identity import last_run, trace_of
+from unglow.jobs.run_records import last_run, read_trace
 from unglow.telemetry.attempt_files import attempt_files
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def lives_of(results: Path) -> dict[str, float]:
     """Return how long the shortest job of each rule that ended well has lived, s."""
     found: dict[str, float] = {}
     for path in attempt_files(results / "telemetry"):
-        trace = trace_of(path)
+        trace = read_trace(path)
         if trace is not None and trace.ended:
             end = json.loads(path.read_text().splitlines()[-1])
             if end["outcome"] == "ok":
@@ -180,7 +180,7 @@ class Round:
         for path in attempt_files(self.place / "results" / "telemetry"):
             if path in self._seen:
                 continue
-            trace = trace_of(path)
+            trace = read_trace(path)
             if trace is not None and len(trace.processes) == 2:
                 self._seen.add(path)
                 yield {**trace.fields, "job": trace.processes[1].pid}

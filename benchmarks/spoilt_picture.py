@@ -19,7 +19,7 @@ import matplotlib as mpl
 from unglow.io.zarr import open_store
 from unglow.io.zarr.overviews import overview
 from unglow.reporting.difference_picture import NoiseColours
-from unglow.reporting.figures.spoilt_places import hatch_places
+from unglow.reporting.figures.difference import hatch_places
 from unglow.reporting.figures.style import grey, stretch
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
 

@@ -1,6 +1,6 @@
 """Steps at the start and at the end of a run."""
 
-from unglow.reporting.run_ending import HOOKS, closing_sentence, has_failures
+from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
 
 
 def refuse_obstacles():

@@ -3,7 +3,7 @@
 from snakemake.io import apply_wildcards
 
 from unglow.jobs.retries import next_mb, next_min
-from unglow.jobs.schedulers import node_snakemake
+from unglow.jobs import parent_process
 from unglow.memory.demand import to_json as demand_to_json
 from unglow.workflow import job_resources
 
@@ -14,9 +14,9 @@ MOST_GROUPED = 20
 def launcher_mb():
     """Memory that starting a job takes in addition, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
-        return node_snakemake.launcher_mb(None, os.environ)
+        return parent_process.launcher_mb(None, os.environ)
     executor = executor_elsewhere()
-    return node_snakemake.launcher_mb(executor, os.environ) if executor else 0
+    return parent_process.launcher_mb(executor, os.environ) if executor else 0
 
 
 def executor_elsewhere():
@@ -106,7 +106,7 @@ def time_limit(expected, wildcards, attempt, rulename):
         return limit
     if attempt > 1:
         limit = next_min(record_of(rulename, wildcards), limit)
-    return limit + node_snakemake.STARTING_MIN
+    return limit + parent_process.STARTING_MIN
 
 
 def resources(rule, in_main=False):
@@ -132,7 +132,7 @@ def pair_group(wildcards):
     """
     if batch.variant_count > MOST_GROUPED:
         return None
-    if batch.pixels(wildcards) > node_snakemake.SMALL_PX:
+    if batch.pixels(wildcards) > parent_process.SMALL_PX:
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 
@@ -146,4 +146,4 @@ def figures_group(wildcards):
 def reserve_launcher_memory():
     """On a node: what of its declared memory a job has to leave to what has started it."""
     if workflow.remote_exec:
-        os.environ[node_snakemake.VARIABLE] = str(launcher_mb())
+        os.environ[parent_process.LAUNCHER_MB] = str(launcher_mb())

@@ -8,8 +8,8 @@ from unglow.jobs.outside.recorder import OutsideRecorder
 from unglow.jobs.parent_process import announce
 from unglow.jobs.schedulers.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
-from unglow.telemetry import run_id
-from unglow.telemetry.recording import stack_sampler
+from unglow.telemetry import attempt_files
+from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.run import RunRecorder
 from unglow.workflow.snakemake_internals import (
     command_line,
@@ -34,7 +34,7 @@ def record_run():
     results = workflow.pathvars.apply("<results>")
     recorder = RunRecorder(
         place,
-        run_id.start_run(),
+        attempt_files.start_run(),
         lambda: head_of_run(results),
         lambda: planned_jobs(workflow, recorder.is_recorded),
         jobs_elsewhere,
@@ -91,8 +91,8 @@ def profile_jobs():
     """Set for the jobs, which inherit it, whose stacks are wanted."""
     rules = batch.settings.profile
     if rules:
-        os.environ[stack_sampler.VARIABLE] = "all" if rules is True else ",".join(rules)
-        os.environ[stack_sampler.INTERVAL] = str(batch.settings.profile_interval_ms)
+        os.environ[profiler.VARIABLE] = "all" if rules is True else ",".join(rules)
+        os.environ[profiler.INTERVAL] = str(batch.settings.profile_interval_ms)
 
 
 def conclude_run(outcome):
@@ -114,4 +114,4 @@ reserve_launcher_memory()
 if run_recorder is not None:
 
     envvars:  # also where a batch system does not export the environment
-        run_id.VARIABLE,
+        attempt_files.RUN_ID,

@@ -8,8 +8,8 @@ from unglow.jobs.context import Job
 with Job.of(snakemake) as job:
     from unglow.core.errors import UnglowError
     from unglow.core.files import write_text
-    from unglow.reporting.run_ending import HOOKS, closing_sentence, has_failures
     from unglow.reporting.summary import verdict
+    from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
     from unglow.results.directory import read_summary
 
     job.limit_memory()

@@ -8,7 +8,7 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from unglow.jobs.resume.identity import trace_of
+from unglow.jobs.run_records import read_trace
 from unglow.telemetry.attempt_files import attempt_files
 
 
@@ -24,7 +24,7 @@ def wait_for(condition, seconds=1500):
 def attempt_at(directory: Path, stage: str):
     """Return watchdog, job and file of the last attempt at a stage, once there is one."""
     for path in reversed(attempt_files(directory / "results" / "telemetry")):
-        if path.parent.name == stage and (trace := trace_of(path)) and len(trace.processes) == 2:
+        if path.parent.name == stage and (trace := read_trace(path)) and len(trace.processes) == 2:
             return {"watchdog": trace.processes[0].pid, "job": trace.processes[1].pid, "file": path}
     return None
 

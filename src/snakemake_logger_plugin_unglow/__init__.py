@@ -6,17 +6,28 @@ a run shows is in `unglow.reporting.terminal.run_output`.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 
 if TYPE_CHECKING:
     import logging
+    from collections.abc import Callable, Iterator
 
-    from snakemake_logger_plugin_unglow.foreign import Foreign
+    from snakemake_logger_plugin_unglow.handlers import Foreign
     from unglow.reporting.terminal.run_output import RunOutput
 
 __all__ = ["LogHandler"]
+
+
+@contextlib.contextmanager
+def _report_to(fail: Callable[[Exception], None]) -> Iterator[None]:
+    """Let no exception out of a block; a function is called with it."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001
+        fail(error)
 
 
 class LogHandler(LogHandlerBase):
@@ -31,58 +42,44 @@ class LogHandler(LogHandlerBase):
 
     def __post_init__(self) -> None:
         """Choose what is shown."""
-        try:
-            from snakemake_logger_plugin_unglow.choice import output_for  # noqa: PLC0415
+        with _report_to(self._fail):  # Snakemake prints its own text then
+            from snakemake_logger_plugin_unglow.handlers import output_for  # noqa: PLC0415
 
             self._output = output_for(self.common_settings)
-        except Exception as error:  # noqa: BLE001 (Snakemake prints its own text then)
-            self._fail(error)
-        try:
-            from snakemake_logger_plugin_unglow.foreign import foreign_for  # noqa: PLC0415
+        with _report_to(self._fail_to_record):
+            from snakemake_logger_plugin_unglow.handlers import foreign_for  # noqa: PLC0415
 
             self._foreign = foreign_for(self.common_settings, self._output)
-        except Exception as error:  # noqa: BLE001
-            self._fail_to_record(error)
 
     def attach(self, **facts: Any) -> None:
         """Take facts about the batch from the Snakefile (`RunOutput.attach`)."""
-        try:
+        with _report_to(self._fail):
             if self._output is not None:
                 self._output.attach(**facts)
-        except Exception as error:  # noqa: BLE001
-            self._fail(error)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show what is to be seen of a record."""
         if self._output is None:
             return
-        try:
+        with _report_to(self._fail):
             if not self._uses_own_text and self._output.understands(record):
                 self._output.take(record)
                 return
-        except Exception as error:  # noqa: BLE001
-            self._fail(error)
         self._print(record)
 
     def close(self) -> None:
         """Show how the run ended, and give the terminal back."""
         output, self._output = self._output, None
         foreign, self._foreign = self._foreign, None
-        try:
-            if foreign is not None:
+        if foreign is not None:
+            with _report_to(self._fail_to_record):
                 foreign.stop_watching()
-        except Exception as error:  # noqa: BLE001
-            self._fail_to_record(error)
-        try:
-            if output is not None:
+        if output is not None:
+            with _report_to(self._fail):
                 output.close()
-        except Exception as error:  # noqa: BLE001
-            self._fail(error)
-        try:
-            if foreign is not None:
+        if foreign is not None:
+            with _report_to(self._fail_to_record):
                 foreign.conclude()
-        except Exception as error:  # noqa: BLE001
-            self._fail_to_record(error)
         super().close()
 
     def _print(self, record: logging.LogRecord) -> None:

@@ -25,7 +25,7 @@ from unglow.reporting import runs
 from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 2}}

@@ -127,7 +127,7 @@ OPENS = {
     "unglow.cli.doctor": "opens /dev/null",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
     "unglow.io.zarr.writer": "synchronizes directories that it has made",
-    "unglow.jobs.resume.identity": "makes lock files, which nobody reads",
+    "unglow.jobs.resume": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.pair": "works on what it has written just now",
     "unglow.reporting.html.serving": "makes the file for the browser",

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Remove, and print what; return 1 if something could not be removed."""
     from unglow.jobs.attempt_lock import leftovers, remove, size_mb  # noqa: PLC0415 (only here)
-    from unglow.jobs.resume.resume import refuse_if_at_work  # noqa: PLC0415
+    from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
 
     results = results_of(arguments.directory)
     paths = leftovers(results)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from unglow.cli.directories import add_working_directory, configured_results
 from unglow.core.errors import InputError
 from unglow.core.printable import say
-from unglow.doctor import installation, storage
-from unglow.doctor.installation import Finding, Level
+from unglow.doctor import checks
+from unglow.doctor.checks import Finding, Level
 
 if TYPE_CHECKING:
     import argparse
@@ -103,19 +103,19 @@ def examine(directory: Path, results: Path, patience_s: float = PATIENCE_S) -> l
     silent = {use: [*look.found(soon)] for use, look in looks.items()}
     answering = {use: path for use, path in uses.items() if not silent[use]}
     away = [
-        _Checks(f"disk of {place.use}", partial(storage.check, place))
-        for place in storage.places(answering)
+        _Checks(f"disk of {place.use}", partial(checks.check, place))
+        for place in checks.places(answering)
     ]
     found = [
-        installation.seen_processors(),
-        installation.granted_memory(),
-        installation.limits(),
-        installation.versions(metadata.requires("unglow") or [], installation.installed()),
-        installation.loops(),
-        installation.opencv(),
+        checks.check_processors(),
+        checks.check_memory(),
+        checks.limits(),
+        checks.versions(metadata.requires("unglow") or [], checks.list_installed()),
+        checks.loops(),
+        checks.opencv(),
     ]
-    for checks in away:
-        found += checks.found(until)
+    for disk in away:
+        found += disk.found(until)
     return [*found, *(finding for use in uses for finding in silent[use])]
 
 

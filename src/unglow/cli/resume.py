@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Become Snakemake."""
-    from unglow.jobs.resume.resume import resume  # noqa: PLC0415 (only here)
+    from unglow.jobs.resume import resume  # noqa: PLC0415 (only here)
 
     named = arguments.directory
     resume(

@@ -12,7 +12,7 @@ from unglow.core.levels import variants_in
 from unglow.core.printable import say, show_progress, warn
 from unglow.io.pair_plan import Plan
 from unglow.io.raw_header import is_ome_zarr
-from unglow.jobs.resume.identity import last_run, same_place
+from unglow.jobs.run_records import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored

@@ -25,20 +25,27 @@ from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
 from unglow.core.printable import SHOWN, printable, warn
 from unglow.core.progress import step
-from unglow.jobs import debugging, job_log, memory_limit, outcomes, retries, watchdog
+from unglow.jobs import (
+    debugging,
+    job_log,
+    memory_limit,
+    outcomes,
+    parent_process,
+    retries,
+    watchdog,
+)
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
-from unglow.jobs.schedulers import node_snakemake
 from unglow.memory.demand import from_json
-from unglow.telemetry.recording import stack_sampler
+from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from unglow.jobs.stall_reason import Reason
+    from unglow.jobs.watchdog import Reason
     from unglow.memory.demand import AnyDemand
 
 # A job after which the machine has this much less memory, MB, is worth a word.
@@ -126,9 +133,9 @@ class Job:
         pin_threads()
         record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
-        launcher = os.environ.get(node_snakemake.VARIABLE)
+        launcher = os.environ.get(parent_process.LAUNCHER_MB)
         if launcher and minutes:  # what it took to get here counts as well, and so does its end
-            minutes = max(1, minutes - node_snakemake.STARTING_MIN)
+            minutes = max(1, minutes - parent_process.STARTING_MIN)
         output = getattr(script, "output", ())
         named = output.items() if hasattr(output, "items") else ()
         targets = {name: Path(path) for name, path in named}
@@ -336,7 +343,7 @@ class Job:
             "limit_s": self.limit_s,
             "log": None if self.log_path is None else str(self.log_path),
         }
-        profiled = stack_sampler.wanted(self.rule)
+        profiled = profiler.wanted(self.rule)
         return Attempt(self._lock.file, self._started, declared, profiled=profiled)
 
     def _watch(self, pid: int, pipe: int) -> watchdog.Ending:

@@ -22,28 +22,21 @@ if TYPE_CHECKING:
 _SHARED = "/dev/shm"  # noqa: S108 (where POSIX has shared memory)
 
 
-def lost_mb(before: Mapping[str, float], after: Mapping[str, float]) -> float | None:
-    """Return the memory, MB, that the machine lost and that no process holds; None if unknown.
-
-    Parameters
-    ----------
-    before, after
-        `unglow.core.process.meminfo_mb` before and after a job.
-    """
-    if not {"MemAvailable", "AnonPages"} <= before.keys() & after.keys():
-        return None
-    lost = before["MemAvailable"] - after["MemAvailable"]
-    return lost - (after["AnonPages"] - before["AnonPages"])
-
-
 def files_in_memory_mb() -> float:
     """Return the size, MB, of this user's files directly in memory file systems for such files.
 
     These are `/dev/shm`, and the directory of temporary files if it is one.
     """
     temporary = os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 (nothing is written there)
-    places = {_SHARED, *([temporary] if is_in_memory([temporary]) else [])}
-    return sum(map(_files_mb, places))
+    blocks, user = 0, os.getuid()
+    for place in {_SHARED, *([temporary] if is_in_memory([temporary]) else [])}:
+        with contextlib.suppress(OSError), os.scandir(place) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):  # gone meanwhile
+                    about = entry.stat(follow_symlinks=False)
+                    if about.st_uid == user and stat.S_ISREG(about.st_mode):
+                        blocks += about.st_blocks
+    return blocks * 512 / 1e6
 
 
 def is_in_memory(paths: Iterable[str]) -> bool:
@@ -51,17 +44,6 @@ def is_in_memory(paths: Iterable[str]) -> bool:
     mounted = machine.mounts()
     found = (machine.mount_of(path, mounted) for path in paths)
     return any(mount is not None and mount.in_memory for mount in found)
-
-
-def _files_mb(directory: str) -> float:
-    blocks, user = 0, os.getuid()
-    with contextlib.suppress(OSError), os.scandir(directory) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):  # gone meanwhile
-                about = entry.stat(follow_symlinks=False)
-                if about.st_uid == user and stat.S_ISREG(about.st_mode):
-                    blocks += about.st_blocks
-    return blocks * 512 / 1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +75,12 @@ class MachineMemory:
         for name, mb in (("before", self.machine), ("after", after.machine)):
             if "MemAvailable" in mb:
                 found[f"available_{name}_mb"] = round(mb["MemAvailable"])
-        lost = lost_mb(self.machine, after.machine)
-        if lost is not None:
-            kept = written / 1e6 if is_in_memory(map(os.path.realpath, outputs)) else 0.0
-            found["left_behind_mb"] = round(lost - kept)
+        if {"MemAvailable", "AnonPages"} <= self.machine.keys() & after.machine.keys():
+            # what other processes hold (anonymous pages) is not lost, and results are not
+            lost = self.machine["MemAvailable"] - after.machine["MemAvailable"]
+            lost -= after.machine["AnonPages"] - self.machine["AnonPages"]
+            lost -= written / 1e6 if is_in_memory(map(os.path.realpath, outputs)) else 0.0
+            found["left_behind_mb"] = round(lost)
         found["files_before_mb"] = round(self.files_mb, 1)
         found["files_after_mb"] = round(after.files_mb, 1)
         if others:

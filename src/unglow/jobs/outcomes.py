@@ -24,8 +24,7 @@ from unglow.jobs.snakemake_command import set_options
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unglow.jobs.stall_reason import Reason
-    from unglow.jobs.watchdog import Ending
+    from unglow.jobs.watchdog import Ending, Reason
 
 LACKED_MEMORY = ("memory", "oom_killed")
 """Outcomes of a job that did not get the memory that it wanted."""
@@ -129,10 +128,10 @@ def explain_error(job: Declared, error: BaseException | None, peak_mb: float) ->
         return Cause("bad_input", str(error))
     if isinstance(error, KeyboardInterrupt):
         return Cause("interrupted", "interrupted")
-    return Cause("error", _unforeseen(job, error))
+    return Cause("error", _explain_unforeseen(job, error))
 
 
-def _unforeseen(job: Declared, error: BaseException) -> str:
+def _explain_unforeseen(job: Declared, error: BaseException) -> str:
     """Return the sentence of an error that nothing in the package has explained."""
     if isinstance(error, FileNotFoundError) and _is_data(error.filename):
         return (
@@ -156,7 +155,7 @@ def explain_end(job: Declared, ending: Ending) -> Cause:
     report = ending.report
     outcome, message = str(report.get("outcome", "")), str(report.get("message", ""))
     if ending.timed_out:
-        return _late(job, ending)
+        return _explain_timeout(job, ending)
     if ending.abandoned:
         return Cause(
             "killed",
@@ -218,7 +217,7 @@ def log_tail(job: Declared, size: int = 4000) -> str:
 
 def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | None = None) -> Cause:
     """Return the cause of a job that needs more memory than was declared."""
-    needed = _needed_mb(job, peak_mb, error)
+    needed = _estimate_needed_mb(job, peak_mb, error)
     asked = memory_limit.asked_mb(error)
     wanted = f", {asked:.0f} MB more asked for" if asked is not None else ""
     blocks = f", {job.in_flight} blocks in flight" if (job.in_flight or 1) > 1 else ""
@@ -231,7 +230,7 @@ def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | No
     return Cause(outcome, sentence, needed)
 
 
-def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> int:
+def _estimate_needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> int:
     """Return a declaration, MB, that a job which lacked memory may get along with."""
     least = job.least_mb
     if least is not None and job.mem_mb < least:
@@ -240,7 +239,7 @@ def _needed_mb(job: Declared, peak_mb: float, error: BaseException | None) -> in
     return math.ceil(needed / 50) * 50
 
 
-def _late(job: Declared, ending: Ending) -> Cause:
+def _explain_timeout(job: Declared, ending: Ending) -> Cause:
     minutes = (job.limit_s or 0) / 60
     if ending.idle_s:
         return Cause(
@@ -274,7 +273,7 @@ def _explain_silent_end(job: Declared, ending: Ending) -> Cause:
             "killed by the system because the machine ran out of memory (the job had taken "
             f"{peak:.0f} MB of {job.mem_mb:.0f} declared); run fewer jobs at a time "
             "with a smaller --resources mem_mb, or end other programs.",
-            needed_mb=_needed_mb(job, peak, None),
+            needed_mb=_estimate_needed_mb(job, peak, None),
             innocent=True,
         )
     overran = ending.signal in _CRASHES and peak > job.mem_mb
@@ -284,13 +283,13 @@ def _explain_silent_end(job: Declared, ending: Ending) -> Cause:
         return Cause("interrupted", "interrupted")
     name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"
     if ending.signal in _FROM_OUTSIDE:
-        return _killed(ending, name)
+        return _explain_kill(ending, name)
     return Cause(
         "error", f"ended by a fault in a library ({name}); please report it with {_log_name(job)}."
     )
 
 
-def _killed(ending: Ending, name: str) -> Cause:
+def _explain_kill(ending: Ending, name: str) -> Cause:
     """Return the cause of a job that a signal from outside has ended."""
     if ending.idle_s:
         return Cause(

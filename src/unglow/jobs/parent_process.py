@@ -2,7 +2,8 @@
 
 Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. Jobs
 inherit an environment variable that names the process: Snakemake sets it when it reads the
-workflow, and so does the Snakemake that a cluster starts inside a job.
+workflow, and so does the Snakemake that a cluster starts inside a job. With Slurm there are two,
+one inside the other; the memory and time that they take count against what the job has asked for.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from unglow.core.process import boot_id, is_running, started_ticks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 VARIABLE = "UNGLOW_LAUNCHER"
 _MAIN, _IN_JOB = "main", "in-job"
@@ -89,3 +94,23 @@ class ParentProcess:
                 subprocess.run(words, timeout=_PATIENCE_S, check=False)  # noqa: S603 (own job)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
+
+
+# Snakemake that has read this workflow, MB: what it holds alone, and its share of what it maps.
+_SNAKEMAKE_MB = 145
+STARTING_MIN = 1
+"""Time that starting takes before the job's own begins, minutes: busy disks are slow."""
+LAUNCHER_MB = "UNGLOW_LAUNCHER_MB"
+"""Variable that says to a job how much of its declared memory is not its own, MB."""
+SMALL_PX = 100_000_000
+"""All jobs of a pair of at most so many px (per image) are one job of a scheduler."""
+
+
+def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:
+    """Return the memory of what starts a job on a node, MB.
+
+    ``executor`` is the name of the plugin that submits; None on the node, where only the
+    environment says so.
+    """
+    twice = executor == "slurm" if executor is not None else "SLURM_STEP_ID" in environment
+    return _SNAKEMAKE_MB * (2 if twice else 1)

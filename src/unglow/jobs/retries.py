@@ -27,10 +27,10 @@ from unglow.telemetry.attempt_files import (
     Ends,
     attempt_file,
     attempt_numbers,
+    inherited_run_id,
     read_ends,
     take_number,
 )
-from unglow.telemetry.run_id import inherited_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -164,7 +164,7 @@ def fewer_in_flight(earlier: Mapping[str, Any]) -> int | None:
     return in_flight // 2 if earlier["outcome"] in LACKED_MEMORY and in_flight > 1 else None
 
 
-def raised_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
+def _raise_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
     """Return what another attempt should declare, MB: more only if nothing else helps.
 
     Parameters
@@ -182,7 +182,7 @@ def raised_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
 def next_mb(record: Path, declared_mb: int) -> int:
     """Return what the next attempt at a job declares, MB, given its record."""
     records, _ = earlier(attempts_directory(record))
-    return raised_mb(records[-1], declared_mb) if records else declared_mb
+    return _raise_mb(records[-1], declared_mb) if records else declared_mb
 
 
 def next_min(record: Path, declared_min: int) -> int:
@@ -229,7 +229,7 @@ def one_at_a_time(
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
         announced = False
-        while not (_locked(held) and memory_available_mb() >= mb):
+        while not (_take_lock(held) and memory_available_mb() >= mb):
             if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
                 announced = True
@@ -242,7 +242,7 @@ def one_at_a_time(
         yield
 
 
-def _locked(held: IO[str]) -> bool:
+def _take_lock(held: IO[str]) -> bool:
     """Take the lock if no other process holds it, or keep it if this one does."""
     import fcntl  # noqa: PLC0415 (Unix only)
 

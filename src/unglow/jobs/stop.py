@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.core.process import host, ignores
-from unglow.jobs.resume import identity
+from unglow.jobs.run_records import open_attempts, read_trace
 from unglow.telemetry.attempt_files import run_files
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unglow.core.process import Process
-    from unglow.jobs.resume.identity import Trace
+    from unglow.jobs.run_records import Trace
 
 PATIENCE_S = 30.0
 """How long Snakemake and its jobs may take to end by themselves after ``--now``, s."""
@@ -38,7 +38,7 @@ def find_running(results: Path) -> Trace | None:
     InputError
         It is at work on another machine, or its record may be the word of somebody else.
     """
-    traces = (identity.trace_of(path) for path in reversed(run_files(results / "telemetry")))
+    traces = (read_trace(path) for path in reversed(run_files(results / "telemetry")))
     open_runs = [trace for trace in traces if trace is not None and not trace.ended]
     for run in open_runs:
         if any(process.lives() for process in run.processes):
@@ -95,7 +95,7 @@ def wait(run: Trace, seconds: float | None = None) -> bool:
 
 def _jobs(results: Path) -> Iterator[Process]:
     """Yield the processes of this machine that jobs of the caller run in, without watchdogs."""
-    for trace in identity.open_attempts(results):
+    for trace in open_attempts(results):
         if trace.own:
             yield from (process for process in trace.processes[1:] if process.lives())
 

@@ -18,17 +18,17 @@ import signal
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unglow.core import machine, process
-from unglow.jobs.stall_reason import stall_reason
+from unglow.core.process import Stat, read, thread_ids
 from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from unglow.jobs.stall_reason import Reason
     from unglow.telemetry.recording.process_sampler import Sample
+
 
 STALL_S = 60.0
 """A job that does nothing for this long, s, is named as stalled."""
@@ -94,6 +94,47 @@ class Stall:
         if self.quiet_s >= self.after_s:
             self.longest_s = max(self.longest_s, self.quiet_s)
         return Turn.STALLED if before < self.after_s <= self.quiet_s else None
+
+
+class Reason(NamedTuple):
+    """Why a job has done nothing: in a few words (empty if unknown), in a sentence, what helps.
+
+    Sentences are for the middle of another one: no capital, no full stop.
+    """
+
+    reason: str
+    message: str
+    helps: str
+
+
+# By the state of a thread as the kernel names it, the most significant first.
+_REASONS = {
+    "T": Reason(
+        "stopped by a signal",
+        "it was stopped by a signal (Ctrl-Z, SIGSTOP, a debugger)",
+        "`kill -CONT {pid}` lets it go on, or `fg` where Ctrl-Z was pressed",
+    ),
+    "D": Reason(
+        "disk",
+        "it waits for a disk, a network file system or memory",
+        "see if the server or disk answers (`df`, `dmesg`, `iostat`) and if memory is short "
+        "(`free`): the job continues once it does",
+    ),
+    "": Reason(
+        "",
+        "it waits for another process or thread, for a file system or for a processor",
+        "see if the machine is overloaded (`uptime`) and if a server does not answer (`df`); if "
+        "nothing comes of it, that is a fault of the program: please report it",
+    ),
+}
+
+
+def stall_reason(pids: Iterable[int], pid: int) -> Reason:
+    """Return why processes do nothing now; ``pid`` is the first of them."""
+    stats = (Stat.of(read(p, "task", thread, "stat")) for p in pids for thread in thread_ids(p))
+    states = {stat.state.upper() for stat in stats if stat is not None}
+    found = next(reason for state, reason in _REASONS.items() if state in states or not state)
+    return found._replace(helps=found.helps.format(pid=pid))
 
 
 class _Idleness:
@@ -259,7 +300,7 @@ def watch(
         on_end()
     _, status, usage = os.wait4(pid, 0)
     return Ending(
-        report=_parsed(said),
+        report=_parse_report(said),
         signal=os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0,
         code=os.waitstatus_to_exitcode(status),
         peak_mb=max(taken.peak_mb, usage.ru_maxrss * 1024 / 1e6),
@@ -270,7 +311,7 @@ def watch(
             "disk_read": taken.disk_read,
             "disk_written": taken.disk_written,
         },
-        others=_outlived(sampler),
+        others=_find_survivors(sampler),
         stalled_s=idleness.stall.longest_s,
         idle_s=idleness.stall.idle_s,
         timed_out=timed_out,
@@ -307,14 +348,14 @@ def _end(pid: int, reading: int, said: bytearray) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _outlived(sampler: Sampler) -> list[float]:
+def _find_survivors(sampler: Sampler) -> list[float]:
     """Return the memory of each process that continues without the job, MB."""
     if sampler.others():
         time.sleep(_DYING_S)
     return sampler.others()
 
 
-def _parsed(said: bytearray) -> dict[str, Any]:
+def _parse_report(said: bytearray) -> dict[str, Any]:
     try:
         report: dict[str, Any] = json.loads(said)
     except ValueError:  # it ended before it had spoken

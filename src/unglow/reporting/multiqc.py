@@ -17,8 +17,7 @@ from unglow.core.levels import name_of, names_of
 from unglow.core.printable import printable
 from unglow.core.rounding import round_digits
 from unglow.telemetry.attempt_files import number_of
-from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading.parsing import number, parse_line
+from unglow.telemetry.jsonl import SUFFIX, number, parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -183,12 +182,12 @@ def _pairs(named: Mapping[str, Mapping[str, str]]) -> Values:
             **{key: row.get(key) for key in ("status", "reasons", "notes", "method")},
             "interval": " to ".join(map(str, ends)) if all(ends) else "",
         }
-        safe = {key: _in_html(text or "") for key, text in texts.items()}
+        safe = {key: _escape(text or "") for key, text in texts.items()}
         found[name] = _known({**safe, "gain": _number(row, "gain")})
     return found
 
 
-def _in_html(text: str) -> str:
+def _escape(text: str) -> str:
     """Return text for a cell: MultiQC puts it into its page as it is, but for commas."""
     return html.escape(printable(text), quote=False).replace(",", "&#44;")
 

@@ -21,12 +21,11 @@ from unglow.core.levels import names_of
 from unglow.core.machine import memory_available_mb
 from unglow.core.workflow_files import FOREIGN, is_foreign
 from unglow.telemetry.attempt_files import RUNS
-from unglow.telemetry.jsonl import SUFFIX
+from unglow.telemetry.jsonl import SUFFIX, number, whole_number
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, join
 from unglow.telemetry.reading.incidents import Incident, incidents
-from unglow.telemetry.reading.outcomes import Machine, machine_mb
-from unglow.telemetry.reading.parsing import number, whole_number
+from unglow.telemetry.reading.plan import Machine, machine_mb
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.rejections import failed_pairs
 from unglow.telemetry.reading.time_left import time_left

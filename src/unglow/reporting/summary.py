@@ -21,13 +21,14 @@ from unglow.core.rounding import Measured, decimals, ends, number, plain, share,
 from unglow.photometry.difference_histogram import load_method
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting import groups, multiqc
-from unglow.reporting.columns import (
+from unglow.reporting.marker_rows import (
+    SlideEntry,
     interval_columns,
+    marker_rows,
     registration_columns,
     scale_columns,
     spoilt_columns,
 )
-from unglow.reporting.marker_rows import SlideEntry, marker_rows
 from unglow.results.pair import PairResults, judge
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons

@@ -1,4 +1,7 @@
-"""The files of the attempts at a job: `<job>/<number>.jsonl`, each its attempt's lock as well.
+"""Files of runs and attempts: what they are called, and how one is taken, found and read.
+
+An attempt at a job has `<job>/<number>.jsonl`, its lock as well; a run has `runs/<id>.jsonl`, and
+its jobs inherit the id as an environment variable and write it into their files.
 
 Numbers rise from 1, over all runs. A number is taken by creating its file, which must not exist
 yet: that is atomic on network drives too, and needs neither clocks nor locks.
@@ -9,15 +12,17 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.telemetry.jsonl import MODE, SUFFIX
-from unglow.telemetry.reading.parsing import parse_line
+from unglow.core.process import host
+from unglow.telemetry.jsonl import MODE, SUFFIX, parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 RUNS = "runs"
 """Directory of the files of runs, below that of all telemetry."""
@@ -148,3 +153,47 @@ def _objects(text: bytes) -> Iterator[dict[str, Any]]:
         record = parse_line(line) if line.startswith(b"{") else None
         if isinstance(record, dict):
             yield record
+
+
+RUN_ID = "UNGLOW_RUN_ID"
+"""Variable that holds the id for the jobs of a run."""
+
+
+def make_run_id(wall: float, pid: int) -> str:
+    """Return an id that no other run has: time (UTC), host and process.
+
+    Parameters
+    ----------
+    wall
+        When the run started, s since 1970.
+    pid
+        Its process.
+    """
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(wall))
+    return f"{stamp}.{int(wall % 1 * 1000):03d}Z{_owner(pid)}"
+
+
+def start_run() -> str:
+    """Return the id of this process's run, and set the variable for its jobs.
+
+    Several instances of the workflow in one process (modules of another workflow) are one run.
+    """
+    pid = os.getpid()
+    if not os.environ.get(RUN_ID, "").endswith(_owner(pid)):
+        os.environ[RUN_ID] = make_run_id(time.time(), pid)
+    return os.environ[RUN_ID]
+
+
+def finish_run(run_id: str) -> None:
+    """Unset the variable if it holds this id: the next workflow of this process is another run."""
+    if os.environ.get(RUN_ID) == run_id:
+        del os.environ[RUN_ID]
+
+
+def inherited_run_id() -> str | None:
+    """Return the id of the run that started this job; None if it was not handed down."""
+    return os.environ.get(RUN_ID) or None
+
+
+def _owner(pid: int) -> str:
+    return f"-{host().replace('/', '_')}-{pid}"

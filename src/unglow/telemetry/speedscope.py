@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
 from unglow.core import files
-from unglow.telemetry.reading.parsing import moment, parse_line
+from unglow.telemetry.jsonl import moment, parse_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.jobs.resume.identity import (
-    command_of,
+from unglow.jobs.run_records import (
     find_start_directory,
     is_own,
     last_run,
@@ -28,7 +27,7 @@ from unglow.workflow.slides import CANDIDATES_SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from unglow.jobs.resume.identity import Trace
+    from unglow.jobs.run_records import Trace
     from unglow.workflow.samples import Pair as RawPair
     from unglow.workflow.settings import Settings
 
@@ -178,7 +177,7 @@ def _command(run: Trace | None, work: Path, results: str) -> str:
 
     Files that the run was limited to are excluded.
     """
-    program, options = split_command([] if run is None else command_of(run))
+    program, options = split_command([] if run is None else run.command)
     words, start = shlex.split(_COMMAND), work
     if run is not None and program:
         kept = [

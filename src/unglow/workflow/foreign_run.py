@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from unglow.core.rounding import duration
 from unglow.core.workflow_files import FOREIGN
 from unglow.jobs.outside.recorder import OutsideRecorder
-from unglow.telemetry.attempt_files import RUNS
+from unglow.telemetry.attempt_files import RUNS, start_run
 from unglow.telemetry.recording.run import RunRecorder
-from unglow.telemetry.run_id import start_run
 from unglow.workflow.snakemake_internals import describe_run, planned_jobs, workflow_at_work
 
 if TYPE_CHECKING:

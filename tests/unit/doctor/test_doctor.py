@@ -18,9 +18,8 @@ from unglow.cli.doctor import examine
 from unglow.core.kernels import library_path
 from unglow.core.machine import read_processor_quota
 from unglow.core.version import __version__
-from unglow.doctor import storage
-from unglow.doctor.installation import Level
-from unglow.doctor.storage import check, places
+from unglow.doctor import checks
+from unglow.doctor.checks import Level, check, places
 
 CODE = "import sys; from unglow.cli import main; sys.exit(main(sys.argv[1:]))"
 
@@ -69,7 +68,7 @@ def test_people_read_a_line_for_each_check_and_one_for_each_remedy(tmp_path, mon
 
 
 def test_what_does_not_answer_holds_nobody_up(tmp_path, monkeypatch):
-    monkeypatch.setattr(storage, "_skew_s", lambda path: time.sleep(600))
+    monkeypatch.setattr(checks, "_skew_s", lambda path: time.sleep(600))
     found = {one.name: one for one in examine(tmp_path, tmp_path, patience_s=2.0)}
     (silent,) = (one for one in found.values() if one.found == "has not answered in time")
     assert silent.name.startswith("disk of working directory, results")

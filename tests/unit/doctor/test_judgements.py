@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from unglow.core.machine import Mount
-from unglow.doctor import installation, storage
-from unglow.doctor.installation import Level
+from unglow.doctor import checks
+from unglow.doctor.checks import Level
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 NFS = Mount("/data", "nfs4", "server:/export", frozenset({"rw", "local_lock=all"}))
-PLACE = storage.Place("results", Path("/data/results"), NFS)
-LOCAL = storage.Place("work", Path("/w"), Mount("/", "ext4", "/dev/sda1", frozenset({"rw"})))
+PLACE = checks.Place("results", Path("/data/results"), NFS)
+LOCAL = checks.Place("work", Path("/w"), Mount("/", "ext4", "/dev/sda1", frozenset({"rw"})))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ LOCAL = storage.Place("work", Path("/w"), Mount("/", "ext4", "/dev/sda1", frozen
 )
 def test_versions_are_compared_with_what_is_asked_for(present, level, words):
     asked = ["numpy>=2.2", "snakemake<10,>=9.17", "tomli; python_version < '3'", "x; extra == 'y'"]
-    found = installation.versions(asked, present)
+    found = checks.versions(asked, present)
     assert (found.level, words in found.found) == (level, True)
     assert ("pip install" in found.remedy) is (level is FAULT)
 
@@ -44,7 +44,7 @@ def test_versions_are_compared_with_what_is_asked_for(present, level, words):
     ],
 )
 def test_processors_that_others_use(count, remedy):
-    assert installation.usable(*count).remedy == remedy
+    assert checks.usable(*count).remedy == remedy
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_processors_that_others_use(count, remedy):
     ],
 )
 def test_memory_that_is_short(available, level, remedy):
-    found = installation.memory(16000.0, 8000.0, available)
+    found = checks.memory(16000.0, 8000.0, available)
     assert (found.level, found.remedy) == (level, remedy)
     assert found.found.startswith("16000 MB in the machine, 8000 granted")
 
@@ -67,33 +67,33 @@ def test_memory_that_is_short(available, level, remedy):
     [(9e4, 9e5, OK), (9e4, None, OK), (3000, 9e5, WARNING), (9e4, 50, WARNING), (100, 9e5, FAULT)],
 )
 def test_room(free_mb, files, level):
-    found = storage.room(PLACE, free_mb, files)
+    found = checks.room(PLACE, free_mb, files)
     assert found.level is level
     assert found.found.startswith("/data/results: nfs4 on server:/export, remote, ")
 
 
 def test_locks_that_do_not_hold():
-    assert storage.locking(LOCAL, {"flock": True, "lockf": True}).level is OK
-    found = storage.locking(LOCAL, {"flock": None, "lockf": False})
+    assert checks.locking(LOCAL, {"flock": True, "lockf": True}).level is OK
+    found = checks.locking(LOCAL, {"flock": None, "lockf": False})
     assert (found.level, found.name) == (WARNING, "locks of work")
     assert found.found.startswith("flock is not there, lockf lets a second process in; ")
-    assert "local_lock=all" in storage.locking(PLACE, {"flock": True, "lockf": True}).found
+    assert "local_lock=all" in checks.locking(PLACE, {"flock": True, "lockf": True}).found
 
 
 def test_clocks_that_differ():
-    assert storage.clock(PLACE, 1.0).level is OK
-    assert storage.clock(PLACE, -90.0).found.startswith("times of files differ by 90.0 s")
-    assert storage.clock(PLACE, 2.5).level is WARNING
+    assert checks.clock(PLACE, 1.0).level is OK
+    assert checks.clock(PLACE, -90.0).found.startswith("times of files differ by 90.0 s")
+    assert checks.clock(PLACE, 2.5).level is WARNING
 
 
 def test_an_opencv_that_another_package_has_overwritten():
     build = "  GUI:      QT5\n    Baseline:    SSE SSE2\n  Parallel framework:   pthreads\n"
-    found = installation.judge_opencv("4.12.0", build, ["opencv-python"], "pip uninstall")
+    found = checks.judge_opencv("4.12.0", build, ["opencv-python"], "pip uninstall")
     assert found.level is WARNING
     assert found.found.startswith("4.12.0, with windows (QT5), parallel framework pthreads; opencv")
-    plain = installation.judge_opencv("5", build.replace("QT5", "NONE"), [], "x")
+    plain = checks.judge_opencv("5", build.replace("QT5", "NONE"), [], "x")
     assert (plain.level, plain.found) == (OK, "5, headless, parallel framework pthreads")
-    assert installation.judge_opencv("5", "", [], "x").found.endswith("framework NONE")
+    assert checks.judge_opencv("5", "", [], "x").found.endswith("framework NONE")
 
 
 @pytest.mark.parametrize(
@@ -106,5 +106,5 @@ def test_an_opencv_that_another_package_has_overwritten():
     ],
 )
 def test_limits_that_are_too_low(given, level, words):
-    found = installation.judge_limits(*given)
+    found = checks.judge_limits(*given)
     assert (found.level, words in found.found) == (level, True)

@@ -10,12 +10,13 @@ from unglow.core import machine
 from unglow.jobs import leftovers
 
 
-def test_memory_that_other_processes_hold_is_not_lost():
+def test_memory_that_other_processes_hold_is_not_lost(monkeypatch):
     before = {"MemAvailable": 8000.0, "AnonPages": 1000.0}
     after = {"MemAvailable": 7000.0, "AnonPages": 1900.0}
-    assert leftovers.lost_mb(before, after) == 100
-    assert leftovers.lost_mb(after, before) == -100
-    assert leftovers.lost_mb({}, after) is None
+    for first, last, lost in ((before, after, 100), (after, before, -100), ({}, after, None)):
+        monkeypatch.setattr(leftovers.process, "meminfo_mb", lambda last=last: last)
+        found = leftovers.MachineMemory(first, 0.0).compare([], 0.0, [])
+        assert found.get("left_behind_mb") == lost
 
 
 def test_files_count_where_they_take_memory_and_belong_to_this_user(tmp_path, monkeypatch):

@@ -17,12 +17,7 @@ from unglow.core import process
 from unglow.core.errors import InputError, StoreError
 from unglow.core.own_memory import STACK_MB, pause_collection
 from unglow.jobs import memory_limit
-from unglow.jobs.memory_limit import (
-    allowance_mb,
-    asked_mb,
-    is_memory_failure,
-    mentions_memory,
-)
+from unglow.jobs.memory_limit import allowance_mb, asked_mb, is_memory_failure, mentions_memory
 
 
 def limited(body, declared=150, imports="numpy as np"):

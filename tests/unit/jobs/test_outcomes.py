@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from unglow.jobs import outcomes
-from unglow.jobs.stall_reason import Reason
+from unglow.jobs.watchdog import Reason
 from unglow.memory.stages import small
 
 

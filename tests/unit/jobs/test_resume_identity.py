@@ -13,10 +13,16 @@ from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, started_ticks
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.resume import identity, queued_jobs
-from unglow.jobs.resume import resume as command
-from unglow.jobs.resume.identity import Trace, last_run, open_attempts
-from unglow.jobs.resume.resume import resume, words_of
+from unglow.jobs import resume
+from unglow.jobs.resume import again, check, find_snakefile
+from unglow.jobs.run_records import (
+    Trace,
+    find_directory,
+    find_start_directory,
+    last_run,
+    open_attempts,
+)
+from unglow.jobs.schedulers.choice import SUBMITTED
 from unglow.telemetry.jsonl import LineFile
 
 
@@ -44,18 +50,18 @@ def record(work, kind="run", **changes):
     return file.path
 
 
-def check(named, results=None):
+def check_named(named, results=None):
     results = results or named / "results"
-    return identity.check(last_run(results), named, results)
+    return check(last_run(results), named, results)
 
 
 def test_a_run_of_the_caller_that_was_here_is_gone_on_with(work):
     record(work)
     link = work.parent / "link"
     link.symlink_to(work)
-    assert check(work) == work
-    assert check(link) == work
-    assert check(work / "results", work / "results") == work
+    assert check_named(work) == work
+    assert check_named(link) == work
+    assert check_named(work / "results", work / "results") == work
 
 
 def test_a_record_is_for_its_owner_alone_whatever_the_umask(work):
@@ -68,22 +74,18 @@ def test_a_record_is_for_its_owner_alone_whatever_the_umask(work):
     assert last_run(work / "results").own
 
 
-@pytest.mark.parametrize("mode", [0o664, 0o646])
-def test_a_record_that_others_may_write_is_not_executed(work, mode, capsys):
-    record(work).chmod(mode)
+@pytest.mark.parametrize("whose", ["group", "all", "somebody else"])
+def test_a_record_that_others_may_write_is_not_executed(work, whose, monkeypatch, capsys):
+    path = record(work)
+    monkeypatch.setattr(os, "execv", lambda *words: pytest.fail(f"{words} was executed"))
+    if whose == "somebody else":
+        monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    else:
+        path.chmod(0o664 if whose == "group" else 0o646)
     assert main(["resume", str(work)]) == 2
     message = capsys.readouterr().err
-    assert "may be written by others, so nothing of it is executed" in message
-    assert f"`chmod go-w '{work}/results/telemetry/runs/" in message
-
-
-def test_a_record_of_somebody_else_is_not_executed(work, monkeypatch, capsys):
-    record(work)
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert main(["resume", str(work)]) == 2
-    message = capsys.readouterr().err
-    assert f"belongs to another user (uid {os.getuid()}), so nothing of it is executed" in message
-    assert message.endswith("let them resume it, or start the run again yourself.\n")
+    assert "so nothing of it is executed" in message
+    assert f"`chmod go-w '{path}'`" in message
 
 
 def test_a_link_to_a_file_of_the_caller_is_no_record(work):
@@ -100,43 +102,15 @@ def test_a_link_to_a_file_of_the_caller_is_no_record(work):
 def test_a_record_about_another_directory_is_refused(work, changes):
     record(work, **changes)
     with pytest.raises(InputError, match=r"^.*a b was copied or moved"):
-        check(work)
+        check_named(work)
 
 
 def test_a_working_directory_whose_results_another_one_has_written_is_distinguished_from_it(work):
     record(work, results=str(work / "results"))
     other = work.parent / "other"
     other.mkdir()
-    with pytest.raises(InputError, match=rf"not in .*other: `unglow resume '{work}'` goes on"):
-        check(other, work / "results")
-
-
-AGAIN = "snakemake -s {flow} -c 2 --rerun-incomplete"
-CONFIGURED = "cd '{old}' && " + AGAIN + " --config 'results={new}/results'"
-ODD = "cd '{new}' && snakemake --snakefile={flow} 'x;y' --rerun-incomplete"
-
-
-@pytest.mark.parametrize(
-    ("changes", "locked", "command"),
-    [
-        ({}, False, "cd '{new}' && " + AGAIN),
-        ({}, True, "cd '{new}' && " + AGAIN + " --unlock && " + AGAIN),
-        ({"command": ["snakemake", "--snakefile=../flow/Snakefile", "x;y"]}, False, ODD),
-        ({"results": "{old}/results"}, False, CONFIGURED),
-    ],
-)
-def test_for_a_copy_the_command_to_give_there_is_reported(work, changes, locked, command):
-    new, flow = work.parent / "new one", work.parent / "flow" / "Snakefile"
-    names = {"new": new, "old": work, "flow": flow}
-    changes = {k: v.format(**names) if isinstance(v, str) else v for k, v in changes.items()}
-    record(work, **changes)
-    if locked:
-        (work / ".snakemake" / "locks").mkdir(parents=True)
-        (work / ".snakemake" / "locks" / "0.input.lock").touch()
-    subprocess.run(["cp", "-a", str(work), str(new)], check=True)
-    with pytest.raises(InputError) as refusal:
-        check(new)
-    assert str(refusal.value).splitlines()[1].strip() == command.format(**names)
+    with pytest.raises(InputError, match=rf"not in .*other: `unglow resume '{work}'` continues"):
+        check_named(other, work / "results")
 
 
 def test_only_the_recorded_workflow_is_run(work):
@@ -144,65 +118,53 @@ def test_only_the_recorded_workflow_is_run(work):
     for words in (["snakemake", "-c", "2"], ["snakemake", "-sSnakefile"], ["bash", "-c", "2"]):
         record(work, command=words).rename(work / "results/telemetry/runs/z.jsonl")
         with pytest.raises(InputError, match=r"start it again (by hand|the way it was)"):
-            check(work)
+            check_named(work)
+
+
+def test_the_command_is_given_again_with_more_words_before_its_files():
+    assert again(run_of("snakemake", "-c", 2)) == ["snakemake", "-c", "2", "--rerun-incomplete"]
+    module = run_of("python", "-m", "snakemake", "all", "--rerun-incomplete")
+    assert again(module, ["-n"]) == ["snakemake", "all", "--rerun-incomplete", "-n"]
+    files = ["-c", "2", "--config", "a=1", "--", "x.json"]
+    rerun = [*files[:4], "--rerun-incomplete", "-n", *files[4:]]
+    assert again(run_of("snakemake", *files), ["-n"]) == ["snakemake", *rerun]
+    for head in ({"command": "snakemake -c 1"}, {"command": None}, {}, {"command": ["snakemake"]},
+                 {"command": ["python", "-m", "pytest"]}):  # fmt: skip
+        with pytest.raises(InputError, match="not started by the snakemake command"):
+            again(Trace(Path("/x"), head))
 
 
 def run_of(*words, directory="/nowhere", **changes):
     return Trace(Path("/x"), {"command": list(words), "directory": directory} | changes)
 
 
-def test_the_options_of_a_run_are_those_behind_its_command():
-    def options(*words):
-        return identity.options_of(run_of(*words))
-
-    assert options("snakemake", "-c", 2) == ["-c", "2", "--rerun-incomplete"]
-    assert options("python", "-m", "snakemake", "all") == ["all", "--rerun-incomplete"]
-    files = ["-c", "2", "--config", "a=1", "--", "x.json"]
-    assert options("snakemake", *files) == [*files[:4], "--rerun-incomplete", *files[4:]]
-    again = ["--rerun-incomplete", "-c", "1"]
-    assert options("snakemake", *again) == again
-    refused = (
-        "the last run was not started by the snakemake command, so it is not known how to go on: "
-        "start it again the way it was."
-    )
-    for head in ({"command": "snakemake -c 1"}, {"command": None}, {}, {"command": ["snakemake"]},
-                 {"command": ["python", "-m", "pytest"]}):  # fmt: skip
-        with pytest.raises(InputError) as error:
-            identity.options_of(Trace(Path("/x"), head))
-        assert str(error.value) == refused
-
-
 def test_a_command_was_given_in_the_directory_of_the_run_if_no_other_is_recorded():
-    assert identity.find_start_directory(run_of(started_in="/from")) == Path("/from")
-    assert identity.find_start_directory(run_of(started_in="")) == Path("/nowhere")
-    assert identity.find_start_directory(run_of()) == Path("/nowhere")
+    assert find_start_directory(run_of(started_in="/from")) == Path("/from")
+    assert find_start_directory(run_of(started_in="")) == Path("/nowhere")
+    assert find_start_directory(run_of()) == Path("/nowhere")
 
 
 @pytest.mark.parametrize("changes", [{}, {"directory": ""}, {"directory": None}, {"directory": 3}])
 def test_a_record_that_names_no_directory_is_not_about_the_current_one(work, monkeypatch, changes):
     monkeypatch.chdir(work)
     run = Trace(Path("/x"), {"command": ["snakemake", "-c", "1"], **changes}, own=True)
-    refused = "/x does not say where the last run worked: start it again the way it was."
     for asked in (
-        lambda: identity.check(run, work, work / "results"),
-        lambda: identity.directory_of(run),
-        lambda: identity.find_start_directory(run),
+        lambda: check(run, work, work / "results"),
+        lambda: find_directory(run),
+        lambda: find_start_directory(run),
     ):
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=r"^/x does not say where the last run worked"):
             asked()
-        assert str(error.value) == refused
 
 
 def test_the_directory_of_a_run_has_to_be_there(work):
-    link = work.parent / "link"
-    link.symlink_to(work)
-    assert identity.directory_of(run_of(directory=str(link))) == work
-    with pytest.raises(InputError) as error:
-        identity.directory_of(run_of())
-    assert str(error.value) == (
-        "the last run worked in /nowhere, which is not here: start it again by hand where its "
-        "files are now."
-    )
+    elsewhere = work.parent / "results"
+    record(work, results=str(elsewhere))
+    (work / "results").rename(elsewhere)
+    assert check_named(elsewhere, elsewhere) == work
+    work.rmdir()
+    with pytest.raises(InputError, match=f"the last run worked in {work}, which is not here"):
+        check_named(elsewhere, elsewhere)
 
 
 @pytest.mark.parametrize(
@@ -221,7 +183,7 @@ def test_the_directory_of_a_run_has_to_be_there(work):
     ],
 )
 def test_the_snakefile_of_a_command(tmp_path, options, named):
-    found = identity._snakefile(options, tmp_path)
+    found = find_snakefile(run_of("snakemake", *options, directory=str(tmp_path)))
     assert found == (None if named is None else tmp_path / named)
 
 
@@ -229,98 +191,43 @@ def test_the_snakefile_of_a_command(tmp_path, options, named):
     "name", ["Snakefile", "snakefile", "workflow/Snakefile", "workflow/snakefile"]
 )
 def test_without_a_name_it_is_where_snakemake_looks(tmp_path, name):
-    assert identity._snakefile(["-c", "1"], tmp_path) is None
+    run = run_of("snakemake", "-c", "1", directory=str(tmp_path))
+    assert find_snakefile(run) is None
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).touch()
-    assert identity._snakefile(["-c", "1"], tmp_path) == tmp_path / name
-    assert identity._snakefile(["-s"], tmp_path) == tmp_path / name
+    assert find_snakefile(run) == tmp_path / name
 
 
 def test_a_workflow_that_is_not_known_is_not_compared(work):
-    here = work.parent / "flow"
-
-    def compare(options, **changes):
-        identity._check_workflow(run_of(started_in=str(work), **changes), options)
-
-    compare(["-s", "../flow/Snakefile"], workflow=str(here))
-    compare(["-s", "../flow/Snakefile"])
-    compare(["-s", "https://x/Snakefile"], workflow=str(here))
-    compare([], workflow=str(here))
-    with pytest.raises(InputError) as error:
-        compare(["-s", "Snakefile"], workflow=str(here))
-    assert str(error.value) == (
-        f"the last run was of the workflow in {here}, but its command would start "
-        f"{work / 'Snakefile'}: start it again by hand with the workflow that you mean."
-    )
+    for words, workflow in (
+        (["-s", "../flow/Snakefile"], None),
+        (["-s", "https://x/Snakefile"], "/elsewhere"),
+        (["-c", "1"], "/elsewhere"),
+    ):
+        record(work, command=["snakemake", *words], workflow=workflow)
+        assert check_named(work) == work
+        (run,) = (work / "results/telemetry/runs").iterdir()
+        run.unlink()
 
 
 def test_a_record_without_the_name_of_its_results_is_about_those_that_were_named(work):
     path = record(work)
     path.write_text(path.read_text().replace('"results":', '"older":'))
-    assert check(work) == work
+    assert check_named(work) == work
     path.write_text(path.read_text().replace('"directory":', '"oldest":'))
     with pytest.raises(InputError, match="does not say where the last run worked"):
-        check(work)
-
-
-def test_the_command_for_a_copy_of_a_record_without_the_name_of_its_results(work):
-    path, new = record(work), work.parent / "new one"
-    path.write_text(path.read_text().replace('"results":', '"older":'))
-    subprocess.run(["cp", "-a", str(work), str(new)], check=True)
-    with pytest.raises(InputError) as refusal:
-        check(new)
-    again = AGAIN.format(flow=work.parent / "flow" / "Snakefile")
-    assert str(refusal.value).splitlines()[1].strip() == f"cd '{new}' && {again}"
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        (["snakemake", "-s", "https://x/S"], "cd '{new}' && snakemake -s https://x/S {rerun}"),
-        (["snakemake", "-d", "x"], "cd '{old}' && snakemake -d x {rerun} {config}"),
-        (["snakemake", "--directory=x"], "cd '{old}' && snakemake --directory=x {rerun} {config}"),
-        (["snakemake", "-D", "x"], "cd '{new}' && snakemake -D x {rerun}"),
-        (["unglow", "run"], "cd '{new}' && unglow run {rerun}"),
-    ],
-)
-def test_the_command_for_a_copy_keeps_addresses_and_names_results(work, command, expected):
-    new = work.parent / "new one"
-    record(work, command=command)
-    subprocess.run(["cp", "-a", str(work), str(new)], check=True)
-    names = {"new": new, "old": work, "rerun": "--rerun-incomplete",
-             "config": f"--config 'results={new}/results'"}  # fmt: skip
-    with pytest.raises(InputError) as refusal:
-        check(new)
-    assert str(refusal.value).splitlines()[1].strip() == expected.format(**names)
-
-
-def test_the_command_for_results_of_another_name_or_depth(work):
-    new = work.parent / "new one"
-    record(work, results="deep/results")
-    (new / "deep").mkdir(parents=True)
-    (work / "results").rename(new / "deep" / "results")
-    flow = work.parent / "flow" / "Snakefile"
-    again = f"snakemake -s {flow} -c 2 --rerun-incomplete"
-    with pytest.raises(InputError) as refusal:
-        check(new, new / "deep" / "results")
-    assert str(refusal.value).splitlines()[1].strip() == f"cd '{new}' && {again}"
-    (new / "deep" / "results").rename(new / "deep" / "other")
-    with pytest.raises(InputError) as refusal:
-        check(new, new / "deep" / "other")
-    config = f"--config 'results={new}/deep/other'"
-    assert str(refusal.value).splitlines()[1].strip() == f"cd '{work}' && {again} {config}"
+        check_named(work)
 
 
 def test_a_run_of_unglow_run_is_gone_on_with_by_the_same_workflow_alone(work):
     path = record(work, command=["unglow", "run", "-c", "2"], workflow=str(snakefile().parent))
     run = last_run(work / "results")
-    assert check(work) == work
-    words = [sys.executable, "-Pm", "unglow", "run", "-c", "2", "--rerun-incomplete", "-k"]
-    assert words_of(run, ["-k"]) == words
+    assert check_named(work) == work
+    assert again(run, ["-k"]) == ["unglow", "run", "-c", "2", "--rerun-incomplete", "-k"]
     path.unlink()
     record(work, command=["unglow", "run"])
     with pytest.raises(InputError, match=rf"flow, but its command would start {snakefile()}"):
-        check(work)
+        check_named(work)
 
 
 def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
@@ -336,11 +243,11 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 
     monkeypatch.chdir(work.parent)
     monkeypatch.setattr(os, "execv", execv)
-    monkeypatch.setattr(identity, "hold_lock", held.append)
-    stumbling = "unglow.jobs.resume.resume.refuse_what_snakemake_stumbles_over"
-    monkeypatch.setattr(stumbling, lambda: held.append(0))
+    monkeypatch.setattr(resume, "hold_lock", held.append)
+    stumbling = "refuse_what_snakemake_stumbles_over"
+    monkeypatch.setattr(resume, stumbling, lambda: held.append(0))
     with pytest.raises(InterruptedError):
-        resume(work / "results", work / "results", ["--cores", "1"], (), said.append)
+        resume.resume(work / "results", work / "results", ["--cores", "1"], (), said.append)
     options = ["-s", "../flow/Snakefile", "-c", "2", "--rerun-incomplete", "--cores", "1"]
     words = [sys.executable, "-Pm", "snakemake", *options]
     assert became == [(sys.executable, words, work, [])]
@@ -350,14 +257,14 @@ def test_resume_becomes_the_snakemake_of_the_last_run(work, monkeypatch):
 
 def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatch):
     record(work, host="node9")
-    monkeypatch.setattr(command, "_SILENCE_S", 0.0)
-    monkeypatch.setattr(identity, "hold_lock", lambda directory: None)
+    monkeypatch.setattr(resume, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(resume, "hold_lock", lambda directory: None)
     monkeypatch.setattr(os, "execv", lambda program, words: None)
     monkeypatch.chdir(work)
     said = []
-    resume(work, work / "results", [], (), said.append)
+    resume.resume(work, work / "results", [], (), said.append)
     assert said[1:] == ["listening for 0 s whether anything still runs on node9"]
-    resume(work, work / "results", [], ["node9"], said.append)
+    resume.resume(work, work / "results", [], ["node9"], said.append)
     assert len(said) == 3
 
 
@@ -367,7 +274,7 @@ def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
         path = record(work, "attempt", pid=process.pid, started=started_ticks(process.pid))
         path.chmod(0o666)
         with pytest.raises(InputError, match=f"process {process.pid} is at work according to"):
-            command.end_orphans(open_attempts(work / "results"), pytest.fail)
+            resume.end_orphans(open_attempts(work / "results"), pytest.fail)
         assert process.poll() is None
     finally:
         process.kill()
@@ -375,20 +282,20 @@ def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
 
 
 def test_a_queue_is_not_asked_to_cancel_what_others_have_noted(work, monkeypatch):
-    noted = work / queued_jobs.SUBMITTED
+    noted = work / SUBMITTED
     noted.parent.mkdir(parents=True)
     noted.write_text(f"sge\t17\tx\t{work}\n")
     log = work / ".snakemake" / "log" / "x.snakemake.log"
     log.parent.mkdir()
     log.write_text("SLURM run ID: abc-1\n")
-    assert (queued_jobs.list_submitted(work), queued_jobs.run_ids(work)) == (
+    assert (resume.read_submitted(work), resume.find_slurm_runs(work)) == (
         {"sge": ["17"]},
         ["abc-1"],
     )
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(InputError, match="belongs to another user, so no job is cancelled"):
-        queued_jobs.list_submitted(work)
-    assert queued_jobs.run_ids(work) == []
+        resume.read_submitted(work)
+    assert resume.find_slurm_runs(work) == []
 
 
 def test_the_command_is_shown_before_it_is_run_and_starts_snakemake_and_nothing_else(work):

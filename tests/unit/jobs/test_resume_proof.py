@@ -12,18 +12,16 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, started_ticks
-from unglow.jobs.resume import identity, queued_jobs
-from unglow.jobs.resume import resume as command
-from unglow.jobs.resume.identity import Trace, last_run, open_attempts, trace_of
-from unglow.jobs.resume.resume import make_sure, refuse_if_at_work, words_of
-from unglow.jobs.schedulers.choice import run
+from unglow.jobs import resume
+from unglow.jobs.resume import again, cancel_queued, make_sure, refuse_if_at_work
+from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace
+from unglow.jobs.schedulers import choice
 
 
 class Written:
@@ -51,14 +49,14 @@ class Written:
         return self.file(f"S/D/{stage}/{number}.jsonl", head | changes, *more)
 
     def make_sure(self, lost=()):
-        return make_sure(last_run(self.results), self.results, lost, self.said.append)
+        return make_sure(last_run(self.results), self.work, self.results, lost, self.said.append)
 
 
 @pytest.fixture
 def written(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "_SILENCE_S", 2.0)
-    monkeypatch.setattr(command, "_GROWING_LOOK_S", 0.1)
-    monkeypatch.setattr(command, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(resume, "_SILENCE_S", 2.0)
+    monkeypatch.setattr(resume, "_GROWING_LOOK_S", 0.1)
+    monkeypatch.setattr(resume, "PATIENCE_S", 1.0)
     return Written(tmp_path)
 
 
@@ -80,28 +78,17 @@ def test_without_a_run_there_is_nothing_to_go_on_with(tmp_path, capsys):
 def test_the_command_is_that_of_the_last_run_with_more_words(written):
     written.run(stamp="20261122T050000.000Z", wall=1.0, command=["snakemake", "old"])
     written.run()
-    words = words_of(last_run(written.results), ["--cores", "1"])
-    again = ["-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
-    assert words == [sys.executable, "-Pm", "snakemake", *again]
-    written.run(command=["python", "-m", "snakemake", "--cores", "3", "--rerun-incomplete"])
-    assert words_of(last_run(written.results), [])[3:] == ["--cores", "3", "--rerun-incomplete"]
-    written.run(command=["snakemake", "-c", "3", "--", "x.json"])
-    again = ["-c", "3", "--rerun-incomplete", "-n", "--", "x.json"]
-    assert words_of(last_run(written.results), ["-n"])[3:] == again
-    written.run(command=["snakemake"])
-    with pytest.raises(InputError, match="not started by the snakemake command"):
-        words_of(last_run(written.results), [])
+    words = ["snakemake", "-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
+    assert again(last_run(written.results), ["--cores", "1"]) == words
 
 
-def test_a_dead_run_leaves_locks_that_are_removed_and_newer_ones_stay(written):
+def test_locks_of_a_dead_run_are_found_and_nothing_else(written):
     written.run()
     place = written.work / ".snakemake" / "locks"
     place.mkdir(parents=True)
-    (place / "0.output.lock").write_text("x")
-    stale = written.make_sure()
-    (place / "1.output.lock").write_text("of another Snakemake")
-    identity.remove_locks(stale)
-    assert [p.name for p in place.iterdir()] == ["1.output.lock"]
+    for name in ("2.input.lock", "1.output.lock", "other"):
+        (place / name).touch()
+    assert written.make_sure() == [place / "1.output.lock", place / "2.input.lock"]
 
 
 def test_a_snakemake_that_lives_is_named(written, sleeper):
@@ -172,7 +159,7 @@ def test_a_trace_is_its_first_line_its_processes_and_whether_it_ended(written):
         {"kind": "process", "pid": 5, "started": 50}, {"kind": "process", "pid": "6"},
         {"kind": "process", "pid": 7}, {"kind": "other", "pid": 8}, pid=4, started=40, wall=86400.5,
     )  # fmt: skip
-    trace = trace_of(path)
+    trace = read_trace(path)
     here = host(), boot_id()
     assert trace.processes == (
         Process(*here, 4, 40),
@@ -181,36 +168,34 @@ def test_a_trace_is_its_first_line_its_processes_and_whether_it_ended(written):
     )
     assert (trace.path, trace.ended, trace.own, trace.host) == (path, False, True, host())
     assert trace.fields == json.loads(path.read_text().splitlines()[0])
-    assert trace.size() == path.stat().st_size
     assert trace.since == time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(86400.5))
     path.write_text(path.read_text() + '{"kind": "end"}\n')
-    assert trace_of(path).ended
+    assert read_trace(path).ended
     path.unlink()
-    assert trace.size() == 0
-    assert trace_of(path) is None
+    assert read_trace(path) is None
 
 
 def test_what_a_first_line_does_not_say_is_not_known(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"pid": 3}\n')
-    trace = trace_of(path)
+    trace = read_trace(path)
     assert (trace.host, trace.since, trace.ended) == ("", "?", False)
     assert trace.processes == (Process("None", "None", 3, None),)
     for text in ("", "[1]\n", "{broken\n", '"x"\n'):
         path.write_text(text)
-        assert trace_of(path) is None
+        assert read_trace(path) is None
     path.write_text('{"pid": true, "wall": "x"}\n')
-    assert trace_of(path).since == "?"
+    assert read_trace(path).since == "?"
 
 
 def test_lines_that_are_no_objects_are_passed_over(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('\n[1]\n{"half\n{"kind": "run", "pid": 1}\n\n{"kind": "process", "pid": 2}')
-    trace = trace_of(path)
+    trace = read_trace(path)
     assert [process.pid for process in trace.processes] == [1, 2]
     assert trace.fields == {"kind": "run", "pid": 1}
     path.write_text('{"a": ' * 9000 + '\n{"pid": 1}\n')  # deeper than can be read
-    assert trace_of(path).fields == {"pid": 1}
+    assert read_trace(path).fields == {"pid": 1}
 
 
 def test_of_a_long_file_the_first_and_the_last_lines_are_read(tmp_path):
@@ -221,23 +206,15 @@ def test_of_a_long_file_the_first_and_the_last_lines_are_read(tmp_path):
     whole = filler * (room // len(filler))
     whole += " " * (room - len(whole) - 1) + "\n"
     path.write_text(first + whole + process + filler * 2000)
-    assert [found.pid for found in trace_of(path).processes] == [1, 2]
+    assert [found.pid for found in read_trace(path).processes] == [1, 2]
     path.write_text(first + "  " + whole + process + filler * 2000)  # its last brace is not read
-    assert [found.pid for found in trace_of(path).processes] == [1]
+    assert [found.pid for found in read_trace(path).processes] == [1]
     fits = (1 << 14) - len(end)
     last = " " * (fits - 1) + "\n"
     path.write_text(first + filler * 9000 + end + last)
-    assert trace_of(path).ended
+    assert read_trace(path).ended
     path.write_text(first + filler * 9000 + end + " " + last)
-    assert not trace_of(path).ended
-
-
-def test_a_first_line_that_is_longer_than_what_is_read_is_read_whole(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_text(json.dumps({"kind": "run", "pid": 1, "config": "x" * 100_000}) + "\n")
-    trace = trace_of(path)
-    assert len(trace.fields["config"]) == 100_000
-    assert trace.processes[0].pid == 1
+    assert not read_trace(path).ended
 
 
 @pytest.mark.parametrize(
@@ -247,7 +224,7 @@ def test_a_file_that_others_may_write_is_nobodys_own(tmp_path, mode, own):
     path = tmp_path / "x.jsonl"
     path.write_text('{"pid": 3}\n')
     path.chmod(mode)
-    assert trace_of(path).own is own
+    assert read_trace(path).own is own
 
 
 def test_the_last_run_is_the_one_that_began_last(written):
@@ -290,10 +267,10 @@ def test_attempts_are_open_unless_a_higher_number_was_taken(written, sleeper):
     assert found() == []
 
 
-@pytest.mark.parametrize("who", ["run", "attempt"])
-def test_what_grows_on_another_machine_is_named(written, who):
+@pytest.mark.parametrize(("who", "what"), [("run", "Snakemake"), ("attempt", "a job")])
+def test_what_grows_on_another_machine_is_named(written, who, what):
     written.run() if who == "attempt" else None
-    path = getattr(written, who)(where="node9")
+    path = getattr(written, who)(where="node9", pid=77)
     over = threading.Event()
 
     def grow():
@@ -304,12 +281,12 @@ def test_what_grows_on_another_machine_is_named(written, who):
     thread = threading.Thread(target=grow)
     thread.start()
     try:
-        with pytest.raises(InputError, match=r"of the last run \(process \d+ on node9"):
+        with pytest.raises(InputError, match=rf"^{what} of the last run \(process 77 on node9"):
             written.make_sure()
     finally:
         over.set()
         thread.join()
-    assert "node9" in written.said[0]
+    assert written.said == ["listening for 2 s whether anything still runs on node9"]
     assert written.make_sure() == []  # and now it is silent
     assert written.make_sure(lost=["node9"]) == []
 
@@ -342,7 +319,7 @@ def test_results_that_somebody_works_on_are_not_free(written, sleeper, who):
 
 def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written, monkeypatch):
     written.run()
-    monkeypatch.setattr(command, "_snakemakes", lambda place: iter([(7, True), (8, False)]))
+    monkeypatch.setattr(resume, "_snakemakes", lambda place, in_jobs: [7] if in_jobs else [8])
     with pytest.raises(InputError) as error:
         quiet(written)
     message = f"Snakemake (process 8) is at work in {written.work}; wait for it or end it."
@@ -350,7 +327,7 @@ def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written,
 
 
 def test_results_are_listened_to_where_other_machines_have_not_ended(written, monkeypatch):
-    monkeypatch.setattr(command, "_SILENCE_S", 0.0)
+    monkeypatch.setattr(resume, "_SILENCE_S", 0.0)
     written.run(where="node9")
     written.attempt(where="node8")
     quiet(written)
@@ -363,67 +340,37 @@ def test_results_are_listened_to_where_other_machines_have_not_ended(written, mo
 
 def test_what_is_done_is_done_in_this_order(written, monkeypatch):
     written.run({"kind": "end"}, executor="local")
-    (written.work / ".snakemake" / "locks").mkdir(parents=True)
-    (written.work / ".snakemake" / "locks" / "1.lock").touch()
-    attempt = written.attempt()
+    attempts = [read_trace(written.attempt())]
     done = []
-    for module, name in (
-        (command, "refuse_if_running"),
-        (command, "refuse_if_another"),
-        (queued_jobs, "cancel_all"),
-        (command, "end_cluster_snakemakes"),
-        (command, "end_orphans"),
-        (command, "refuse_if_growing"),
-    ):
-        monkeypatch.setattr(module, name, lambda *a, name=name, **k: done.append((name, a, k)))
-    run, say = last_run(written.results), written.said.append
-    stale = command.make_sure(run, written.results, ["node9"], say)
-    assert stale == [written.work / ".snakemake" / "locks" / "1.lock"]
-    assert [name for name, _, _ in done] == [
-        "refuse_if_running",
-        "refuse_if_another",
-        "cancel_all",
-        "end_cluster_snakemakes",
-        "end_orphans",
-        "refuse_if_growing",
-    ]
-    attempts = [trace_of(attempt)]
-    assert [(a, k) for _, a, k in done] == [
-        ((run,), {}),
-        ((written.work,), {}),
-        ((written.work, say), {"local": True}),
-        ((written.work,), {}),
-        ((attempts, say), {}),
-        ((attempts, ["node9"], say), {}),
+    for name in ("refuse_if_running", "cancel_queued", "end_orphans", "refuse_if_growing"):
+        monkeypatch.setattr(resume, name, lambda *a, name=name, **k: done.append((name, a, k)))
+
+    def find(place, *, in_jobs):
+        done.append(("_snakemakes", (place,), {"in_jobs": in_jobs}))
+        return [7, 9]
+
+    def kill(pid, number):
+        done.append(("kill", (pid, number), {}))
+        raise ProcessLookupError if pid == 7 else PermissionError
+
+    monkeypatch.setattr(resume, "_snakemakes", find)
+    monkeypatch.setattr(os, "kill", kill)
+    run, work, say = last_run(written.results), written.work, written.said.append
+    make_sure(run, work, written.results, ["node9"], say)
+    assert done == [
+        ("refuse_if_running", (run, work), {}),
+        ("cancel_queued", (work, say), {"local": True}),
+        ("_snakemakes", (work,), {"in_jobs": True}),
+        ("kill", (7, signal.SIGKILL), {}),
+        ("kill", (9, signal.SIGKILL), {}),
+        ("end_orphans", (attempts, say), {}),
+        ("refuse_if_growing", (attempts, ["node9"], say), {}),
     ]
     done.clear()
     going = replace(run, ended=False, fields=run.fields | {"executor": "slurm"})
-    command.make_sure(going, written.results, (), say)
-    assert done[2][2] == {"local": False}
-    assert done[5][1] == ([going, *attempts], (), say)
-
-
-def test_a_snakemake_of_a_cluster_job_is_recognised_by_its_words():
-    assert command._in_job(["snakemake", "--mode", "remote", ""])
-    assert command._in_job(["snakemake", "--mode", "subprocess", ""])
-    assert not command._in_job(["snakemake", "--mode", "default", ""])
-    assert not command._in_job(["snakemake", "remote", ""])
-
-
-@pytest.mark.parametrize("error", [ProcessLookupError, PermissionError])
-def test_a_launcher_that_has_ended_or_is_of_somebody_else_is_left(written, monkeypatch, error):
-    killed = []
-
-    def kill(pid, number):
-        killed.append((pid, number))
-        raise error
-
-    monkeypatch.setattr(
-        command, "_snakemakes", lambda place: iter([(7, True), (8, False), (9, True)])
-    )
-    monkeypatch.setattr(os, "kill", kill)
-    command.end_cluster_snakemakes(written.work)
-    assert killed == [(7, signal.SIGKILL), (9, signal.SIGKILL)]
+    make_sure(going, work, written.results, (), say)
+    assert done[1][2] == {"local": False}
+    assert done[-1][1] == ([going, *attempts], (), say)
 
 
 def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_path):
@@ -433,15 +380,18 @@ def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_pa
             ended.enter_context(subprocess.Popen(words, executable=sys.executable, cwd=place))
             for words, place in (
                 (["/a/bin/snakemake", *waits], tmp_path),
-                (["/a/bin/snakemake", *waits], tmp_path.parent),
+                (["snakemake", *waits, "--mode", "default"], tmp_path),
                 (["snakemake", *waits, "--mode", "remote"], tmp_path),
+                (["snakemake", *waits, "--mode", "subprocess", ""], tmp_path),
+                (["/a/bin/snakemake", *waits], tmp_path.parent),
                 (["python", *waits, "snakemake"], tmp_path),
             )
         ]
         for one in started:
             ended.callback(one.kill)
-        found = sorted(command._snakemakes(tmp_path))
-    assert found == sorted([(started[0].pid, False), (started[2].pid, True)])
+        pids = [one.pid for one in started]
+        assert sorted(resume._snakemakes(tmp_path, in_jobs=False)) == sorted(pids[:2])
+        assert sorted(resume._snakemakes(tmp_path, in_jobs=True)) == sorted(pids[2:4])
 
 
 def trace_on(path, *processes, own=True):
@@ -455,8 +405,8 @@ class Living:
         self.pids, self.sent, self.stays = {7, 8}, [], stays
         monkeypatch.setattr(Process, "lives", lambda process: process.pid in self.pids)
         monkeypatch.setattr(os, "kill", self.kill)
-        monkeypatch.setattr(command, "PATIENCE_S", 0.01)
-        monkeypatch.setattr(command, "_LOOK_S", 0.001)
+        monkeypatch.setattr(resume, "PATIENCE_S", 0.01)
+        monkeypatch.setattr(resume, "_LOOK_S", 0.001)
 
     def kill(self, pid, number):
         self.sent.append((pid, number))
@@ -465,17 +415,6 @@ class Living:
 
 
 ORPHANS = [Process("a", "b", pid, 1) for pid in (7, 8, 9)]
-
-
-def test_orphans_are_asked_to_end_and_then_killed(tmp_path, monkeypatch):
-    living, said = Living(monkeypatch, stays=(signal.SIGTERM,)), []
-    both = trace_on(tmp_path, *ORPHANS[:1]), trace_on(tmp_path, *ORPHANS[1:])
-    command.end_orphans(both, said.append)
-    term, kill = signal.SIGTERM, signal.SIGKILL
-    assert living.sent == [(7, term), (8, term), (7, kill), (8, kill)]
-    assert said == ["ending jobs of the killed run: process 7, 8"]
-    command.end_orphans([trace_on(tmp_path, *ORPHANS)], said.append)
-    assert len(said) == 1
 
 
 def sleeping(monkeypatch, seconds):
@@ -491,78 +430,35 @@ def sleeping(monkeypatch, seconds):
     return slept
 
 
-def test_an_orphan_has_its_time_to_end_by_itself(monkeypatch):
+def test_an_orphan_has_its_time_to_end_by_itself(tmp_path, monkeypatch):
+    living = Living(monkeypatch, stays=(signal.SIGTERM,))
+    monkeypatch.setattr(resume, "PATIENCE_S", 15.0)
+    monkeypatch.setattr(resume, "_LOOK_S", 0.1)
     slept = sleeping(monkeypatch, 5.0)
-    monkeypatch.setattr(Process, "lives", lambda process: process.pid == 8 or len(slept) < 2)
-    assert command._wait(ORPHANS[:1], 15.0) == []
-    assert slept == [0.1] * 2
-    assert command._wait(ORPHANS[:2], 15.0) == ORPHANS[1:2]
-    assert slept == [0.1] * 6  # after 20 s; at 15 s it may still go
+    resume.end_orphans([trace_on(tmp_path, *ORPHANS[:1])], lambda text: None)
+    assert slept == [0.1] * 4  # after 20 s; at 15 s it may still go
+    assert living.sent == [(7, signal.SIGTERM), (7, signal.SIGKILL)]
 
 
-def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch):
-    Living(monkeypatch, stays=(signal.SIGTERM, signal.SIGKILL))
-    with pytest.raises(InputError) as error:
-        command.end_orphans([trace_on(tmp_path, *ORPHANS)], lambda text: None)
-    assert str(error.value) == (
-        "process 7 of the killed run cannot be ended: is a disk or a network drive not answering?"
-    )
+@pytest.mark.parametrize("error", [None, PermissionError, ProcessLookupError])
+def test_an_orphan_that_cannot_be_ended_is_named(tmp_path, monkeypatch, error):
+    living = Living(monkeypatch, stays=(signal.SIGTERM, signal.SIGKILL))
 
+    def kill(pid, number):
+        living.sent.append((pid, number))
+        if error is not None:
+            raise error
 
-def test_an_orphan_of_a_shared_record_or_of_somebody_else_is_not_ended(tmp_path, monkeypatch):
-    living = Living(monkeypatch)
-    with pytest.raises(InputError) as error:
-        command.end_orphans([trace_on(tmp_path, *ORPHANS[1:], own=False)], pytest.fail)
-    assert str(error.value) == (
-        f"process 8 is at work according to {tmp_path}, which is not yours, or which others may "
-        "write to, so it is not ended: wait for it, or see to it."
-    )
-    command.end_orphans([trace_on(tmp_path, ORPHANS[2], own=False)], pytest.fail)
-    assert living.sent == []
-
-    def refuse(pid, number):
-        raise PermissionError
-
-    monkeypatch.setattr(os, "kill", refuse)
-    with pytest.raises(InputError) as error:
-        command._send(ORPHANS[0], signal.SIGTERM)
-    message = "process 7 of the killed run belongs to somebody else, who has to end it."
-    assert str(error.value) == message
-    command._send(ORPHANS[2], signal.SIGTERM)
-
-    def vanish(pid, number):
-        raise ProcessLookupError
-
-    monkeypatch.setattr(os, "kill", vanish)
-    command._send(ORPHANS[0], signal.SIGTERM)
-
-
-@pytest.mark.parametrize(("kind", "what"), [("run", "Snakemake"), ("attempt", "a job")])
-def test_what_grows_is_reported_with_who_writes_it(written, monkeypatch, kind, what):
-    monkeypatch.setattr(time, "localtime", time.gmtime)
-    monkeypatch.setattr(command, "_GROWING_LOOK_S", 0.0)
-    path = getattr(written, kind)(where="node9", pid=77, wall=86400.0)
-    trace, other = trace_of(path), trace_of(written.attempt(where="node8", stage="detect"))
-    said = []
-
-    def grow(text):
-        said.append(text)
-        longer = path.read_text() + "x"
-        monkeypatch.setattr(time, "sleep", lambda seconds: path.write_text(longer))
-
-    with pytest.raises(InputError) as error:
-        command.refuse_if_growing([other, trace], (), grow)
-    assert str(error.value) == (
-        f"{what} of the last run (process 77 on node9, since 1970-01-02 00:00:00) is still at "
-        "work; end it there first."
-    )
-    assert said == ["listening for 2 s whether anything still runs on node8, node9"]
+    monkeypatch.setattr(os, "kill", kill)
+    with pytest.raises(InputError, match="process 7 of the killed run cannot be ended"):
+        resume.end_orphans([trace_on(tmp_path, *ORPHANS)], lambda text: None)
+    assert [pid for pid, _ in living.sent] == [7, 8, 7, 8]
 
 
 def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     before = os.umask(0)
     try:
-        descriptor = identity.hold_lock(tmp_path)
+        descriptor = resume.hold_lock(tmp_path)
     finally:
         os.umask(before)
     try:
@@ -575,27 +471,15 @@ def test_the_lock_of_resume_is_for_all_and_goes_over_to_snakemake(tmp_path):
     path.unlink()
     path.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic links"):
-        identity.hold_lock(tmp_path)
-
-
-def test_a_lock_that_is_gone_is_not_missed(tmp_path):
-    place = tmp_path / ".snakemake" / "locks"
-    place.mkdir(parents=True)
-    for name in ("2.input.lock", "1.output.lock", "other"):
-        (place / name).touch()
-    found = identity.locks_left_behind(tmp_path)
-    assert found == [place / "1.output.lock", place / "2.input.lock"]
-    found[0].unlink()
-    identity.remove_locks(found)
-    assert [path.name for path in place.iterdir()] == ["other"]
+        resume.hold_lock(tmp_path)
 
 
 def test_two_at_once_is_one_sentence(tmp_path):
-    descriptor = identity.hold_lock(tmp_path)
+    descriptor = resume.hold_lock(tmp_path)
     with pytest.raises(InputError, match="another `unglow resume`"):
-        identity.hold_lock(tmp_path)
+        resume.hold_lock(tmp_path)
     os.close(descriptor)
-    os.close(identity.hold_lock(tmp_path))
+    os.close(resume.hold_lock(tmp_path))
 
 
 # ------------------------------------------------------------------------ queues
@@ -608,8 +492,8 @@ def commands(tmp_path, monkeypatch):
     place.mkdir()
     queue.mkdir()
     monkeypatch.setenv("PATH", str(place))
-    monkeypatch.setattr(queued_jobs, "_LOOK_S", 0.05)
-    monkeypatch.setattr(queued_jobs, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(resume, "_QUEUE_LOOK_S", 0.05)
+    monkeypatch.setattr(resume, "QUEUE_PATIENCE_S", 30.0)
 
     def make(name, body):
         (place / name).write_text(
@@ -628,8 +512,8 @@ def slurm_log(work):
 
 def note_submitted(written, text):
     """Note what was given to a queue; return the file."""
-    noted = written.work / queued_jobs.SUBMITTED
-    noted.parent.mkdir(parents=True)
+    noted = written.work / choice.SUBMITTED
+    noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(text)
     return noted
 
@@ -654,68 +538,46 @@ def test_the_jobs_of_all_runs_are_asked_for_by_their_names(written, commands):
         (written.work / ".snakemake/log" / f"{number}.snakemake.log").write_text(text)
     (written.work / ".snakemake/log" / "4.log").write_text("SLURM run ID: z\n")
     (written.work / ".snakemake/log" / "5.snakemake.log").write_bytes(b"\xff\nSLURM run ID: e\n")
-    assert queued_jobs.run_ids(written.work) == ["abc-1", "d-2", "e"]
+    assert resume.find_slurm_runs(written.work) == ["abc-1", "d-2", "e"]
     rows = ("1|RUNNING|None|d-2", "2|PENDING|None|e", "3|RUNNING|None|z", "4|TIMEOUT|None|e")
     (queue / "rows").write_text("\n".join(rows))
     make("squeue", "cat rows")
     make("scancel", "rm rows; touch rows")
-    queued_jobs.cancel_all(written.work, written.said.append)
+    cancel_queued(written.work, written.said.append)
     assert written.said == ["cancelling slurm jobs of the killed run: 1, 2"]
     make("squeue", "echo odd; echo worse >&2; exit 1")
     with pytest.raises(InputError) as error:
-        queued_jobs.cancel_all(written.work, pytest.fail)
+        cancel_queued(written.work, pytest.fail)
     assert str(error.value).startswith("squeue ")
     assert "(odd worse)" in str(error.value)
     assert ".snakemake/unglow/submitted.tsv" in str(error.value)
 
 
-def test_logs_of_somebody_else_name_no_jobs(written, monkeypatch):
-    slurm_log(written.work)
-    other = written.work / ".snakemake" / "log" / "1.snakemake.log"
-    other.write_text("SLURM run ID: theirs\n")
-    real = Path.lstat
-
-    def owned(path):
-        about = real(path)
-        return SimpleNamespace(st_uid=about.st_uid + 1) if path == other else about
-
-    monkeypatch.setattr(Path, "lstat", owned)
-    assert queued_jobs.run_ids(written.work) == ["abc-1"]
-
-
 def test_a_local_run_asks_slurm_where_there_is_one(written, commands):
     make, queue = commands
     slurm_log(written.work)
-    queued_jobs.cancel_all(written.work, written.said.append, local=True)
+    cancel_queued(written.work, written.said.append, local=True)
     with pytest.raises(InputError, match="command squeue is not here"):
-        queued_jobs.cancel_all(written.work, written.said.append)
+        cancel_queued(written.work, written.said.append)
     (queue / "17").write_text("17|RUNNING|None|abc-1")
     make("squeue", "cat * 2>/dev/null; true")
     make("scancel", 'rm "$@"; touch none')
-    queued_jobs.cancel_all(written.work, written.said.append, local=True)
+    cancel_queued(written.work, written.said.append, local=True)
     assert written.said == ["cancelling slurm jobs of the killed run: 17"]
 
 
 def test_the_list_of_submitted_jobs_is_read_line_by_line(written, monkeypatch):
-    assert queued_jobs.list_submitted(written.work) == {}
+    assert resume.read_submitted(written.work) == {}
     lines = f"sge\t1\tx\t{written.work}\n\nsge\t\tx\t{written.work}\nslurm\t2\tx\t/elsewhere\n"
     lines += f"what\t3\tx\t/elsewhere\nslurm\t4\tx\t{written.work}/.\tmore\nslurm\t5\n"
     noted = note_submitted(written, lines)
-    assert queued_jobs.list_submitted(written.work) == {"sge": ["1"], "slurm": ["4"]}
+    assert resume.read_submitted(written.work) == {"sge": ["1"], "slurm": ["4"]}
     noted.write_text(f"what\t3\tx\t{written.work}\n")
-    with pytest.raises(InputError) as error:
-        queued_jobs.list_submitted(written.work)
-    assert str(error.value) == (
-        ".snakemake/unglow/submitted.tsv names the scheduler 'what', which is not one of slurm, "
-        "sge: cancel its jobs by hand and delete the file."
-    )
+    with pytest.raises(InputError, match=r"submitted.tsv names the scheduler 'what'"):
+        resume.read_submitted(written.work)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(InputError) as error:
-        queued_jobs.list_submitted(written.work)
-    assert str(error.value) == (
-        f"{noted} belongs to another user, so no job is cancelled because it is named there: see "
-        "that its jobs are gone, and delete the file."
-    )
+    with pytest.raises(InputError, match=f"^{noted} belongs to another user, so no job"):
+        resume.read_submitted(written.work)
 
 
 def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(written, commands):
@@ -728,30 +590,22 @@ def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(writ
     make("qstat", "cat 5 2>/dev/null || true")
     make("scancel", 'echo scancel "$@" >> ../called; echo > "$last"')
     make("qdel", 'echo qdel "$@" >> ../called; rm "$last"')
-    queued_jobs.cancel_all(written.work, written.said.append)
+    cancel_queued(written.work, written.said.append)
     assert (queue / "../called").read_text() == "scancel 1\nqdel 5\n"
     assert written.said == [
         "cancelling slurm jobs of the killed run: 1",
         "cancelling sge jobs of the killed run: 5",
     ]
     assert not noted.exists()
-    queued_jobs.cancel_all(written.work, pytest.fail)
-
-
-def test_a_long_complaint_of_a_scheduler_is_cut(written, commands):
-    make, _ = commands
-    note_submitted(written, f"sge\t17\tx\t{written.work}\n")
-    make("qstat", f"printf 'a\\n  b {'c' * 300}' >&2; exit 1")
-    with pytest.raises(InputError, match=rf"are left \(a b {'c' * 196}\): try again when"):
-        queued_jobs.cancel_all(written.work, pytest.fail)
+    cancel_queued(written.work, pytest.fail)
 
 
 def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeypatch):
-    monkeypatch.setattr(queued_jobs, "_queued", lambda jobs, names: {"slurm": ["17", "18"]})
-    monkeypatch.setattr(queued_jobs, "run", lambda *words: (0, ""))
+    monkeypatch.setattr(resume, "_queued", lambda jobs, names: {"slurm": ["17", "18"]})
+    monkeypatch.setattr(choice, "run", lambda *words: (0, ""))
     slept = sleeping(monkeypatch, 100.0)
     with pytest.raises(InputError) as error:
-        queued_jobs.cancel_all(written.work, written.said.append)
+        cancel_queued(written.work, written.said.append)
     assert str(error.value) == (
         "job 17 was cancelled but is still there after 300 s: see to it, then try again."
     )
@@ -761,45 +615,15 @@ def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeyp
 def test_a_command_that_takes_too_long_has_not_answered(commands):
     make, _ = commands
     make("squeue", 'echo out; echo err >&2; exit "$last"')
-    assert run("squeue", "0") == (0, "out\n")
-    assert run("squeue", "3") == (3, "out\nerr\n")
+    assert choice.run("squeue", "0") == (0, "out\n")
+    assert choice.run("squeue", "3") == (3, "out\nerr\n")
     make("qstat", "exec sleep 60")
-    status, text = run("qstat", patience_s=0.1)
+    status, text = choice.run("qstat", patience_s=0.1)
     assert status == -1
     assert "timed out after 0.1 seconds" in text
-    status, text = run("qdel")
+    status, text = choice.run("qdel")
     assert status == -1
     assert "No such file or directory: 'qdel'" in text
-
-
-def test_slurm_that_does_not_answer_is_no_proof(written, commands):
-    make, _ = commands
-    written.run()
-    slurm_log(written.work)
-    make("squeue", 'echo "Unable to contact slurm controller" >&2; exit 1')
-    with pytest.raises(InputError, match="Unable to contact slurm controller"):
-        written.make_sure()
-
-
-def test_a_job_that_stays_is_named(written, commands, monkeypatch):
-    make, queue = commands
-    monkeypatch.setattr(queued_jobs, "PATIENCE_S", 0.5)
-    written.run()
-    slurm_log(written.work)
-    (queue / "17").write_text("17|RUNNING|None|abc-1")
-    make("squeue", "cat 17")
-    make("scancel", "")
-    with pytest.raises(InputError, match="job 17 was cancelled but is still there"):
-        written.make_sure()
-
-
-def test_slurm_of_an_earlier_run_is_not_missed_by_a_local_one(written, commands):
-    written.run(executor="local")
-    slurm_log(written.work)
-    assert written.make_sure() == []
-    written.run(executor="slurm")
-    with pytest.raises(InputError, match="command squeue is not here"):
-        written.make_sure()
 
 
 @pytest.mark.parametrize(
@@ -828,20 +652,16 @@ def test_what_was_submitted_from_here_is_cancelled(written, commands, scheduler,
     assert not list(queue.iterdir())
 
 
-def test_a_scheduler_that_does_not_answer_is_no_proof(written, commands):
+@pytest.mark.parametrize("ask", ["squeue", "qstat"])
+def test_a_scheduler_that_does_not_answer_or_is_not_here_is_no_proof(written, commands, ask):
     make, _ = commands
     written.run()
-    noted = note_submitted(written, f"sge\t17\tx\t{written.work}\n")
-    make("qstat", 'echo "error: unable to contact qmaster" >&2; exit 1')
-    with pytest.raises(
-        InputError, match=r"whether jobs of the killed run are left \(error: unable to contact"
-    ):
+    if ask == "squeue":
+        slurm_log(written.work)
+    noted = note_submitted(written, f"sge\t17\tx\t{written.work}\n" * (ask == "qstat"))
+    with pytest.raises(InputError, match=f"command {ask} is not here"):
+        written.make_sure()
+    make(ask, 'echo "unable to contact  it" >&2; exit 1')
+    with pytest.raises(InputError, match=r"killed run are left \(unable to contact it\)"):
         written.make_sure()
     assert noted.exists()
-
-
-def test_without_the_command_of_the_scheduler_another_machine_is_asked_for(written, commands):
-    written.run()
-    note_submitted(written, f"sge\t17\tx\t{written.work}\n")
-    with pytest.raises(InputError, match="command qstat is not here"):
-        written.make_sure()

@@ -21,51 +21,35 @@ def answers(tmp_path, monkeypatch):
     return say
 
 
-def ended(job_ids):
-    return slurm_watch.ended(job_ids, slurm_queue(), seen=job_ids)
+LOOKED_UP = {"3": "COMPLETED", "4": "CANCELLED", "5": "UNKNOWN", "6": "UNKNOWN"}
 
 
-def test_jobs_that_wait_or_run_have_not_ended(answers):
-    answers(
-        "squeue",
-        "3|RUNNING|None|x\n4|PENDING|None|x\n5|COMPLETING|None|x\n6|FAILED|None|x\n7|COMPLETED|None|x",
-    )
-    assert ended(["3", "4", "5", "6", "7"]) == {}  # the executor knows the last two
-
-
-def test_a_preempted_job_has_ended(answers):
-    answers("squeue", "3|RUNNING|None|x\n4|PREEMPTED|None|x")
-    assert ended(["3", "4"]) == {"4": "PREEMPTED"}
-
-
-def test_a_job_that_is_no_longer_listed_is_looked_up_in_the_accounts(answers):
-    answers("squeue", "")
-    answers("sacct", "3|COMPLETED\n4|CANCELLED by 0\n5|RUNNING")
-    states = {"3": "COMPLETED", "4": "CANCELLED", "5": "UNKNOWN", "6": "UNKNOWN"}
-    assert ended(list(states)) == states
-
-
-def test_without_accounts_a_job_that_is_no_longer_listed_is_unknown(answers):
-    answers("squeue", "3|RUNNING|None|x")
-    answers("sacct", "", 1)
-    assert ended(["3", "4"]) == {"4": "UNKNOWN"}
+@pytest.mark.parametrize(
+    ("queue", "accounts", "ended", "seen"),
+    [
+        # of those that wait or run; the executor knows of failed and completed ones
+        ("3 RUNNING,4 PENDING,5 COMPLETING,6 FAILED,7 COMPLETED", None, {}, "34567"),
+        ("3 RUNNING,4 PREEMPTED", None, {"4": "PREEMPTED"}, "34"),
+        ("", "3|COMPLETED\n4|CANCELLED by 0\n5|RUNNING", LOOKED_UP, "3456"),
+        ("3 RUNNING", None, {"4": "UNKNOWN"}, "34"),  # without accounts
+        ("", None, {}, ["3_1", "local"]),  # they are not of Slurm
+        ("3 RUNNING", "5|COMPLETED", {"5": "COMPLETED"}, "3"),  # 4 may be in another queue
+    ],
+)
+def test_jobs_have_ended_by_the_queue_or_else_by_the_accounts(
+    answers, queue, accounts, ended, seen
+):
+    rows = [row.split() for row in queue.split(",") if row]
+    answers("squeue", "\n".join(f"{job}|{state}|None|x" for job, state in rows))
+    answers("sacct", accounts or "", 0 if accounts else 1)
+    asked = ["3", "4", "5"] if seen == "3" else list(seen)
+    assert slurm_watch.ended(asked, slurm_queue(), seen=list(seen)) == ended
 
 
 def test_nothing_is_said_of_jobs_while_slurm_does_not_answer(answers):
     answers("squeue", "slurm_load_jobs error", 1)
     with pytest.raises(NoAnswerError, match="slurm_load_jobs error"):
         slurm_queue()
-
-
-def test_jobs_that_are_not_of_slurm_are_left_alone(answers):
-    answers("squeue", "")
-    assert ended(["3_1", "local"]) == {}
-
-
-def test_a_job_that_was_never_listed_may_be_in_another_queue(answers):
-    answers("squeue", "3|RUNNING|None|x")
-    answers("sacct", "5|COMPLETED")
-    assert slurm_watch.ended(["3", "4", "5"], slurm_queue(), seen=["3"]) == {"5": "COMPLETED"}
 
 
 def test_a_job_that_will_not_start_is_reported_with_a_remedy(answers):

@@ -1,8 +1,9 @@
-"""The watchdog: what it sees of a process, when it calls it stalled, how it ends it."""
+"""The watchdog: what it sees of a process, when it calls it stalled and why, how it ends it."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from unglow.core.process import meminfo_mb
-from unglow.jobs.watchdog import Activity, Stall, Turn
+from unglow.jobs.watchdog import Activity, Stall, Turn, stall_reason
 
 WATCHED = """
 import json, os, sys, time
@@ -42,12 +43,12 @@ def test_the_report_of_a_job_reaches_its_watchdog():
 
 
 @pytest.mark.parametrize(
-    ("body", "signal", "code"),
+    ("body", "number", "code"),
     [("os.abort()", 6, -6), ("os.kill(os.getpid(), 9)", 9, -9), ("os._exit(7)", 0, 7)],
 )
-def test_a_job_that_cannot_speak_is_known_by_how_it_ended(body, signal, code):
+def test_a_job_that_cannot_speak_is_known_by_how_it_ended(body, number, code):
     (line, _), _, _ = watched(body)
-    assert line == f"[{{}}, {signal}, {code}, false]"
+    assert line == f"[{{}}, {number}, {code}, false]"
 
 
 def test_the_peak_is_that_of_the_job_even_if_it_is_killed():
@@ -121,3 +122,56 @@ def test_little_work_is_no_stall_but_an_idle_event_loop_is(cpu_per_s, bytes_per_
 
 def test_the_machine_reports_what_is_available():
     assert 0 < meminfo_mb()["MemAvailable"] <= meminfo_mb()["MemTotal"]
+
+
+# While a child is made that waits for somebody to write into a pipe, its parent cannot be woken.
+UNWAKABLE = """
+os.mkfifo({path!r})
+os.posix_spawn("/bin/true", ["true"], {{}},
+               file_actions=[(os.POSIX_SPAWN_OPEN, 0, {path!r}, os.O_RDONLY, 0)])
+"""
+
+
+@pytest.fixture
+def started():
+    """Start Python with some code; everything that was started is ended."""
+    running = []
+
+    def start(code):
+        running.append(subprocess.Popen([sys.executable, "-c", f"import os, time\n{code}"]))
+        return running[-1].pid
+
+    yield start
+    for one in running:
+        one.kill()
+        one.wait()
+
+
+def reason_within(pid, word, seconds=30.0):
+    """Look until the reason is the expected one."""
+    deadline = time.monotonic() + seconds
+    while (found := stall_reason([pid], pid)).reason != word:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.01)
+    return found
+
+
+def test_a_process_that_was_stopped(started):
+    pid = started("time.sleep(600)")
+    os.kill(pid, signal.SIGSTOP)
+    assert f"`kill -CONT {pid}`" in reason_within(pid, "stopped by a signal").helps
+
+
+def test_a_process_that_nothing_can_wake(started, tmp_path):
+    path = str(tmp_path / "pipe")
+    pid = started(UNWAKABLE.format(path=path))
+    reason_within(pid, "disk")
+    Path(path).write_bytes(b"")
+
+
+def test_a_process_that_sleeps_or_is_gone_says_no_more(started):
+    pid = started("time.sleep(600)")
+    assert "please report it" in reason_within(pid, "").helps
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    assert stall_reason([gone.pid], gone.pid).reason == ""

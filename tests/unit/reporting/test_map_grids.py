@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.figures.map_grids import (
+from unglow.reporting.figures.colour_maps import (
     Grid,
     area_ratio,
     covered,

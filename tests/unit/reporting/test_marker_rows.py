@@ -24,10 +24,10 @@ def test_each_marker_has_a_row_and_what_failed_first_speaks(tmp_path):
     made_slide(tmp_path, figures=False)
     found = rows([ENTRY], (), tmp_path)
     assert [(row["sample"], row["dye"], row["status"]) for row in found] == [
-        *(("s1", "CD3", "suspect"), ("s1", "CD8", "ok"), ("s1", "Ki/67", "failed")),
+        *(("s1", "CD3", "suspect"), ("s1", "CD8", "ok"), ("s1", "Ki/67", "failed"))
     ]
     assert [row["reasons"] for row in found] == [
-        *(DOUBT, "", f"{REFUSED} In the corrected slide it is left as it was imaged."),
+        *(DOUBT, "", f"{REFUSED} In the corrected slide it is left as it was imaged.")
     ]
     written = texts(found[1])
     assert {name: written[name] for name in ("gain", "gain_low95", "expected_gain", "offset")} == {

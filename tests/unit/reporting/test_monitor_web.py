@@ -186,13 +186,7 @@ def logged(made, path, text="one\ntwo\n"):
 
 
 def log(made, attempt):
-    return log_of(
-        History.read(
-            made.results,
-        ),
-        made.results,
-        attempt,
-    )
+    return log_of(History.read(made.results), made.results, attempt)
 
 
 def test_the_log_of_an_attempt_is_read(made):

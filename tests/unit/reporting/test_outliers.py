@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from unglow.reporting.outliers import FEWEST, outliers
+from unglow.reporting.pair_rows import FEWEST, outliers
 
 
 def batch(n=20, **columns):

@@ -217,7 +217,7 @@ def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):
     bad, pictures = packed_pictures(tmp_path, [hostile, row])
     assert all(p.problem for p in bad)
     assert [(p.name, bool(p.problem)) for p in pictures] == [
-        *(("difference", False), ("post", False), ("aligned pre", True), ("unaligned pre", False)),
+        *(("difference", False), ("post", False), ("aligned pre", True), ("unaligned pre", False))
     ]
     assert "report, A D: No aligned pre: " in caplog.text
 

@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.text import Text
 
 import snakemake_logger_plugin_unglow as plugin
-from snakemake_logger_plugin_unglow.choice import mode_for
+from snakemake_logger_plugin_unglow.handlers import mode_for
 from unglow.reporting.terminal.ending import draw_end
+from unglow.reporting.terminal.formatting import closing_sentence, has_failures
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 
@@ -58,7 +59,7 @@ def test_importing_the_package_loads_nothing_else():
 
 
 def test_choosing_what_a_run_shows_loads_nothing_that_draws():
-    code = "import sys, snakemake_logger_plugin_unglow.choice; print(*sys.modules)"
+    code = "import sys, snakemake_logger_plugin_unglow.handlers; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     own = ("unglow.reporting.terminal.screen", "unglow.reporting.runs", "unglow.reporting.summary")
     assert not {"rich", "numpy", *own} & set(done.stdout.split())
@@ -68,7 +69,7 @@ def test_snakemake_knows_the_package():
     from snakemake_interface_logger_plugins.registry import LoggerPluginRegistry
 
     assert "unglow" in LoggerPluginRegistry().get_registered_plugins()
-    assert importlib.util.find_spec("snakemake_logger_plugin_unglow.choice") is not None
+    assert importlib.util.find_spec("snakemake_logger_plugin_unglow.handlers") is not None
 
 
 class BrokenOutput:
@@ -221,6 +222,37 @@ def test_the_ending_has_a_row_for_each_pair_the_worst_first():
     waiting = [{"sample": "s", "dye": "d", "status": "incomplete", "reasons": "No file."}]
     console.print(draw_end(seconds=1, pairs=waiting, closing=["Interrupted. So."]))
     assert "No file." not in console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "failed", "skipped", "words"),
+    [
+        ("ok", False, 1, "All usable pairs are done; 1 input was skipped. Fix it and run again"),
+        ("ok", False, 7, "All usable pairs are done; 7 inputs were skipped. Fix them and run"),
+        ("ok", True, 7, "All other results are complete. Fix what is named above and run again"),
+        (None, True, 0, "set allow_failed: true to end with exit status 0."),
+        ("failed", False, 3, "A job failed; its error is above and in the report."),
+        (
+            "interrupted",
+            True,
+            3,
+            "Interrupted. Finished files are kept: the same command continues.",
+        ),
+    ],
+)
+def test_the_closing_sentence_says_what_to_do(outcome, failed, skipped, words):
+    sentence = closing_sentence(outcome, any_failed=failed, skipped=skipped)
+    assert words in sentence
+    assert len(sentence.split()) <= 30
+    assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("ok", False), ("suspect", False), ("incomplete", False), ("failed", True), ("skipped", True)],
+)
+def test_a_failed_or_skipped_pair_is_a_failure(status, expected):
+    assert has_failures([{"status": "ok"}, {"status": status}]) is expected
 
 
 # -------------------------------------------------------------------------------------- painting

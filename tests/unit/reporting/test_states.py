@@ -12,7 +12,7 @@ from unglow.cli.status import what_next
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 4}}
 UNLIKE = "No position makes the two images resemble each other."
@@ -115,8 +115,7 @@ def test_a_job_that_will_be_tried_again_has_not_stopped_its_pair(made):
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status"),
-    [("ok", "waiting"), ("interrupted", "waiting"), ("failed", "incomplete")],
+    ("outcome", "status"), [("ok", "waiting"), ("interrupted", "waiting"), ("failed", "incomplete")]
 )
 def test_what_was_not_asked_for_is_no_fault(made, outcome, status):
     made.run(TOTAL, over(20, outcome), pairs=PAIRS[3:])

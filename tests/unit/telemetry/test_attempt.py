@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -170,21 +171,26 @@ def test_a_spike_between_two_samples_is_in_the_peak(work):
 
 
 @pytest.mark.parametrize(
-    ("body", "outcome", "number", "remedy"),
+    ("body", "outcome", "number", "remedy", "text"),
     [
-        ("os.kill(os.getpid(), signal.SIGKILL)", "killed", 9, COMMAND),
-        ("os.kill(os.getpid(), signal.SIGTERM)", "killed", 15, COMMAND),
-        ("os.abort()", "error", 6, ""),
-        ("1 / 0", "error", 0, ""),
-        ("raise KeyboardInterrupt", "interrupted", 0, COMMAND),
-        ("import unglow.core.errors as e; raise e.InputError('a.tif is cut.')", "bad_input", 0, ""),
+        ("os.kill(os.getpid(), 9)", "killed", 9, COMMAND, "from outside by SIGKILL"),
+        ("os.kill(os.getpid(), 15)", "killed", 15, COMMAND, "from outside by SIGTERM"),
+        ("os.abort()", "error", 6, "", "a fault in a library (SIGABRT)"),
+        ("1 / 0", "error", 0, "", "ZeroDivisionError: division by zero"),
+        ("raise KeyboardInterrupt", "interrupted", 0, COMMAND, "interrupted"),
+        ("import unglow.core.errors as e; raise e.InputError('It is cut.')", "bad_input", 0, "",
+         "It is cut."),
+        ("os.write(2, b'std::bad_alloc'); os.abort()", "memory", 6,
+         f"{COMMAND} --set-resources align:mem_mb=250", "needs more memory"),
     ],
-)
-def test_each_end_has_its_word(work, body, outcome, number, remedy):
+)  # fmt: skip
+def test_each_end_has_its_word_and_its_sentence(work, body, outcome, number, remedy, text):
     said, lines = work.run(f"time.sleep(0.15); {body}")
     end = lines[-1]
     assert (end["outcome"], end["signal"], end["remedy"]) == (outcome, number, remedy)
-    assert end["message"] in said
+    (sentence,) = said.splitlines()
+    assert text in end["message"]
+    assert end["message"] in sentence
     assert end["code"] == (-number or 1)
     assert samples(lines)
     assert record(work)["outcome"] == outcome
@@ -203,6 +209,8 @@ def test_a_job_over_its_time_gets_a_longer_one(work):
     end = lines[-1]
     assert (end["outcome"], end["remedy"]) == ("timeout", f"{COMMAND} --config timeout_per_job=1")
     assert not of_kind(lines, "stall")
+    log = (work.directory / "logs/align.log").read_text()
+    assert re.search(r'File "<string>", line \d+ in <module>', log)
 
 
 def test_a_job_that_did_nothing_when_its_time_was_over_had_stalled(work):

@@ -1,4 +1,4 @@
-"""Files of attempts: numbers that two attempts never share, and what both ends of a file report."""
+"""Files of attempts and runs: numbers, ids, and what both ends of a file report."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ import pytest
 
 from unglow.telemetry import attempt_files
 from unglow.telemetry.attempt_files import (
+    RUN_ID,
     attempt_file,
     attempt_numbers,
+    finish_run,
+    inherited_run_id,
+    make_run_id,
     number_of,
     read_ends,
     run_files,
+    start_run,
     take_number,
 )
 
@@ -116,3 +121,43 @@ def test_what_is_no_plain_file_is_not_read(tmp_path):
     (tmp_path / "2.jsonl").symlink_to(tmp_path / "1.jsonl")
     with pytest.raises(OSError, match="symbolic links"):
         read_ends(tmp_path / "2.jsonl")
+
+
+@pytest.fixture
+def no_run(monkeypatch):
+    monkeypatch.setenv(RUN_ID, "")  # so that it is put back as it was
+    monkeypatch.delenv(RUN_ID)
+
+
+def test_ids_sort_by_time_and_name_host_and_process(monkeypatch):
+    monkeypatch.setattr(attempt_files, "host", lambda: "node/7")
+    assert make_run_id(1795328393.0639, 30797) == "20261122T061953.063Z-node_7-30797"
+    assert make_run_id(0.9999, 1) == "19700101T000000.999Z-node_7-1"
+
+
+@pytest.mark.usefixtures("no_run")
+def test_instances_of_the_workflow_in_one_process_are_one_run():
+    assert inherited_run_id() is None
+    own = start_run()
+    assert own.endswith(f"-{os.getpid()}")
+    assert start_run() == own == inherited_run_id()
+
+
+@pytest.mark.usefixtures("no_run")
+def test_a_run_inside_a_job_of_another_has_an_id_of_its_own(monkeypatch):
+    outer = make_run_id(0.0, os.getpid() + 1)
+    monkeypatch.setenv(RUN_ID, outer)
+    assert inherited_run_id() == outer
+    assert start_run() != outer
+
+
+@pytest.mark.usefixtures("no_run")
+def test_the_next_workflow_of_a_process_is_another_run(monkeypatch):
+    times = iter((1.0, 2.0))
+    monkeypatch.setattr(attempt_files.time, "time", lambda: next(times))
+    first = start_run()
+    finish_run("another")
+    assert inherited_run_id() == first
+    finish_run(first)
+    assert inherited_run_id() is None
+    assert start_run() > first

@@ -8,7 +8,7 @@ from made_telemetry import BOOT, COLUMNS, WALL, Made, end, sample, step, step_en
 from unglow.reporting.html.page_model import costs_known
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.totals import by_rule, by_step, leftovers
 
 MORE = [*COLUMNS, "file", "shmem", "swap", "runnable"]

@@ -11,7 +11,7 @@ from unglow.core import process
 from unglow.reporting.html.curves import compute_curve
 from unglow.telemetry.reading.history import UNRECORDED, History, sum_declared, sum_memory
 from unglow.telemetry.reading.incidents import incidents
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.time_left import time_left
 from unglow.telemetry.reading.totals import Split, by_rule, overhead, split
 

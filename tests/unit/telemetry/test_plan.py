@@ -5,7 +5,7 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.time_left import Left, time_left
 
 RULES = ("ingest", "register", "align")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from unglow.jobs import watchdog
-from unglow.telemetry.recording import py_spy
+from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
 from unglow.telemetry.recording.process_sampler import Sample
 from unglow.telemetry.speedscope import SUFFIX, Frame, Profile, read_profile
@@ -30,7 +30,7 @@ def test_a_trace_of_py_spy_becomes_seconds_of_stacks_and_when():
         *(event("E", 190, "fit"), event("E", 200, "main"), event("E", 160, "spin", thread=2)),
     ]
     profile = Profile()
-    py_spy.add_trace(profile, json.dumps(events).encode(), 10.0)
+    profiler.add_trace(profile, json.dumps(events).encode(), 10.0)
     names = {tuple(f.name for f in stack): stack for stack in profile.times}
     assert profile.seconds == pytest.approx(
         {names["main", "fit"]: 0.09, names["main",]: 0.01, names["spin",]: 0.01}
@@ -43,7 +43,7 @@ def test_a_trace_of_py_spy_becomes_seconds_of_stacks_and_when():
 @pytest.mark.parametrize("torn", [b"", b'[{"ts": 5', b"{}", b'[{"ts": 1, "tid": 2}]', b"[[1]]"])
 def test_a_trace_that_is_torn_adds_nothing(torn):
     profile = Profile()
-    py_spy.add_trace(profile, torn, 0.0)
+    profiler.add_trace(profile, torn, 0.0)
     assert profile.times == {}
 
 
@@ -51,7 +51,7 @@ def test_without_py_spy_a_thread_of_the_job_does_it(tmp_path, monkeypatch, caplo
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
     missing = "py-spy is not installed (the extra `profile` of unglow)"
-    assert py_spy.program() == ("", missing)
+    assert profiler.program() == ("", missing)
     attempt = Attempt(tmp_path / "1.jsonl", time.monotonic(), {}, profiled=True)
     with caplog.at_level("INFO", "unglow"):
         attempt.enter_job()
@@ -69,7 +69,7 @@ def test_without_py_spy_a_thread_of_the_job_does_it(tmp_path, monkeypatch, caplo
 def test_py_spy_that_may_not_look_says_why(tmp_path, monkeypatch, script, why):
     spy = made(tmp_path, script)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    assert py_spy.program() == (str(spy), why)
+    assert profiler.program() == (str(spy), why)
 
 
 def made(tmp_path, script):
@@ -79,27 +79,29 @@ def made(tmp_path, script):
     return spy
 
 
-def run(tmp_path, body, *, spy=None, during=lambda profiler: None, warnings=None):
+def run(tmp_path, body, *, spy=None, during=lambda _: None, warnings=None):
     """Watch a forked process that runs ``body``; return its ending and its file of stacks."""
     path = tmp_path / "a.json"
     pid, reading = watchdog.fork()
     if not pid:
-        py_spy.permit(os.getppid())
+        profiler.permit(os.getppid())
         code = body()
         os._exit(code)
     warn = pytest.fail if warnings is None else warnings.append
-    program = spy or py_spy.program()[0]
-    profiler = py_spy.PySpy(path, str(program), py_spy.Profiled(pid, time.monotonic(), 0.01), warn)
+    program = spy or profiler.program()[0]
+    spy_process = profiler.PySpy(
+        path, str(program), profiler.Profiled(pid, time.monotonic(), 0.01), warn
+    )
 
     def sample(_):
-        profiler.look()
-        during(profiler)
+        spy_process.look()
+        during(spy_process)
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         ending = watchdog.watch(
             *(pid, reading), limit_s=30, on_stall=pytest.fail,
-            on_sample=sample, on_end=profiler.finish,
+            on_sample=sample, on_end=spy_process.finish,
         )  # fmt: skip
     finally:
         os.close(reading)
@@ -110,7 +112,7 @@ def run(tmp_path, body, *, spy=None, during=lambda profiler: None, warnings=None
 
 @pytest.fixture
 def may_attach():
-    why = py_spy.program()[1]
+    why = profiler.program()[1]
     if why:
         pytest.skip(f"stacks cannot be taken from outside here: {why}")
 
@@ -162,7 +164,7 @@ def test_a_signal_ends_a_job_as_it_would_without(tmp_path, may_attach, number):
 
 
 def test_a_running_job_shows_what_it_did_so_far(tmp_path, may_attach, monkeypatch):
-    monkeypatch.setattr(py_spy, "_SLICE_S", 0.3)
+    monkeypatch.setattr(profiler, "_SLICE_S", 0.3)
     while_it_ran = []
 
     def look(_):

@@ -42,7 +42,7 @@ def test_spans_are_steps_in_a_file_of_the_process(tmp_path):
     head, *lines = map(json.loads, file.read_text().splitlines())
     assert head["kind"] == "spans"
     assert [(line.get("name"), line["edge"]) for line in lines] == [
-        *(("a", "begin"), ("b", "begin"), (None, "end"), (None, "end")),
+        *(("a", "begin"), ("b", "begin"), (None, "end"), (None, "end"))
     ]
     assert lines[1]["in"] == lines[0]["id"]
 

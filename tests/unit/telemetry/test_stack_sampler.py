@@ -11,13 +11,7 @@ import weakref
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.telemetry.recording.stack_sampler import (
-    INTERVAL,
-    VARIABLE,
-    StackSampler,
-    interval_s,
-    wanted,
-)
+from unglow.telemetry.recording.profiler import INTERVAL, VARIABLE, StackSampler, interval_s, wanted
 from unglow.telemetry.speedscope import MOST_BINS, Frame, Profile, read_profile, write_profile
 
 
@@ -99,7 +93,7 @@ def test_what_functions_held_is_let_go_when_they_return(tmp_path):
 
 
 def test_a_job_that_is_killed_leaves_what_was_seen(tmp_path, monkeypatch):
-    monkeypatch.setattr("unglow.telemetry.recording.stack_sampler._WRITE_S", 0.1)
+    monkeypatch.setattr("unglow.telemetry.recording.profiler._WRITE_S", 0.1)
     path = tmp_path / "a.json"
     sampler = StackSampler(path, time.monotonic(), pytest.fail)
     sampler.start()

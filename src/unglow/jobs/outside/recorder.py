@@ -20,8 +20,7 @@ from unglow.core.files import tail
 from unglow.core.process import OpenFiles, is_mounted
 from unglow.jobs.outside.endings import Failure, describe_failure, exit_code, overrun
 from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
-from unglow.jobs.outside.spans import SpanFiles
-from unglow.jobs.outside.watched import WatchedAttempt, directory_of
+from unglow.jobs.outside.watched import SpanFiles, WatchedAttempt, directory_of
 from unglow.telemetry.jsonl import SUFFIX
 
 if TYPE_CHECKING:

@@ -103,8 +103,11 @@ class Scheduler:
         """Return how a job is; running, too, if nobody answers."""
         raise NotImplementedError
 
-    def queued(self, jobs: Sequence[str]) -> list[str]:
-        """Return those of the jobs that wait, run, or are being ended; raises `NoAnswerError`."""
+    def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
+        """Return those of the jobs that wait, run, or are being ended; raises `NoAnswerError`.
+
+        ``names`` are those of more jobs, whatever their ids; Grid Engine does not need them.
+        """
         raise NotImplementedError
 
 
@@ -188,7 +191,7 @@ class Slurm(Scheduler):
         return State.FAILED if state in FAILURES else State.RUNNING
 
     def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:
-        """See `Scheduler`; ``names`` are those of more jobs, whatever their ids."""
+        """See `Scheduler`."""
         return [
             job
             for job, listed in slurm_queue().items()
@@ -235,7 +238,7 @@ class GridEngine(Scheduler):
             return _outcome(job)
         return State.FAILED if "E" in row[4] or _is_unheard(row) else State.RUNNING
 
-    def queued(self, jobs: Sequence[str]) -> list[str]:
+    def queued(self, jobs: Sequence[str], names: Sequence[str] = ()) -> list[str]:  # noqa: ARG002
         """See `Scheduler`."""
         rows = _queue()
         return [job for job in jobs if job in rows]
@@ -285,7 +288,7 @@ def choose_scheduler() -> Scheduler:
 
     If there is none, the program ends with a sentence.
     """
-    name = os.environ.get(VARIABLE, "").strip().lower() or _detected()
+    name = os.environ.get(VARIABLE, "").strip().lower() or _detect()
     if name not in SCHEDULERS:
         known = ", ".join(SCHEDULERS)
         reason = f"{VARIABLE} is {name!r}" if name else "neither Slurm nor Grid Engine is here"
@@ -293,7 +296,7 @@ def choose_scheduler() -> Scheduler:
     return SCHEDULERS[name]()
 
 
-def _detected() -> str:
+def _detect() -> str:
     if os.environ.get("SGE_ROOT") and shutil.which("qsub"):  # what Grid Engine needs to be asked
         return "sge"
     return "slurm" if shutil.which("sbatch") else ""

@@ -1,18 +1,22 @@
-"""Figure of a difference: overview, and its brightest places at full resolution."""
+"""Figure of a difference: overview with spoilt places hatched, and its brightest places."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch, PathPatch
+from matplotlib.path import Path
 
 from unglow.core.rounding import estimate, number
 from unglow.io.zarr.overviews import brightest, crop
 from unglow.reporting.difference_picture import BLACK_TO, NoiseColours, spoilt_px
 from unglow.reporting.figures.colour_maps import upright_bar
-from unglow.reporting.figures.spoilt_places import draw_places
 from unglow.reporting.figures.style import (
+    INK,
     SOFT,
     Crop,
     frame,
@@ -30,6 +34,7 @@ from unglow.reporting.figures.style import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
@@ -39,14 +44,15 @@ if TYPE_CHECKING:
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
 
+
 CROPS = 4
-# Room for an overview: next to other things, or above them where an image is this much wider than
-# high, inches; its corner.
-_NEXT_TO, _ABOVE, _WIDE = (7.4, 6.9), (12.2, 8.0), 1.5
+# Room for an overview next to other things, and above them where an image is this many times as
+# wide as high, inches; its corner.
+_NARROW, _ABOVE, _WIDE = (7.4, 6.9), (12.2, 8.0), 1.5
 _CORNER = 0.85, 1.1
 # What an overview needs on its right and below itself; where other things begin at least; inches.
 _BAR, _NOTE, _LEAST = 1.17, 1.15, 7.2
-# Width of a figure with other things below its overview, and next to it, from where these begin.
+# Width of a figure next to or below whose overview other things are, from where these begin.
 _SHEET, _COLUMN = 14.0, 4.58
 # Height of a number next to the colour bar, and of a crop with its name, inches.
 _LINE, _ROW = 0.16, 1.83
@@ -83,7 +89,7 @@ class Page(NamedTuple):
 def fit_page(shape: tuple[int, ...]) -> Page:
     """Return the page for an overview of (rows, cols), so that narrow and wide ones fill it."""
     is_wide = shape[1] > _WIDE * shape[0]
-    room = _ABOVE if is_wide else _NEXT_TO
+    room = _ABOVE if is_wide else _NARROW
     scale = min(room[0] / shape[1], room[1] / shape[0])
     width, height = shape[1] * scale, shape[0] * scale
     left, top = _CORNER
@@ -271,3 +277,75 @@ def mask_spoilt(view: Overview, spoilt: Sequence[SavedPlace]) -> Overview:
     """Return an overview without data in spoilt places, the brightest of which are not stain."""
     excluded = spoilt_px(spoilt, view.image.shape, view.step)
     return replace(view, image=np.where(excluded, np.float32(np.nan), view.image))
+
+
+COLOUR = "#2bb455"
+"""Stands out from black, orange, blue and light grey, and is none of the colours of candidates."""
+HATCHES = {
+    "not stored": "xxx",
+    "lost": "///",
+    "moved": "---",
+    "debris": "\\\\\\",
+    "gain off": "|||",
+    "out of focus": "O",
+    "unlike pre": "+++",
+}
+"""Pattern of each reason, `unglow.spoilt.places.REASONS`."""
+_OTHER = "..."
+_THIN = 0.7  # points
+# Of the legend: where it begins and ends, inches from the left and the top of the paper.
+_LEGEND_LEFT, _BOTTOM = 0.85, 0.89
+_CENTRE = 0.5
+
+
+def draw_places(figure: Figure, axes: Axes, places: Sequence[SavedPlace]) -> None:
+    """Hatch places of post on an overview in level-0 px; a line above it names the reasons.
+
+    The hatches are thin, so that what lies below them is seen. Nothing is drawn without places.
+    """
+    handles = hatch_places(axes, places)
+    if handles:
+        with mpl.rc_context({"hatch.linewidth": _THIN}):
+            _name_reasons(figure, handles)
+
+
+def hatch_places(axes: Axes, places: Sequence[SavedPlace]) -> list[Artist]:
+    """Hatch places on axes in level-0 px; return an entry for a legend for each reason."""
+    with mpl.rc_context({"hatch.linewidth": _THIN}):
+        return [
+            _hatch(axes, reason, [place for place in places if place.reason == reason])
+            for reason in (*HATCHES, *sorted({p.reason for p in places} - HATCHES.keys()))
+            if any(place.reason == reason for place in places)
+        ]
+
+
+def _hatch(axes: Axes, reason: str, places: Sequence[SavedPlace]) -> Artist:
+    """Hatch the places of one reason; return its entry of the legend."""
+    style: dict[str, Any] = {"hatch": HATCHES.get(reason, _OTHER), "edgecolor": COLOUR, "lw": 0.9}
+    # corners count from the corner of the first px, axes from its centre
+    rings = [ring - _CENTRE for place in places for rings in place.polygons for ring in rings]
+    outline = Path.make_compound_path(*(Path(ring, closed=True) for ring in rings))
+    patch = PathPatch(outline, facecolor="none", zorder=2, **style)
+    axes.add_artist(patch)  # which leaves the limits of the axes alone
+    patch.set_clip_path(axes.patch)
+    return Patch(facecolor=INK, label=f"{reason}: {len(places):,}", **style)
+
+
+def _name_reasons(figure: Figure, handles: list[Artist]) -> None:
+    """Put the legend in one line above the overview."""
+    width, height = figure.get_size_inches()
+    title = Line2D([], [], linestyle="", label="Spoilt places")
+    figure.legend(
+        handles=[title, *handles],
+        ncols=len(handles) + 1,
+        loc="lower left",
+        bbox_to_anchor=((_LEGEND_LEFT - 0.3) / width, 1 - _BOTTOM / height),
+        borderaxespad=0,
+        borderpad=0,
+        frameon=False,
+        fontsize=8.5,
+        handlelength=1.8,
+        handleheight=1.0,
+        handletextpad=0.45,
+        columnspacing=1.0,
+    )

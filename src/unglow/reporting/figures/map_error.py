@@ -5,13 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from unglow.core.rounding import DASH, uncertainty
-from unglow.reporting.figures.colour_maps import STRIPE, Colours, Coverage, bar, map_panel
-from unglow.reporting.figures.displacement import draw_deformed_grid, draw_small_maps, small_places
-from unglow.reporting.figures.map_grids import covered, error_of_map
+from unglow.core.rounding import DASH, number, uncertainty
+from unglow.reporting.figures.canvas import DPI
+from unglow.reporting.figures.colour_maps import (
+    STRIPE,
+    Colours,
+    Coverage,
+    area_ratio,
+    bar,
+    covered,
+    displacement_length,
+    error_of_map,
+    map_panel,
+    map_tile,
+    paper_px,
+    turned_to_post,
+)
 from unglow.reporting.figures.style import (
     DISAGREES,
     FAINT,
@@ -22,18 +35,27 @@ from unglow.reporting.figures.style import (
     image,
     label,
     map_axes,
+    nice,
     panel,
     sheet,
     styled,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    from unglow.reporting.figures.colour_maps import Grid, Place
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.transform import Transform
+    from unglow.transform.displacement import Displacement
+
+    Floats = NDArray[np.float64]
+    Mask = NDArray[np.bool_]
+
 
 ERROR = Colours("inferno_r", 0.01, 5.0, log=True)
 _TICKS = ((0.01, "≤ 0.01 px"), (0.05, "0.05"), (0.2, "0.2"), (1.0, "1"), (5.0, "≥ 5"))
@@ -163,3 +185,135 @@ def draw_map_error_of_pair(pair: FigureInputs, title: str) -> Figure:
     return draw_map_error(
         view.image, data, pair.blocks, pair.transform, step=view.step, title=title
     )
+
+
+SQUARES = 16
+"""The deformed grid has at least so many squares along the longer side of a section."""
+# Points along a side of a square, and the steepest bend that is drawn: 1 would fold the grid.
+_POINTS, _STEEPEST = 4, 0.6
+# The small maps, inches; those of a section lower than this share of its width stand side by side.
+_SMALL, _SMALL_TALLEST, _WIDE_SECTION = 2.25, 1.75, 0.6
+
+
+def small_places(
+    frame: tuple[int, int], rows: Sequence[Place], column: tuple[float, float]
+) -> tuple[Sequence[Place], float]:
+    """Return where the two small maps stand, and where they end, inches from the top left corner.
+
+    Below one another in a ``column`` (left, top); those of a wide section at ``rows``.
+    """
+    if frame[0] < _WIDE_SECTION * frame[1]:
+        return rows, rows[0][1] + rows[0][3] + 0.75
+    left, top = column
+    tall = min(_SMALL * frame[0] / frame[1], _SMALL_TALLEST)
+    second = top + tall + 0.85
+    return [(left, top, _SMALL, tall), (left, second, _SMALL, tall)], second + tall + 0.55
+
+
+def draw_small_maps(
+    figure: Figure,
+    transform: Transform,
+    field: Displacement,
+    places: Sequence[Place],
+    coverage: Coverage,
+) -> None:
+    """Draw the length of the displacement and the change of areas, each with its colour bar."""
+    lengths, areas = displacement_length(field, coverage.frame), area_ratio(transform)
+    _, longest = _range(lengths, coverage.near)
+    colours = Colours("viridis", 0.0, max(longest, 1e-3))
+    ticks = [(0.0, "0"), (colours.high, number(colours.high, "px"))]
+    _small_map(figure, places[0], lengths, colours, coverage, ticks)
+    _heading(figure, places[0], f"Length of the field: to {number(longest, 'px')}")
+
+    low, high = (round(100 * (ratio - 1), 3) + 0.0 for ratio in _range(areas, coverage.near))
+    limit = max(abs(low), abs(high), 1e-3)
+    colours = Colours("PuOr_r", 1 - limit / 100, 1 + limit / 100)
+    names = (f"−{uncertainty(limit)} %", "0", f"+{uncertainty(limit)} %")
+    ticks = list(zip((colours.low, 1.0, colours.high), names, strict=True))
+    _small_map(figure, places[1], areas, colours, coverage, ticks)
+    change = " to ".join(
+        f"{'−' if share < 0 else '+'}{uncertainty(abs(share))}" for share in (low, high)
+    )
+    _heading(figure, places[1], f"Area change: {change} %")
+
+
+def _small_map(
+    figure: Figure,
+    place: Place,
+    values: Grid,
+    colours: Colours,
+    coverage: Coverage,
+    ticks: list[tuple[float, str]],
+) -> None:
+    left, top, width, height = place
+    map_tile(figure, place, values, colours, coverage)
+    bar(figure, (left + 0.2, top + height + 0.1, min(width, _SMALL) - 0.5), colours, ticks)
+
+
+def _heading(figure: Figure, place: Place, text: str) -> None:
+    label(figure, place[0], place[1] - 0.07, text, size=9.5, va="bottom")
+
+
+def _range(grid: Grid, near: Grid) -> tuple[float, float]:
+    """Return the least and the greatest value near blocks (anywhere, if there are none)."""
+    points = grid.places()
+    values = grid.values.ravel()[near.at(points)]
+    values = values if len(values) else grid.values
+    return float(values.min()), float(values.max())
+
+
+def draw_deformed_grid(
+    figure: Figure, axes: Axes, transform: Transform, field: Displacement, near: Grid, below: float
+) -> None:
+    """Draw squares of post where the field puts them, magnified.
+
+    ``below`` is where the key stands, inches from the top of the figure.
+    """
+    frame = transform.post_shape
+    square = nice(max(frame) / SQUARES)
+    lines = _grid_lines(frame, square)
+    moved = [turned_to_post(transform, field.evaluate(line)) for line in lines]
+    shown = [near.at(line) for line in lines]
+    magnified = _magnification(moved, shown, square)
+    paths = [
+        np.where(keep[:, None], line + magnified * by, np.nan)
+        for line, by, keep in zip(lines, moved, shown, strict=True)
+    ]
+    axes.add_collection(LineCollection(paths, colors="#ffe14d", linewidths=0.9))
+    axes.set_title(f"Displacement field × {magnified:g}, squares of {square:g} px")
+    _key(figure, axes, frame, magnified, below)
+
+
+def _grid_lines(frame: tuple[int, int], square: float) -> list[Floats]:
+    """Points (x, y) along the lines of a grid, one (N, 2) array for each line."""
+    ends = frame[1] - 1, frame[0] - 1
+    lines = []
+    for axis in (0, 1):
+        along = np.append(np.arange(0, ends[1 - axis], square / _POINTS), ends[1 - axis])
+        for at in np.arange(square / 2, ends[axis], square):
+            line = np.empty((len(along), 2))
+            line[:, axis], line[:, 1 - axis] = at, along
+            lines.append(line)
+    return lines
+
+
+def _magnification(moved: list[Floats], shown: list[Mask], square: float) -> float:
+    """Return a round magnification at which a grid bends clearly and does not fold."""
+    pairs = list(zip(moved, shown, strict=True))
+    lengths = [np.hypot(*by[keep].T) for by, keep in pairs]
+    steps = [np.hypot(*np.diff(by, axis=0)[keep[1:] & keep[:-1]].T) for by, keep in pairs]
+    long, steep = (np.concatenate([*parts, [1e-3]]) for parts in (lengths, steps))
+    steepest = np.quantile(steep, 0.98) / (square / _POINTS)
+    return nice(max(min(1.5 * square / np.quantile(long, 0.95), _STEEPEST / steepest), 1.0))
+
+
+def _key(figure: Figure, axes: Axes, frame: tuple[int, int], magnified: float, top: float) -> None:
+    """Draw below the axes how long a round displacement is in the grid."""
+    shown = nice(0.6 * DPI / (paper_px(axes, frame) * magnified))
+    long = shown * magnified * paper_px(axes, frame) / DPI
+    left = axes.get_window_extent().x0 / DPI
+    y = figure.get_figheight() - top - 0.08
+    line = Line2D([left, left + long], [y, y], color=INK, linewidth=2)
+    line.set_transform(figure.dpi_scale_trans)
+    figure.add_artist(line)
+    label(figure, left + long + 0.12, top, f"displaced by {shown:g} px", size=9)

@@ -175,8 +175,8 @@ def _facts(row: Mapping[str, str], subtraction: MarkerSubtraction) -> list[tuple
         ("expected by exposure", row.get("expected_gain", "")),
         ("by other methods", row.get("other_gains", "")),
         ("offset", row.get("offset", "")),
-        ("residual shift", _with_unit(row.get("residual_shift_px", ""))),
-        ("map error, median", _with_unit(row.get("error_median_px", ""))),
+        ("residual shift", _add_unit(row.get("residual_shift_px", ""))),
+        ("map error, median", _add_unit(row.get("error_median_px", ""))),
         ("difference, median", row.get("difference_median", "")),
         ("difference, MAD", row.get("difference_mad", "")),
         ("shown by viewers from", " to ".join(f"{level:g}" for level in subtraction.levels)),
@@ -185,7 +185,7 @@ def _facts(row: Mapping[str, str], subtraction: MarkerSubtraction) -> list[tuple
     return [("" if n else name, part) for name, parts in lines for n, part in enumerate(parts)]
 
 
-def _with_unit(value: str) -> str:
+def _add_unit(value: str) -> str:
     return f"{value} px" if value else ""
 
 

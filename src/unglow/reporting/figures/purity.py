@@ -58,7 +58,7 @@ def draw_purity(report: Mapping[str, Any], *, title: str = "Purity") -> Figure:
     lower = panel(figure, 1.05, 4.75, 8.55, 2.75)
     _purity(lower, snr, np.where(bright > 0, 1 - fdr, np.nan), report["settings"]["fdr"])
     if "fdr_control" in table[0]:
-        _by_controls(upper, lower, table)
+        _draw_controls(upper, lower, table)
     _legends(upper, lower)
     for axes in (upper, lower):
         end = max(float(snr[-1]), report["threshold_snr"] or 0.0) + _MARGIN
@@ -103,7 +103,7 @@ def _numbers(
     graph(axes, "", "sources above the threshold")
 
 
-def _by_controls(upper: Axes, lower: Axes, table: Sequence[Mapping[str, Any]]) -> None:
+def _draw_controls(upper: Axes, lower: Axes, table: Sequence[Mapping[str, Any]]) -> None:
     """Draw the number expected by the controls, and the purity from it, with bands."""
     snr, bright, fdr = (
         np.array([row[key] for row in table], np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from unglow.core.rounding import DASH, uncertainty
-from unglow.reporting.figures.map_grids import turned_to_post
+from unglow.reporting.figures.colour_maps import turned_to_post
 from unglow.reporting.figures.style import (
     DISAGREES,
     INK,
@@ -108,7 +108,7 @@ def draw_residuals(
     side = max(post_thumb.shape) * step / CELLS
     used = blocks[blocks["used"] & np.isfinite(blocks["dx"] + blocks["dy"])]
     kinds = {
-        held: gathered(_columns(part, "x", "y"), _turned(part, transform), side)
+        held: gathered(_columns(part, "x", "y"), _turn(part, transform), side)
         for held in (False, True)
         for part in (used[used["held_out"] == held],)
     }
@@ -129,7 +129,7 @@ def _columns(blocks: NDArray[Any], *names: str) -> Floats:
     return np.column_stack([blocks[name] for name in names])
 
 
-def _turned(blocks: NDArray[Any], transform: Transform) -> Floats:
+def _turn(blocks: NDArray[Any], transform: Transform) -> Floats:
     """Return residuals along the axes of post, over which they are drawn."""
     return turned_to_post(transform, _columns(blocks, "dx", "dy"))
 

@@ -19,11 +19,10 @@ from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
 from unglow.reporting.html.flame_graph import flames
-from unglow.reporting.outliers import NUMBERS, outliers
-from unglow.reporting.pair_rows import costs_of
+from unglow.reporting.pair_rows import NUMBERS, costs_of, outliers
 from unglow.results.directory import read_summary
+from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.incidents import incidents
-from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import RUNNING, once_per_object
 from unglow.telemetry.reading.totals import by_rule, by_step, overhead, steps_of
 

@@ -11,7 +11,7 @@ from unglow.core.workflow_files import is_foreign
 from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 
 if TYPE_CHECKING:
     from pathlib import Path

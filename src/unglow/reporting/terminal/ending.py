@@ -13,10 +13,9 @@ from rich.text import Text
 from unglow.core.levels import name_of
 from unglow.core.printable import clean, printable
 from unglow.core.rounding import duration
-from unglow.reporting.run_ending import INTERRUPTED
 from unglow.reporting.summary import STATUSES, texts
 from unglow.reporting.terminal.event_lines import first_sentence
-from unglow.reporting.terminal.formatting import BAD, count, count_inputs
+from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count, count_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,7 +90,8 @@ def _table(pairs: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column()
     heads = ("pair", "state", *(head for _, head in _NUMBERS), "")
     table.add_row(*(Text(head, style="dim") for head in heads))
-    for row in sorted(pairs, key=_rank)[:_MOST_ROWS]:
+    rank = {status: n for n, status in enumerate(_ORDER)}
+    for row in sorted(pairs, key=lambda row: rank.get(str(row["status"]), 0))[:_MOST_ROWS]:
         status = str(row["status"])
         cells = texts({key: row[key] for key, _ in _NUMBERS if row.get(key) is not None})
         why = "" if status == "ok" else str(row.get("reasons") or "")
@@ -102,8 +102,3 @@ def _table(pairs: Sequence[Mapping[str, Any]]) -> Table:
             Text(first_sentence(why, _LONGEST_REASON)),
         )
     return table
-
-
-def _rank(row: Mapping[str, Any]) -> int:
-    status = str(row["status"])
-    return _ORDER.index(status) if status in _ORDER else 0

@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import SHOWN, WEB, clean, printable
-from unglow.reporting.run_ending import closing_sentence
 from unglow.reporting.terminal.dry_run import DryRun, count_pairs, name_pairs
-from unglow.reporting.terminal.formatting import BAD, count, make_console
+from unglow.reporting.terminal.formatting import BAD, closing_sentence, count, make_console
 from unglow.reporting.terminal.painter import Diversion, Painter
 
 if TYPE_CHECKING:

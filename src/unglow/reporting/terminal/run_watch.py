@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from unglow.reporting.runs import RunReader
 from unglow.reporting.terminal.event_lines import EventLines
-from unglow.telemetry.reading.outcomes import Machine
+from unglow.telemetry.reading.plan import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,9 +38,7 @@ class RunWatch:
     """
 
     def __init__(
-        self,
-        places: Sequence[Path],
-        show: Callable[[Sequence[Run], Sequence[Event]], None],
+        self, places: Sequence[Path], show: Callable[[Sequence[Run], Sequence[Event]], None]
     ) -> None:
         self._readers = [RunReader(place) for place in places]
         self._events = [EventLines(inside=True) for _ in places]

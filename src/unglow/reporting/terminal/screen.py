@@ -218,15 +218,10 @@ def _jobs(run: Run, width: int, most: int) -> RenderableType:
         table.add_column(no_wrap=True, justify="right" if right else "left")
     table.add_row(*(Text(name, style="dim") for name in ("running", *shown)))
     for job in run.running[:most]:
-        cells = _cells(job)
-        table.add_row(_name(job_title(job)), *(cells[name] for name in shown))
+        cells, again = _cells(job), f" (attempt {job.number})" if job.number > 1 else ""
+        table.add_row(_name(job.title + again), *(cells[name] for name in shown))
     more = len(run.running) - most
     return Group(table, Text(f"and {more} more", style="dim")) if more > 0 else table
-
-
-def job_title(job: RunningJob) -> str:
-    """Return the title of a job, with the number of the attempt if it is not the first."""
-    return job.title + (f" (attempt {job.number})" if job.number > 1 else "")
 
 
 def _cells(job: RunningJob) -> dict[str, RenderableType]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import open_file
 from unglow.telemetry.attempt_files import LONGEST_LINE, number_of, run_files
-from unglow.telemetry.jsonl import SUFFIX
-from unglow.telemetry.reading.parsing import (
+from unglow.telemetry.jsonl import (
+    SUFFIX,
     moment,
     number,
     parse_line,

@@ -18,7 +18,7 @@ import numpy as np
 
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.reading.outcomes import Machine, boots, outcome_of_attempt, outcome_of_run
+from unglow.telemetry.reading.plan import Machine, boots, outcome_of_attempt, outcome_of_run
 from unglow.telemetry.reading.records import RUNNING, Attempt, Job, JobKey, Placed, RunRecord
 
 if TYPE_CHECKING:
@@ -260,9 +260,7 @@ def sum_memory(placed: Iterable[Placed]) -> tuple[NDArray[np.float64], NDArray[n
     return t, np.fmax(mb, np.concatenate([least for _, _, least in parts])[order])
 
 
-def _memory_of(
-    a: Placed,
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def _memory_of(a: Placed) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
     """Return times of measurements and end, growth of memory at them, and its least values.
 
     The last is the memory of a single process, NaN where that is not known; the peak that was

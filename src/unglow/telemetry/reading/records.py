@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unglow.telemetry.reading.parsing import moment, number, unix_time, whole_number
+from unglow.telemetry.jsonl import moment, number, unix_time, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,9 +117,7 @@ class End:
 _MEASURED = ("peak_mb", "cpu_s", "read", "written", "needed_mb")
 
 
-def once_per_object(
-    compute: Callable[Concatenate[T, P], R],
-) -> Callable[Concatenate[T, P], R]:
+def once_per_object(compute: Callable[Concatenate[T, P], R]) -> Callable[Concatenate[T, P], R]:
     """Keep the last result of a function of an object for as long as the object exists.
 
     A running attempt is a new object whenever more of it has been read.

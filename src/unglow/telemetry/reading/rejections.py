@@ -12,7 +12,7 @@ from unglow.core.files import read_json
 from unglow.core.levels import LEVELS, RESULT_OF, names_of, place_of, variants_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 # Files that may say it; the first one counts.
@@ -82,17 +82,17 @@ def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
     """
     sample, dye, *_ = names_of(row)
     registered = reasons_of(place_of(results, row, "registration") / "transform.json")
-    turned_over = "mirror" in (registered or "")  # which its reason names a setting for
-    if (
-        not sample
-        or registered is None
-        or reasons_of(place_of(results, row, "ingestion") / "plan.json")
-        or turned_over
-    ):
+    if not sample or registered is None or "mirror" in registered:  # its reason names a setting
+        return ""
+    if reasons_of(place_of(results, row, "ingestion") / "plan.json"):
         return ""
     helpful = [d for d in _list_registered(results / sample) if d != dye]
     other = helpful[0] if helpful else "DYE"
-    whose = f"of {_either(helpful)}" if helpful else "of another dye of this sample that registers"
+    whose = (
+        f"of {' or '.join(helpful[:3])}"
+        if helpful
+        else "of another dye of this sample that registers"
+    )
     return (
         "click landmarks, the same places in both images; or, if the dyes were imaged without "
         f"moving the section, take the map {whose} (setting register: from: {other}); or, if the "
@@ -108,10 +108,6 @@ def _list_registered(sample: Path) -> list[str]:
         for dye in sample.iterdir()
         if any(_status(p / "transform.json")[0] in _USABLE for p, _ in variants_in(dye))
     )
-
-
-def _either(names: Sequence[str]) -> str:
-    return " or ".join(names[:3])
 
 
 def _limit(config: object) -> str:

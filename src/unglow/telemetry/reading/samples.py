@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.telemetry.reading.parsing import number
+from unglow.telemetry.jsonl import number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

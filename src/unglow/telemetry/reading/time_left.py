@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.rounding import duration
+from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading import plan
-from unglow.telemetry.reading.parsing import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
 if TYPE_CHECKING:
@@ -173,9 +173,7 @@ def _running(history: RunHistory, of_job: Mapping[str, float]) -> dict[int, floa
 
 
 def _longest_chain(
-    history: RunHistory,
-    of_job: Mapping[str, float],
-    running: Mapping[int, float],
+    history: RunHistory, of_job: Mapping[str, float], running: Mapping[int, float]
 ) -> float:
     """Return the time of the longest chain of jobs that wait for one another, s."""
     until: dict[int, float] = {}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.telemetry.reading.parsing import number
+from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING, once_per_object
 
 if TYPE_CHECKING:
@@ -283,7 +283,8 @@ def _step_costs(attempt: Attempt) -> list[tuple[str, int, list[float]]]:
     """Return name, depth, and seconds, CPU, bytes read and written of each step."""
     steps = steps_of(attempt)
     edges = np.array([(begin, end) for _, begin, end, _ in steps]).reshape(-1, 2)
-    grown = [np.diff(edges)[:, 0], *(_growth(edges, *sums) for sums in _sums(attempt))]
+    at = (np.interp(edges, t, sums) for t, sums in _sums(attempt))
+    grown = [np.diff(values)[:, 0] for values in (edges, *at)]
     costs = np.stack(grown, axis=1).tolist()
     return [(name, depth, cost) for (name, _, _, depth), cost in zip(steps, costs, strict=True)]
 
@@ -301,12 +302,6 @@ def _sums(attempt: Attempt) -> Iterator[tuple[NDArray[np.float64], NDArray[np.fl
         values = np.concatenate([[0.0], sampled, [np.nan if total is None else total]])
         known = ~np.isnan(values)
         yield t[known], np.maximum.accumulate(values[known])
-
-
-def _growth(
-    edges: NDArray[np.float64], t: NDArray[np.float64], sums: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    return np.diff(np.interp(edges, t, sums))[:, 0]
 
 
 def _pixels(attempt: Attempt) -> float:
@@ -362,13 +357,15 @@ def _sum_leftovers(host: str, group: Sequence[Placed]) -> Leftovers:
         files_mb=max(0.0, after - before),
         processes=int(sum(_amount(a, "processes_left") for a in group)),
         processes_mb=sum(_amount(a, "processes_left_mb") for a in group),
-        worst=max(group, key=_left),
+        worst=max(
+            group,
+            key=lambda a: (
+                _amount(a, "processes_left_mb")
+                + _amount(a, "files_after_mb")
+                - _amount(a, "files_before_mb")
+            ),
+        ),
     )
-
-
-def _left(a: Placed) -> float:
-    files = _amount(a, "files_after_mb") - _amount(a, "files_before_mb")
-    return _amount(a, "processes_left_mb") + files
 
 
 def lost_mb(attempts: Iterable[Attempt]) -> list[float]:

@@ -24,7 +24,7 @@ _SHOWING = ("figures", "slide_figures", "export", "comparison", "snr")
 
 def last_attempts(history: History) -> dict[tuple[str, str], list[Placed]]:
     """Return the last attempt at each job of each pair (sample and dye)."""
-    return _by_pair((a.attempt.wildcards, a) for a in history.last_attempts.values())
+    return _group_by_pair((a.attempt.wildcards, a) for a in history.last_attempts.values())
 
 
 class Work:
@@ -40,9 +40,9 @@ class Work:
             run = self._last.run
             known = self._last.states
             started = (j for j in run.jobs if known[j.jobid] == RUNNING)
-            self._started = _by_pair((j.wildcards, j) for j in started)
+            self._started = _group_by_pair((j.wildcards, j) for j in started)
             to_do = (j for j in run.plan if known[j.jobid] != plan.DONE)
-            self._open = _by_pair((j.wildcards, j) for j in to_do)
+            self._open = _group_by_pair((j.wildcards, j) for j in to_do)
 
     def _own(self, names: Mapping[str, object]) -> list[Placed]:
         attempts = select_pair(self._attempts, names)
@@ -98,7 +98,9 @@ class Work:
         return last.outcome != RUNNING or a.job is None or a.job.state == "failed"
 
 
-def _by_pair(items: Iterable[tuple[Mapping[str, object], T]]) -> dict[tuple[str, str], list[T]]:
+def _group_by_pair(
+    items: Iterable[tuple[Mapping[str, object], T]],
+) -> dict[tuple[str, str], list[T]]:
     found: dict[tuple[str, str], list[T]] = {}
     for names, item in items:
         found.setdefault(_pair(names), []).append(item)

@@ -12,11 +12,11 @@ from unglow.core import machine
 from unglow.core.process import started_ticks
 from unglow.core.progress import record_steps
 from unglow.core.version import __version__
+from unglow.telemetry.attempt_files import inherited_run_id
 from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
-from unglow.telemetry.recording import py_spy
+from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.process_sampler import COLUMNS
-from unglow.telemetry.recording.stack_sampler import StackSampler, interval_s
-from unglow.telemetry.run_id import inherited_run_id
+from unglow.telemetry.recording.profiler import StackSampler, interval_s
 from unglow.telemetry.speedscope import SUFFIX
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Attempt:
         self._file = LineFile(path, log.warning)
         self._profile = path.with_suffix(SUFFIX) if path is not None and profiled else None
         self._stacks: StackSampler | None = None
-        self._py_spy: py_spy.PySpy | None = None
-        self._spy, self._no_spy = py_spy.program() if self._profile else ("", "")
+        self._py_spy: profiler.PySpy | None = None
+        self._spy, self._no_spy = profiler.program() if self._profile else ("", "")
         if path is None:
             return
         physical = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -93,7 +93,7 @@ class Attempt:
             self._stacks = StackSampler(self._profile, self._clock, log.warning)
             self._stacks.start()
         elif self._profile is not None:
-            py_spy.permit(os.getppid())
+            profiler.permit(os.getppid())
 
     def leave_job(self) -> None:
         """In the job's own process: its work is done."""
@@ -105,8 +105,8 @@ class Attempt:
         process = {"pid": pid, "started": started_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profile is not None and not self._no_spy:
-            job = py_spy.Profiled(pid, self._clock, interval_s())
-            self._py_spy = py_spy.PySpy(self._profile, self._spy, job, log.warning)
+            job = profiler.Profiled(pid, self._clock, interval_s())
+            self._py_spy = profiler.PySpy(self._profile, self._spy, job, log.warning)
 
     def sample(self, taken: Sample) -> None:
         """Add a sample."""

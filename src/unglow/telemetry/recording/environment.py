@@ -67,8 +67,8 @@ def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
         a, b = one.get(key), other.get(key)
         if key in one and key in other and _decisive(a) != _decisive(b):
             found.append(f"{words} ({_words(a)}; {_words(b)})")
-    versions = _changed(one, other, "packages")
-    builds = [name for name in _changed(one, other, "builds") if name not in versions]
+    versions = _list_changes(one, other, "packages")
+    builds = [name for name in _list_changes(one, other, "builds") if name not in versions]
     found += [f"{name} ({one['packages'][name]}; {other['packages'][name]})" for name in versions]
     found += [f"build of {name}" for name in builds]
     return found
@@ -94,7 +94,7 @@ def _words(value: Any) -> str:
     return " ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _changed(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> list[str]:
+def _list_changes(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> list[str]:
     """Return the packages of which both records have a version, and not the same."""
     a, b = one.get(key), other.get(key)
     if not isinstance(a, dict) or not isinstance(b, dict):

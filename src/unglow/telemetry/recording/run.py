@@ -15,8 +15,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from unglow.telemetry.attempt_files import finish_run
 from unglow.telemetry.jsonl import SCHEMA, SUFFIX, LineFile, identity
-from unglow.telemetry.run_id import finish_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ class RunRecorder(logging.Handler):
     directory
         That of the file, below that of the telemetry of jobs.
     run_id
-        The id of the run (`unglow.telemetry.run_id.start_run`).
+        The id of the run (`unglow.telemetry.attempt_files.start_run`).
     head
         Returns what else the first line says about the run.
     plan

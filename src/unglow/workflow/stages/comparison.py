@@ -12,8 +12,7 @@ from unglow.core.levels import VARIANT, name_of, names_of, place_of
 from unglow.io.detection_results import read_candidates
 from unglow.io.zarr.overviews import crop
 from unglow.reporting.figures import comparison as figure
-from unglow.reporting.figures.comparison import ComparisonRow, thumb
-from unglow.reporting.figures.searches import Searched, Searches
+from unglow.reporting.figures.comparison import ComparisonRow, Searched, Searches, thumb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,15 +1,22 @@
-"""Checks of the machine (processors, memory, limits) and of what is installed on it."""
+"""Checks of the machine, of what is installed on it, and of its file systems, which are tried."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import importlib
 import math
 import os
 import platform
 import re
 import resource
+import subprocess
+import sys
+import tempfile
+import time
 from enum import StrEnum
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from packaging.requirements import Requirement
@@ -17,19 +24,24 @@ from packaging.utils import canonicalize_name
 
 from unglow.core import kernels
 from unglow.core.errors import InstallationError
+from unglow.core.files import remedy as remedy_of
 from unglow.core.kernels import building
 from unglow.core.machine import (
+    Mount,
     allowed_processors,
     busy_processors,
+    existing,
     memory_available_mb,
     memory_total_mb,
+    mount_of,
+    mounts,
     read_processor_quota,
 )
 from unglow.core.process import meminfo_mb
 from unglow.core.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Level(StrEnum):
@@ -57,7 +69,7 @@ class Finding(NamedTuple):
     remedy: str = ""
 
 
-def judged(name: str, found: str, complaints: Iterable[Complaint | None] = ()) -> Finding:
+def judge(name: str, found: str, complaints: Iterable[Complaint | None] = ()) -> Finding:
     """Return what was found with all complaints, as bad as the worst of them."""
     real = [one for one in complaints if one is not None]
     order = list(Level)
@@ -80,7 +92,7 @@ def warning(true: bool, what: str, remedy: str) -> Complaint | None:  # noqa: FB
 _LEAST_MB, _USUAL_MB = 300.0, 2000.0
 
 
-def seen_processors() -> Finding:
+def check_processors() -> Finding:
     """Report how many processors there are, may be used, and are wanted by other programs."""
     return usable(
         os.cpu_count() or 1,
@@ -93,7 +105,7 @@ def seen_processors() -> Finding:
 def usable(cores: int, allowed: int, quota: float | None, busy: int) -> Finding:
     """Judge counts of processors; ``busy`` are those that programs have wanted of late."""
     limit = allowed if quota is None else min(allowed, quota)
-    return judged("processors", f"{cores} in the machine, {allowed} allowed, {busy} busy", [
+    return judge("processors", f"{cores} in the machine, {allowed} allowed, {busy} busy", [
         warning(
             limit < allowed,
             f"a limit of the container allows {limit:g} at a time, which --cores all does not see",
@@ -107,7 +119,7 @@ def usable(cores: int, allowed: int, quota: float | None, busy: int) -> Finding:
     ])  # fmt: skip
 
 
-def granted_memory() -> Finding:
+def check_memory() -> Finding:
     """Report the memory that machine and container grant, and how much of it is free."""
     machine = meminfo_mb().get("MemTotal", memory_total_mb())
     return memory(machine, memory_total_mb(), memory_available_mb())
@@ -118,7 +130,7 @@ def memory(machine_mb: float, total_mb: float, available_mb: float) -> Finding:
     words = f"{machine_mb:.0f} MB in the machine, {total_mb:.0f} granted, {available_mb:.0f} free"
     less = math.floor(0.8 * available_mb / 50) * 50
     short = available_mb < _LEAST_MB
-    return judged("memory", words, [
+    return judge("memory", words, [
         fault(short, f"a job needs {_LEAST_MB:.0f}", "end other programs, or ask for more memory"),
         warning(
             not short and available_mb < _USUAL_MB,
@@ -143,7 +155,7 @@ def judge_limits(files: float, limits_mb: Mapping[str, float]) -> Finding:
     """Judge the number of open files, and limits of ``ulimit`` by option, MB."""
     option, least = min(limits_mb.items(), key=lambda one: one[1], default=("", math.inf))
     limited, lift = f"ulimit {option} is {least:.0f} MB", f"ulimit {option} unlimited"
-    return judged("limits", f"{files:g} open files", [
+    return judge("limits", f"{files:g} open files", [
         warning(files < 1024, "Snakemake and the live page may run out of files", "ulimit -n 4096"),
         fault(least < _LEAST_MB, limited, lift),
         warning(_LEAST_MB <= least < _USUAL_MB, limited, lift),
@@ -154,7 +166,7 @@ _SHOWN = ("snakemake", "numpy", "opencv-python-headless", "zarr", "tifffile", "i
 _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
 
 
-def installed() -> dict[str, str]:
+def list_installed() -> dict[str, str]:
     """Return the version of every package that is installed, by its normalised name."""
     found: dict[str, str] = {}
     for one in metadata.distributions():
@@ -178,12 +190,12 @@ def versions(required: Iterable[str], present: Mapping[str, str]) -> Finding:
     asked = " ".join(f"'{name}'" for name in wrong)
     found = ", ".join(wrong.values())
     remedy = f"pip install {asked}"
-    return judged("versions", words, [fault(bool(wrong), f"not as asked for: {found}", remedy)])
+    return judge("versions", words, [fault(bool(wrong), f"not as asked for: {found}", remedy)])
 
 
 def opencv() -> Finding:
     """Report which OpenCV is loaded, and whether another package has overwritten it."""
-    others = [name for name in _OPENCV if name in installed()]
+    others = [name for name in _OPENCV if name in list_installed()]
     remedy = (
         f"pip uninstall --yes {' '.join((*others, 'opencv-python-headless'))} && "
         "pip install opencv-python-headless"
@@ -192,7 +204,7 @@ def opencv() -> Finding:
         cv2: Any = importlib.import_module("cv2")
     except ImportError as error:
         broken = f"it cannot be loaded ({error})"
-        return judged("OpenCV", "", [fault(True, broken, remedy)])  # noqa: FBT003
+        return judge("OpenCV", "", [fault(True, broken, remedy)])  # noqa: FBT003
     return judge_opencv(cv2.__version__, cv2.getBuildInformation(), others, remedy)
 
 
@@ -202,7 +214,7 @@ def judge_opencv(version: str, build: str, others: Sequence[str], remedy: str) -
     windows = "headless" if gui == "NONE" else f"with windows ({gui})"
     words = f"{version}, {windows}, parallel framework {parallel}"
     twice = f"{' and '.join(others)} overwrites opencv-python-headless"
-    return judged("OpenCV", words, [warning(bool(others), twice, remedy)])
+    return judge("OpenCV", words, [warning(bool(others), twice, remedy)])
 
 
 def _built(build: str, name: str) -> str:
@@ -219,10 +231,130 @@ def loops() -> Finding:
             kernels.kernel(name)
     except InstallationError as error:
         what, _, remedy = str(error).rpartition("; ")
-        return judged("loops in C", "", [fault(True, what, remedy)])  # noqa: FBT003
+        return judge("loops in C", "", [fault(True, what, remedy)])  # noqa: FBT003
     flags = building.levels(platform.machine()).get(kernels.level(), ())
     words = f"{len(kernels.prototypes())} loaded from {path.name}, {' '.join(flags)}"
     chosen = warning(
         kernels.CHOICE in os.environ, f"{kernels.CHOICE} names them", f"unset {kernels.CHOICE}"
     )
-    return judged("loops in C", words, [chosen])
+    return judge("loops in C", words, [chosen])
+
+
+_SKEW_S = 2.0
+_TAKE = (
+    "import fcntl, sys\n"
+    "file = open(sys.argv[2], 'r+')\n"
+    "try: getattr(fcntl, sys.argv[1])(file, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+    "except BlockingIOError: sys.exit(7)\n"
+)
+
+
+class Place(NamedTuple):
+    """A directory that unglow writes to, what for, and the file system that it is on."""
+
+    use: str
+    path: Path
+    mount: Mount | None
+
+
+def places(uses: dict[str, Path]) -> list[Place]:
+    """Return directories by what they are for; those on one file system and device only once."""
+    mounted, found = mounts(), dict[tuple[int, bool], Place]()
+    for use, wanted in uses.items():
+        path = existing(wanted).resolve()
+        writable = os.access(path, os.W_OK | os.X_OK)
+        key = (path.stat().st_dev, writable)
+        if key in found:
+            found[key] = found[key]._replace(use=f"{found[key].use}, {use}")
+        else:
+            found[key] = Place(use, path, mount_of(str(path), mounted))
+    return list(found.values())
+
+
+def check(place: Place) -> Iterator[Finding]:
+    """Try everything at a place."""
+    about = os.statvfs(place.path)
+    yield room(
+        place, about.f_bavail * about.f_frsize / 1e6, about.f_favail if about.f_files else None
+    )
+    try:
+        with tempfile.TemporaryDirectory(dir=place.path, prefix=".unglow-doctor-") as made:
+            tried = Path(made)
+            yield locking(
+                place, {kind: _excludes(tried / kind, kind) for kind in ("flock", "lockf")}
+            )
+            yield clock(place, _skew_s(tried))
+    except OSError as error:
+        full = error.errno == errno.ENOSPC
+        what = f"cannot be written ({error.strerror})"
+        helps = "free space" if full else remedy_of(error, place.path)
+        yield judge(f"disk of {place.use}", str(place.path), [fault(True, what, helps)])  # noqa: FBT003
+
+
+def room(place: Place, free_mb: float, free_files: int | None) -> Finding:
+    """Judge the kind of file system and the room on it, MB and number of files (None: no limit)."""
+    mount = place.mount
+    kind = "an unknown file system" if mount is None else f"{mount.kind} on {mount.source}"
+    away = "" if mount is None else (", remote" if mount.remote else ", local")
+    memory = mount is not None and mount.kind in ("tmpfs", "ramfs")
+    words = f"{place.path}: {kind}{away}, {free_mb / 1e3:.1f} GB free"
+    helps = "free space, or work elsewhere"
+    return judge(f"disk of {place.use}", words, [
+        fault(free_mb < 500, "too little for any run", helps),
+        warning(500 <= free_mb < 5000, "little (`unglow preflight` says what a run takes)", helps),
+        warning(
+            free_files is not None and free_files < 10_000,
+            f"only {free_files} more files fit",
+            "remove small files, or ask for more inodes",
+        ),
+        warning(memory, "what is written there takes memory", "set TMPDIR, or work elsewhere"),
+    ])  # fmt: skip
+
+
+def locking(place: Place, excludes: dict[str, bool | None]) -> Finding:
+    """Judge whether locks keep another process out; None where there are none."""
+    states = {True: "works", False: "lets a second process in", None: "is not there"}
+    words = ", ".join(f"{kind} {states[works]}" for kind, works in excludes.items())
+    options = {"localflock", "local_lock=all", "local_lock=flock", "nolock"}
+    one = options & (frozenset() if place.mount is None else place.mount.options)
+    return judge(f"locks of {place.use}", words, [
+        warning(
+            not all(excludes.values()),
+            "decisions of two programs may overwrite each other, and two `unglow resume` may meet",
+            "mount it with locks (Lustre: -o flock), and let one program at a time change results",
+        ),
+        warning(
+            bool(one),
+            f"mounted with {', '.join(sorted(one))}: machines do not see each other's locks",
+            "change results from one machine at a time",
+        ),
+    ])  # fmt: skip
+
+
+def _excludes(path: Path, kind: str) -> bool | None:
+    """Whether a lock keeps a second process out; None where the file system has no such locks."""
+    with path.open("w") as file:
+        try:
+            getattr(fcntl, kind)(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return None
+        words = [sys.executable, "-S", "-c", _TAKE, kind, str(path)]
+        done = subprocess.run(words, capture_output=True, check=False)  # noqa: S603 (this Python)
+        return done.returncode == 7
+
+
+def clock(place: Place, skew_s: float) -> Finding:
+    """Judge by how much, s, times of new files are ahead of the machine's clock."""
+    words = f"times of files differ by {abs(skew_s):.1f} s from this machine's clock"
+    late = "Snakemake may take files for older or newer than they are"
+    helps = "have both machines set their clocks (`chronyc tracking`, `timedatectl`)"
+    return judge(f"clock of {place.use}", words, [warning(abs(skew_s) > _SKEW_S, late, helps)])
+
+
+def _skew_s(tried: Path) -> float:
+    before = time.time()
+    path = tried / "clock"
+    path.write_bytes(b"1")
+    changed, after = path.stat().st_mtime, time.time()
+    # file systems count in steps of up to a second or two, which are no skew
+    return changed - after if changed > after else min(0.0, changed - before)

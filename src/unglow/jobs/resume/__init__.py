@@ -1,1 +1,0 @@
-"""Going on after Snakemake was killed: prove that nothing writes any more, unlock, run again."""
