@@ -9,15 +9,13 @@ import cv2
 import numpy as np
 
 from unglow.core.files import replace_file
-from unglow.spoilt.places import REASONS
+from unglow.spoilt.places import REASONS, Places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from unglow.spoilt.places import Places
 
     Bools = NDArray[np.bool_]
 
@@ -27,7 +25,9 @@ _TURNS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Steps along the sides of a block, (rows, cols), each to the right of the one before."""
 
 
-def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
+def write_places(
+    path: Path, places: Places | Mapping[int, Places], shape: tuple[int, int]
+) -> None:
     """Write places as a collection of features (RFC 7946, with px for degrees), complete or not.
 
     Coordinates count from the corner of the first px of post, as QuPath's do.
@@ -37,19 +37,27 @@ def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
     path
         File to write or replace.
     places
-        Of a pair.
+        Of a pair, or of each cycle of a slide.
     shape
-        (rows, columns) of post, px: blocks at its end are cut by it.
+        (rows, columns) of post or of the slide's frame, px: blocks at its end are cut by it.
     """
+    found = (
+        features(places, shape)
+        if isinstance(places, Places)
+        else (one for cycle, own in places.items() for one in features(own, shape, cycle))
+    )
     with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write('{"type": "FeatureCollection", "features": [')
-        for number, feature in enumerate(features(places, shape)):
+        for number, feature in enumerate(found):
             stream.write((",\n" if number else "\n") + json.dumps(feature, allow_nan=False))
         stream.write("\n]}\n")
 
 
-def features(places: Places, shape: tuple[int, int]) -> Iterator[dict[str, Any]]:
-    """Yield the GeoJSON feature of each place, the largest first."""
+def features(
+    places: Places, shape: tuple[int, int], cycle: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
+    where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
     boxes = _boxes(places.labels, len(places.reasons))
     areas = areas_px(places, shape)
     for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
@@ -70,8 +78,9 @@ def features(places: Places, shape: tuple[int, int]) -> Iterator[dict[str, Any]]
             },
             "properties": {
                 "objectType": "annotation",
-                "name": f"{reason} {rank}",
-                "classification": {"name": f"Spoilt: {reason}"},
+                "name": f"{reason}{where} {rank}",
+                "classification": {"name": f"Spoilt{where}: {reason}"},
+                **own,
                 "reason": reason,
                 "strength": strength,
                 "area_px": area,

@@ -17,6 +17,9 @@ from unglow.multiplexed.results import MarkerScale, SlideRecord, save_records, s
 from unglow.multiplexed.slide import FIT
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
+from unglow.spoilt.block_scores import BlockScores
+from unglow.spoilt.outlines import report, write_places
+from unglow.spoilt.places import Places, SpoiltMask, find_places
 from unglow.transform import ResidualShift
 from unglow.workflow.stages.plan import files_of_slide, fingerprint, without_directories
 
@@ -40,13 +43,16 @@ def measure(
     *,
     suspect_px: float,
     several: str = FIT,
+    scores: Mapping[int, Path] | None = None,
+    max_spoilt: float = 1.0,
     workers: int,
     markers_at_a_time: int,
 ) -> None:
-    """Measure every marker of a slide and write what was found.
+    """Measure every marker of a slide and write what was found, and the spoilt places of cycles.
 
     Markers of cycles without a map fail; what lacks some of its backgrounds is suspect. An image
-    that cannot be read is the reason why the slide is refused.
+    that cannot be read is the reason why the slide is refused. ``scores`` are the files of the
+    block scores of cycles; one that is spoilt in a larger share than ``max_spoilt`` is suspect.
 
     Raises
     ------
@@ -58,6 +64,12 @@ def measure(
     found: dict[str, Measured] = {}
     reason = None
     states = cycle_states(known.slide, maps, suspect_px)
+    places = {cycle: find_in_cycle(path) for cycle, path in (scores or {}).items()}
+    states |= {
+        cycle: judge_cycle(states[cycle], cycle, own, known.shape, max_spoilt)
+        for cycle, own in places.items()
+    }
+    write_places(targets["artefacts"], places, known.shape)
     try:
         known = known.resolved(cycle for move in known.slide.moves for cycle in move)
         slide, left_out = usable(known.slide, states)
@@ -68,6 +80,7 @@ def measure(
             settings,
             suspect_px=suspect_px,
             several=several,
+            spoilt={n: SpoiltMask(own.mask, own.side) for n, own in places.items()},
             workers=workers,
             markers_at_a_time=markers_at_a_time,
         )
@@ -91,6 +104,25 @@ def measure(
     for file in files:
         file.check()
     _write(known, found, targets, prints, reason, states)
+
+
+def find_in_cycle(path: Path) -> Places:
+    """Find the spoilt places of a cycle from its block scores; none where nothing was scored."""
+    scores = BlockScores.load(path)
+    return find_places(scores, np.ones(scores.scores.shape[:2], np.bool_))
+
+
+def judge_cycle(
+    state: CycleState, cycle: int, places: Places, shape: tuple[int, int], most: float
+) -> CycleState:
+    """Add to the state of a cycle what is spoilt of it, and a doubt if that is too much."""
+    if not places.judged:
+        return state
+    state = replace(state, spoilt=report(places, shape))
+    excess = places.describe_excess(most)
+    if excess is None:
+        return state
+    return replace(state, status="suspect", reasons=(*state.reasons, f"Cycle {cycle}: {excess}"))
 
 
 def _absent(reason: str, settings: ScaleSettings) -> Measured:
