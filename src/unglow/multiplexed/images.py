@@ -264,9 +264,7 @@ class Frame:
             found |= {one.name: block for one, block in zip(some, blocks, strict=True)}
         return [self._hide_spoilt(one, window, found[one.name]) for one in channels]
 
-    def _hide_spoilt(
-        self, channel: Channel, window: Window, block: NDArray[Any]
-    ) -> NDArray[Any]:
+    def _hide_spoilt(self, channel: Channel, window: Window, block: NDArray[Any]) -> NDArray[Any]:
         mask = self._spoilt.get(channel.cycle)
         near = None if mask is None else mask.mask_near(window)
         if near is None or not near.any():

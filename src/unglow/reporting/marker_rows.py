@@ -56,10 +56,21 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     try:
         found = SlideResults.read(place)
         missing = next((name for name in SLIDE_FILES if not (place / name).is_file()), None)
-        return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
     except Exception as error:  # noqa: BLE001 (damaged files cost these rows, not the table)
-        reasons = f"a result file cannot be read: {describe(error)}"
-        return [{**own, "status": "failed", "reasons": reasons} for own in names.values()]
+        return [{**own, **_unreadable(error)} for own in names.values()]
+
+    def row(marker: str) -> dict[str, Any]:
+        try:
+            return _row(marker, found, entry, missing)
+        except Exception as error:  # noqa: BLE001 (a damaged map costs the rows of its cycle)
+            return _unreadable(error)
+
+    return [{**own, **row(marker)} for marker, own in names.items()]
+
+
+def _unreadable(error: Exception) -> dict[str, Any]:
+    reasons = f"a result file cannot be read: {describe(error)}"
+    return {"status": "failed", "reasons": reasons}
 
 
 def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:

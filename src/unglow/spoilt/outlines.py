@@ -25,9 +25,7 @@ _TURNS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Steps along the sides of a block, (rows, cols), each to the right of the one before."""
 
 
-def write_places(
-    path: Path, places: Places | Mapping[int, Places], shape: tuple[int, int]
-) -> None:
+def write_places(path: Path, places: Places | Mapping[int, Places], shape: tuple[int, int]) -> None:
     """Write places as a collection of features (RFC 7946, with px for degrees), complete or not.
 
     Coordinates count from the corner of the first px of post, as QuPath's do.

@@ -19,7 +19,15 @@ from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.memory.sizes import CELL, CELLS
 from unglow.memory.stages import BASE, MB, SLACK, WARP_SOURCE, WARP_SPARE_PX
-from unglow.multiplexed.sample import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW, Sample
+from unglow.multiplexed.sample import (
+    ALIGNED_ROWS,
+    BLOCK,
+    COMPARED,
+    OVERVIEW,
+    OVERVIEWS_PX,
+    WINDOW,
+    Sample,
+)
 from unglow.multiplexed.slide import by_background
 from unglow.registration.settings import DECLARED
 
@@ -61,14 +69,14 @@ def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
     part = min(_PART_PX, known.shape[0] * known.shape[1])
     making = part * (_item(known) + _HALVING) / MB
     # once the map is known, windows of both cycles are compared
-    px = math.prod(min(SHARD, n) for n in known.shape)
+    px = math.prod(min(COMPARED, n) for n in known.shape)
     comparing = max(_reading(known, px, 1), px * (_held(known) + _HALVED)) + px * _item(known)
     comparing = comparing / MB + _STRIPS
     counting = _STATISTICS + _TABLE + _FITS + _cells(known.shape) * _PER_CELL / MB + SLACK
-    if max(known.shape) <= SHARD:  # a single window
+    if max(known.shape) <= COMPARED:  # a single window
         counting, comparing = counting + comparing, 0.0
     each = max(pair.each, making, comparing) + _decode(known)
-    fixed = max(pair.fixed, counting) + stages.block_scores(known.shape) + _libraries(known)
+    fixed = max(pair.fixed, counting + stages.block_scores(known.shape)) + _libraries(known)
     return replace(pair, each=each, fixed=fixed)
 
 
@@ -111,7 +119,12 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
     fixed += SLACK + _libraries(known) + places * len(known.slide.moved_cycles)
     # the fits come when no window is at work any more
     fits = _FITS if several == 1 else cells * (_PER_FITTED_CELL + several * _PER_GAIN) / MB
-    return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + max(fits, finding))
+    return Demand(
+        BASE["slide_scale"],
+        each,
+        fixed=fixed,
+        least=BASE["slide_scale"] + fixed + max(fits, finding),
+    )
 
 
 def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:

@@ -9,7 +9,13 @@ import pytest
 from made_slides import DOUBT, REFUSED, made_slide
 
 from unglow.core.printable import shorten
-from unglow.multiplexed.results import MarkerSubtraction, load_residues, overview_of
+from unglow.multiplexed.results import (
+    CycleState,
+    MarkerSubtraction,
+    SlideRecord,
+    load_residues,
+    overview_of,
+)
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_slide
 from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
@@ -53,6 +59,27 @@ def test_a_slide_that_is_not_done_says_what_is_missing(tmp_path):
     damaged = rows([ENTRY], (), tmp_path)
     assert {row["status"] for row in damaged} == {"failed"}
     assert "slide.json is damaged" in damaged[0]["reasons"]
+
+
+def test_a_damaged_map_costs_the_rows_of_its_cycle(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    (place / "registration/1-3/transform.json").write_text("{")
+    states = {row["dye"]: (row["status"], row["reasons"]) for row in rows([ENTRY], (), tmp_path)}
+    assert (states["CD3"][0], states["CD8"][0]) == ("suspect", "ok")
+    assert states["Ki/67"][0] == "failed"
+    assert "registration/1-3/transform.json" in states["Ki/67"][1]
+
+
+def test_the_spoilt_share_of_a_marker_is_that_of_its_cycles(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    record = SlideRecord.load(place / "slide.json")
+    about = {"share": 0.25, "by_reason": {"lost": {"share": 0.05}, "moved": {"share": 0.2}}}
+    states = {2: CycleState("suspect", ("Cycle 2 is torn.",), spoilt=about)}
+    replace(record, cycles=states).save(place / "slide.json")
+    assert SlideRecord.load(place / "slide.json").cycles == states
+    row = rows([ENTRY], (), tmp_path)[1]
+    assert (row["status"], row["reasons"]) == ("suspect", "Cycle 2 is torn.")
+    assert (row["spoilt_share"], row["spoilt_reasons"]) == (0.25, "moved 0.2, lost 0.05")
 
 
 def test_columns_of_markers_are_there_only_with_slides(tmp_path):

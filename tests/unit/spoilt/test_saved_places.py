@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
-from unglow.spoilt.outlines import write_places
+from unglow.spoilt.outlines import features, write_places
 from unglow.spoilt.places import REASONS, Places
 from unglow.spoilt.saved_places import artefacts_json, read_places
 
@@ -38,6 +38,19 @@ def test_places_are_read_as_they_were_written(tmp_path):
     ((outline, hole),) = lost.polygons
     assert outline.tolist() == [[0, 0], [96, 0], [96, 96], [0, 96], [0, 0]]
     assert sorted(map(tuple, hole[:-1])) == [(32, 32), (32, 64), (64, 32), (64, 64)]
+
+
+def test_places_of_a_slide_have_their_cycle(tmp_path):
+    path = tmp_path / "artefacts.geojson"
+    labels = np.zeros((2, 2), np.int32)
+    labels[0, 1] = 1
+    own = Places(32, labels, np.zeros(1, np.uint8), np.ones(1, np.float32), {}, 0.0, 4)
+    write_places(path, {2: own, 5: own}, (64, 64))
+    assert [(one.cycle, one.area_px) for one in read_places(path)] == [(2, 1024), (5, 1024)]
+    first, second = json.loads(path.read_text())["features"]
+    names = [one["properties"]["classification"]["name"] for one in (first, second)]
+    assert len({*names}) == 2
+    assert "cycle" not in json.dumps(list(features(own, (64, 64))))
 
 
 def test_without_a_file_there_are_no_places(tmp_path):

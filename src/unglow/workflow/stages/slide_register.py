@@ -17,11 +17,12 @@ from unglow.core.errors import InputError
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, coarse_level, grid, map_bounded, strips
 from unglow.detection.section_mask import Section, section_mask
-from unglow.io.zarr.layout import SHARD, halve_stored
+from unglow.io.zarr.layout import halve_stored
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.memory.sizes import SECTION_PX
 from unglow.multiplexed.images import Frame, InPlaceImage, SlideReader, frame_shape
 from unglow.multiplexed.measure import measure_slide
+from unglow.multiplexed.sample import COMPARED
 from unglow.photometry.difference import subtract_window
 from unglow.photometry.difference_histogram import SIDE
 from unglow.photometry.gain.scale import ScaleSettings
@@ -180,7 +181,7 @@ def score_cycle(
                 parts.append(score_strip(post, left, expected))
             scores.put(parts, (window.y0, window.x0))
 
-        windows = [*grid(shape, (SHARD, SHARD))]
+        windows = [*grid(shape, (COMPARED, COMPARED))]
         for n, _ in enumerate(map_bounded(score, windows, workers), 1):
             progress(n, len(windows), "window")
     section = Section.from_mask(section_mask(small), level)
@@ -203,9 +204,7 @@ def dark_end(statistics: JointStatistics) -> float:
     return float(darkest + _REACH * max(dark - darkest, statistics.width))
 
 
-def _shrink(
-    pixels: NDArray[Any], small: NDArray[np.float32], window: Window, level: int
-) -> None:
+def _shrink(pixels: NDArray[Any], small: NDArray[np.float32], window: Window, level: int) -> None:
     """Put a window of the frame into the small image that the section is found on."""
     for _ in range(level):
         pixels = halve_stored(pixels)
