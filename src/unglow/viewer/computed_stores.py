@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from unglow.photometry.difference import Difference
     from unglow.photometry.gain_map import GainMap
     from unglow.viewer.caches import ChunkMemory
+    from unglow.viewer.stack_images import ImagedChannel, StackImage
 
 
 SNR_LEVELS = 3
@@ -141,7 +142,7 @@ _OVERVIEW = 1 << 20
 """Of a coarsest level of more px than this, only the middle sets the range of the display."""
 
 
-Computed: TypeAlias = "Ratio | GridImage | GainMapImage | Difference"
+Computed: TypeAlias = "Ratio | GridImage | GainMapImage | Difference | StackImage | ImagedChannel"
 """An image whose pixels are computed as they are read."""
 
 
