@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -35,10 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.detection.snr import Scene
-    from unglow.photometry.difference import Difference
     from unglow.photometry.gain_map import GainMap
     from unglow.viewer.caches import ChunkMemory
-    from unglow.viewer.stack_images import ImagedChannel, StackImage
 
 
 SNR_LEVELS = 3
@@ -142,8 +140,22 @@ _OVERVIEW = 1 << 20
 """Of a coarsest level of more px than this, only the middle sets the range of the display."""
 
 
-Computed: TypeAlias = "Ratio | GridImage | GainMapImage | Difference | StackImage | ImagedChannel"
-"""An image whose pixels are computed as they are read."""
+class Computed(Protocol):
+    """An image whose pixels are computed as they are read."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns) of level 0."""
+        ...
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, level 0 included."""
+        ...
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window inside the level."""
+        ...
 
 
 class ComputedStore:

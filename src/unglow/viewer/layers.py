@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from unglow.photometry.gain_map import GainMap
     from unglow.transform import Transform
     from unglow.viewer.caches import OpenedStores
-    from unglow.viewer.slide_layers import SlideLayers
 
 
 # What a browser leaves as it is when it encodes a part of an address, but for "~".
@@ -143,7 +142,6 @@ GREY, RATIO, PX, FACTOR = "grey levels", "", "px", ""
 _SNR_WINDOW = {"min": -1000.0, "max": 1000.0, "start": -10.0, "end": 10.0}
 
 Shown: TypeAlias = "Store | ComputedStore"
-AnyLayers: TypeAlias = "Layers | SlideLayers"
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from unglow.photometry.gain.scale import Scale
     from unglow.transform import Transform
-    from unglow.viewer.layers import AnyLayers, Pair
+    from unglow.viewer.layers import Pair
+    from unglow.viewer.slide_layers import AnyLayers
 
     Column: TypeAlias = NDArray[np.float64] | Sequence[str]
 

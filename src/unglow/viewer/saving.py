@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from unglow.transform.landmarks import Frame
     from unglow.viewer.hint_files import Target
-    from unglow.viewer.layers import AnyLayers, Pair
+    from unglow.viewer.layers import Pair
     from unglow.viewer.raw_files import RawFiles
+    from unglow.viewer.slide_layers import AnyLayers
 
 
 class ReadOnlyError(UnglowError):

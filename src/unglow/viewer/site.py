@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Request
     from unglow.reporting.html.live_site import Source
-    from unglow.viewer.layers import AnyLayers, Layer, Shown
+    from unglow.viewer.layers import Layer, Shown
+    from unglow.viewer.slide_layers import AnyLayers
 
 
 MOST_PX = 200_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.multiplexed.slide import Channel, Slide
-    from unglow.viewer.layers import Pair
+    from unglow.viewer.layers import Layers, Pair
 
 STACKS = ("corrected.ome.tif", "corrected.ome.zarr")
 _CORRECTED, _IMAGED = "corrected", "imaged"
@@ -147,7 +147,7 @@ class SlideLayers:
                 return None
             prints = tuple(fingerprint(header) for header in known.headers)
             if prints == self._record.fingerprints:
-                return OpenFrame.open(self._slide, known.headers, dict(self._results.maps))
+                return OpenFrame.from_headers(self._slide, known.headers, dict(self._results.maps))
         return None
 
     def _imaged_store(self, name: str, channel: Channel) -> ComputedStore:
@@ -189,10 +189,10 @@ class SlideLayers:
 
     def store(self, name: str) -> ComputedStore:
         """Return what has shape and pixel size of the frame, as ``post``; InputError otherwise."""
-        first = next(iter(self.all.values()), None)
-        if name != "post" or first is None:
+        layer = next(iter(self.all.values()), None)
+        if name != "post" or layer is None:
             raise InputError(f"a slide has no image {name}.")
-        return first.open()  # type: ignore[return-value]
+        return layer.open()  # type: ignore[return-value]
 
     def about(self) -> dict[str, Any]:
         """Return what a page knows of a slide and not of a pair, as JSON types."""
@@ -239,3 +239,7 @@ class SlideLayers:
                 "expected_gain": own.expected_gain,
             }
         return found
+
+
+AnyLayers: TypeAlias = "Layers | SlideLayers"
+"""What a page shows of a pair, or of a slide."""

@@ -11,7 +11,7 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
-from unglow.core.windows import Window, grid
+from unglow.core.windows import Window, cells, grid
 from unglow.io.tiff.opening import open_checked
 from unglow.io.tiff.tiles import TILE, decode_tile
 from unglow.io.zarr import plan_layout
@@ -87,21 +87,16 @@ class StackImage:
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level; StoreError if a tile is missing or damaged."""
         out = np.empty(window.shape, np.float32)
-        rows, cols = (range(a // TILE, -(-b // TILE)) for a, b in _ends(window))
-        for row in rows:
-            for col in cols:
-                y, x = row * TILE, col * TILE
-                part = window.common(Window(y, y + TILE, x, x + TILE))
-                tile = self._tile(level, row, col, part)
-                out[part.shift(-window.y0, -window.x0).slices] = tile
+        side = self._arrays[level].chunks[1:] if self._arrays else (TILE, TILE)
+        for (row, col), part in cells(window, (side[0], side[1])):
+            out[part.shift(-window.y0, -window.x0).slices] = self._tile(level, row, col, part)
         return out
 
     def _tile(self, level: int, row: int, col: int, part: Window) -> NDArray[Any]:
         """Return the part of the level that lies in a tile."""
         try:
             if self._arrays:
-                y, x = part.slices
-                return self._arrays[level].read_part([self._number, y, x])
+                return self._read_chunk(self._arrays[level], part)
             offsets, sizes = self._tables[level]
             with open_file(self._path) as file:
                 stored = os.pread(file.fileno(), int(sizes[row, col]), int(offsets[row, col]))
@@ -112,9 +107,13 @@ class StackImage:
         except Exception as error:  # codecs raise nearly anything
             raise make_damage_error(self._path) from error
 
-
-def _ends(window: Window) -> tuple[tuple[int, int], tuple[int, int]]:
-    return (window.y0, window.y1), (window.x0, window.x1)
+    def _read_chunk(self, array: ZarrArray, part: Window) -> NDArray[Any]:
+        """Return a part of a chunk; FileNotFoundError where it would be filled in."""
+        high, wide = (array.shards or array.chunks)[1:]
+        shard = f"c/{self._number}/{part.y0 // high}/{part.x0 // wide}"
+        (array.directory / shard).stat()
+        y, x = part.slices
+        return array.read_part([self._number, y, x])
 
 
 class ImagedChannel:
@@ -143,7 +142,7 @@ class OpenFrame(Frame):
     """The images of a slide in its frame, open until this is dropped."""
 
     @classmethod
-    def open(cls, slide: Slide, headers: Sequence[TiffHeader], maps: Maps) -> Self:
+    def from_headers(cls, slide: Slide, headers: Sequence[TiffHeader], maps: Maps) -> Self:
         """Open the images; InputError if one cannot be read."""
         with ExitStack() as stack:
             frame = cls(stack.enter_context(SlideReader(headers)), slide, maps)
