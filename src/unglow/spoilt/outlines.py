@@ -12,7 +12,7 @@ from unglow.core.files import replace_file
 from unglow.spoilt.places import REASONS, Places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -44,9 +44,33 @@ def write_places(path: Path, places: Places | Mapping[int, Places], shape: tuple
         if isinstance(places, Places)
         else (one for cycle, own in places.items() for one in features(own, shape, cycle))
     )
+    _write(path, found)
+
+
+def write_trusted(path: Path, mask: Bools, side: int, shape: tuple[int, int]) -> None:
+    """Write blocks (ny, nx) of ``side`` px that are on the section and not spoilt, one annotation.
+
+    Coordinates are those of `write_places`; no feature if there is no such block.
+    """
+    area = int(_block_px(mask.shape, side, shape)[mask].sum())
+    rings = [[_ring(ring, (0, 0), side, shape) for ring in one] for one in outlines(mask)]
+    feature = {
+        "type": "Feature",
+        "geometry": {"type": "MultiPolygon", "coordinates": rings},
+        "properties": {
+            "objectType": "annotation",
+            "name": "not spoilt in any cycle",
+            "classification": {"name": "Trusted"},
+            "area_px": area,
+        },
+    }
+    _write(path, [feature] if rings else [])
+
+
+def _write(path: Path, collection: Iterable[dict[str, Any]]) -> None:
     with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write('{"type": "FeatureCollection", "features": [')
-        for number, feature in enumerate(found):
+        for number, feature in enumerate(collection):
             stream.write((",\n" if number else "\n") + json.dumps(feature, allow_nan=False))
         stream.write("\n]}\n")
 
@@ -130,15 +154,20 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
 
 def areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
     """Return how many px of an image of ``shape`` each place has, (places,)."""
-    rows, cols = (
-        np.minimum(np.arange(1, n + 1) * places.side, end) - np.arange(n) * places.side
-        for n, end in zip(places.labels.shape, shape, strict=True)
-    )
-    px = rows[:, None] * cols[None, :]
+    px = _block_px(places.labels.shape, places.side, shape)
     counted = np.bincount(
         places.labels.ravel(), weights=px.ravel(), minlength=len(places.reasons) + 1
     )
     return counted[1:].astype(np.int64)
+
+
+def _block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the px of each block of a grid, (ny, nx): those at the end are cut by the image."""
+    rows, cols = (
+        np.minimum(np.arange(1, n + 1) * side, end) - np.arange(n) * side
+        for n, end in zip(grid, shape, strict=True)
+    )
+    return np.asarray(rows[:, None] * cols[None, :], np.int64)
 
 
 def outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:

@@ -169,6 +169,7 @@ STAGES = {
             "gain_maps": "gain_maps.npz",
             "statistics": "statistics.npz",
             "artefacts": "artefacts.geojson",
+            "trusted": "cells_to_trust.geojson",
         },
         ("slide_register",),
         streams=True,

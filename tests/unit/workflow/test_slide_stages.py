@@ -33,6 +33,7 @@ CORRECTED = ("tiff", "zarr")
 MEASURED = {
     "slide": "slide.json", "scale": "scale.json", "gain_maps": "gain_maps.npz",
     "statistics": "statistics.npz", "artefacts": "artefacts.geojson",
+    "trusted": "cells_to_trust.geojson",
 }  # fmt: skip
 WRITTEN = {
     "tiff": "corrected.ome.tif", "zarr": "corrected.ome.zarr/zarr.json",
@@ -254,6 +255,24 @@ def test_spoilt_tissue_is_found_in_the_cycle_that_lacks_it(spoilt):
         by_reason = record[str(cycle)]["spoilt"]["by_reason"].values()
         assert sum(one["area_px"] for one in by_reason) == area
         assert record[str(cycle)]["status"] == "ok"
+
+
+def test_what_is_spoilt_in_no_cycle_is_one_annotation(spoilt):
+    place = judged(spoilt, 1.0)
+    (feature,) = json.loads((place / "cells_to_trust.geojson").read_text())["features"]
+    places = read_places(place / "artefacts.geojson")
+    y, x = np.mgrid[16:1100:32, 16:1000:32].astype(float)
+    points = np.column_stack([x.ravel(), y.ravel()])
+
+    def held(polygons):
+        rings = [ring for polygon in polygons for ring in polygon]
+        return np.logical_xor.reduce([inside(points, np.array(ring)) for ring in rings])
+
+    trusted = held(feature["geometry"]["coordinates"])
+    bad = np.logical_or.reduce([held(one.polygons) for one in places])
+    assert not (trusted & bad).any()
+    assert 0.4 < trusted.mean() < 0.8 - bad.mean()
+    assert feature["properties"]["area_px"] == pytest.approx(1024 * trusted.sum(), rel=0.02)
 
 
 def test_a_cycle_that_is_spoilt_too_much_is_suspect_and_its_markers_are(spoilt):

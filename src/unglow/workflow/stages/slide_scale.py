@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.jobs.memory_limit import is_memory_failure
+from unglow.memory.sizes import block_side, count_blocks
 from unglow.multiplexed.cycles import cycle_states
 from unglow.multiplexed.measure import Measured, measure_slide
 from unglow.multiplexed.results import MarkerScale, SlideRecord, save_records, save_scales, usable
@@ -18,7 +20,7 @@ from unglow.multiplexed.slide import FIT
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.spoilt.block_scores import BlockScores
-from unglow.spoilt.outlines import report, write_places
+from unglow.spoilt.outlines import report, write_places, write_trusted
 from unglow.spoilt.places import Places, SpoiltMask, find_places
 from unglow.transform import ResidualShift
 from unglow.workflow.stages.plan import files_of_slide, fingerprint, without_directories
@@ -64,12 +66,11 @@ def measure(
     found: dict[str, Measured] = {}
     reason = None
     states = cycle_states(known.slide, maps, suspect_px)
-    places = {cycle: find_in_cycle(path) for cycle, path in (scores or {}).items()}
+    places = find_in_cycles(scores or {}, known.shape, targets)
     states |= {
         cycle: judge_cycle(states[cycle], cycle, own, known.shape, max_spoilt)
         for cycle, own in places.items()
     }
-    write_places(targets["artefacts"], places, known.shape)
     try:
         known = known.resolved(cycle for move in known.slide.moves for cycle in move)
         slide, left_out = usable(known.slide, states)
@@ -106,10 +107,33 @@ def measure(
     _write(known, found, targets, prints, reason, states)
 
 
-def find_in_cycle(path: Path) -> Places:
-    """Find the spoilt places of a cycle from its block scores; none where nothing was scored."""
-    scores = BlockScores.load(path)
-    return find_places(scores, np.ones(scores.scores.shape[:2], np.bool_))
+def find_in_cycles(
+    scores: Mapping[int, Path], shape: tuple[int, int], targets: Mapping[str, Path]
+) -> dict[int, Places]:
+    """Find the spoilt places of each cycle from its block scores, and write all and what is left.
+
+    Parameters
+    ----------
+    scores
+        Files of block scores by cycle; one without data has no places.
+    shape
+        (rows, columns) of the frame.
+    targets
+        Paths of ``artefacts`` and ``trusted``, which are written.
+    """
+    side, good, places = block_side(shape), [], {}
+    for cycle, path in scores.items():
+        found = BlockScores.load(path)
+        if found.shape != shape:
+            raise make_damage_error(path)
+        on_section = np.isfinite(found.select("level"))
+        places[cycle] = find_places(found, on_section)
+        if places[cycle].judged:
+            good.append(on_section & ~places[cycle].mask)
+    write_places(targets["artefacts"], places, shape)
+    nothing = np.zeros(count_blocks(shape, side), np.bool_)
+    write_trusted(targets["trusted"], np.logical_and.reduce(good) if good else nothing, side, shape)
+    return places
 
 
 def judge_cycle(
