@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import weakref
+from contextlib import ExitStack, suppress
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import SlideRecord, usable
 from unglow.multiplexed.sink import colours
 from unglow.results.directory import SlideResults
@@ -17,7 +19,7 @@ from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.layers import GREY, Layer
 from unglow.viewer.raw_files import raw_slide
 from unglow.viewer.served_files import UNREADABLE
-from unglow.viewer.stack_images import ImagedChannel, OpenFrame, StackImage
+from unglow.viewer.stack_images import ImagedChannel, open_stack
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
@@ -28,10 +30,9 @@ if TYPE_CHECKING:
 
     from unglow.multiplexed.slide import Channel, Slide
     from unglow.viewer.layers import Layers, Pair
+    from unglow.viewer.stack_images import StackImage
 
 STACKS = ("corrected.ome.tif", "corrected.ome.zarr")
-_CORRECTED, _IMAGED = "corrected", "imaged"
-_KIND = "channel"
 
 
 class SlideLayers:
@@ -88,10 +89,24 @@ class SlideLayers:
             layers = [*self._corrected(), *self._imaged()]
         return {layer.name: layer for layer in layers}
 
-    @property
+    @cached_property
     def _stack(self) -> Path | None:
         found = (self._pair.directory / name for name in STACKS)
         return next((path for path in found if path.exists()), None)
+
+    @cached_property
+    def _images(self) -> list[StackImage]:
+        """The channels of the corrected slide."""
+        images = [] if self._stack is None else open_stack(self._stack)
+        if len(images) != len(self._slide.kept):
+            raise InputError(f"{self._stack} has not the channels of slide.json: run it again.")
+        return images
+
+    @cached_property
+    def _written_ns(self) -> int:
+        """When the corrected slide was written, Unix time, ns."""
+        stack = self._stack or self._pair.directory
+        return (stack if stack.is_file() else stack / "zarr.json").stat().st_mtime_ns
 
     @cached_property
     def _slide(self) -> Slide:
@@ -102,23 +117,19 @@ class SlideLayers:
         if self._stack is None or self._record.reason is not None:
             return
         for n, (one, colour) in enumerate(zip(self._slide.kept, colours(self._slide), strict=True)):
-            name = f"{_CORRECTED}-{n}"
+            name = f"corrected-{n}"
             make = partial(self._stack_store, name, n, one)
             yield self._layer(name, one.name, one, make, colour)
 
     def _stack_store(self, name: str, number: int, channel: Channel) -> ComputedStore:
-        stack = self._stack
-        if stack is None:
-            raise InputError(f"{self._pair.directory} has no corrected image any more.")
-        about = stack if stack.is_file() else stack / "zarr.json"
-        follows = {"file": stack.name, "mtime": about.stat().st_mtime_ns, "channel": number}
+        follows = {"file": "corrected", "time": self._written_ns, "channel": number}
         subtraction = self._results.subtraction
         own = None if subtraction is None else subtraction.markers.get(channel.name)
         window = None
         if own is not None:
             low, high = own.levels
             window = {"min": 0.0, "max": 65535.0, "start": low, "end": high}
-        return self._kept(name, partial(StackImage, stack, number), channel, follows, window)
+        return self._kept(name, lambda: self._images[number], channel, follows, window)
 
     def _imaged(self) -> Iterator[Layer]:
         """Yield markers and their backgrounds as they were imaged; none without raw images."""
@@ -128,7 +139,7 @@ class SlideLayers:
         needed = {name for one in markers for name in one.backgrounds}
         for n, one in enumerate(self._slide.channels):
             if one.name in needed or one in markers:
-                name = f"{_IMAGED}-{n}"
+                name = f"imaged-{n}"
                 yield self._layer(
                     name,
                     f"{one.name}, as imaged",
@@ -139,7 +150,7 @@ class SlideLayers:
                 )
 
     @cached_property
-    def _frame(self) -> OpenFrame | None:
+    def _frame(self) -> Frame | None:
         """The raw images in the frame; None if they are not there, or not those of the results."""
         with suppress(*UNREADABLE):
             known = raw_slide(self._pair.results, self._pair.names[0])
@@ -147,7 +158,10 @@ class SlideLayers:
                 return None
             prints = tuple(fingerprint(header) for header in known.headers)
             if prints == self._record.fingerprints:
-                return OpenFrame.from_headers(self._slide, known.headers, dict(self._results.maps))
+                with ExitStack() as stack:  # the images are open until this is dropped
+                    reader = stack.enter_context(SlideReader(known.headers))
+                    weakref.finalize(self, stack.pop_all().close)
+                return Frame(reader, self._slide, dict(self._results.maps))
         return None
 
     def _imaged_store(self, name: str, channel: Channel) -> ComputedStore:
@@ -181,7 +195,7 @@ class SlideLayers:
         computed: bool = False,
     ) -> Layer:
         more = {"colour": "#{:02x}{:02x}{:02x}".format(*colour), "cycle": channel.cycle}
-        return Layer(name, title, _KIND, GREY, make, computed=computed, more=more)
+        return Layer(name, title, "channel", GREY, make, computed=computed, more=more)
 
     def place_of(self, layer: Layer) -> str:  # noqa: ARG002 (as of a pair)
         """Return where below the results a layer belongs."""

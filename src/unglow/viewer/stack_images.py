@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,90 +18,83 @@ from unglow.io.tiff.tiles import TILE, decode_tile
 from unglow.io.zarr import plan_layout
 from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr_array import ZarrArray, open_array
-from unglow.multiplexed.images import Frame, SlideReader
 from unglow.viewer.computed_stores import SNR_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    import tifffile
     from numpy.typing import NDArray
 
-    from unglow.io.tiff import TiffHeader
-    from unglow.multiplexed.slide import Channel, Maps, Slide
+    from unglow.multiplexed.images import Frame
+    from unglow.multiplexed.slide import Channel
 
 _PART = 1024
 """Side of the parts of level 0 that a coarser level is computed from, px."""
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Tiles:
+    """Where the tiles of a level of a channel are in a TIFF, (down, across) each."""
+
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    offsets: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @classmethod
+    def of_page(cls, level: tifffile.TiffPageSeries, number: int) -> _Tiles:
+        page, (rows, cols) = level.pages[number], level.keyframe.shape
+        if page is None:
+            raise InputError("a channel is missing")
+        tables = (
+            np.array(one, np.int64).reshape(-(-rows // TILE), -(-cols // TILE))
+            for one in (page.dataoffsets, page.databytecounts)
+        )
+        return cls((rows, cols), np.dtype(level.dtype), *tables)
+
+
 class StackImage:
-    """A channel of ``corrected.ome.tif`` or ``corrected.ome.zarr``; thread-safe.
+    """A channel of ``corrected.ome.tif`` or ``corrected.ome.zarr``, see `open_stack`; thread-safe.
 
     Parameters
     ----------
     path
-        The file or folder, which unglow wrote.
+        The file or folder.
     number
         Of the channel, from 0.
-
-    Raises
-    ------
-    InputError
-        It cannot be read, or has no such channel.
+    levels
+        Of all channels: arrays of a folder, or where the tiles of this one are in a file.
     """
 
-    def __init__(self, path: Path, number: int) -> None:
-        self._path, self._number = path, number
-        self._arrays: list[ZarrArray] = []
-        self._tables: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
-        shapes = self._open_zarr() if path.is_dir() else self._open_tiff()
-        self.shape: tuple[int, int] = shapes[0]
-        self.levels = len(shapes)
-        if shapes != [(self.shape[0] >> k, self.shape[1] >> k) for k in range(self.levels)]:
+    def __init__(
+        self, path: Path, number: int, levels: Sequence[ZarrArray] | Sequence[_Tiles]
+    ) -> None:
+        self._path, self._number, self._levels = path, number, levels
+        self.shape: tuple[int, int] = _shape_of(levels[0])
+        self.levels = len(levels)
+        found = [_shape_of(one) for one in levels]
+        if found != [(self.shape[0] >> k, self.shape[1] >> k) for k in range(self.levels)]:
             raise InputError(f"{path} has not the levels that unglow writes: run it again.")
-
-    def _open_zarr(self) -> list[tuple[int, int]]:
-        while (self._path / str(len(self._arrays))).is_dir():
-            self._arrays.append(open_array(self._path, str(len(self._arrays))))
-        if not self._arrays or not self._number < self._arrays[0].shape[0]:
-            raise InputError(f"{self._path} has no channel {self._number + 1}: run it again.")
-        return [(one.shape[1], one.shape[2]) for one in self._arrays]
-
-    def _open_tiff(self) -> list[tuple[int, int]]:
-        shapes = []
-        with open_checked(str(self._path)) as tif:
-            for level in tif.series[0].levels:
-                page = level.pages[self._number]
-                if page is None:
-                    raise InputError(f"{self._path} has no channel {self._number + 1}: run again.")
-                rows, cols = level.keyframe.shape
-                tiles = -(-rows // TILE), -(-cols // TILE)
-                offsets, sizes = (
-                    np.array(one, np.int64).reshape(tiles)
-                    for one in (page.dataoffsets, page.databytecounts)
-                )
-                self._tables.append((offsets, sizes))
-                shapes.append((rows, cols))
-            self._dtype = np.dtype(tif.series[0].dtype)
-        return shapes
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level; StoreError if a tile is missing or damaged."""
         out = np.empty(window.shape, np.float32)
-        side = self._arrays[level].chunks[1:] if self._arrays else (TILE, TILE)
-        for (row, col), part in cells(window, (side[0], side[1])):
-            out[part.shift(-window.y0, -window.x0).slices] = self._tile(level, row, col, part)
+        stored = self._levels[level]
+        high, wide = stored.chunks[1:] if isinstance(stored, ZarrArray) else (TILE, TILE)
+        for (row, col), part in cells(window, (high, wide)):
+            out[part.shift(-window.y0, -window.x0).slices] = self._tile(stored, row, col, part)
         return out
 
-    def _tile(self, level: int, row: int, col: int, part: Window) -> NDArray[Any]:
-        """Return the part of the level that lies in a tile."""
+    def _tile(self, level: ZarrArray | _Tiles, row: int, col: int, part: Window) -> NDArray[Any]:
+        """Return the part of a level that lies in a tile."""
         try:
-            if self._arrays:
-                return self._read_chunk(self._arrays[level], part)
-            offsets, sizes = self._tables[level]
+            if isinstance(level, ZarrArray):
+                return self._read_chunk(level, part)
             with open_file(self._path) as file:
-                stored = os.pread(file.fileno(), int(sizes[row, col]), int(offsets[row, col]))
-            tile = decode_tile(stored, self._dtype)
+                size, offset = int(level.sizes[row, col]), int(level.offsets[row, col])
+                tile = decode_tile(os.pread(file.fileno(), size, offset), level.dtype)
             return tile[part.shift(-row * TILE, -col * TILE).slices]
         except MemoryError:
             raise
@@ -114,6 +108,32 @@ class StackImage:
         (array.directory / shard).stat()
         y, x = part.slices
         return array.read_part([self._number, y, x])
+
+
+def _shape_of(level: ZarrArray | _Tiles) -> tuple[int, int]:
+    return level.shape[-2], level.shape[-1]
+
+
+def open_stack(path: Path) -> list[StackImage]:
+    """Return the channels of a corrected slide, which unglow wrote.
+
+    InputError or StoreError if it is damaged.
+    """
+    if path.is_dir():
+        names = itertools.takewhile(lambda n: (path / n).is_dir(), map(str, itertools.count()))
+        try:
+            arrays = [open_array(path, name) for name in names]
+        except (LookupError, TypeError, ValueError) as error:
+            raise make_damage_error(path) from error
+        if not arrays or any(len(one.shape) != len("cyx") for one in arrays):
+            raise InputError(f"{path} is not a corrected slide.")
+        return [StackImage(path, n, arrays) for n in range(arrays[0].shape[0])]
+    with open_checked(str(path)) as tif:
+        series = tif.series[0]
+        return [
+            StackImage(path, n, [_Tiles.of_page(level, n) for level in series.levels])
+            for n in range(len(series.pages))
+        ]
 
 
 class ImagedChannel:
@@ -136,22 +156,3 @@ class ImagedChannel:
                 pixels = halve_stored(pixels)
             out[part.slices] = pixels
         return out
-
-
-class OpenFrame(Frame):
-    """The images of a slide in its frame, open until this is dropped."""
-
-    @classmethod
-    def from_headers(cls, slide: Slide, headers: Sequence[TiffHeader], maps: Maps) -> Self:
-        """Open the images; InputError if one cannot be read."""
-        with ExitStack() as stack:
-            frame = cls(stack.enter_context(SlideReader(headers)), slide, maps)
-            frame._stack = stack.pop_all()
-        return frame
-
-    _stack: ExitStack
-
-    def __del__(self) -> None:
-        """Close the images."""
-        if stack := self.__dict__.get("_stack"):
-            stack.close()
