@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from unglow.core.windows import Window
+from unglow.core.windows import Window, grid
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.io.zarr import StoreLayout, plan_layout
 from unglow.io.zarr.chunks import encode_chunk
-from unglow.io.zarr.layout import CHUNK
+from unglow.io.zarr.layout import CHUNK, halve_stored
 from unglow.io.zarr.metadata import (
     DOCUMENT,
     display_window,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.detection.snr import Scene
+    from unglow.multiplexed.images import Frame
+    from unglow.multiplexed.slide import Channel
     from unglow.photometry.gain_map import GainMap
     from unglow.viewer.caches import ChunkMemory
 
@@ -133,6 +135,28 @@ class GainMapImage(_OverPost):
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level: the values at their centres."""
         return self.gain_map.evaluate_window(window, 1 << level)
+
+
+class ImagedChannel:
+    """A channel as it was imaged, in the frame of the slide; a coarse level takes long."""
+
+    def __init__(self, frame: Frame, channel: Channel) -> None:
+        self._frame, self._channel = frame, channel
+        self.shape = frame.shape
+        self.levels = min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window of a level; NaN where the cycle has no data."""
+        out = np.empty(window.shape, np.float32)
+        side = _CELL >> level
+        for part in grid(window.shape, (side, side)):
+            whole = part.shift(window.y0, window.x0)
+            fine = Window(*(n << level for n in (whole.y0, whole.y1, whole.x0, whole.x1)))
+            pixels = self._frame.read(fine, [self._channel])[0].astype(np.float32)
+            for _ in range(level):
+                pixels = halve_stored(pixels)
+            out[part.slices] = pixels
+        return out
 
 
 _DTYPE = "float32"

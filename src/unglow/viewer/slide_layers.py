@@ -14,12 +14,12 @@ from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import SlideRecord, usable
 from unglow.multiplexed.sink import colours
 from unglow.results.directory import SlideResults
+from unglow.results.stack import find_stack, open_stack
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_stores import ComputedStore
+from unglow.viewer.computed_stores import ComputedStore, ImagedChannel
 from unglow.viewer.layers import GREY, Layer
 from unglow.viewer.raw_files import raw_slide
 from unglow.viewer.served_files import UNREADABLE
-from unglow.viewer.stack_images import ImagedChannel, open_stack
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.multiplexed.slide import Channel, Slide
+    from unglow.results.stack import StackImage
     from unglow.viewer.layers import Layers, Pair
-    from unglow.viewer.stack_images import StackImage
-
-STACKS = ("corrected.ome.tif", "corrected.ome.zarr")
 
 
 class SlideLayers:
@@ -91,8 +89,7 @@ class SlideLayers:
 
     @cached_property
     def _stack(self) -> Path | None:
-        found = (self._pair.directory / name for name in STACKS)
-        return next((path for path in found if path.exists()), None)
+        return find_stack(self._pair.directory)
 
     @cached_property
     def _images(self) -> list[StackImage]:

@@ -25,8 +25,9 @@ from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 from unglow.io.zarr_codecs import DECODERS
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import CycleState, SlideRecord
+from unglow.results.stack import open_stack
+from unglow.viewer.computed_stores import ImagedChannel
 from unglow.viewer.layers import pairs_of
-from unglow.viewer.stack_images import ImagedChannel, open_stack
 
 SHAPE = (2100, 2300)
 

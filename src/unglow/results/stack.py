@@ -1,4 +1,4 @@
-"""Channels of a slide as images with levels: corrected as they were written, and as imaged."""
+"""Channels of a corrected slide as images with levels, read from the image that unglow wrote."""
 
 from __future__ import annotations
 
@@ -12,13 +12,10 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
-from unglow.core.windows import Window, cells, grid
+from unglow.core.windows import Window, cells
 from unglow.io.tiff.opening import open_checked
 from unglow.io.tiff.tiles import TILE, decode_tile
-from unglow.io.zarr import plan_layout
-from unglow.io.zarr.layout import halve_stored
 from unglow.io.zarr_array import ZarrArray, open_array
-from unglow.viewer.computed_stores import SNR_LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,11 +24,8 @@ if TYPE_CHECKING:
     import tifffile
     from numpy.typing import NDArray
 
-    from unglow.multiplexed.images import Frame
-    from unglow.multiplexed.slide import Channel
 
-_PART = 1024
-"""Side of the parts of level 0 that a coarser level is computed from, px."""
+STACKS = ("corrected.ome.tif", "corrected.ome.zarr")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -77,6 +71,10 @@ class StackImage:
         found = [_shape_of(one) for one in levels]
         if found != [(self.shape[0] >> k, self.shape[1] >> k) for k in range(self.levels)]:
             raise InputError(f"{path} has not the levels that unglow writes: run it again.")
+
+    def level_shape(self, level: int) -> tuple[int, int]:
+        """Rows and columns of a level."""
+        return _shape_of(self._levels[level])
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level; StoreError if a tile is missing or damaged."""
@@ -136,23 +134,6 @@ def open_stack(path: Path) -> list[StackImage]:
         ]
 
 
-class ImagedChannel:
-    """A channel as it was imaged, in the frame of the slide; a coarse level takes long."""
-
-    def __init__(self, frame: Frame, channel: Channel) -> None:
-        self._frame, self._channel = frame, channel
-        self.shape = frame.shape
-        self.levels = min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
-
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window of a level; NaN where the cycle has no data."""
-        out = np.empty(window.shape, np.float32)
-        side = _PART >> level
-        for part in grid(window.shape, (side, side)):
-            whole = part.shift(window.y0, window.x0)
-            fine = Window(*(n << level for n in (whole.y0, whole.y1, whole.x0, whole.x1)))
-            pixels = self._frame.read(fine, [self._channel])[0].astype(np.float32)
-            for _ in range(level):
-                pixels = halve_stored(pixels)
-            out[part.slices] = pixels
-        return out
+def find_stack(place: Path) -> Path | None:
+    """Return the corrected image in a slide's directory; None if there is none."""
+    return next((path for name in STACKS if (path := place / name).exists()), None)
