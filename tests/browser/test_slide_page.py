@@ -73,7 +73,7 @@ def test_each_marker_can_be_looked_at_before_and_after(tab):
 def test_without_a_corrected_image_there_is_no_picture_of_cycles(tab):
     tab.run("document.querySelectorAll('.slide-head button')[1].click()")
     tab.wait(
-        "document.querySelector('.slide-head').textContent.includes('No picture of cycle')", 30
+        "document.querySelector('.slide-head').textContent.includes('No pictures of cycles')", 30
     )
     tab.run("document.querySelector('.slide-head button').click()")
     tab.wait(f"{SHOWN}?.querySelector('img')?.naturalWidth > 500", 30)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # Raised when the same results give other pictures.
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 _QUALITY = 76
 _SMALL_PX = 110
 # Rings around candidates: their radius, colour (BGR) and most of them.

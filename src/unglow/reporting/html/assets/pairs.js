@@ -63,7 +63,7 @@ function slideHead(group, view, model) {
     const at = pictures.findIndex(({ name }) => name.startsWith(wanted));
     const first = pictures[at] || pictures.find(({ problem }) => problem);
     if (at >= 0 && first.image) view.viewer.open(pictures, at, slide);
-    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : "No picture of " + wanted + " yet.");
+    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : wanted === "cycle" ? "No pictures of cycles." : "No picture of all markers yet.");
   };
   const open = (wanted) => view.viewer.read(n, slide).then((pictures) => show(pictures, wanted), () => fill(note, "The monitor does not answer: no pictures."));
   return el("div", { class: "slide-head" }, el("b", {}, slide), el("span", { class: "soft" }, counted(group.length, "marker") + ": " + all.map(([s, k]) => k + " " + word(s)).join(", ")),
