@@ -226,7 +226,10 @@ def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
     assert record["channels"][4]["exposure"] == 300
 
 
-THREE = "cycle_number,marker_name,background\n1,DAPI,\n1,AF,\n2,DAPI_2,\n2,CD3,AF\n3,DAPI_3,\n3,CD8,AF\n"
+THREE = (
+    "cycle_number,marker_name,background\n1,DAPI,\n1,AF,\n2,DAPI_2,\n2,CD3,AF\n"
+    "3,DAPI_3,\n3,CD8,AF\n"
+)
 
 
 @pytest.mark.parametrize(("reference", "scored"), [(None, "1-2 1-3"), (3, "3-1 3-2")])
