@@ -81,7 +81,8 @@ export class SpoiltPanel {
   about(place) {
     // lost or missing places may show dark px only
     const strength = place.strength > 0 ? "Strength: " + number(place.strength) + " times the scatter of the section. " : "";
-    return [el("b", {}, place.reason), WHY[place.reason] ? ": " + WHY[place.reason] + ". " : ". ", strength, el("span", { class: "soft" }, WRONG)];
+    const why = place.cycle ? ofCycle(WHY[place.reason] || "", place.cycle) : WHY[place.reason];
+    return [el("b", {}, place.reason), why ? ": " + why + ". " : ". ", strength, place.cycle ? null : el("span", { class: "soft" }, WRONG)];
   }
 
   summary() {
@@ -152,6 +153,11 @@ export class SpoiltPanel {
     const named = this.chosen ? [{ ...this.chosen, name: this.chosen.reason }] : [];
     drawRegions(context, [this.merged, ...named], toScreen, named[0], [width, height]);
   }
+}
+
+// Of a slide, a cycle is compared with the reference as post is with pre.
+function ofCycle(text, cycle) {
+  return text.replace(/\bpost\b/g, "cycle " + cycle).replace(/\bpre\b/g, "the reference");
 }
 
 function percent(share) {
