@@ -151,6 +151,8 @@ def test_each_cycle_is_a_picture_of_its_nuclei_over_those_of_the_reference(tmp_p
     assert drawn[64:, 96:].any()  # hatched
     (pictures,) = packed_pictures(tmp_path, [{"sample": "s1"}])
     assert [(one.name, bool(one.image)) for one in pictures] == [("cycle 2", True)]
+    replace(SlideRecord.load(place / "slide.json"), reason="No.").save(place / "slide.json")
+    assert [*draw_cycles(place, 100)] == []
 
 
 NAMES = ["CD3  a", "z\u200bero", "c\x01ontrol", "=sum", "é" * 300]

@@ -32,7 +32,7 @@ def draw_cycles(place: Path, longest: int) -> Iterator[tuple[str, NDArray[np.uin
     Parameters
     ----------
     place
-        Directory of a slide. Nothing if it has no corrected image.
+        Directory of a slide. Nothing if it was refused, or has no corrected image.
     longest
         Pictures come from the coarsest level with at least so many px per side.
 
@@ -45,6 +45,8 @@ def draw_cycles(place: Path, longest: int) -> Iterator[tuple[str, NDArray[np.uin
     if stack is None or not record.is_file():
         return
     known = SlideRecord.load(record)
+    if known.reason is not None:
+        return
     slide = usable(known.slide, known.cycles)[0]
     images = dict(zip((one.name for one in slide.kept), open_stack(stack), strict=True))
     first = images.get(slide.registered_on.get(slide.frame_cycle, ""))
