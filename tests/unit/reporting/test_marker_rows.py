@@ -78,6 +78,14 @@ def test_a_damaged_map_costs_the_rows_of_its_cycle(tmp_path):
     assert "registration/1-3/transform.json" in states["Ki/67"][1]
 
 
+def test_a_map_that_is_not_there_costs_its_numbers_alone(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    (place / "registration/1-2/transform.json").unlink()
+    row = rows([ENTRY], (), tmp_path)[1]
+    assert (row["dye"], row["status"]) == ("CD8", "ok")
+    assert not row.get("model")
+
+
 def test_the_spoilt_share_of_a_marker_is_that_of_its_cycles(tmp_path):
     place = made_slide(tmp_path, figures=False)
     record = SlideRecord.load(place / "slide.json")
