@@ -27,9 +27,10 @@ rule slide_register:
         **resources("slide_register"),
     params:
         memory=memory("slide_register"),
-        version=4,
+        version=5,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
+        spoilt=of_batch(job_params.finds_spoilt),
     script:
         "../scripts/slide_register.py"
 
@@ -39,6 +40,7 @@ rule slide_scale:
         images=of_batch(job_params.slide_images),
         transforms=of_batch(job_params.slide_maps, name="transform.json"),
         displacements=of_batch(job_params.slide_maps, name="displacement.npz"),
+        spoilt=of_batch(job_params.slide_maps, name="spoilt.npz"),
     output:
         **outputs("slide_scale"),
     log:
@@ -55,9 +57,10 @@ rule slide_scale:
     params:
         memory=memory("slide_scale"),
         at_a_time=at_a_time("slide_scale"),
-        version=3,
+        version=4,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
+        max_spoilt=batch.settings.detect.max_spoilt,
         suspect_px=batch.settings.register.suspect_px,
         several=batch.settings.multiplexed.several_backgrounds,
     script:

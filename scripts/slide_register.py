@@ -9,7 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.registration.settings import RegisterSettings
     from unglow.transform import displacement
     from unglow.workflow.slides import KnownSlide
-    from unglow.workflow.stages.slide_register import register_move
+    from unglow.workflow.stages.slide_register import register_move, score_move
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
@@ -21,4 +21,7 @@ with Job.of(snakemake) as job:
     # Snakemake wants the file of the field whether or not there is one
     displacement.save(Path(snakemake.output.displacement), found.transform.displacement)
     found.transform.save(Path(snakemake.output.transform))
+    chosen = found.transform if snakemake.params.spoilt else None
+    scores = score_move(known, move, chosen, workers=workers)
+    scores.save(Path(snakemake.output.spoilt))
     job.count(pixels=known.shape[0] * known.shape[1])

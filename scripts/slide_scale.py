@@ -1,5 +1,7 @@
 """Adapter: measure gain and offset of every marker of a slide, which is read in place."""
 
+from pathlib import Path
+
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
@@ -9,6 +11,8 @@ with Job.of(snakemake) as job:
 
     job.limit_memory()
     known = KnownSlide.from_dict(snakemake.params.slide)
+    files = zip(known.slide.moves, map(Path, snakemake.input.spoilt), strict=True)
+    frame, moved = known.slide.frame_cycle, known.slide.moved_cycles
     measure(
         known,
         known.read_maps(snakemake.input.transforms),
@@ -16,6 +20,8 @@ with Job.of(snakemake) as job:
         job.targets,
         suspect_px=snakemake.params.suspect_px,
         several=snakemake.params.several,
+        scores={b: path for (a, b), path in files if a == frame and b in moved},
+        max_spoilt=snakemake.params.max_spoilt,
         workers=job.choose_workers(),
         markers_at_a_time=snakemake.params.at_a_time,
     )

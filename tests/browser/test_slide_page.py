@@ -68,3 +68,13 @@ def test_each_marker_can_be_looked_at_before_and_after(tab):
     tab.wait(f"{SHOWN} !== null", 30)
     assert "blink before / after" in tab.run(f"{SHOWN}.textContent")
     assert tab.complaints == []
+
+
+def test_without_a_corrected_image_there_is_no_picture_of_cycles(tab):
+    tab.run("document.querySelectorAll('.slide-head button')[1].click()")
+    tab.wait(
+        "document.querySelector('.slide-head').textContent.includes('No pictures of cycles')", 30
+    )
+    tab.run("document.querySelector('.slide-head button').click()")
+    tab.wait(f"{SHOWN}?.querySelector('img')?.naturalWidth > 500", 30)
+    assert tab.complaints == []

@@ -29,7 +29,9 @@ MAY = {
         "results",
     },
     "export": {"core", "memory", "transform", "io", "photometry"},
-    "multiplexed": {"core", "memory", "transform", "io", "registration", "photometry", "export"},
+    "multiplexed": {
+        *("core", "memory", "transform", "io", "registration", "photometry", "spoilt", "export"),
+    },
     "results": {"core", "transform", "io", "photometry", "spoilt", "multiplexed"},
     "reporting": {
         *("core", "transform", "telemetry", "io", "registration", "photometry", "review"),

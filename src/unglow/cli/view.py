@@ -96,12 +96,9 @@ def place_of(text: str) -> tuple[Path, Path | None]:
     place = Path(text)
     if not place.is_dir():
         return _find_pair(text)
-    if (place / "slide.json").is_file():
-        raise InputError(
-            f"{text} is a multiplexed slide, which the viewer does not show: look at its figures, "
-            "and open corrected.ome.tif (or .zarr) there in QuPath or napari."
-        )
     here = place.absolute()
+    if (here / "slide.json").is_file():
+        return here.parent, here
     above = here.parents[len(PAIR) - 1 : len(LEVELS)]
     results = next((one for one in above if (one / TELEMETRY).is_dir()), None)
     if results is None and (plan := nearest(place, _PLAN)) is not None:

@@ -134,14 +134,9 @@ def cluster(
 
 
 def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
-    share = places.share
-    if share > scene.settings.max_spoilt:
-        reasons = ", ".join(f"{name} {100 * part:.1f} %" for name, part in places.shares.items())
-        yield (
-            f"{100 * share:.0f} % of the section is spoilt and left out ({reasons}), more than "
-            f"detect.max_spoilt allows ({100 * scene.settings.max_spoilt:g} %): look at it, and "
-            "image the section again if you can."
-        )
+    excess = places.describe_excess(scene.settings.max_spoilt)
+    if excess is not None:
+        yield excess
     if places.below > _BELOW:
         yield (
             f"Post is cut off at its dark end: {100 * places.below:.2g} % of the section should be "

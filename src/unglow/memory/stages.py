@@ -202,7 +202,7 @@ def difference(layout: StoreLayout) -> Demand:
     """Demand of the subtraction: post, and aligned pre as it becomes the difference, of a shard."""
     shard_px, shards = _shards(layout)
     each = shard_px * (np.dtype("float32").itemsize + _writing(4) + _JUDGED)
-    fixed = SLACK + _SCORES * _blocks(layout) / MB
+    fixed = SLACK + block_scores(layout.shape)
     return Demand(BASE["difference"], each / MB, fixed=fixed, most=shards)
 
 
@@ -216,9 +216,9 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
     kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
     outlining, outline = _section(layout)
-    blocks = _blocks(layout) / MB
-    outlining = max(outlining, BASE["detect"] + SLACK + outline + _FINDING * blocks)
-    outline += _PLACES * blocks
+    finding, places = spoilt_places(layout.shape)
+    outlining = max(outlining, BASE["detect"] + SLACK + outline + finding)
+    outline += places
     fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept) / MB + outline
     each = rows * cols * _SEARCHING / MB
     # three images as float32, and a row of chunks of one of them as it comes
@@ -258,9 +258,20 @@ def candidates_disk_mb(layout: StoreLayout) -> int:
     return math.ceil(_most_listed(layout) * _LINES / MB + 1)
 
 
-def _blocks(layout: StoreLayout) -> int:
+def _blocks(shape: tuple[int, int]) -> int:
     """Return how many blocks a difference is judged by."""
-    return math.prod(count_blocks(layout.shape, block_side(layout.shape)))
+    return math.prod(count_blocks(shape, block_side(shape)))
+
+
+def block_scores(shape: tuple[int, int]) -> float:
+    """Return what scores of the blocks of an image of (rows, columns) take, MB."""
+    return _SCORES * _blocks(shape) / MB
+
+
+def spoilt_places(shape: tuple[int, int]) -> tuple[float, float]:
+    """Return what finding spoilt places of an image takes on top of scores, and what they keep."""
+    blocks = _blocks(shape) / MB
+    return _FINDING * blocks, _PLACES * blocks
 
 
 def _section(layout: StoreLayout) -> tuple[float, float]:

@@ -21,13 +21,14 @@ from unglow.transform import Quantiles
 from unglow.transform.resample import source_window, warp_window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from unglow.io.ome_zarr import OmeZarrReader
     from unglow.io.tiff import TiffHeader, TiffReader
     from unglow.multiplexed.slide import Channel, Maps, Slide
+    from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
 
 _STRIP = 1024
@@ -206,10 +207,18 @@ class Frame:
         The open slide.
     maps
         From the frame to each other cycle (`Slide.moves`); those of failed cycles are not used.
+    spoilt
+        Px of the frame that are spoilt in a cycle, which are read as no data.
     """
 
-    def __init__(self, reader: SlideReader, slide: Slide, maps: Maps) -> None:
-        self._reader, self._slide = reader, slide
+    def __init__(
+        self,
+        reader: SlideReader,
+        slide: Slide,
+        maps: Maps,
+        spoilt: Mapping[int, SpoiltMask] | None = None,
+    ) -> None:
+        self._reader, self._slide, self._spoilt = reader, slide, spoilt or {}
         self.shape = frame_shape(slide, reader.headers)
         self._errors = {slide.frame_cycle: Quantiles(0.0, 0.0)}
         self._maps: dict[int, Transform | None] = {slide.frame_cycle: None}
@@ -253,7 +262,16 @@ class Frame:
             else:
                 blocks = self._resampled(transform, window, some)
             found |= {one.name: block for one, block in zip(some, blocks, strict=True)}
-        return [found[one.name] for one in channels]
+        return [self._hide_spoilt(one, window, found[one.name]) for one in channels]
+
+    def _hide_spoilt(self, channel: Channel, window: Window, block: NDArray[Any]) -> NDArray[Any]:
+        mask = self._spoilt.get(channel.cycle)
+        near = None if mask is None else mask.mask_near(window)
+        if near is None or not near.any():
+            return block
+        out = block.astype(np.result_type(block.dtype, np.float32))
+        out[near] = np.nan
+        return out
 
     def batches(self, channels: Sequence[Channel], most: int) -> Iterator[list[Channel]]:
         """Yield channels to be read together, see `SlideReader.batches`."""

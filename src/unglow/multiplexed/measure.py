@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from unglow.multiplexed.gaps import Gaps
     from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.photometry.gain.scale import MethodResult
+    from unglow.spoilt.places import SpoiltMask
 
     Read = Callable[[Window], NDArray[Any]]
 
@@ -238,6 +239,7 @@ def measure_slide(
     *,
     suspect_px: float = 1.0,
     several: str = FIT,
+    spoilt: Mapping[int, SpoiltMask] | None = None,
     workers: int = 1,
     markers_at_a_time: int = 1,
 ) -> dict[str, Measured]:
@@ -255,6 +257,8 @@ def measure_slide(
         A residual shift above this (px) is a doubt.
     several
         How gains of several backgrounds are found: ``fit`` or ``interpolate``.
+    spoilt
+        Px of the frame that are left out of everything that is measured in a cycle.
     workers, markers_at_a_time
         Windows in flight, and markers of a pass over the slide, on which no result depends.
     """
@@ -277,7 +281,7 @@ def measure_slide(
                 fail(one, sentences)
         usable = [one for one in slide.markers if one.name not in found]
         needed = {one.name: one for m in usable for one in (m, *slide.backgrounds_of(m))}
-        frame = Frame(reader, slide, maps)
+        frame = Frame(reader, slide, maps, spoilt)
         looks = look_at(
             frame,
             Sample.of(frame.shape),

@@ -56,7 +56,12 @@ _SLIDE = {
     "registered_on": {...: str},
     "reference?": int,
     "cycles?": {
-        ...: {"status": str, "reasons": [str, ...], "loop_px": (None, {...: (None, float)})}
+        ...: {
+            "status": str,
+            "reasons": [str, ...],
+            "loop_px": (None, {...: (None, float)}),
+            "spoilt?": (None, {"share": float, "by_reason": {...: {"share": float}}}),
+        }
     },
     "reason": (None, str),
 }
@@ -94,11 +99,14 @@ class CycleState:
         ``ok``, ``suspect`` or ``failed``, and why: of its map, and of loops that do not close.
     loop_px
         95th percentile of how far loops with each neighbouring cycle miss, px; None for none.
+    spoilt
+        What is spoilt of the section in it (`unglow.spoilt.outlines.report`); None if not known.
     """
 
     status: str
     reasons: tuple[str, ...] = ()
     loop_px: Mapping[str, float | None] | None = None
+    spoilt: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +170,9 @@ class SlideRecord:
                 content.get("reference"),
             )
             cycles = {
-                int(cycle): CycleState(one["status"], tuple(one["reasons"]), one["loop_px"])
+                int(cycle): CycleState(
+                    one["status"], tuple(one["reasons"]), one["loop_px"], one.get("spoilt")
+                )
                 for cycle, one in content.get("cycles", {}).items()
             }
             rows, cols = content["shape"]

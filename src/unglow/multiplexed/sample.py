@@ -33,6 +33,8 @@ OVERVIEWS_PX = 1 << 22
 """Those of all markers have no more px than this together, for one of three kinds."""
 ALIGNED_ROWS = 512
 """A background is aligned so many rows at a time, of which there is a copy as float32."""
+COMPARED = 1024
+"""Cycles are compared in windows of this side, px."""
 
 PART_MPX = 12_000.0
 """Million px of all channels in a part, about: 15 minutes on two cores."""

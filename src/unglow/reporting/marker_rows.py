@@ -128,10 +128,21 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
     try:
         found = SlideResults.read(place)
         missing = next((name for name in SLIDE_FILES if not (place / name).is_file()), None)
-        return [{**own, **_row(marker, found, entry, missing)} for marker, own in names.items()]
     except Exception as error:  # noqa: BLE001 (damaged files cost these rows, not the table)
-        reasons = f"a result file cannot be read: {describe(error)}"
-        return [{**own, "status": "failed", "reasons": reasons} for own in names.values()]
+        return [{**own, **_unreadable(error)} for own in names.values()]
+
+    def row(marker: str) -> dict[str, Any]:
+        try:
+            return _row(marker, found, entry, missing)
+        except Exception as error:  # noqa: BLE001 (a damaged map costs the rows of its cycle)
+            return _unreadable(error)
+
+    return [{**own, **row(marker)} for marker, own in names.items()]
+
+
+def _unreadable(error: Exception) -> dict[str, Any]:
+    reasons = f"a result file cannot be read: {describe(error)}"
+    return {"status": "failed", "reasons": reasons}
 
 
 def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
@@ -190,14 +201,17 @@ def _row(
     own, subtraction = found.scales.get(marker), found.subtraction
     maps: list[Transform] = []
     doubts: list[str] = []
+    spoilt: dict[str, Any] = {}
     if found.record is not None:
         slide = found.record.slide
         channel = slide.channel(marker)
         moves = slide.moves_of(channel)
         maps = [found.maps[move] for move in moves if move in found.maps]
-        states = (found.record.cycles.get(b) for _, b in moves)
-        suspect = (one for one in states if one is not None and one.status == "suspect")
+        states = [found.record.cycles[b] for _, b in moves if b in found.record.cycles]
+        suspect = (one for one in states if one.status == "suspect")
         doubts = list(dict.fromkeys(r for one in suspect for r in one.reasons))
+        known = [spoilt_columns({"spoilt": one.spoilt}) for one in states if one.spoilt]
+        spoilt = max(known, key=lambda one: one["spoilt_share"], default={})
     refused = _refused(found, own)
     if refused:
         if subtraction is not None and subtraction.reason is None:
@@ -213,7 +227,7 @@ def _row(
         lacks = f"{entry.sample}/{made} " + ("has not been made" if missing else "lacks it")
         return {"status": "incomplete", "reasons": f"{lacks}; {entry.logs} holds the logs."}
     reasons = [*doubts, *own.scale.reasons]
-    # of several maps that of the largest error speaks
+    # of several maps that of the largest error speaks, of cycles the one that is spoilt most
     good = [one for one in maps if not one.has_failed]
     map_ = max(good, key=lambda one: one.error_px.p95, default=None)
     chosen = own.scale.default_result
@@ -223,6 +237,7 @@ def _row(
         "notes": " ".join(own.scale.notes),
         **({} if map_ is None else registration_columns(map_)),
         **scale_columns(own.scale, found.residues[marker], done[marker].method),
+        **spoilt,
         "expected_gain": Measured.from_value(own.expected_gain, half_width(chosen.gain_ci95)),
         "residual_shift_px": own.residual_px
         and Measured.from_value(math.hypot(*own.residual_px), own.residual_error_px),

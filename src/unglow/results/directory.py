@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, 
 from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator
 
     from unglow.multiplexed.results import MarkerScale
     from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -36,6 +37,25 @@ SLIDE_FILES = ("slide.json", "scale.json", "subtraction.json", "residues.npz")
 """What a slide's results are read from, in the order in which it is made."""
 
 
+class _Maps(Mapping[tuple[int, int], "Transform"]):
+    """Maps between cycles, each read when it is asked for: a damaged one costs what needs it."""
+
+    def __init__(self, files: Mapping[tuple[int, int], Path]) -> None:
+        self._files = {move: path for move, path in files.items() if path.is_file()}
+        self._read: dict[tuple[int, int], Transform] = {}
+
+    def __getitem__(self, move: tuple[int, int]) -> Transform:
+        if move not in self._read:
+            self._read[move] = transforms.load(self._files[move])
+        return self._read[move]
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
 @dataclass(frozen=True, slots=True)
 class SlideResults:
     """Results of a slide; None what is not there yet.
@@ -47,7 +67,7 @@ class SlideResults:
     scales
         Gain and offset by marker.
     maps
-        Maps between cycles, by (from, to).
+        Maps between cycles, by (from, to); to ask for a damaged one raises StoreError.
     subtraction
         How each kept marker was subtracted.
     residues
@@ -72,11 +92,10 @@ class SlideResults:
             move: place / "registration" / "{}-{}".format(*move) / "transform.json"
             for move in moves
         }
-        maps = {move: transforms.load(path) for move, path in files.items() if path.is_file()}
         subtraction = Subtraction.load(paths[2]) if there[2] and there[3] else None
         names = () if subtraction is None else tuple(subtraction.markers)
         residues = load_residues(paths[3], names) if names else {}
-        return cls(record, scales, maps, subtraction, residues)
+        return cls(record, scales, _Maps(files), subtraction, residues)
 
 
 @dataclass(frozen=True, eq=False)

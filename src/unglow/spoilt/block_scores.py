@@ -78,11 +78,17 @@ class Expectation:
 
     @classmethod
     def from_result(
-        cls, result: MethodResult, noise: NoiseModel, statistics: JointStatistics, lowest: float
+        cls,
+        result: MethodResult,
+        noise: NoiseModel,
+        statistics: JointStatistics,
+        lowest: float,
+        dark: float | None = None,
     ) -> Expectation:
         """Return what follows from gain, offset and noise of a pair, and from its grey levels.
 
-        ``lowest`` is the smallest value of post; ValueError if the method found no gain.
+        ``lowest`` is the smallest value of post, and up to ``dark`` it is as dark as glass: by
+        default what noise makes of glass. ValueError if the method found no gain.
         """
         if result.gain is None or result.offset is None:
             raise ValueError("no gain")
@@ -92,9 +98,9 @@ class Expectation:
         glass, middle = post_levels(statistics)
         of_post = max(noise.post_read + noise.post_shot * middle, noise.least)
         of_pre = max(pre_read + pre_shot * middle, left * gain**2 * noise.least)
-        dark = glass + _CLEAR * math.sqrt(
-            max(noise.post_read + noise.post_shot * glass, noise.least)
-        )
+        if dark is None:
+            of_glass = max(noise.post_read + noise.post_shot * glass, noise.least)
+            dark = glass + _CLEAR * math.sqrt(of_glass)
         return cls(np.array([
             noise.post_read, noise.post_shot, pre_read, pre_shot,
             noise.least, left * gain**2 * noise.least,

@@ -9,15 +9,13 @@ import cv2
 import numpy as np
 
 from unglow.core.files import replace_file
-from unglow.spoilt.places import REASONS
+from unglow.spoilt.places import REASONS, Places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
-
-    from unglow.spoilt.places import Places
 
     Bools = NDArray[np.bool_]
 
@@ -27,7 +25,7 @@ _TURNS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Steps along the sides of a block, (rows, cols), each to the right of the one before."""
 
 
-def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
+def write_places(path: Path, places: Places | Mapping[int, Places], shape: tuple[int, int]) -> None:
     """Write places as a collection of features (RFC 7946, with px for degrees), complete or not.
 
     Coordinates count from the corner of the first px of post, as QuPath's do.
@@ -37,19 +35,51 @@ def write_places(path: Path, places: Places, shape: tuple[int, int]) -> None:
     path
         File to write or replace.
     places
-        Of a pair.
+        Of a pair, or of each cycle of a slide.
     shape
-        (rows, columns) of post, px: blocks at its end are cut by it.
+        (rows, columns) of post or of the slide's frame, px: blocks at its end are cut by it.
     """
+    found = (
+        features(places, shape)
+        if isinstance(places, Places)
+        else (one for cycle, own in places.items() for one in features(own, shape, cycle))
+    )
+    _write(path, found)
+
+
+def write_trusted(path: Path, mask: Bools, side: int, shape: tuple[int, int]) -> None:
+    """Write blocks (ny, nx) of ``side`` px that are on the section and not spoilt, one annotation.
+
+    Coordinates are those of `write_places`; no feature if there is no such block.
+    """
+    area = int(_block_px(mask.shape, side, shape)[mask].sum())
+    rings = [[_convert_ring(ring, (0, 0), side, shape) for ring in one] for one in outlines(mask)]
+    feature = {
+        "type": "Feature",
+        "geometry": {"type": "MultiPolygon", "coordinates": rings},
+        "properties": {
+            "objectType": "annotation",
+            "name": "not spoilt in any cycle",
+            "classification": {"name": "Trusted"},
+            "area_px": area,
+        },
+    }
+    _write(path, [feature] if rings else [])
+
+
+def _write(path: Path, collection: Iterable[dict[str, Any]]) -> None:
     with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write('{"type": "FeatureCollection", "features": [')
-        for number, feature in enumerate(features(places, shape)):
+        for number, feature in enumerate(collection):
             stream.write((",\n" if number else "\n") + json.dumps(feature, allow_nan=False))
         stream.write("\n]}\n")
 
 
-def features(places: Places, shape: tuple[int, int]) -> Iterator[dict[str, Any]]:
-    """Yield the GeoJSON feature of each place, the largest first."""
+def features(
+    places: Places, shape: tuple[int, int], cycle: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
+    where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
     boxes = _find_boxes(places.labels, len(places.reasons))
     areas = areas_px(places, shape)
     for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
@@ -70,8 +100,9 @@ def features(places: Places, shape: tuple[int, int]) -> Iterator[dict[str, Any]]
             },
             "properties": {
                 "objectType": "annotation",
-                "name": f"{reason} {rank}",
-                "classification": {"name": f"Spoilt: {reason}"},
+                "name": f"{reason}{where} {rank}",
+                "classification": {"name": f"Spoilt{where}: {reason}"},
+                **own,
                 "reason": reason,
                 "strength": strength,
                 "area_px": area,
@@ -123,15 +154,20 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
 
 def areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
     """Return how many px of an image of ``shape`` each place has, (places,)."""
-    rows, cols = (
-        np.minimum(np.arange(1, n + 1) * places.side, end) - np.arange(n) * places.side
-        for n, end in zip(places.labels.shape, shape, strict=True)
-    )
-    px = rows[:, None] * cols[None, :]
+    px = _block_px(places.labels.shape, places.side, shape)
     counted = np.bincount(
         places.labels.ravel(), weights=px.ravel(), minlength=len(places.reasons) + 1
     )
     return counted[1:].astype(np.int64)
+
+
+def _block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Return the px of each block of a grid, (ny, nx): those at the end are cut by the image."""
+    rows, cols = (
+        np.minimum(np.arange(1, n + 1) * side, end) - np.arange(n) * side
+        for n, end in zip(grid, shape, strict=True)
+    )
+    return np.asarray(rows[:, None] * cols[None, :], np.int64)
 
 
 def outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:

@@ -119,6 +119,17 @@ class Places:
         order = np.argsort(-found, kind="stable")
         return {REASONS[k]: float(found[k]) / max(self.judged, 1) for k in order if found[k]}
 
+    def describe_excess(self, most: float) -> str | None:
+        """Return a sentence if more than ``most`` (0 to 1) of the section is spoilt."""
+        if self.share <= most:
+            return None
+        reasons = ", ".join(f"{name} {100 * part:.1f} %" for name, part in self.shares.items())
+        return (
+            f"{100 * self.share:.0f} % of the section is spoilt and left out ({reasons}), more "
+            f"than detect.max_spoilt allows ({100 * most:g} %): look at it, and image the section "
+            "again if you can."
+        )
+
     def exclude(self, kept: Bools) -> Self:
         """Return the places but for blocks (ny, nx) that are kept whatever they are."""
         labels = np.where(kept, 0, self.labels).astype(np.int32)

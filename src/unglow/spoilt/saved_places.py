@@ -32,7 +32,7 @@ _FEATURE = {
         {"type": str, "coordinates": [_RING, ...]},
         {"type": str, "coordinates": [[_RING, ...], ...]},
     ),
-    "properties": {"reason": str, "strength": float, "area_px": int},
+    "properties": {"reason": str, "strength": float, "area_px": int, "cycle?": int},
 }
 """What is read of a feature, see `unglow.core.contents`."""
 _MULTIPLE = "MultiPolygon"
@@ -53,12 +53,15 @@ class SavedPlace:
     polygons
         Each as its outline and its holes: (N, 2) float64 corners (x, y), closed, px of post
         counted from the corner of the first px, so that px centres are at 0.5.
+    cycle
+        Of a slide, in which it is spoilt; None for a pair.
     """
 
     reason: str
     strength: float
     area_px: int
     polygons: tuple[tuple[Ring, ...], ...]
+    cycle: int | None = None
 
 
 def read_places(path: Path) -> list[SavedPlace]:
@@ -102,4 +105,5 @@ def _make_place(feature: dict[str, Any]) -> SavedPlace:
     given = geometry["coordinates"]
     polygons = given if geometry["type"] == _MULTIPLE else [given]
     rings = tuple(tuple(np.array(ring, np.float64) for ring in polygon) for polygon in polygons)
-    return SavedPlace(about["reason"], float(about["strength"]), about["area_px"], rings)
+    strength, cycle = float(about["strength"]), about.get("cycle")
+    return SavedPlace(about["reason"], strength, about["area_px"], rings, cycle)

@@ -10,11 +10,11 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from unglow.core.windows import Window
+from unglow.core.windows import Window, grid, halve_stored
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.io.zarr import StoreLayout, plan_layout
 from unglow.io.zarr.layout import CHUNK
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.detection.snr import Scene
-    from unglow.photometry.difference import Difference
+    from unglow.multiplexed.images import Frame
+    from unglow.multiplexed.slide import Channel
     from unglow.photometry.imaging import GainMap
     from unglow.viewer.caches import ChunkMemory
 
@@ -136,13 +137,49 @@ class GainMapImage(_OverPost):
         return self.gain_map.evaluate_window(window, 1 << level)
 
 
+class ImagedChannel:
+    """A channel as it was imaged, in the frame of the slide; a coarse level takes long."""
+
+    def __init__(self, frame: Frame, channel: Channel) -> None:
+        self._frame, self._channel = frame, channel
+        self.shape = frame.shape
+        self.levels = min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window of a level; NaN where the cycle has no data."""
+        out = np.empty(window.shape, np.float32)
+        side = _CELL >> level
+        for part in grid(window.shape, (side, side)):
+            whole = part.shift(window.y0, window.x0)
+            fine = Window(*(n << level for n in (whole.y0, whole.y1, whole.x0, whole.x1)))
+            pixels = self._frame.read(fine, [self._channel])[0].astype(np.float32)
+            for _ in range(level):
+                pixels = halve_stored(pixels)
+            out[part.slices] = pixels
+        return out
+
+
 _DTYPE = "float32"
 _OVERVIEW = 1 << 20
 """Of a coarsest level of more px than this, only the middle sets the range of the display."""
 
 
-Computed: TypeAlias = "Ratio | GridImage | GainMapImage | Difference"
-"""An image whose pixels are computed as they are read."""
+class Computed(Protocol):
+    """An image whose pixels are computed as they are read."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, columns) of level 0."""
+        ...
+
+    @property
+    def levels(self) -> int:
+        """Number of levels, level 0 included."""
+        ...
+
+    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+        """Pixels of a window inside the level."""
+        ...
 
 
 class ComputedStore:

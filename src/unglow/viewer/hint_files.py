@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr import Store
     from unglow.review.decisions import Review
     from unglow.transform.landmarks import Frame
+    from unglow.viewer.layers import Shown
     from unglow.viewer.raw_files import RawFiles
 
 
@@ -246,7 +246,7 @@ def count_regions(
     drawn: Path,
     review: Review,
     counted: NDArray[np.bool_],
-    post: Store,
+    post: Shown,
 ) -> dict[str, dict[str, Any]]:
     """Return candidates and accepted ones in each region of a collection, by the feature's id.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
@@ -26,7 +26,7 @@ from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.snr import DetectInputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -46,7 +46,7 @@ _PLAIN = "!'()*"
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A pair, or a variant of one.
+    """A pair, or a variant of one; or a slide, which has a sample alone.
 
     Attributes
     ----------
@@ -80,6 +80,11 @@ class Pair:
         return PairResults(self.directory, self.section)
 
     @property
+    def is_slide(self) -> bool:
+        """Whether it is a multiplexed slide, with all of its markers."""
+        return len(self.names) == 1
+
+    @property
     def section(self) -> Path:
         """Directory of what concerns the section, which all variants share."""
         return place_of(self.results, self.row, PAIR[-1])
@@ -97,12 +102,30 @@ class Pair:
 def pairs_of(results: Path, rows: Iterable[Mapping[str, Any]]) -> dict[str, Pair]:
     """Return the pairs of the rows of a summary by their ids, in the order of the rows.
 
-    Rows without both names (files that were skipped) have no results, and markers of slides no
-    stores; a name that would lead out of the results directory is not one of unglow's.
+    Rows without both names (files that were skipped) have no results; those of the markers of a
+    slide become one, with the worst of their states. A name that would lead out of the results
+    directory is not one of unglow's.
     """
-    named = (row for row in rows if row.get("sample") and row.get("dye"))
+    named = [row for row in rows if row.get("sample") and row.get("dye")]
     pairs = [Pair(results, row) for row in named if not row.get("background_channel")]
+    markers: dict[str, list[Mapping[str, Any]]] = {}
+    for row in named:
+        if row.get("background_channel"):
+            markers.setdefault(str(row["sample"]), []).append(row)
+    pairs += [Pair(results, _row_of_slide(name, own)) for name, own in markers.items()]
     return {pair.id: pair for pair in pairs if all(map(_is_plain, pair.names))}
+
+
+def _row_of_slide(name: str, markers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    states = [str(row.get("status") or "") for row in markers]
+    known = ("ok", "suspect", "failed")
+    worst = max(states, key=lambda one: known.index(one) if one in known else len(known))
+    if worst == "failed" and len({*states}) > 1:
+        worst = "suspect"  # others have a result
+    reasons = dict.fromkeys(
+        f"{row['dye']}: {row['reasons']}" for row in markers if row.get("reasons")
+    )
+    return {"sample": name, "dye": "", "status": worst, "reasons": " ".join(reasons)}
 
 
 def _encoded(name: str) -> str:
@@ -130,7 +153,7 @@ class Layer:
     name, title
         In addresses, and for people.
     kind
-        ``intensity``, ``difference``, ``snr``, ``error`` or ``gain``.
+        ``intensity``, ``difference``, ``snr``, ``error``, ``gain`` or ``channel``.
     unit
         Of its pixels.
     open
@@ -141,6 +164,8 @@ class Layer:
         Whether nothing of it is written.
     default
         Whether it is the difference of the default method.
+    more
+        Of a channel of a slide: its ``colour`` and ``cycle``.
     """
 
     name: str
@@ -151,6 +176,7 @@ class Layer:
     frame: str = "post"
     computed: bool = False
     default: bool = False
+    more: Mapping[str, Any] = field(default_factory=dict)
 
     def about(self) -> dict[str, Any]:
         """Return the layer for a page, as JSON types."""
@@ -163,6 +189,7 @@ class Layer:
             "unit": self.unit,
             "computed": self.computed,
             "default": self.default,
+            **self.more,
         }
 
 
@@ -208,6 +235,10 @@ class Layers:
         """The layers by name, in the order in which they are shown."""
         made = (*self._images(), *self._differences(), *self._ratio(), *self._maps())
         return {layer.name: layer for layer in made}
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page knows of a slide alone: nothing."""
+        return {}
 
     def place_of(self, layer: Layer) -> str:
         """Return where below the results a layer belongs: variants share those of one place."""

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from unglow.photometry.gain.scale import Scale
     from unglow.transform import Transform
-    from unglow.viewer.layers import Layers, Pair
+    from unglow.viewer.layers import Pair
+    from unglow.viewer.slide_layers import AnyLayers
 
     Column: TypeAlias = NDArray[np.float64] | Sequence[str]
 
@@ -59,7 +60,7 @@ def pair_list(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
 
 
 def pair_model(
-    pair: Pair, layers: Layers, pairs: Iterable[Pair], run_version: str
+    pair: Pair, layers: AnyLayers, pairs: Iterable[Pair], run_version: str
 ) -> dict[str, Any]:
     """Return a pair for a page, as JSON types.
 
@@ -81,7 +82,7 @@ def pair_model(
         "id": pair.id,
         "title": pair.title,
         "sample": pair.names[0],
-        "dye": pair.names[1],
+        "dye": "" if pair.is_slide else pair.names[1],
         "live": True,
         "status": status,
         "reasons": [*_reasons(pair), *problems],
@@ -97,10 +98,11 @@ def pair_model(
         "detection": detection and {k: v for k, v in detection.items() if k not in _LONG},
         "versions": {"unglow": run_version or __version__, "viewer": __version__},
         "variants": [p.id for p in pairs if p.names[:2] == pair.names[:2] and p.id != pair.id],
+        **layers.about(),
     }
 
 
-def _shown(layers: Layers) -> tuple[list[dict[str, Any]], list[str]]:
+def _shown(layers: AnyLayers) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the layers, and a sentence for each that cannot be shown, which it also has itself."""
     shown, problems = [], []
     for layer in layers.all.values():
@@ -114,7 +116,7 @@ def _shown(layers: Layers) -> tuple[list[dict[str, Any]], list[str]]:
     return shown, list(dict.fromkeys(problems))
 
 
-def _about_store(layers: Layers, name: str) -> tuple[list[int] | None, list[float] | None]:
+def _about_store(layers: AnyLayers, name: str) -> tuple[list[int] | None, list[float] | None]:
     """Return shape (rows, columns) and pixel size (x, y) of an image; None for what is unknown."""
     try:
         store = layers.store(name)

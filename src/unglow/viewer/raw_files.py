@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +22,9 @@ from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
 from unglow.workflow.batch import find_pairs
 from unglow.workflow.config import CONFIG, read_stored
+from unglow.workflow.header_cache import CACHE, HeaderCache
 from unglow.workflow.samples.naming import take_apart
-from unglow.workflow.slides import CANDIDATES_SUFFIX
+from unglow.workflow.slides import CANDIDATES_SUFFIX, read_slides
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from unglow.jobs.run_records import Trace
     from unglow.workflow.samples import Pair as RawPair
     from unglow.workflow.settings import Settings
+    from unglow.workflow.slides import KnownSlide
 
 LANDMARKS, REGIONS = ".landmarks.csv", ".regions.geojson"
 """Endings of files next to an image."""
@@ -105,6 +108,18 @@ def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
     except (UnglowError, OSError, ValueError) as error:  # names may be no paths at all
         return RawFiles(problem=str(error))
     return RawFiles()
+
+
+def raw_slide(results: Path, name: str) -> KnownSlide | None:
+    """Find the raw images of a slide as the workflow does; None if they are not there."""
+    with suppress(UnglowError, OSError, ValueError):
+        for work, given, _ in _works(results, _own_run(results)):
+            settings = configuration.load(given)
+            if (work / settings.results).resolve() == results.resolve():
+                _, discovery = find_pairs(settings, work)
+                files = [one for one in discovery.slides if one.name == name]
+                return read_slides(files, settings, HeaderCache(work / CACHE))[0].get(name)
+    return None
 
 
 def _own_run(results: Path) -> Trace | None:

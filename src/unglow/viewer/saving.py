@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from unglow.transform.landmarks import Frame
     from unglow.viewer.hint_files import Target
-    from unglow.viewer.layers import Layers, Pair
+    from unglow.viewer.layers import Pair
     from unglow.viewer.raw_files import RawFiles
+    from unglow.viewer.slide_layers import AnyLayers
 
 
 class ReadOnlyError(UnglowError):
@@ -45,12 +46,14 @@ class UserAnnotations:
     """
 
     pair: Pair
-    layers: Layers
+    layers: AnyLayers
     raw: Callable[[], RawFiles]
 
     @property
     def why_not(self) -> str:
         """Why nothing can be saved next to the results; empty if it can."""
+        if self.pair.is_slide:
+            return "For a slide, nothing can be saved here."
         files = self.pair.directory / decisions.NAME, self._regions_file
         whys = (why_not_writable(file, (self.pair.results,)) for file in files)
         return next(filter(None, whys), "")

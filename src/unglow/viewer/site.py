@@ -36,6 +36,7 @@ from unglow.viewer.served_files import (
     page_files,
     sentence_of,
 )
+from unglow.viewer.slide_layers import SlideLayers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from unglow.reporting.html.live_answers import Request
     from unglow.reporting.html.live_site import Source
     from unglow.viewer.layers import Layer, Shown
+    from unglow.viewer.slide_layers import AnyLayers
 
 
 MOST_PX = 200_000_000
@@ -141,7 +143,8 @@ _RAW_S = 2.0
 _RESULT_FILES = (
     *("transform.json", "scale.json", "gain_map.npz", "detection.json", "candidates.csv"),
     *("blocks.csv", "post.ome.zarr/zarr.json", "pre.ome.zarr/zarr.json"),
-    "aligned_pre.ome.zarr/zarr.json",
+    *("aligned_pre.ome.zarr/zarr.json", "slide.json", "subtraction.json"),
+    *("corrected.ome.tif", "corrected.ome.zarr/zarr.json", "artefacts.geojson"),
 )
 _POST, _REGISTERED = "POST", "registration"
 _LAYERS, _SUFFIX, _ASSETS = "layers", ".zarr", "assets"
@@ -152,7 +155,7 @@ class _Known:
     """Layers, the state of the results that they are of, and when that was looked at."""
 
     state: object
-    layers: Layers
+    layers: AnyLayers
     looked: float = -math.inf
 
 
@@ -214,12 +217,6 @@ class Viewer:
         pairs = self.pairs().values()
         if any(self.layers(pair).all for pair in pairs):
             return
-        if slide := next(results.glob("*/slide.json"), None):
-            image = next(slide.parent.glob("corrected.ome.*"), slide.parent)
-            raise InputError(
-                f"{results} has no pair with an image to look at, and slides cannot be viewed yet: "
-                f"open {image} in QuPath or napari."
-            )
         reasons = (f".\n{p.title}: {p.row['reasons']}" for p in pairs if p.row.get("reasons"))
         why = next(reasons, " yet: run the workflow first.")
         raise InputError(f"{results} has no pair with an image to look at{why}")
@@ -255,14 +252,14 @@ class Viewer:
 
     def _raw(self, pair: Pair) -> RawFiles:
         """Find the raw files of a pair, at most once in a while: a page asks at every click."""
-        key, now = pair.names[:2], time.monotonic()
+        key, now = (*pair.names, "")[:2], time.monotonic()
         found = self._found_raw.get(key)
         if found is None or now - found[0] > _RAW_S:
             found = now, raw_files(self._source.results, *key)
             self._found_raw = {key: found}
         return found[1]
 
-    def _crop(self, pair: Pair, layers: Layers, request: Request) -> Answer:
+    def _crop(self, pair: Pair, layers: AnyLayers, request: Request) -> Answer:
         layer = _named(layers, request.query.get("layer", ""))
         store = layer.open()
         window = window_of(request.query, store.shape)
@@ -270,7 +267,7 @@ class Viewer:
         with self._crops:
             return crop_answer(crop, f"{pair.title} {layer.name} {window.x0} {window.y0}")
 
-    def _of_layer(self, layers: Layers, parts: tuple[str, ...], request: Request) -> Answer:
+    def _of_layer(self, layers: AnyLayers, parts: tuple[str, ...], request: Request) -> Answer:
         name, suffix = parts[0][: -len(_SUFFIX)], parts[0][-len(_SUFFIX) :]
         if suffix != _SUFFIX:
             raise NoAddressError(parts[0])
@@ -279,15 +276,16 @@ class Viewer:
             return store.file(parts[1:], self._memory, request.wanted)
         return file_of(store, parts[1:])
 
-    def layers(self, pair: Pair) -> Layers:
-        """Return the images of a pair, read again when one of its results has changed."""
+    def layers(self, pair: Pair) -> AnyLayers:
+        """Return the images of a pair or slide, read again when one of its results has changed."""
         with self._lock:
             found = self._layers.pop(pair.id, None)
             now = time.monotonic()
             if found is None or now - found.looked > _LOOK_S:
                 state = _state(pair)
                 if found is None or found.state != state:
-                    found = _Known(state, Layers(pair, self._stores))
+                    made = SlideLayers(pair) if pair.is_slide else Layers(pair, self._stores)
+                    found = _Known(state, made)
                 found.looked = now
             self._layers[pair.id] = found
             while len(self._layers) > _KEPT_PAIRS:
@@ -301,7 +299,7 @@ class Viewer:
         return {**model, "writable": not annotations.why_not, "why": annotations.why_not}
 
 
-def _named(layers: Layers, name: str) -> Layer:
+def _named(layers: AnyLayers, name: str) -> Layer:
     if name not in layers.all:
         raise NoAddressError(name)
     return layers.all[name]

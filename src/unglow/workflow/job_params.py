@@ -227,10 +227,11 @@ def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, Any]:
 def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return what the map of a move follows from: its cycles, without what is done with them."""
     known = batch.slides[wildcards["sample"]]
-    cycles = {int(cycle) for cycle in wildcards["cycle"].split("-")}
+    cycles = [int(cycle) for cycle in wildcards["cycle"].split("-")]
     plain = known.to_dict()
     return {
         **plain,
+        "reference": cycles[0],
         "channels": [
             {key: one[key] for key in ("name", "image", "number", "cycle")}
             for one in plain["channels"]
@@ -238,6 +239,13 @@ def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
         ],
         "registered_on": {c: n for c, n in plain["registered_on"].items() if c in cycles},
     }
+
+
+def finds_spoilt(batch: Batch, wildcards: Wildcards) -> bool:
+    """Return whether spoilt places of a cycle are looked for: by the map from the reference."""
+    frame = batch.slides[wildcards["sample"]].slide.frame_cycle
+    on = batch.settings.detect.spoilt != "never"
+    return on and wildcards["cycle"].startswith(f"{frame}-")
 
 
 def slide_maps(batch: Batch, wildcards: Wildcards, *, name: str) -> list[str]:

@@ -19,7 +19,15 @@ from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.memory.sizes import CELL, CELLS
 from unglow.memory.stages import BASE, MB, SLACK, WARP_SOURCE, WARP_SPARE_PX
-from unglow.multiplexed.sample import ALIGNED_ROWS, BLOCK, OVERVIEW, OVERVIEWS_PX, WINDOW, Sample
+from unglow.multiplexed.sample import (
+    ALIGNED_ROWS,
+    BLOCK,
+    COMPARED,
+    OVERVIEW,
+    OVERVIEWS_PX,
+    WINDOW,
+    Sample,
+)
 from unglow.multiplexed.slide import by_background
 from unglow.registration.settings import DECLARED
 
@@ -43,6 +51,8 @@ _PER_FITTED_CELL, _PER_GAIN = 150.0, 50.0
 _PER_COARSE_PX, _COPYING = 12.0, 24.0
 # Part of a level that is computed in place: so many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
+# Halves of a window of the reference, which the section is found on, bytes per px of the window.
+_HALVED = 1.5
 # Histograms of a marker, one of which each window at work has too; strips at work.
 _HISTOGRAM, _STRIPS = 0.3, 4.0
 # What a sink holds of a window, per byte of it: tiles that compress no better than noise, with
@@ -58,9 +68,16 @@ def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
     pair = stages.register(shapes, settings.coarse_px, settings.block_px, field=field)
     part = min(_PART_PX, known.shape[0] * known.shape[1])
     making = part * (_item(known) + _HALVING) / MB
-    return replace(
-        pair, each=max(pair.each, making) + _decode(known), fixed=pair.fixed + _libraries(known)
-    )
+    # once the map is known, windows of both cycles are compared
+    px = math.prod(min(COMPARED, n) for n in known.shape)
+    comparing = max(_reading(known, px, 1), px * (_held(known) + _HALVED)) + px * _item(known)
+    comparing = comparing / MB + _STRIPS
+    counting = _STATISTICS + _TABLE + _FITS + _cells(known.shape) * _PER_CELL / MB + SLACK
+    if max(known.shape) <= COMPARED:  # a single window
+        counting, comparing = counting + comparing, 0.0
+    each = max(pair.each, making, comparing) + _decode(known)
+    fixed = max(pair.fixed, counting + stages.block_scores(known.shape)) + _libraries(known)
+    return replace(pair, each=each, fixed=fixed)
 
 
 def markers_at_a_time(known: KnownSlide, budget_mb: float) -> int:
@@ -98,10 +115,16 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
     marker = _STATISTICS + several * cells * _PER_CELL / MB
     earlier = len(known.slide.markers) - at_a_time
     fixed = at_a_time * marker + earlier * _KEPT_STATISTICS + _TABLE
-    fixed += SLACK + _libraries(known)
+    finding, places = stages.spoilt_places(known.shape)
+    fixed += SLACK + _libraries(known) + places * len(known.slide.moved_cycles)
     # the fits come when no window is at work any more
     fits = _FITS if several == 1 else cells * (_PER_FITTED_CELL + several * _PER_GAIN) / MB
-    return Demand(BASE["slide_scale"], each, fixed=fixed, least=BASE["slide_scale"] + fixed + fits)
+    return Demand(
+        BASE["slide_scale"],
+        each,
+        fixed=fixed,
+        least=BASE["slide_scale"] + fixed + max(fits, finding),
+    )
 
 
 def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:

@@ -156,7 +156,11 @@ STAGES = {
         {"table": "comparison.tsv", "figure": "comparison.png"},
         ("detect",),
     ),
-    "slide_register": Stage("move", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB, _REGISTER),
+    "slide_register": Stage(
+        *("move", 2, 2, Time(4.0, 0.08, 0.8), SMALL_MB),
+        {**_REGISTER, "spoilt": "spoilt.npz"},
+        streams=True,
+    ),
     "slide_scale": Stage(
         *("slide", 3, 2, Time(2.0, 0.03, 0.8), "slide scale"),
         {
@@ -164,6 +168,8 @@ STAGES = {
             "scale": "scale.json",
             "gain_maps": "gain_maps.npz",
             "statistics": "statistics.npz",
+            "artefacts": "artefacts.geojson",
+            "trusted": "cells_to_trust.geojson",
         },
         ("slide_register",),
         streams=True,

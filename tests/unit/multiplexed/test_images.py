@@ -13,6 +13,7 @@ from unglow.io.raw_images import read_header
 from unglow.io.tiff.reader import TiffReader
 from unglow.multiplexed.images import Frame, HeldChannel, InPlaceImage, SlideReader
 from unglow.registration.settings import RegisterSettings
+from unglow.spoilt.places import SpoiltMask
 from unglow.transform import Transform
 from unglow.transform.resample import warp_matrix, warp_window
 from unglow.workflow.stages.slide_register import register_cycle
@@ -128,3 +129,23 @@ def test_a_cycle_of_another_size_is_brought_to_the_px_of_the_frame(tmp_path, ima
         assert frame.shape == SHAPE
         (pixels_,) = frame.read(Window(7, 300, 11, 500), [made[3]])
     np.testing.assert_array_equal(pixels_, image[3][7:300, 11:500])
+
+
+def test_spoilt_px_of_a_cycle_and_those_near_them_are_no_data(tmp_path, image):
+    header = write(tmp_path / "s.ome.tif", image)
+    blocks = np.zeros((-(-SHAPE[0] // 32), -(-SHAPE[1] // 32)), np.bool_)
+    blocks[4:6, 7] = True
+    mask, window = SpoiltMask(blocks, 32), Window(100, 400, 150, 500)
+    with SlideReader([header]) as reader:
+        plain = Frame(reader, slide(header.path), moved())
+        hides = Frame(reader, slide(header.path), moved(), {1: mask})
+        one, other = channels()[1], channels()[3]
+        before, after = (frame.read(window, [one, other]) for frame in (plain, hides))
+        np.testing.assert_array_equal(before[1], after[1])
+        near = np.zeros(SHAPE, np.bool_)
+        near[128 - 12 : 192 + 12, 224 - 12 : 256 + 12] = True
+        assert np.isnan(after[0][near[window.slices]]).all()
+        rest = ~near[window.slices]
+        np.testing.assert_array_equal(after[0][rest], before[0][rest])
+        away = Window(400, 500, 0, 90)
+        assert hides.read(away, [one])[0].dtype == np.uint16

@@ -5,17 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 import cv2
+import numpy as np
 import pytest
 from made_slides import DOUBT, REFUSED, made_slide
 
 from unglow.core.printable import shorten
-from unglow.multiplexed.results import MarkerSubtraction, load_residues, overview_of
+from unglow.core.windows import Window
+from unglow.io.tiff.metadata import OmeChannel
+from unglow.io.tiff.tiles import OmeTiffSink
+from unglow.multiplexed.results import (
+    CycleState,
+    MarkerSubtraction,
+    SlideRecord,
+    load_residues,
+    overview_of,
+)
+from unglow.multiplexed.slide import Channel
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_slide
+from unglow.reporting.html.cycle_pictures import draw_cycles
 from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
 from unglow.reporting.html.thumbnails import packed_pictures
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import rows, table, texts, verdict, write_summary
+from unglow.spoilt.outlines import write_places
+from unglow.spoilt.places import Places
 
 ENTRY = SlideEntry("s1", {"CD3": "AF", "CD8": "AF", "Ki/67": "AF"}, "logs/s1")
 
@@ -55,6 +69,35 @@ def test_a_slide_that_is_not_done_says_what_is_missing(tmp_path):
     assert "slide.json is damaged" in damaged[0]["reasons"]
 
 
+def test_a_damaged_map_costs_the_rows_of_its_cycle(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    (place / "registration/1-3/transform.json").write_text("{")
+    states = {row["dye"]: (row["status"], row["reasons"]) for row in rows([ENTRY], (), tmp_path)}
+    assert (states["CD3"][0], states["CD8"][0]) == ("suspect", "ok")
+    assert states["Ki/67"][0] == "failed"
+    assert "registration/1-3/transform.json" in states["Ki/67"][1]
+
+
+def test_a_map_that_is_not_there_costs_its_numbers_alone(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    (place / "registration/1-2/transform.json").unlink()
+    row = rows([ENTRY], (), tmp_path)[1]
+    assert (row["dye"], row["status"]) == ("CD8", "ok")
+    assert not row.get("model")
+
+
+def test_the_spoilt_share_of_a_marker_is_that_of_its_cycles(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    record = SlideRecord.load(place / "slide.json")
+    about = {"share": 0.25, "by_reason": {"lost": {"share": 0.05}, "moved": {"share": 0.2}}}
+    states = {2: CycleState("suspect", ("Cycle 2 is torn.",), spoilt=about)}
+    replace(record, cycles=states).save(place / "slide.json")
+    assert SlideRecord.load(place / "slide.json").cycles == states
+    row = rows([ENTRY], (), tmp_path)[1]
+    assert (row["status"], row["reasons"]) == ("suspect", "Cycle 2 is torn.")
+    assert (row["spoilt_share"], row["spoilt_reasons"]) == (0.25, "moved 0.2, lost 0.05")
+
+
 def test_columns_of_markers_are_there_only_with_slides(tmp_path):
     made_slide(tmp_path, figures=False)
     with_slide = table(rows([ENTRY], (), tmp_path)).splitlines()[0].split("\t")
@@ -81,6 +124,43 @@ def test_every_marker_and_the_slide_have_pictures(tmp_path):
     names = [[picture.name for picture in group] for group in pictures]
     assert names[:2] == [["before", "AF", "after", "figure"]] * 2
     assert names[2:] == [[], ["all markers"]]
+
+
+def test_each_cycle_is_a_picture_of_its_nuclei_over_those_of_the_reference(tmp_path):
+    place = made_slide(tmp_path, figures=False)
+    record = SlideRecord.load(place / "slide.json")
+    nuclei = [Channel(f"DAPI_{n}", 0, 3 + n, n) for n in (1, 2, 3)]
+    slide = replace(
+        record.slide, channels=(*nuclei, *record.slide.channels),
+        registered_on={n: f"DAPI_{n}" for n in (1, 2, 3)},
+    )  # fmt: skip
+    states = {2: CycleState("ok"), 3: CycleState("failed", ("No.",))}
+    replace(record, slide=slide, cycles=states).save(place / "slide.json")
+    labels = np.zeros((3, 4), np.int32)
+    labels[2, 3] = 1
+    lost = Places(32, labels, np.ones(1, np.uint8), np.full(1, 9.0, np.float32), {}, 0.0, 12)
+    write_places(place / "artefacts.geojson", {2: lost, 3: lost}, record.shape)
+    window = Window.from_shape(record.shape)
+    both, alone = np.zeros((2, *record.shape), np.uint16)
+    both[:40, :40] = 500
+    alone[:40, :20] = 500
+    with OmeTiffSink(
+        place / "corrected.ome.tif", record.shape, "uint16",
+        [OmeChannel(one) for one in ("DAPI_1", "DAPI_2", "CD3", "CD8")], name="s1", workers=1,
+    ) as sink:  # fmt: skip
+        for n, plane in enumerate((both, alone, both, both)):
+            sink.write(n, window, plane)
+    ((name, drawn),) = draw_cycles(place, 100)  # of the failed cycle there is none
+    assert name == "cycle 2"
+    assert drawn.shape == (*record.shape, 3)
+    assert drawn[5, 5].tolist() == [255, 255, 255]
+    assert drawn[5, 30].tolist() == [31, 138, 255]  # the reference alone, BGR
+    assert drawn[60, 60].tolist() == [0, 0, 0]
+    assert drawn[64:, 96:].any()  # hatched
+    (pictures,) = packed_pictures(tmp_path, [{"sample": "s1"}])
+    assert [(one.name, bool(one.image)) for one in pictures] == [("cycle 2", True)]
+    replace(SlideRecord.load(place / "slide.json"), reason="No.").save(place / "slide.json")
+    assert [*draw_cycles(place, 100)] == []
 
 
 NAMES = ["CD3  a", "z\u200bero", "c\x01ontrol", "=sum", "é" * 300]

@@ -117,6 +117,19 @@ def test_places_are_read_as_they_were_written(tmp_path):
     assert sorted(map(tuple, hole[:-1])) == [(32, 32), (32, 64), (64, 32), (64, 64)]
 
 
+def test_places_of_a_slide_have_their_cycle(tmp_path):
+    path = tmp_path / "artefacts.geojson"
+    labels = np.zeros((2, 2), np.int32)
+    labels[0, 1] = 1
+    own = Places(32, labels, np.zeros(1, np.uint8), np.ones(1, np.float32), {}, 0.0, 4)
+    write_places(path, {2: own, 5: own}, (64, 64))
+    assert [(one.cycle, one.area_px) for one in read_places(path)] == [(2, 1024), (5, 1024)]
+    first, second = json.loads(path.read_text())["features"]
+    names = [one["properties"]["classification"]["name"] for one in (first, second)]
+    assert len({*names}) == 2
+    assert "cycle" not in json.dumps(list(features(own, (64, 64))))
+
+
 def test_without_a_file_there_are_no_places(tmp_path):
     assert read_places(tmp_path / "artefacts.geojson") == []
     content = json.loads(artefacts_json(tmp_path / "artefacts.geojson"))

@@ -11,13 +11,17 @@ import tifffile
 import zarr
 
 from unglow.core.errors import ChangedError
+from unglow.phantom.damage_shapes import inside
+from unglow.phantom.slide import make_slide
+from unglow.phantom.slide_spec import SlideSpec
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
+from unglow.spoilt.saved_places import read_places
 from unglow.transform import Transform
 from unglow.workflow.batch import Batch
 from unglow.workflow.slides import remove_placeholders
-from unglow.workflow.stages.slide_register import register_move
+from unglow.workflow.stages.slide_register import register_move, score_move
 from unglow.workflow.stages.slide_scale import measure
 from unglow.workflow.stages.slide_subtract import Choice, Work, subtract
 
@@ -28,7 +32,8 @@ SPLITS = {"one": {"": (0, 1, 2, 3)}, "cycles": {"_cycle1": (0, 1, 2), "_cycle2":
 CORRECTED = ("tiff", "zarr")
 MEASURED = {
     "slide": "slide.json", "scale": "scale.json", "gain_maps": "gain_maps.npz",
-    "statistics": "statistics.npz",
+    "statistics": "statistics.npz", "artefacts": "artefacts.geojson",
+    "trusted": "cells_to_trust.geojson",
 }  # fmt: skip
 WRITTEN = {
     "tiff": "corrected.ome.tif", "zarr": "corrected.ome.zarr/zarr.json",
@@ -182,3 +187,117 @@ def test_a_cycle_without_a_map_is_left_out_and_the_others_go_on(tmp_path, image)
         failed = one.name in lost
         assert (states[one.name][0] == "failed") == failed
         assert ("The corrected slide lacks it." in states[one.name][1]) == failed
+
+
+SPOILT = "lost:110@2,blur:110:3@2,bleach:130:0.5@3"
+
+
+@pytest.fixture(scope="module")
+def spoilt(tmp_path_factory):
+    """A slide of three cycles, two of them damaged, as it was measured; its truth, and the rest."""
+    base = tmp_path_factory.mktemp("spoilt")
+    spec = SlideSpec((1100, 1000), channels=8, cycles=3, seed=4, damage=SPOILT)
+    make_slide(spec, base / "raw", "s1", workers=2)
+    known = Batch.load({}, base).slides["s1"]
+    settings = RegisterSettings()
+    maps, scores = {}, {}
+    (base / "results/s1").mkdir(parents=True)
+    for move in known.slide.moves:
+        maps[move] = register_move(known, move, settings, workers=2).transform
+        if move[0] == 1:
+            scores[move[1]] = base / f"{move[1]}.npz"
+            score_move(known, move, maps[move], workers=2).save(scores[move[1]])
+    truth = json.loads((base / "raw/s1/s1_truth.json").read_text())
+    return base, known, maps, scores, truth
+
+
+def judged(spoilt, most):
+    base, known, maps, scores, _ = spoilt
+    measure(
+        known, maps, ScaleSettings(("linear",), gain_map="never"), targets(base, MEASURED),
+        suspect_px=1.0, scores=scores, max_spoilt=most, workers=2, markers_at_a_time=2,
+    )  # fmt: skip
+    return base / "results/s1"
+
+
+def shares(places, truth, cycle, transform):
+    """Return which part of each true place of a cycle was found, and how much is wrong, px."""
+    y, x = np.mgrid[0:1100:4, 0:1000:4].astype(float)
+    points = np.column_stack([x.ravel(), y.ravel()])
+    outlines = [one.polygons for one in places if one.cycle == cycle]
+    found = np.zeros(len(points), bool)
+    for polygon in (polygon for polygons in outlines for polygon in polygons):
+        found |= inside(points + 0.5, np.array(polygon[0]))
+    there, near, parts = transform.map(points), np.zeros(len(points), bool), {}
+    for one in truth["damage"]:
+        if one["cycle"] == cycle:
+            polygon = np.array(one["polygon_xy"])
+            held = inside(there, polygon)
+            parts[one["kind"]] = found[held].mean()
+            middle = polygon.mean(axis=0)
+            near |= inside(there, middle + 1.6 * (polygon - middle)) | held
+    return parts, 16 * np.count_nonzero(found & ~near)
+
+
+def test_spoilt_tissue_is_found_in_the_cycle_that_lacks_it(spoilt):
+    _, _, maps, _, truth = spoilt
+    place = judged(spoilt, 1.0)
+    places = read_places(place / "artefacts.geojson")
+    assert {one.cycle: one.reason for one in places if one.cycle == 3} == {3: "gain off"}
+    assert {one.reason for one in places if one.cycle == 2} == {"lost", "out of focus"}
+    for cycle in (2, 3):
+        parts, wrong = shares(places, truth, cycle, maps[1, cycle])
+        assert min(parts.values()) > 0.95, parts
+        assert wrong < 0.01 * 1100 * 1000
+    record = json.loads((place / "slide.json").read_text())["cycles"]
+    for cycle in (2, 3):
+        area = sum(one.area_px for one in places if one.cycle == cycle)
+        by_reason = record[str(cycle)]["spoilt"]["by_reason"].values()
+        assert sum(one["area_px"] for one in by_reason) == area
+        assert record[str(cycle)]["status"] == "ok"
+
+
+def test_what_is_spoilt_in_no_cycle_is_one_annotation(spoilt):
+    place = judged(spoilt, 1.0)
+    (feature,) = json.loads((place / "cells_to_trust.geojson").read_text())["features"]
+    places = read_places(place / "artefacts.geojson")
+    y, x = np.mgrid[16:1100:32, 16:1000:32].astype(float)
+    points = np.column_stack([x.ravel(), y.ravel()])
+
+    def held(polygons):
+        rings = [ring for polygon in polygons for ring in polygon]
+        return np.logical_xor.reduce([inside(points, np.array(ring)) for ring in rings])
+
+    trusted = held(feature["geometry"]["coordinates"])
+    bad = np.logical_or.reduce([held(one.polygons) for one in places])
+    assert not (trusted & bad).any()
+    assert 0.4 < trusted.mean() < 0.8 - bad.mean()
+    assert feature["properties"]["area_px"] == pytest.approx(1024 * trusted.sum(), rel=0.02)
+
+
+def test_a_cycle_that_is_spoilt_too_much_is_suspect_and_its_markers_are(spoilt):
+    place = judged(spoilt, 0.06)
+    record = json.loads((place / "slide.json").read_text())["cycles"]
+    for cycle in (2, 3):
+        state = record[str(cycle)]
+        assert state["spoilt"]["share"] > 0.06
+        assert state["status"] == "suspect"
+        assert "detect.max_spoilt" in state["reasons"][0]
+
+
+def test_spoilt_px_are_left_out_of_the_fits_of_their_cycle_alone(spoilt):
+    _, known, _, _, truth = spoilt
+    place = judged(spoilt, 1.0)
+    scales = json.loads((place / "scale.json").read_text())["markers"]
+    gains = {one["name"]: one["gain"] for one in truth["channels"]}
+    for marker in known.slide.markers:
+        found = scales[marker.name]["methods"]["linear"]
+        assert found["gain"] == pytest.approx(gains[marker.name], rel=0.01)
+
+
+def test_nothing_is_scored_without_a_map(spoilt):
+    _, known, *_ = spoilt
+    failed = Transform("failed", known.shape, known.shape, ("No.",))
+    for found in (None, failed):
+        scores = score_move(known, (1, 2), found, workers=1)
+        assert np.isnan(scores.scores).all()

@@ -226,6 +226,30 @@ def test_a_map_does_not_hang_on_what_is_done_with_the_channels(tmp_path):
     assert record["channels"][4]["exposure"] == 300
 
 
+THREE = (
+    "cycle_number,marker_name,background\n1,DAPI,\n1,AF,\n2,DAPI_2,\n2,CD3,AF\n"
+    "3,DAPI_3,\n3,CD8,AF\n"
+)
+
+
+@pytest.mark.parametrize(("reference", "scored"), [(None, "1-2 1-3"), (3, "3-1 3-2")])
+def test_cycles_are_scored_against_the_reference_and_loops_are_not(tmp_path, reference, scored):
+    slide(tmp_path, table=THREE, names=("DAPI", "AF", "DAPI_2", "CD3", "DAPI_3", "CD8"))
+    about = {"multiplexed": {"reference": reference}}
+    batch = Batch.load(about, tmp_path)
+    found = []
+    for a, b in batch.slides["s1"].slide.moves:
+        names = {"sample": "s1", "cycle": f"{a}-{b}"}
+        own = KnownSlide.from_dict(job_params.registered_slide(batch, names))
+        assert own.slide.frame_cycle == a
+        assert own.shape == batch.slides["s1"].shape
+        if job_params.finds_spoilt(batch, names):
+            found.append(f"{a}-{b}")
+        off = Batch.load({**about, "detect": {"spoilt": "never"}}, tmp_path)
+        assert not job_params.finds_spoilt(off, names)
+    assert " ".join(found) == scored
+
+
 def test_cells_of_other_columns_go_to_the_subtraction_alone(tmp_path):
     slide(tmp_path)
     names = {"sample": "s1"}

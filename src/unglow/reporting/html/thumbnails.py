@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # Raised when the same results give other pictures.
-_CACHE_VERSION = 2
+_CACHE_VERSION = 3
 _QUALITY = 76
 _SMALL_PX = 110
 # Rings around candidates: their radius, colour (BGR) and most of them.
@@ -236,6 +236,11 @@ def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterat
                     if name == AFTER
                     else picture
                 )
+        if not row.get("dye") and sizes.overviews:
+            from unglow.reporting.html.cycle_pictures import draw_cycles  # noqa: PLC0415 (slides)
+
+            for name, image in draw_cycles(results / str(row["sample"]), sizes.overviews):
+                yield _picture(name, image, sizes.overviews)
         return
     shown = _Overviews(results, row)
     if shown.is_there(DIFFERENCE):

@@ -16,7 +16,7 @@ export class AboutPanel {
     const { pair } = this.app;
     fill(this.element, el("h2", {}, pair.title), pair.reasons.map((reason) => el("p", {}, reason)), pair.help ? el("p", { class: "help" }, pair.help) : null,
       facts("Image", { size: pair.shape && pair.shape[1] + " × " + pair.shape[0] + " px", "pixel size": pair.pixel_size_um && pair.pixel_size_um.map(number).join(" × ") + " µm", unglow: pair.versions.unglow }),
-      facts("Registration", pair.registration), Object.entries((pair.scale && pair.scale.methods) || {}).map(([name, method]) => facts("Scale: " + name, method)), facts("Search", pair.detection));
+      facts("Registration", pair.registration), Object.entries((pair.scale && pair.scale.methods) || {}).map(([name, method]) => facts("Scale: " + name, method)), pair.is_slide ? null : facts("Search", pair.detection), Object.entries(pair.facts || {}).map(([name, values]) => facts(name, values)));
   }
 }
 

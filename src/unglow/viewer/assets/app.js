@@ -130,7 +130,12 @@ export class App {
     const { address, pair } = this;
     if (!pair.layers.length) return {};
     const first = (...names) => [...names, pair.layers[0].name].find((name) => this.layer(name));
-    return { a: first(address.get("a")), b: first(address.get("b"), "aligned_pre", "pre") };
+    const [start] = pair.presets || [];
+    return { a: first(address.get("a"), start && start.a), b: first(address.get("b"), "aligned_pre", "pre", start && start.b) };
+  }
+
+  preset({ mode, a, b }) {
+    this.address.set({ mode, a, b });
   }
 
   layer(name) {

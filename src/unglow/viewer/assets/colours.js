@@ -22,6 +22,7 @@ export const STANDARD = {
   snr: { low: 0, high: 100, stretch: "linear", map: "unglow", symmetric: true, limits: [-10, 10] },
   error: { low: 0, high: 100, stretch: "linear", map: "viridis", symmetric: false },
   gain: { low: 0, high: 100, stretch: "linear", map: "viridis", symmetric: false },
+  channel: { low: 1, high: 99.8, stretch: "linear", map: "grey", symmetric: false },
 };
 
 const STEPS = 1024;
@@ -32,9 +33,9 @@ function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-// [r, g, b] of a share from 0 to 1 of a colour map.
+// [r, g, b] of a share from 0 to 1 of a colour map, or from black to a colour such as #00ff00.
 export function colourOf(name, share) {
-  const anchors = MAPS[name];
+  const anchors = MAPS[name] || ["#000000", name];
   const at = Math.min(Math.max(share, 0), 1) * (anchors.length - 1);
   const below = Math.min(Math.floor(at), anchors.length - 2);
   const [a, b] = [rgb(anchors[below]), rgb(anchors[below + 1])];

@@ -20,12 +20,18 @@ export class Looks {
 
   // Where a change of the contrast of a layer is kept in the address: by kind, or by the layer itself.
   keyOf(layer) {
-    return this.app.address.get("look")[layer.name] ? layer.name : layer.kind;
+    return this.hasOwn(layer) ? layer.name : layer.kind;
+  }
+
+  // Channels of a slide differ too much for one contrast.
+  hasOwn(layer) {
+    return layer.kind === "channel" || Boolean(this.app.address.get("look")[layer.name]);
   }
 
   settings(layer) {
     const changes = this.app.address.get("look");
-    return { ...STANDARD[layer.kind], ...changes[layer.kind], ...changes[layer.name] };
+    const own = layer.kind === "channel" ? { own: true, map: layer.colour } : {};
+    return { ...STANDARD[layer.kind], ...own, ...changes[layer.kind], ...changes[layer.name] };
   }
 
   change(layer, changes) {
@@ -49,7 +55,7 @@ export class Looks {
 
   // Values of the layer that sets the limits, in order.
   async sample(layer) {
-    const own = this.app.address.get("look")[layer.name];
+    const own = this.hasOwn(layer);
     const leading = own ? null : this.app.pair.layers.find((other) => other.name === LEADING[layer.kind]);
     const of = leading || (own ? layer : this.app.pair.layers.find((other) => other.kind === layer.kind && other.default)) || layer;
     if (!this.samples.has(of.name)) {

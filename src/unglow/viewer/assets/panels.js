@@ -22,12 +22,15 @@ export class Panels {
     return this.all.find((panel) => panel.name === name && this.isThere(panel)) || this.all.find((panel) => this.isThere(panel));
   }
 
+  // Of a slide there are facts and spoilt places.
   isThere(panel) {
+    const { pair } = this.app;
+    if (pair && pair.is_slide && !["about", "spoilt"].includes(panel.name)) return false;
     return !panel.isThere || panel.isThere();
   }
 
   async fill() {
-    await Promise.all(this.all.map((panel) => panel.fill && panel.fill()));
+    await Promise.all(this.all.map((panel) => panel.fill && this.isThere(panel) && panel.fill()));
     this.show();
   }
 

@@ -63,7 +63,7 @@ export class SpoiltPanel {
 
   row(place) {
     return el("button", { type: "button", class: "spoilt-place", "data-id": place.id, title: "Show it", "aria-pressed": String(place === this.chosen), onclick: () => this.zoomTo(place) },
-      el("i"), el("b", {}, place.reason), el("span", { class: "soft" }, this.size(place) + ", strength " + number(place.strength)));
+      el("i"), el("b", {}, place.reason), el("span", { class: "soft" }, (place.cycle ? "cycle " + place.cycle + ", " : "") + this.size(place) + ", strength " + number(place.strength)));
   }
 
   size(place) {
@@ -81,14 +81,16 @@ export class SpoiltPanel {
   about(place) {
     // lost or missing places may show dark px only
     const strength = place.strength > 0 ? "Strength: " + number(place.strength) + " times the scatter of the section. " : "";
-    return [el("b", {}, place.reason), WHY[place.reason] ? ": " + WHY[place.reason] + ". " : ". ", strength, el("span", { class: "soft" }, WRONG)];
+    const why = place.cycle ? ofCycle(WHY[place.reason] || "", place.cycle) : WHY[place.reason];
+    return [el("b", {}, place.reason), why ? ": " + why + ". " : ". ", strength, place.cycle ? null : el("span", { class: "soft" }, WRONG)];
   }
 
   summary() {
     const { spoilt, settings } = this.app.pair.detection;
+    if (spoilt.cycles) return Object.entries(spoilt.cycles).map(([cycle, share]) => "Cycle " + cycle + ": " + percent(share) + " of the section is spoilt.").join(" ") + " Hatched where it is in a cycle that is shown.";
     if (settings && settings.spoilt === "never") return "Spoilt places were not looked for (detect.spoilt: never).";
     if (!spoilt.places) return "No spoilt place was found.";
-    const share = number(+(100 * spoilt.share).toPrecision(2)) + " % of the section";
+    const share = percent(spoilt.share) + " of the section";
     const more = spoilt.places > MOST_ROWS ? " The list has the " + MOST_ROWS + " largest." : "";
     return share + " is spoilt and excluded from the search, in " + spoilt.places + (spoilt.places === 1 ? " place." : " places.") + more + " Click one, in the list or in the image, to see why.";
   }
@@ -142,10 +144,24 @@ export class SpoiltPanel {
       return pane.screenAt(place.x, place.y);
     };
     // all of them as one: of an image that is unlike its pre everywhere there are many thousands
-    this.merged ||= { polygons: this.all.flatMap(({ polygons }) => polygons), name: "", kind: "spoilt" };
+    const seen = app.panes.length > 1 ? [layer] : app.shown.map((one) => one.layer);
+    const cycles = String(seen.map((one) => one.cycle));
+    if (!this.merged || this.merged.cycles !== cycles) {
+      const some = this.all.filter((place) => !place.cycle || seen.some((one) => one.cycle === place.cycle));
+      this.merged = { polygons: some.flatMap(({ polygons }) => polygons), name: "", kind: "spoilt", cycles };
+    }
     const named = this.chosen ? [{ ...this.chosen, name: this.chosen.reason }] : [];
     drawRegions(context, [this.merged, ...named], toScreen, named[0], [width, height]);
   }
+}
+
+// Of a slide, a cycle is compared with the reference as post is with pre.
+function ofCycle(text, cycle) {
+  return text.replace(/\bpost\b/g, "cycle " + cycle).replace(/\bpre\b/g, "the reference");
+}
+
+function percent(share) {
+  return number(+(100 * share).toPrecision(2)) + " %";
 }
 
 const measure = document.createElement("canvas").getContext("2d");
@@ -157,6 +173,6 @@ function contains(place, { x, y }) {
 
 // A place as regions are drawn: it cannot be changed.
 function placeOf(feature, n) {
-  const { reason, strength, area_px } = feature.properties;
-  return { ...regionOf(feature), id: String(n), kind: "spoilt", reason, strength, area_px, isEditable: false };
+  const { reason, strength, area_px, cycle } = feature.properties;
+  return { ...regionOf(feature), id: String(n), kind: "spoilt", reason, strength, area_px, cycle, isEditable: false };
 }

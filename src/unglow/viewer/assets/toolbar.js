@@ -43,8 +43,10 @@ export class Toolbar {
     fill(this.layers, el("label", {}, "A ", select("First image", options, address.get("a"), (a) => address.set({ a }))),
       mode === "single" ? null : el("label", {}, "B ", select("Second image", options, address.get("b"), (b) => address.set({ b }))),
       mode === "single" ? null : button("⇄", "Exchange A and B (x)", () => address.set({ a: address.get("b"), b: address.get("a") })));
+    const presets = app.pair.presets || [], at = presets.findIndex((one) => ["mode", "a", "b"].every((key) => one[key] === address.get(key)));
+    if (presets.length) this.layers.prepend(select("Preset", [["", "show …"], ...presets.map(({ title }, n) => [String(n), title])], at < 0 ? "" : String(at), (n) => n && app.preset(presets[n])));
     const marks = address.get("marks").split(",").filter(Boolean);
-    fill(this.marks, MARKS.map(([key, title]) => button(title, "Show or hide " + title, () => this.mark(key), { "aria-pressed": String(marks.includes(key)) })));
+    fill(this.marks, MARKS.filter(([key]) => !app.pair.is_slide || key === "spoilt").map(([key, title]) => button(title, "Show or hide " + title, () => this.mark(key), { "aria-pressed": String(marks.includes(key)) })));
     this.picture.disabled = !app.shown;
     this.crop.disabled = !app.shown || !app.pair.live;
     this.contrast();
@@ -76,7 +78,7 @@ export class Toolbar {
     return el("span", { class: "row", "data-kind": looks.keyOf(layer) }, el("span", { class: "kind", title: layer.unit || "" }, settings.own ? layer.title : layer.kind), percent("low", "Lower percentile"), percent("high", "Upper percentile"),
       limit(0), el("canvas", { class: "bar", width: 90, height: 12, title: number(look.limits[0]) + " to " + number(look.limits[1]) }), limit(1),
       select("Stretch", [["linear", "linear"], ["asinh", "asinh"]], settings.stretch, (stretch) => change({ stretch })),
-      select("Colour map", MAP_NAMES.map((name) => [name, name]), settings.map, (map) => change({ map })),
+      select("Colour map", [...MAP_NAMES, ...(layer.colour ? [layer.colour] : [])].map((name) => [name, name === layer.colour ? "own colour" : name]), settings.map, (map) => change({ map })),
       button("◐", "Invert", () => change({ invert: !settings.invert }), { "aria-pressed": String(Boolean(settings.invert)) }),
       button("own", "A contrast of its own for " + layer.title, () => looks.separate(layer, !settings.own), { "aria-pressed": String(Boolean(settings.own)) }),
       button("↺", "Contrast as it was", () => looks.reset(layer)));

@@ -1,27 +1,55 @@
-"""Registration of two cycles of a slide, on the channels that cycles are registered on."""
+"""Registration of two cycles of a slide, on the channels that cycles are registered on.
+
+And how far these channels depart from each other, block by block, once the map is known: tissue
+that is lost, folded or out of focus in a cycle shows there, as the difference of a pair does.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.windows import coarse_level
+from unglow.core.progress import progress, step
+from unglow.core.windows import Window, coarse_level, grid, halve_stored, map_bounded, strips
+from unglow.detection.section_mask import Section, section_mask
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.multiplexed.images import InPlaceImage, SlideReader
+from unglow.memory.sizes import SECTION_PX
+from unglow.multiplexed.images import Frame, InPlaceImage, SlideReader, frame_shape
+from unglow.multiplexed.measure import measure_slide
+from unglow.multiplexed.sample import COMPARED
+from unglow.photometry.difference import subtract_window
+from unglow.photometry.difference_histogram import SIDE
+from unglow.photometry.gain.scale import ScaleSettings
+from unglow.photometry.imaging import NoiseModel
 from unglow.registration.register import register
 from unglow.registration.verdict import check_headers, judge, reject, scale_of_sizes
+from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
+from unglow.spoilt.places import ON_SECTION
 from unglow.workflow.stages.plan import without_directories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from unglow.io.tiff import TiffHeader
     from unglow.multiplexed.slide import Slide
+    from unglow.photometry.joint_histogram import JointStatistics
     from unglow.registration.settings import RegisterSettings
     from unglow.registration.verdict import Registration
+    from unglow.transform import Transform
     from unglow.workflow.slides import KnownSlide
+
+_DARK, _REACH = (0.001, 0.01), 4.0
+"""Shares of the px that are as dark as glass, far below its middle, and a little nearer to it; the
+middle of glass is so many times their distance above the first, for 2 to 100 % of glass."""
+
+log = logging.getLogger(__name__)
 
 
 def register_cycle(
@@ -57,9 +85,6 @@ def register_cycle(
         return replace(found, transform=judge(found.transform, checked))
 
 
-log = logging.getLogger(__name__)
-
-
 def register_move(
     known: KnownSlide, move: tuple[int, int], settings: RegisterSettings, *, workers: int
 ) -> Registration:
@@ -74,3 +99,113 @@ def register_move(
         reason = without_directories(str(error), *known.headers)
         post, pre = (known.header_of(cycle).shape for cycle in move)
         return reject(post, pre, [reason])
+
+
+def score_move(
+    known: KnownSlide, move: tuple[int, int], found: Transform | None, *, workers: int
+) -> BlockScores:
+    """Return `score_cycle` of a move; no data without a map, or if a channel cannot be measured."""
+    nothing = BlockScores.create(known.shape)
+    if found is None or found.has_failed:
+        return nothing
+    try:
+        slide = known.resolved(move).slide
+        return score_cycle(slide, known.headers, move, found, workers=workers) or nothing
+    except InputError as error:
+        if is_memory_failure(error):
+            raise
+        log.warning("%s", error)
+        return nothing
+
+
+@step("score blocks")
+def score_cycle(
+    slide: Slide,
+    headers: Sequence[TiffHeader],
+    move: tuple[int, int],
+    found: Transform,
+    *,
+    workers: int = 1,
+) -> BlockScores | None:
+    """Score the blocks of a cycle: what it is registered on, against that of the reference.
+
+    Parameters
+    ----------
+    slide, headers
+        The slide, and the headers of its images in their order.
+    move
+        From the frame of the slide to the cycle.
+    found
+        The map of the move.
+    workers
+        Threads. The result has the same bytes for any number.
+
+    Returns
+    -------
+    Scores of the blocks of the frame that are on the section; None if gain or noise of the two
+    channels cannot be measured.
+    """
+    reference, cycle = (slide.channel(slide.registered_on[one]) for one in move)
+    cycle = replace(cycle, background=reference.name)
+    pair = replace(slide, channels=(reference, cycle), reference=move[0], paired=(), checked=False)
+    settings = ScaleSettings(methods=("linear",))
+    measured = measure_slide(pair, headers, {move: found}, settings, workers=workers)[cycle.name]
+    result = measured.scale.default_result
+    noise = result.details.get("noise")
+    if not result.ok or noise is None:
+        log.warning("spoilt places were not looked for: %s", " ".join(measured.scale.reasons))
+        return None
+    expected = Expectation.from_result(
+        result,
+        NoiseModel.from_json(noise),
+        measured.statistics,
+        result.details["range"][0],
+        dark_end(measured.statistics),
+    )
+    shape = frame_shape(pair, headers)
+    scores = BlockScores.create(shape)
+    level = coarse_level((shape,), math.isqrt(SECTION_PX))
+    small = np.full([n >> level for n in shape], np.nan, np.float32)
+    with SlideReader(headers) as reader:
+        frame = Frame(reader, pair, {move: found})
+
+        def score(window: Window) -> None:
+            before, after = frame.read(window, (reference, cycle))
+            _shrink(before, small, window, level)
+            parts = []
+            for strip in strips(window, SIDE):
+                rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
+                post, pre = (np.array(one[rows], np.float32) for one in (after, before))
+                left = subtract_window(result, (post, pre), strip, integer=False)
+                parts.append(score_strip(post, left, expected))
+            scores.put(parts, (window.y0, window.x0))
+
+        windows = [*grid(shape, (COMPARED, COMPARED))]
+        for n, _ in enumerate(map_bounded(score, windows, workers), 1):
+            progress(n, len(windows), "window")
+    section = Section.from_mask(section_mask(small), level)
+    on_section = section.compute_block_shares(shape, scores.side) >= ON_SECTION
+    scores.scores[~on_section] = np.nan
+    return scores
+
+
+def dark_end(statistics: JointStatistics) -> float:
+    """Return up to which level a cycle is as dark as glass: where glass has its middle, or above.
+
+    From the lower end of its grey levels: in the dark, resampled px have less noise than the model
+    of noise gives, which is fitted where there is light.
+    """
+    below = np.cumsum(statistics.joint.sum(axis=0) + statistics.post_only)
+    darkest, dark = (
+        statistics.first + (np.searchsorted(below, share * below[-1]) + 0.5) * statistics.width
+        for share in _DARK
+    )
+    return float(darkest + _REACH * max(dark - darkest, statistics.width))
+
+
+def _shrink(pixels: NDArray[Any], small: NDArray[np.float32], window: Window, level: int) -> None:
+    """Put a window of the frame into the small image that the section is found on."""
+    for _ in range(level):
+        pixels = halve_stored(pixels)
+    top, left = window.y0 >> level, window.x0 >> level
+    small[top : top + pixels.shape[0], left : left + pixels.shape[1]] = pixels

@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.jobs.memory_limit import is_memory_failure
+from unglow.memory.sizes import block_side, count_blocks
 from unglow.multiplexed.cycles import cycle_states
 from unglow.multiplexed.measure import Measured, measure_slide
 from unglow.multiplexed.results import MarkerScale, SlideRecord, save_records, save_scales, usable
 from unglow.multiplexed.slide import FIT
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
+from unglow.spoilt.block_scores import BlockScores
+from unglow.spoilt.outlines import report, write_places, write_trusted
+from unglow.spoilt.places import Places, SpoiltMask, find_places
 from unglow.transform import ResidualShift
 from unglow.workflow.stages.plan import files_of_slide, fingerprint, without_directories
 
@@ -40,13 +45,16 @@ def measure(
     *,
     suspect_px: float,
     several: str = FIT,
+    scores: Mapping[int, Path] | None = None,
+    max_spoilt: float = 1.0,
     workers: int,
     markers_at_a_time: int,
 ) -> None:
-    """Measure every marker of a slide and write what was found.
+    """Measure every marker of a slide and write what was found, and the spoilt places of cycles.
 
     Markers of cycles without a map fail; what lacks some of its backgrounds is suspect. An image
-    that cannot be read is the reason why the slide is refused.
+    that cannot be read is the reason why the slide is refused. ``scores`` are the files of the
+    block scores of cycles; one that is spoilt in a larger share than ``max_spoilt`` is suspect.
 
     Raises
     ------
@@ -58,6 +66,11 @@ def measure(
     found: dict[str, Measured] = {}
     reason = None
     states = cycle_states(known.slide, maps, suspect_px)
+    places = find_in_cycles(scores or {}, known.shape, targets)
+    states |= {
+        cycle: judge_cycle(states[cycle], cycle, own, known.shape, max_spoilt)
+        for cycle, own in places.items()
+    }
     try:
         known = known.resolved(cycle for move in known.slide.moves for cycle in move)
         slide, left_out = usable(known.slide, states)
@@ -68,6 +81,7 @@ def measure(
             settings,
             suspect_px=suspect_px,
             several=several,
+            spoilt={n: SpoiltMask(own.mask, own.side) for n, own in places.items()},
             workers=workers,
             markers_at_a_time=markers_at_a_time,
         )
@@ -91,6 +105,48 @@ def measure(
     for file in files:
         file.check()
     _write(known, found, targets, prints, reason, states)
+
+
+def find_in_cycles(
+    scores: Mapping[int, Path], shape: tuple[int, int], targets: Mapping[str, Path]
+) -> dict[int, Places]:
+    """Find the spoilt places of each cycle from its block scores, and write all and what is left.
+
+    Parameters
+    ----------
+    scores
+        Files of block scores by cycle; one without data has no places.
+    shape
+        (rows, columns) of the frame.
+    targets
+        Paths of ``artefacts`` and ``trusted``, which are written.
+    """
+    side, good, places = block_side(shape), [], {}
+    for cycle, path in scores.items():
+        found = BlockScores.load(path)
+        if found.shape != shape:
+            raise make_damage_error(path)
+        on_section = np.isfinite(found.select("level"))
+        places[cycle] = find_places(found, on_section)
+        if places[cycle].judged:
+            good.append(on_section & ~places[cycle].mask)
+    write_places(targets["artefacts"], places, shape)
+    nothing = np.zeros(count_blocks(shape, side), np.bool_)
+    write_trusted(targets["trusted"], np.logical_and.reduce(good) if good else nothing, side, shape)
+    return places
+
+
+def judge_cycle(
+    state: CycleState, cycle: int, places: Places, shape: tuple[int, int], most: float
+) -> CycleState:
+    """Add to the state of a cycle what is spoilt of it, and a doubt if that is too much."""
+    if not places.judged:
+        return state
+    state = replace(state, spoilt=report(places, shape))
+    excess = places.describe_excess(most)
+    if excess is None:
+        return state
+    return replace(state, status="suspect", reasons=(*state.reasons, f"Cycle {cycle}: {excess}"))
 
 
 def _absent(reason: str, settings: ScaleSettings) -> Measured:

@@ -59,14 +59,15 @@ function slideHead(group, view, model) {
   const n = model.pairs.length + (model.slides || []).indexOf(slide);
   const all = PAIR_ORDER.map((s) => [s, group.filter((r) => r.pair.status === s).length]).filter(([, k]) => k);
   const note = el("span", { class: "soft" });
-  const show = (pictures) => {
-    const [first] = pictures;
-    if (first && first.image) view.viewer.open(pictures, 0, slide);
-    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : "No picture of all markers yet.");
+  const show = (pictures, wanted) => {
+    const at = pictures.findIndex(({ name }) => name.startsWith(wanted));
+    const first = pictures[at] || pictures.find(({ problem }) => problem);
+    if (at >= 0 && first.image) view.viewer.open(pictures, at, slide);
+    else fill(note, first ? first.problem || el("a", toFile(first.file), first.name) : wanted === "cycle" ? "No pictures of cycles." : "No picture of all markers yet.");
   };
-  const open = () => view.viewer.read(n, slide).then(show, () => fill(note, "The monitor does not answer: no pictures."));
+  const open = (wanted) => view.viewer.read(n, slide).then((pictures) => show(pictures, wanted), () => fill(note, "The monitor does not answer: no pictures."));
   return el("div", { class: "slide-head" }, el("b", {}, slide), el("span", { class: "soft" }, counted(group.length, "marker") + ": " + all.map(([s, k]) => k + " " + word(s)).join(", ")),
-    button("All markers side by side", null, open), note);
+    button("All markers side by side", null, () => open("all markers")), button("Cycles over the reference", null, () => open("cycle")), note);
 }
 
 // Whether the server shows images too.

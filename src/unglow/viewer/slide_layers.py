@@ -1,0 +1,256 @@
+"""The images of a slide: its corrected channels, and those as imaged where the raw images are."""
+
+from __future__ import annotations
+
+import weakref
+from contextlib import ExitStack, suppress
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from unglow.core.errors import InputError
+from unglow.multiplexed.images import Frame, SlideReader
+from unglow.multiplexed.results import SlideRecord, usable
+from unglow.multiplexed.sink import colours
+from unglow.results.directory import SlideResults
+from unglow.results.stack import find_stack, open_stack
+from unglow.review.decisions import Listed
+from unglow.viewer.computed_stores import ComputedStore, ImagedChannel
+from unglow.viewer.layers import GREY, Layer
+from unglow.viewer.raw_files import raw_slide
+from unglow.viewer.served_files import UNREADABLE
+from unglow.workflow.stages.plan import fingerprint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from unglow.multiplexed.slide import Channel, Slide
+    from unglow.results.stack import StackImage
+    from unglow.viewer.layers import Layers, Pair
+
+
+class SlideLayers:
+    """The layers of a slide, with what a page asks of those of a pair.
+
+    Parameters
+    ----------
+    pair
+        The slide, as an entry among pairs.
+    """
+
+    transform, scale = None, None
+
+    def __init__(self, pair: Pair) -> None:
+        self._pair = pair
+        self._made: dict[str, ComputedStore] = {}
+
+    @property
+    def listed(self) -> Listed:
+        """The candidates of a slide: none."""
+        return Listed.read(self._pair.directory / "candidates.csv")
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which of them are counted."""
+        return np.zeros(0, np.bool_)
+
+    @cached_property
+    def _results(self) -> SlideResults:
+        return SlideResults.read(self._pair.directory)
+
+    @property
+    def _record(self) -> SlideRecord:
+        record = self._results.record
+        if record is None:
+            raise InputError(f"{self._pair.directory / 'slide.json'} has not been made.")
+        return record
+
+    @cached_property
+    def detection(self) -> dict[str, Any] | None:
+        """What is spoilt of the section: by cycle; None if that is not known."""
+        with suppress(*UNREADABLE):
+            known = {n: one.spoilt for n, one in self._record.cycles.items() if one.spoilt}
+            shares = {str(n): one["share"] for n, one in known.items()}
+            places = sum(one["places"] for one in known.values())
+            return {"spoilt": {"places": places, "cycles": shares}} if known else None
+        return None
+
+    @cached_property
+    def all(self) -> dict[str, Layer]:
+        """The layers by name: corrected channels, then channels as they were imaged."""
+        layers: list[Layer] = []
+        with suppress(*UNREADABLE):
+            layers = [*self._corrected(), *self._imaged()]
+        return {layer.name: layer for layer in layers}
+
+    @cached_property
+    def _stack(self) -> Path | None:
+        return find_stack(self._pair.directory)
+
+    @cached_property
+    def _images(self) -> list[StackImage]:
+        """The channels of the corrected slide."""
+        images = [] if self._stack is None else open_stack(self._stack)
+        if len(images) != len(self._slide.kept):
+            raise InputError(f"{self._stack} has not the channels of slide.json: run it again.")
+        return images
+
+    @cached_property
+    def _written_ns(self) -> int:
+        """When the corrected slide was written, Unix time, ns."""
+        stack = self._stack or self._pair.directory
+        return (stack if stack.is_file() else stack / "zarr.json").stat().st_mtime_ns
+
+    @cached_property
+    def _slide(self) -> Slide:
+        """The slide without what failed, whose kept channels are those of the stack."""
+        return usable(self._record.slide, self._record.cycles)[0]
+
+    def _corrected(self) -> Iterator[Layer]:
+        if self._stack is None or self._record.reason is not None:
+            return
+        for n, (one, colour) in enumerate(zip(self._slide.kept, colours(self._slide), strict=True)):
+            name = f"corrected-{n}"
+            make = partial(self._stack_store, name, n, one)
+            yield self._layer(name, one.name, one, make, colour)
+
+    def _stack_store(self, name: str, number: int, channel: Channel) -> ComputedStore:
+        follows = {"file": "corrected", "time": self._written_ns, "channel": number}
+        subtraction = self._results.subtraction
+        own = None if subtraction is None else subtraction.markers.get(channel.name)
+        window = None
+        if own is not None:
+            low, high = own.levels
+            window = {"min": 0.0, "max": 65535.0, "start": low, "end": high}
+        return self._kept(name, lambda: self._images[number], channel, follows, window)
+
+    def _imaged(self) -> Iterator[Layer]:
+        """Yield markers and their backgrounds as they were imaged; none without raw images."""
+        if self._frame is None:
+            return
+        markers = self._slide.markers
+        needed = {name for one in markers for name in one.backgrounds}
+        for n, one in enumerate(self._slide.channels):
+            if one.name in needed or one in markers:
+                name = f"imaged-{n}"
+                yield self._layer(
+                    name,
+                    f"{one.name}, as imaged",
+                    one,
+                    partial(self._imaged_store, name, one),
+                    (255, 255, 255),
+                    computed=True,
+                )
+
+    @cached_property
+    def _frame(self) -> Frame | None:
+        """The raw images in the frame; None if they are not there, or not those of the results."""
+        with suppress(*UNREADABLE):
+            known = raw_slide(self._pair.results, self._pair.names[0])
+            if known is None:
+                return None
+            prints = tuple(fingerprint(header) for header in known.headers)
+            if prints == self._record.fingerprints:
+                with ExitStack() as stack:  # the images are open until this is dropped
+                    reader = stack.enter_context(SlideReader(known.headers))
+                    weakref.finalize(self, stack.pop_all().close)
+                return Frame(reader, self._slide, dict(self._results.maps))
+        return None
+
+    def _imaged_store(self, name: str, channel: Channel) -> ComputedStore:
+        frame = self._frame
+        if frame is None:
+            raise InputError(f"The raw images of {self._pair.title} cannot be read any more.")
+        follows = {
+            "images": list(self._record.fingerprints),
+            "channel": channel.to_dict(),
+            "maps": [one.to_dict() for one in self._results.maps.values()],
+        }
+        return self._kept(name, lambda: ImagedChannel(frame, channel), channel, follows, None)
+
+    def _kept(
+        self, name: str, make: Any, channel: Channel, follows: dict[str, Any], window: Any
+    ) -> ComputedStore:
+        """Return what gives the pixels of a layer, made once."""
+        if name not in self._made:
+            size = self._record.pixel_size_um
+            self._made[name] = ComputedStore(make(), channel.name, follows, size, window)
+        return self._made[name]
+
+    def _layer(
+        self,
+        name: str,
+        title: str,
+        channel: Channel,
+        make: Any,
+        colour: tuple[int, int, int],
+        *,
+        computed: bool = False,
+    ) -> Layer:
+        more = {"colour": "#{:02x}{:02x}{:02x}".format(*colour), "cycle": channel.cycle}
+        return Layer(name, title, "channel", GREY, make, computed=computed, more=more)
+
+    def place_of(self, layer: Layer) -> str:  # noqa: ARG002 (as of a pair)
+        """Return where below the results a layer belongs."""
+        return self._pair.directory.relative_to(self._pair.results).as_posix()
+
+    def store(self, name: str) -> ComputedStore:
+        """Return what has shape and pixel size of the frame, as ``post``; InputError otherwise."""
+        layer = next(iter(self.all.values()), None)
+        if name != "post" or layer is None:
+            raise InputError(f"a slide has no image {name}.")
+        return layer.open()  # type: ignore[return-value]
+
+    def about(self) -> dict[str, Any]:
+        """Return what a page knows of a slide and not of a pair, as JSON types."""
+        try:
+            return {"is_slide": True, "presets": self._presets(), "facts": self._facts()}
+        except UNREADABLE:
+            return {"is_slide": True, "presets": [], "facts": {}}
+
+    def _presets(self) -> list[dict[str, str]]:
+        """Return pairs of layers that everybody looks at: nuclei, and each marker."""
+        names = {layer.title: layer.name for layer in self.all.values()}
+        slide = self._slide
+        nuclei = dict(sorted(slide.registered_on.items()))
+        frame = nuclei.pop(slide.frame_cycle, None)
+        found = [
+            {"title": f"{frame} and {name}", "mode": "overlay", "a": names[frame], "b": names[name]}
+            for name in nuclei.values()
+            if frame in names and name in names
+        ]
+        for one in slide.markers:
+            before = names.get(f"{one.name}, as imaged")
+            if before and one.name in names:
+                title = f"{one.name} before and after"
+                found.append({"title": title, "mode": "blink", "a": before, "b": names[one.name]})
+            for name in one.backgrounds if before else ():
+                under = names.get(f"{name}, as imaged", "")
+                title = f"{one.name} and {name}"
+                found.append({"title": title, "mode": "side", "a": before or "", "b": under})
+        return [one for one in found if one["b"]]
+
+    def _facts(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for cycle, state in self._record.cycles.items():
+            about = {"state": state.status, "why": " ".join(state.reasons)}
+            spoilt = {} if state.spoilt is None else {"spoilt_share": state.spoilt["share"]}
+            found[f"Cycle {cycle}"] = {**about, **spoilt, "loop_px": dict(state.loop_px or {})}
+        for name, own in self._results.scales.items():
+            chosen = own.scale.default_result
+            found[f"Marker {name}"] = {
+                "background": self._record.slide.subtracted.get(name, ""),
+                "gain": chosen.gain,
+                "gain_ci95": chosen.gain_ci95 and list(chosen.gain_ci95),
+                "offset": chosen.offset,
+                "expected_gain": own.expected_gain,
+            }
+        return found
+
+
+AnyLayers: TypeAlias = "Layers | SlideLayers"
+"""What a page shows of a pair, or of a slide."""

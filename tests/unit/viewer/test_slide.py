@@ -1,0 +1,201 @@
+"""A slide in the viewer: its channels as layers, with the pixels of its images."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import made_slide
+import numpy as np
+import pytest
+import raw_slides
+import tifffile
+import zarr
+from made_slides import made_slide as made_results
+from seeing import Seen
+
+from unglow.cli import main
+from unglow.core.errors import InputError, StoreError
+from unglow.core.windows import Window, halve_stored
+from unglow.io.tiff.metadata import OmeChannel
+from unglow.io.tiff.tiles import OmeTiffSink
+from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
+from unglow.io.zarr_codecs import DECODERS
+from unglow.multiplexed.images import Frame, SlideReader
+from unglow.multiplexed.results import CycleState, SlideRecord
+from unglow.results.stack import open_stack
+from unglow.viewer.computed_stores import ImagedChannel
+from unglow.viewer.layers import pairs_of
+
+SHAPE = (2100, 2300)
+
+
+@pytest.fixture(scope="module")
+def pixels():
+    noise = np.random.default_rng(5).poisson(300, (2, *SHAPE))
+    return noise.astype(np.uint16)
+
+
+def written(path, pixels):
+    """Write channels as the workflow writes a corrected slide."""
+    sink = OmeTiffSink if path.suffix == ".tif" else OmeZarrSink
+    channels = [OmeChannel(name, (0, 255, 0)) for name in ("A", "B")]
+    with sink(path, SHAPE, pixels.dtype.name, channels, name="s1", workers=2) as opened:
+        for top in range(0, SHAPE[0], opened.window):
+            for left in range(0, SHAPE[1], opened.window):
+                window = Window(top, top + opened.window, left, left + opened.window).clip(SHAPE)
+                for n, plane in enumerate(pixels):
+                    opened.write(n, window, plane[window.slices])
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32"])
+@pytest.mark.parametrize("form", ["tif", "zarr"])
+def test_every_level_of_a_corrected_channel_is_that_of_its_file(tmp_path, pixels, form, dtype):
+    path = written(tmp_path / f"corrected.ome.{form}", pixels.astype(dtype))
+    image = open_stack(path)[1]
+    assert image.shape == SHAPE
+    if form == "tif":
+        with tifffile.TiffFile(path) as tif:
+            levels = [level.asarray()[1] for level in tif.series[0].levels]
+    else:
+        group = zarr.open_group(path, mode="r")
+        levels = [group[str(n)][1] for n in range(image.levels)]
+    assert len(levels) == image.levels > 1
+    for n, level in enumerate(levels):
+        np.testing.assert_array_equal(image.read(Window.from_shape(level.shape), n), level)
+        part = Window(3, min(700, level.shape[0]), 500, min(1030, level.shape[1]))
+        np.testing.assert_array_equal(image.read(part, n), level[part.slices])
+
+
+@pytest.mark.parametrize("form", ["tif", "zarr"])
+def test_a_damaged_tile_is_an_error_that_names_the_file(tmp_path, pixels, form):
+    path = written(tmp_path / f"corrected.ome.{form}", pixels)
+    image = open_stack(path)[1]
+    if form == "tif":
+        path.write_bytes(path.read_bytes()[:4000])
+    else:
+        (path / "0/c/1/0/0").unlink()
+        (path / "1/zarr.json").write_text("{")
+    with pytest.raises(StoreError, match=r"corrected\.ome"):
+        image.read(Window(0, 9, 0, 9))
+    with pytest.raises((InputError, StoreError), match=r"corrected\.ome"):
+        open_stack(path)
+
+
+def test_an_imaged_channel_is_in_the_frame_at_every_level(tmp_path):
+    header = made_slide.write(tmp_path / "s.ome.tif", made_slide.pixels())
+    slide, maps = made_slide.slide(header.path), made_slide.moved()
+    moved = slide.channel("C")
+    with SlideReader([header]) as reader:
+        frame = Frame(reader, slide, maps)
+        level = frame.read(Window.from_shape(made_slide.SHAPE), [moved])[0]
+        image = ImagedChannel(frame, moved)
+        for n in range(image.levels):
+            found = image.read(Window.from_shape(level.shape), n)
+            np.testing.assert_array_equal(found, level)
+            level = halve_stored(level)
+
+
+def row(dye, status, reasons="", background="AF"):
+    return {
+        "sample": "s1", "dye": dye, "status": status, "reasons": reasons,
+        "background_channel": background,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("states", "status"),
+    [
+        (("ok", "ok"), "ok"),
+        (("ok", "suspect"), "suspect"),
+        (("ok", "failed"), "suspect"),
+        (("failed", "failed"), "failed"),
+        (("failed", "incomplete"), "incomplete"),
+    ],
+)
+def test_markers_are_one_entry_with_the_worst_of_their_states(tmp_path, states, status):
+    rows = [row("A", states[0], "Why."), row("B", states[1]), row("D", "ok", background="")]
+    found = pairs_of(tmp_path, rows)
+    assert [pair.names for pair in found.values()] == [("s1", "D"), ("s1",)]
+    slide = found["s1"]
+    assert (slide.row["status"], slide.row["reasons"]) == (status, "A: Why.")
+    assert slide.is_slide
+    assert slide.directory == tmp_path / "s1"
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Results of a slide of which two markers have a map, with its corrected image."""
+    place = made_results(tmp_path / "results", figures=False)
+    record = SlideRecord.load(place / "slide.json")
+    spoilt = {"share": 0.1, "places": 3, "by_reason": {"lost": {"share": 0.1}}}
+    states = {2: CycleState("ok", spoilt=spoilt), 3: CycleState("failed", ("No position fits.",))}
+    replace(record, cycles=states).save(place / "slide.json")
+    image = np.random.default_rng(2).integers(0, 999, (2, *record.shape)).astype(np.uint16)
+    with OmeTiffSink(
+        place / "corrected.ome.tif", record.shape, "uint16", [OmeChannel("CD3"), OmeChannel("CD8")],
+        name="s1", workers=1,
+    ) as sink:  # fmt: skip
+        for n, plane in enumerate(image):
+            sink.write(n, Window.from_shape(record.shape), plane)
+    with Seen(tmp_path / "results") as seen:
+        yield seen, image
+
+
+def test_a_slide_is_served_with_channels_that_did_not_fail(results):
+    seen, image = results
+    (listed,) = seen.json("pairs.json")
+    assert (listed["id"], listed["status"]) == ("s1", "suspect")
+    model = seen.json("pair/s1/pair.json")
+    layers = {layer["title"]: layer for layer in model["layers"]}
+    assert [*layers] == ["CD3", "CD8"]  # without raw images there are no others
+    assert {layer["cycle"] for layer in layers.values()} == {2}
+    assert len({layer["colour"] for layer in layers.values()}) == 2
+    assert (model["shape"], model["pixel_size_um"]) == ([96, 128], [0.5, 0.5])
+    assert model["is_slide"]
+    assert not model["writable"]
+    assert model["detection"]["spoilt"] == {"places": 3, "cycles": {"2": 0.1}}
+    assert model["facts"]["Cycle 3"]["state"] == "failed"
+    assert model["facts"]["Marker CD8"]["gain"] == 1.4
+    answer, chunk = seen.ask(f"pair/s1/{layers['CD8']['url']}/0/c/0/0")
+    assert answer.status == 200
+    values = np.frombuffer(DECODERS["blosc"](chunk[:-4], 512 * 512 * 4), "<f4").reshape(512, 512)
+    np.testing.assert_array_equal(values[:96, :128], image[1])
+
+
+def test_nothing_is_saved_for_a_slide(results):
+    seen, _ = results
+    status, answer = seen.send("pair/s1/review", {"changes": []})
+    assert status == 403
+    assert answer["error"]
+    for name in ("candidates.json", "blocks.json", "arrows.json", "review.json", "regions.geojson"):
+        assert seen.ask(f"pair/s1/{name}")[0].status == 200
+
+
+def test_a_folder_for_any_server_holds_a_slide_too(results, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["view", "results/s1", "--static", "out"]) == 0
+    assert "out: 1 pair" in capsys.readouterr().out
+    model = json.loads((tmp_path / "out/pair/s1/pair.json").read_text())
+    for layer in model["layers"]:
+        assert (tmp_path / "out/pair/s1" / layer["url"] / "0/c/0/0").is_file()
+
+
+def test_a_damaged_record_is_said_and_no_fault_of_the_page(results, tmp_path):
+    seen, _ = results
+    (tmp_path / "results/s1/subtraction.json").write_text("{")
+    assert seen.json("pair/s1/pair.json")["layers"] == []
+
+
+def test_channels_as_imaged_are_shown_where_the_raw_images_are(tmp_path, monkeypatch):
+    from unglow.viewer.raw_files import raw_slide
+
+    raw_slides.slide(tmp_path)
+    (tmp_path / "results").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert raw_slide(tmp_path / "results", "s1").slide.name == "s1"
+    assert raw_slide(tmp_path / "results", "s2") is None
+    shutil.rmtree(tmp_path / "raw")
+    assert raw_slide(tmp_path / "results", "s1") is None
