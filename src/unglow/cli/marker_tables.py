@@ -97,9 +97,9 @@ def fill_tables(
     Returns
     -------
     The tables that were written; for each table a sentence on what the rule found and what not, or
-    one that lists the rules.
+    one for all that lists the rules.
     """
-    tables, remarks = [], []
+    tables, remarks, unnamed = [], [], []
     for files in slides:
         if files.table is None:
             continue
@@ -110,7 +110,7 @@ def fill_tables(
         if names_background(rows):
             continue
         if rule is None:
-            remarks.append(_offer_rules(files.table, command))
+            unnamed.append(str(files.table))
             continue
         filled, blanks, missed = apply_rule(rows, rule, images=len(files.images))
         remarks.append(
@@ -124,14 +124,11 @@ def fill_tables(
                 write_text(files.table.with_name(f"{files.table.name}.before"), before)
             write_rows(files.table, filled)
             tables.append(files.table)
+    if unnamed:
+        rules = "".join(f"\n  {name:<16} {about}" for name, about in RULES.items())
+        remarks.append(
+            f"No background is named in {', '.join(unnamed)}. Name one for each marker in the "
+            "column background, or let one of these rules do so, with "
+            f"`{command} --background RULE`:{rules}"
+        )
     return tables, remarks
-
-
-def _offer_rules(table: Path, command: str) -> str:
-    """Say that a table names no background, and how it could."""
-    rules = "".join(f"\n  {name:<16} {about}" for name, about in RULES.items())
-    return (
-        f"{table} names no background. Name one for each marker in the column background, or let "
-        f"one of these rules do so, with `{command} --background RULE`:"
-        f"{rules}"
-    )

@@ -107,7 +107,7 @@ def _of_qptiff(choice: Choice) -> Acquisition:
 def _of_ome(tif: tifffile.TiffFile, image: ET.Element) -> Acquisition:
     """Read OME-XML, and what COMET and MACSima add to it."""
     names, times = ome_channel_names(image), ome_exposures_ms(image)
-    dyes = [one.get("Fluor", "") for one in image.iter() if _local(one) == "Channel"]
+    dyes = ome_channel_names(image, "Fluor")
     channels = [
         AcquiredChannel(name, dye, time) for name, dye, time in zip(names, dyes, times, strict=True)
     ]
