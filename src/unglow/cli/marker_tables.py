@@ -74,11 +74,10 @@ def _read_slide(images: Sequence[Path]) -> list[Acquisition] | None:
         if is_ome_zarr(path):
             return None
         try:
-            header = read_header(path, z=CHANNELS)
-            acquisition = read_acquisition(header)
+            acquisition = read_acquisition(read_header(path, z=CHANNELS))
         except InputError:  # the survey names it
             return None
-        if acquisition is None or not header.separate:
+        if acquisition is None:
             return None
         found.append(acquisition)
     several = any(len(one.channels) > 1 for one in found)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+import tifffile
 from metadata_slides import comet, macsima, qptiff, write_ome
 from raw_slides import TABLE, pair, slide
 
@@ -45,12 +47,16 @@ def test_a_slide_gets_a_table_and_a_background_on_request(here, capsys):
     filled = table.read_text()
     assert main(["init", "raw", "--background", "first-and-last"]) == 0  # it names one already
     assert table.read_text() == filled
+    assert "first-and-last" not in capsys.readouterr().out
 
 
 def test_a_rule_that_finds_nothing_changes_nothing(here, capsys):
     comet(here / "raw/s1/a.ome.tif", CHANNELS)
+    main(["init", "raw"])
+    before = (here / "raw/s1/markers.csv").stat()
     assert main(["init", "raw", "--background", "same-cycle"]) == 1
     assert "No background found for: CD3." in capsys.readouterr().out
+    assert (here / "raw/s1/markers.csv").stat().st_mtime_ns == before.st_mtime_ns
     assert not (here / "raw/s1/markers.csv.before").exists()
 
 
@@ -87,6 +93,10 @@ def test_only_slides_without_a_table_get_one(here, capsys):
     # two images of one channel are a pair whose names lack pre and post
     for name in ("a_DAPI", "b_DAPI"):
         write_ome(here / f"raw/p2/{name}.ome.tif", [("DAPI", None)])
+    # the samples of a colour image are not channels of a slide
+    colour = np.zeros((96, 128, 3), np.uint8)
+    (here / "raw/p3").mkdir()
+    tifffile.imwrite(here / "raw/p3/a_HE.ome.tif", colour, metadata={"Channel": {"Name": "HE"}})
     assert main(["init", "raw"]) == 1
     assert (here / "raw/s1/markers.csv").read_text() == TABLE
     assert sorted(path.parent.name for path in here.glob("raw/*/markers.csv")) == ["s1"]

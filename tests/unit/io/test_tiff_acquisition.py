@@ -91,6 +91,14 @@ def test_a_file_of_a_macsima_describes_its_channel(tmp_path, values, reagent, ch
     assert found.channels == (channel,)
 
 
+def test_the_first_of_several_annotations_of_a_key_counts(tmp_path):
+    pairs = "".join(f'<M K="{key}">{value}</M>' for key, value in (("Cycle", 3), ("Cycle", 9)))
+    more = f'<MapAnnotation><Value>{pairs}<M K="ScanType">S</M></Value></MapAnnotation>'
+    annotations = f"<StructuredAnnotations>{more}</StructuredAnnotations>"
+    write_ome(tmp_path / "a.ome.tif", [("CD3", 20)], annotations)
+    assert read(tmp_path / "a.ome.tif").channels == (AcquiredChannel("CD3", "", 20, 3),)
+
+
 def test_an_image_without_names_says_nothing(tmp_path):
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, np.zeros((3, 40, 50), np.uint8), photometric="minisblack")
