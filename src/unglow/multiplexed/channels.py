@@ -122,7 +122,6 @@ def _rows_of_images(
     ends = list(accumulate(counts))
     parts = [rows[end - count : end] for end, count in zip(ends, counts, strict=True)]
     cycles = [(n, list(own)) for n, own in groupby(rows, key=lambda row: row.cycle)]
-    is_divided = len(headers) > len(cycles) and len(rows) == ends[-1]
     if len(headers) == 1 or any(row.cycle is None for row in rows):
         if len(rows) != ends[-1]:
             held = " + ".join(map(str, counts)) + (f" = {ends[-1]}" if len(counts) > 1 else "")
@@ -132,7 +131,7 @@ def _rows_of_images(
             )
         yield from parts
         return
-    if is_divided and all(len({row.cycle for row in part}) == 1 for part in parts):
+    if len(rows) == ends[-1] and all(len({row.cycle for row in part}) == 1 for part in parts):
         yield from parts
         return
     if len(cycles) != len(headers):

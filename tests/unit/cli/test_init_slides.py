@@ -93,6 +93,7 @@ def test_only_slides_without_a_table_get_one(here, capsys):
     # two images of one channel are a pair whose names lack pre and post
     for name in ("a_DAPI", "b_DAPI"):
         write_ome(here / f"raw/p2/{name}.ome.tif", [("DAPI", None)])
+    macsima(here / "raw/p4/a_APC.ome.tif", {"Biomarker": "CD3", "ScanType": "S"})
     # the samples of a colour image are not channels of a slide
     colour = np.zeros((96, 128, 3), np.uint8)
     (here / "raw/p3").mkdir()

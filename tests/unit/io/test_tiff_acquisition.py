@@ -103,6 +103,9 @@ def test_an_image_without_names_says_nothing(tmp_path):
     path = tmp_path / "a.tif"
     tifffile.imwrite(path, np.zeros((3, 40, 50), np.uint8), photometric="minisblack")
     assert read(path) is None
+    named = {"Channel": {"Name": "HE"}}  # of three samples
+    tifffile.imwrite(tmp_path / "b.ome.tif", np.zeros((40, 50, 3), np.uint8), metadata=named)
+    assert read(tmp_path / "b.ome.tif") is None
     write_ome(path, [("", 20), ("", 30)])
     assert read(path) is None
     qptiff(path, [{"ExposureTime": "3"}] * 2)
