@@ -31,7 +31,7 @@ status=$(
 )
 exec 3>&-
 if [ "$status" -ne 0 ]; then
-  echo "The workflow failed; what is wrong stands above, and demo/logs holds the log of each job." >&2
+  echo "The workflow failed; see the error above, and the logs of the jobs in demo/logs." >&2
   exit "$status"
 fi
 

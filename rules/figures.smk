@@ -24,7 +24,7 @@ rule figures_registration:
         **resources("figures_registration"),
     params:
         memory=memory("figures_registration"),
-        version=8,
+        version=9,
     script:
         "../scripts/figures_registration.py"
 
@@ -58,6 +58,6 @@ rule figures:
         **resources("figures"),
     params:
         memory=memory("figures"),
-        version=9,
+        version=10,
     script:
         "../scripts/figures.py"

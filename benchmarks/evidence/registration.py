@@ -42,7 +42,7 @@ CASES = (
     Case("6 px smooth", ("--deform-px", "6")),
     Case("softer post", ("--blur-post-px", "1.5")),
     Case("much new signal", ("--microbes-per-mpx", "400")),
-    Case("debris and a fold", ("--damage", "debris:0.05,fold:300")),
+    Case("debris and a fold", ("--damage", "debris:90,fold:60")),
     Case("another section", (), has_map=False),
 )
 HEADER = ("pair", "tool", "median", "p95", "result", "wall s", "CPU s", "MB")

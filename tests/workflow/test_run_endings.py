@@ -59,7 +59,7 @@ def test_files_that_cannot_be_written_are_named_last(fresh):
 
 
 def test_a_run_without_images_is_refused_in_a_sentence(tmp_path):
-    assert_ends_with(snakemake(tmp_path, "-n"), "There is no raw directory raw")
+    assert_ends_with(snakemake(tmp_path, "-n"), "The folder raw does not exist")
 
 
 def test_an_empty_configuration_file_means_the_defaults(fresh):

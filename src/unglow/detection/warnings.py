@@ -147,6 +147,6 @@ def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> I
     if step and noise < _COARSE * step:
         yield (
             f"The noise of post is {noise / step:.2g} grey levels, so that rounding decides which "
-            "faint sources are found, and the share of false ones is not known. Expose it longer, "
+            "faint sources are found, and the false-discovery rate is not known. Expose it longer, "
             "or export more bits."
         )

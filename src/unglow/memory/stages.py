@@ -54,7 +54,7 @@ BASE = {
     "detect": 102.0,
     "snr": 112.0,
     "export": 58.0,
-    "slide_scale": 98.0,
+    "slide_scale": 110.0,
     "slide_part": 62.0,
     "slide_subtract": 62.0,
     "figures_registration": 186.0,

@@ -170,11 +170,10 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
     value, interval = f"{measured.gain:.3g}", f"{low:.3g} to {high:.3g}"
     if METHODS[scale.default].is_given:
         sentence = (
-            f"The exposure times promise a gain of {expected:.3g}, but {value} ({interval}) was "
-            "measured: lamp, filters or bleaching differ between the two images, or an exposure "
-            f"time is wrong; {scale.default_result.gain:.3g} is subtracted (method "
-            f"{scale.default}), but the measured gain is the one to believe: "
-            "to subtract that, put linear first in scale.methods."
+            f"Measured gain {value} ({interval}) differs from the {expected:.3g} expected from "
+            "exposure times: lamp, filters or bleaching differ between the two images, or an "
+            f"exposure time is wrong. {scale.default_result.gain:.3g} was subtracted (method "
+            f"{scale.default}). To subtract the measured gain, put linear first in scale.methods."
         )
         return Disagreement(sentence, is_doubt=True)
     if low >= FAR * expected or high <= expected / FAR:

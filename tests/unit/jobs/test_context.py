@@ -289,7 +289,7 @@ def test_no_job_imports_what_takes_long_and_is_not_needed():
     assert not {"scipy", "zarr", "yaml", "jsonschema"} & set(done.stdout.split())
 
 
-@pytest.mark.parametrize("stage", ["slide_scale", "slide_subtract", "slide_figures"])
+@pytest.mark.parametrize("stage", ["slide_subtract", "slide_figures"])
 def test_what_is_declared_for_slides_is_without_opencv(stage):
     code = f"import unglow.workflow.stages.{stage}, sys; print('cv2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -84,7 +84,7 @@ def test_a_map_that_is_off_shows_in_the_marker_itself(made):
             170.0,
             ("exposure",),
             True,
-            "1.7 is subtracted (method exposure), but the measured gain is the one to believe: to ",
+            "1.7 was subtracted (method exposure). To subtract the measured gain, put ",
         ),
     ],
 )

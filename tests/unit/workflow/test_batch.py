@@ -243,7 +243,7 @@ def test_two_pairs_of_the_same_files_are_named(work):
 
 
 def test_an_absent_raw_directory_is_one_input_error(tmp_path):
-    with pytest.raises(InputError, match="There is no raw directory"):
+    with pytest.raises(InputError, match="does not exist"):
         Batch.load({}, tmp_path)
 
 

@@ -235,7 +235,7 @@ def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -
         ("searched", _area_text(report)),
         ("no data", f"{masked['no_data']:,} px"),
         ("saturated", f"{masked['saturated']:,} px"),
-        ("map too far off", f"{masked['misregistered']:,} px"),
+        ("map error too large", f"{masked['misregistered']:,} px"),
         ("not counted", f"{report['not_counted']:,} in the list"),
     ]
     if masked.get("spoilt"):

@@ -93,7 +93,7 @@ def _numbers(
 ) -> None:
     for counts, colour, marker, name in (
         (bright, ORANGE, "o", "brighter in post: candidates"),
-        (dark, BLUE, "s", "darker in post: as many of the candidates are chance"),
+        (dark, BLUE, "s", "darker in post: estimates how many are false"),
     ):
         shown = np.where(counts > 0, counts, np.nan)
         axes.plot(snr, shown, color=colour, marker=marker, markersize=3.5, lw=1.6, label=name)

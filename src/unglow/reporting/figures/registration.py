@@ -70,7 +70,7 @@ def draw_registration(
     Parameters
     ----------
     post_thumb, pre_before_thumb, pre_after_thumb
-        (rows, cols) overviews on one grid: post, pre as it came, aligned pre (NaN: no data).
+        (rows, cols) overviews on one grid: post, pre as imaged, aligned pre (NaN: no data).
     transform
         What the registration found.
     step
@@ -91,7 +91,7 @@ def draw_registration(
     figure = sheet(14.0, below + (_DETAIL + 0.9 if crops else 0.1), title, status=transform.status)
     reference = stretch(post_thumb)
     pairs = (
-        ("Before: pre as it came", stretch(pre_before_thumb)),
+        ("Before: pre as imaged", stretch(pre_before_thumb)),
         ("After: pre aligned", stretch(pre_after_thumb)),
     )
     panels = []
@@ -165,7 +165,7 @@ def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:
     size = crop.post.shape[1]
     shown = (
         (f"overlay, {size} × {size} px", overlay(post, pre)),
-        ("squares of post and pre in turn", checker(post, pre)),
+        ("checkerboard of post and pre", checker(post, pre)),
     )
     for k, (what, pixels) in enumerate(shown):
         tile(figure, left + k * (_DETAIL + 0.04), top, _DETAIL, pixels, what)

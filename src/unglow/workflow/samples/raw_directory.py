@@ -36,7 +36,7 @@ def check_raw(raw: Path) -> Problem | None:
         )
     if not raw.exists():
         return Problem(
-            f"There is no raw directory {raw} (looked for {raw.absolute()}): put the images there "
+            f"The folder {raw} does not exist (looked for {raw.absolute()}): put the images there "
             f"as {EXPECTED}, say where they are with --config raw=DIRECTORY, or make a pair to try "
             "with `unglow phantom`.",
             "no-raw",

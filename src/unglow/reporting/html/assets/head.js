@@ -66,7 +66,7 @@ function verdict(model, run) {
 }
 
 function themeButton() {
-  const names = { "": "theme: as the system", light: "theme: light", dark: "theme: dark" };
+  const names = { "": "theme: system", light: "theme: light", dark: "theme: dark" };
   const root = document.documentElement;
   const made = button(names[root.dataset.theme || ""], null, () => {
     const order = ["", "light", "dark"];

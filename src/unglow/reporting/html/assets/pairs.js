@@ -165,7 +165,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["offset", pair.offset],
     ["false discoveries by controls", isKnown(pair.fdr_control) ? share(pair.fdr_control) + range(share(pair.fdr_control_low95), share(pair.fdr_control_high95)) : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
-    [isMarker(pair) ? "time of the slide's jobs" : "time of its jobs", seconds(pair.seconds)],
+    [isMarker(pair) ? "job time of the slide" : "job time", seconds(pair.seconds)],
     ["largest job", mb(pair.peak_mb)],
   ]);
   const viewable = !isMarker(pair) && isKnown(pair.dye) && pair.status !== "skipped";
