@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from unglow.cli.survey import config_text
+from unglow.cli.init import config_text
 from unglow.core.settings import schema_of
 from unglow.workflow.samples.naming import NAME_RULES
 from unglow.workflow.settings import Settings

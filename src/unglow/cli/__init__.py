@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("unglow.cli.run", "run the workflow: snakemake with the installed Snakefile"),
     "app": ("unglow.cli.app", "choose, name, set, run and look, on one page in a browser"),
-    "init": ("unglow.cli.survey", "write config and sample sheet for a directory of images"),
+    "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
     "monitor": ("unglow.cli.monitor", "follow runs"),

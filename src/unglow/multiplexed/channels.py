@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from itertools import groupby
+from itertools import accumulate, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.io.raw_images import survey_blocks
-from unglow.multiplexed.markers import Marker, with_backgrounds
+from unglow.multiplexed.markers import Marker, number_repeated, with_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
 
 if TYPE_CHECKING:
@@ -114,19 +114,26 @@ def _size(header: TiffHeader) -> str:
 def _rows_of_images(
     headers: Sequence[TiffHeader], rows: Sequence[Marker], table: str
 ) -> Iterator[Sequence[Marker]]:
-    """Yield the rows of each image: those of a cycle, or as many as it has channels."""
+    """Yield the rows of each image: those of a cycle, or as many as it has channels.
+
+    A cycle may have several images, as of instruments that write one for each channel.
+    """
     counts = [len(header.channels) for header in headers]
+    ends = list(accumulate(counts))
+    parts = [rows[end - count : end] for end, count in zip(ends, counts, strict=True)]
+    cycles = [(n, list(own)) for n, own in groupby(rows, key=lambda row: row.cycle)]
     if len(headers) == 1 or any(row.cycle is None for row in rows):
-        if len(rows) != sum(counts):
-            held = " + ".join(map(str, counts)) + (f" = {sum(counts)}" if len(counts) > 1 else "")
+        if len(rows) != ends[-1]:
+            held = " + ".join(map(str, counts)) + (f" = {ends[-1]}" if len(counts) > 1 else "")
             raise InputError(
                 f"{table} has {len(rows)} rows, but {_named(headers)} {held} channels: give one "
                 "row for each channel, in their order."
             )
-        ends = [sum(counts[: i + 1]) for i in range(len(counts))]
-        yield from (rows[end - count : end] for end, count in zip(ends, counts, strict=True))
+        yield from parts
         return
-    cycles = [(n, list(own)) for n, own in groupby(rows, key=lambda row: row.cycle)]
+    if len(rows) == ends[-1] and all(len({row.cycle for row in part}) == 1 for part in parts):
+        yield from parts
+        return
     if len(cycles) != len(headers):
         raise InputError(
             f"{table} has {len(cycles)} cycles one after the other (column cycle_number), but "
@@ -150,9 +157,14 @@ def _nuclear(channels: Sequence[Channel]) -> dict[int, str]:
     """Return the stain of nuclei of each cycle, where a name shows it."""
     chosen: dict[int, str] = {}
     for channel in channels:
-        if _NUCLEAR.fullmatch(_NUMBERED.sub("", channel.name).replace(" ", "")):
+        if is_nuclear_stain(channel.name):
             chosen.setdefault(channel.cycle, channel.name)
     return chosen
+
+
+def is_nuclear_stain(name: str) -> bool:
+    """Return whether a channel is called as one of nuclei (``DAPI_2``, ``Hoechst cycle 3``)."""
+    return _NUCLEAR.fullmatch(_NUMBERED.sub("", name).replace(" ", "")) is not None
 
 
 def registered_on(slide: Slide, on: str | None) -> dict[int, str]:
@@ -213,12 +225,7 @@ def named_markers(
     InputError
         The backgrounds of the configuration are not among them.
     """
-    seen: dict[str, int] = {}
-    rows = []
-    for channel in (one for header in headers for one in header.channels):
-        count = seen.get(channel.name, 0)
-        seen[channel.name] = count + 1
-        rows.append(f"{channel.name}_{count}" if count else channel.name)
+    rows = number_repeated(one.name for header in headers for one in header.channels)
     known = [*exposures] if len(exposures) == len(rows) else [None] * len(rows)
     numbered = enumerate(zip(rows, known, strict=True), 1)
     markers = [Marker(line, row, exposure=time) for line, (row, time) in numbered]

@@ -17,7 +17,7 @@ from unglow.core.contents import number_lines, read_text, split
 from unglow.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import NoReturn
 
@@ -55,7 +55,9 @@ class Marker:
     @property
     def own_cells(self) -> dict[str, str]:
         """The cells that the corrected slide's table takes as they are, by column."""
-        return {name: cell for name, cell in self.cells.items() if _plain(name) not in _REWRITTEN}
+        return {
+            name: cell for name, cell in self.cells.items() if plain_column(name) not in _REWRITTEN
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,17 @@ def read_markers(path: Path) -> list[Marker]:
     return markers
 
 
+def read_cells(path: Path) -> list[dict[str, str]]:
+    """Read the cells of each row by the names of columns as written, whatever is in them.
+
+    Raises
+    ------
+    InputError
+        The file is not a table with a column marker_name.
+    """
+    return [row.as_written for row in _rows(path)]
+
+
 def _rows(path: Path) -> list[_Row]:
     text = read_text(path, what="the table of markers", remedy="give yourself the right to read it")
     lines = list(number_lines(text))
@@ -180,7 +193,7 @@ def _rows(path: Path) -> list[_Row]:
 
 def _columns(path: Path, line: int, written: Sequence[str]) -> list[str]:
     """Return the names of the columns, those that are known in small letters."""
-    names = [_plain(name) for name in written]
+    names = [plain_column(name) for name in written]
     for place, name in enumerate(names, 1):
         if name and name in names[: place - 1]:
             raise InputError(
@@ -201,8 +214,14 @@ def _columns(path: Path, line: int, written: Sequence[str]) -> list[str]:
     return names
 
 
-def _plain(column: str) -> str:
+def plain_column(column: str) -> str:
+    """Return the name of a column by which it is known: in small letters, without spaces."""
     return column.lower().replace(" ", "_")
+
+
+def is_empty(cell: str) -> bool:
+    """Return whether a cell means nothing, as Backsub reads it."""
+    return cell.lower() in _EMPTY
 
 
 def _listed() -> str:
@@ -304,6 +323,20 @@ def _check_order(rows: Sequence[_Row], markers: Sequence[Marker]) -> None:
                 "by one (so Backsub takes them); sort them by channel_number, each there once",
             )
         last[marker.cycle] = marker.number
+
+
+def number_repeated(names: Iterable[str]) -> list[str]:
+    """Return names of which those that are there again have a number (``DAPI``, ``DAPI_1``).
+
+    So Backsub numbers them. Empty names stay empty.
+    """
+    seen: dict[str, int] = {}
+    numbered = []
+    for name in names:
+        count = seen.get(name, 0)
+        seen[name] = count + 1
+        numbered.append(f"{name}_{count}" if count and name else name)
+    return numbered
 
 
 def suggestion(name: str, names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import zarr
 from unglow import __version__
 from unglow.cli import COMMANDS, inventory, main
 from unglow.cli.export import image_names
-from unglow.cli.survey import config_text
+from unglow.cli.init import config_text
 from unglow.core.errors import InputError
 from unglow.workflow import config as configuration
 from unglow.workflow.samples import read_sheet

@@ -152,6 +152,20 @@ def test_a_cycle_has_one_frame_and_cycles_may_differ(tmp_path):
     assert "has 2 cycles one after the other" in problem_of(tmp_path)
 
 
+def test_a_cycle_can_have_several_images_but_an_image_one_cycle(tmp_path):
+    for n in range(4):
+        ome(tmp_path / f"raw/s1/{n}.ome.tif", ("a",))
+    table = tmp_path / "raw/s1/markers.csv"
+    head = "cycle_number,marker_name,background\n"
+    table.write_text(f"{head}1,DAPI,\n1,AF,\n1,CD3,AF\n2,CD8,AF\n")
+    known = Batch.load({}, tmp_path).slides["s1"].slide
+    assert [(one.image, one.cycle) for one in known.channels] == [(0, 1), (1, 1), (2, 1), (3, 2)]
+    (tmp_path / "raw/s1/3.ome.tif").unlink()
+    ome(tmp_path / "raw/s1/2.ome.tif", ("a", "b"))  # of both cycles
+    pair(tmp_path)
+    assert "has 2 cycles one after the other" in problem_of(tmp_path)
+
+
 def test_several_backgrounds_are_named_in_one_cell(tmp_path):
     two = TABLE.replace("2,DAPI_2,,20,", "2,AF_2,,100,TRUE").replace(",AF,200,", ",AF;AF_2,200,")
     slide(tmp_path, table=two)

@@ -89,12 +89,15 @@ def ome_pixel_size(image: ET.Element) -> tuple[float, float] | None:
     return _is_within(sizes[0], sizes[1], POSSIBLE_UM)
 
 
-def ome_channel_names(image: ET.Element) -> list[str]:
-    """Names of the channels in their order; an empty string where one has none."""
+def ome_channel_names(image: ET.Element, attribute: str = "Name") -> list[str]:
+    """Names of the channels in their order; an empty string where one has none.
+
+    ``attribute`` is what they are read from: ``Fluor`` has the names of fluorophores.
+    """
     pixels = _pixels(image)
     if pixels is None:
         return []
-    return [child.get("Name", "") for child in pixels if child.tag.endswith("Channel")]
+    return [child.get(attribute, "") for child in pixels if child.tag.endswith("Channel")]
 
 
 def ome_exposures_ms(image: ET.Element) -> list[float | None]:

@@ -96,7 +96,7 @@ def read_exposures(header: TiffHeader) -> list[float | None]:
         The file cannot be read any more.
     """
     with open_checked(header.path) as tif:
-        image = _ome_image(tif, choose(tif, header.path, header.plane))
+        image = find_ome_image(tif, choose(tif, header.path, header.plane))
         times = [] if image is None else ome_exposures_ms(image)
     count = len(header.channels)
     return times if len(times) == count else [None] * count
@@ -111,7 +111,7 @@ def resolve(path: str, plane: Plane) -> StoredImage:
         geometry, planes = _find_stored(path, choice)
         raw = is_raw(page, geometry)
         problems = _check_all(planes, geometry)
-        image = _ome_image(tif, choice)
+        image = find_ome_image(tif, choice)
         channels = _channels(page, rule, choice, image)
         per_page = len(channels) // choice.page_channels
         notes += [*choice.notes, *_file_notes(tif, choice, channels)]
@@ -220,7 +220,8 @@ def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -
     return [f"{sparse} of {total} {unit} are not stored: there are no data there"]
 
 
-def _ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:
+def find_ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:
+    """Return the Image element of OME-XML that describes the chosen series, if there is one."""
     if choice.series.kind != "ome":
         return None
     images = ome_images(tif)

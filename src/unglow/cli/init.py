@@ -1,0 +1,165 @@
+"""``unglow init``: a configuration for raw images, a sample sheet, and tables of markers."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from unglow.cli.directories import add_working_directory
+from unglow.cli.inventory import inventory
+from unglow.cli.marker_tables import draft_tables, fill_tables
+from unglow.cli.survey import SHEET, WIDTH, text
+from unglow.core.errors import ConfigError
+from unglow.core.files import write_text
+from unglow.core.printable import say
+from unglow.core.settings import schema_of, types_of
+from unglow.multiplexed.drafts import RULES
+from unglow.workflow import config as configuration
+from unglow.workflow.config import CONFIG
+from unglow.workflow.samples import discover, sheet_text
+from unglow.workflow.settings import Settings
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from unglow.workflow.samples import Discovery
+
+# Snakemake's own, not what unglow computes.
+_LEFT_OUT = ("pathvars",)
+_COMMENT = 98
+# The names of raw images cannot say this.
+_ABOUT_CONTROLS = (
+    "# Pairs that were imaged twice without stain in between: add a column control, with true in "
+    "their rows."
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow init` to a parser."""
+    parser.description = (
+        "Write config/config.yaml (every key with its default and what it means) and "
+        "config/samples.tsv (the pairs found in RAW, if there are no slides next to them), and "
+        "print a survey of the images. Next to the images of a slide without a table, write "
+        "markers.csv, as far as their metadata say it. The exit status is 1 if the survey shows "
+        "problems."
+    )
+    parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
+    add_working_directory(parser, "working directory that config/ belongs to")
+    parser.add_argument("--force", action="store_true", help="overwrite files that are there")
+    rules = "; ".join(f"{name}: {about}" for name, about in RULES.items())
+    parser.add_argument(
+        "--background",
+        choices=tuple(RULES),
+        metavar="RULE",
+        help=f"name backgrounds in tables of markers that name none, by a rule ({rules}); "
+        "configuration and sheet that are there stay",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the files and print the survey; return 1 if it shows problems."""
+    targets = [arguments.directory / CONFIG, arguments.directory / SHEET]
+    there = [str(target) for target in targets if target.exists()]
+    if there and not arguments.force and arguments.background is None:
+        raise ConfigError(
+            f"{' and '.join(there)} {'are' if len(there) > 1 else 'is'} there already; use --force "
+            f"to overwrite, or `unglow survey {shlex.quote(str(arguments.raw))}` to only look."
+        )
+    here = arguments.directory.absolute() == Path.cwd()
+    option = "" if here else f" --directory {shlex.quote(str(arguments.directory))}"
+    command = f"unglow init {shlex.quote(str(arguments.raw))}{option}"
+    tables, remarks = draft_tables(arguments.raw)
+    discovery = discover(arguments.raw)
+    filled, more = fill_tables(
+        discovery.slides, arguments.background, drafts=tables, command=command
+    )
+    report = inventory(discovery, configuration.load({}))
+    written = _write_files(arguments, discovery)
+    say(text(report))
+    for line in "\n".join((*remarks, *more)).splitlines():
+        say(textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False))
+    written += [path for path in dict.fromkeys((*tables, *filled)) if path not in written]
+    if written:
+        say(f"Written: {', '.join(map(str, written))}")
+    if discovery.pairs or discovery.slides:
+        say(f"Next: `unglow run -n{option}` shows what a run would do and take.")
+    else:
+        say("Nothing written, since no pair was found.")
+    return 1 if report["problems"] else 0
+
+
+def _write_files(arguments: argparse.Namespace, discovery: Discovery) -> list[Path]:
+    """Write configuration and sheet for what was found; return their paths."""
+    texts = {}
+    if discovery.pairs or discovery.slides:
+        raw = _relate(arguments.raw, arguments.directory)
+        texts[arguments.directory / CONFIG] = config_text(raw)
+    if discovery.pairs and not discovery.slides:  # which a sheet cannot name, and would hide
+        texts[arguments.directory / SHEET] = _sheet(discovery, arguments.directory)
+    written = [path for path in texts if arguments.force or not path.exists()]
+    for path in written:
+        write_text(path, texts[path])
+    return written
+
+
+def config_text(raw: str) -> str:
+    """Return a configuration file with every key, its default and its description.
+
+    Parameters
+    ----------
+    raw
+        The directory of raw images, as the working directory sees it.
+    """
+    lines = ["# What unglow computes; every key may be left out. Written by `unglow init`.", ""]
+    _write_keys(schema_of(Settings), 0, {"raw": raw}, lines)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _write_keys(
+    rule: Mapping[str, Any], depth: int, given: Mapping[str, Any], lines: list[str]
+) -> None:
+    """Append the keys of one mapping of the schema."""
+    indent = "  " * depth
+    for key, inner in rule["properties"].items():
+        if depth == 0 and key in _LEFT_OUT:
+            continue
+        about = str(inner["description"])
+        if "enum" in inner and "string" in types_of(inner):
+            about += f" One of: {', '.join(value for value in inner['enum'] if value)}."
+        lines += textwrap.wrap(
+            about, _COMMENT, initial_indent=f"{indent}# ", subsequent_indent=f"{indent}# "
+        )
+        if inner.get("properties"):
+            lines.append(f"{indent}{key}:")
+            _write_keys(inner, depth + 1, {}, lines)
+        else:
+            value = given.get(key, inner["default"])
+            lines.append(f"{indent}{key}: {_inline(value)}")
+        if depth == 0:
+            lines.append("")
+
+
+def _inline(value: Any) -> str:
+    """Return a value as YAML on one line."""
+    written = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=10_000)
+    return written.removesuffix("\n").removesuffix("\n...")
+
+
+def _relate(raw: Path, directory: Path) -> str:
+    """Return a path as seen from the working directory: relative below it, links as given."""
+    absolute, top = raw.absolute(), directory.absolute()
+    if ".." in (*absolute.parts, *top.parts):
+        absolute, top = raw.resolve(), directory.resolve()
+    return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+
+
+def _sheet(discovery: Discovery, directory: Path) -> str:
+    """Return the sample sheet; what could not be paired is kept in it as comments."""
+    lines = [f"# skipped: {problem.message}" for problem in discovery.problems]
+    lines.append(_ABOUT_CONTROLS)
+    return sheet_text(discovery.pairs, directory) + "".join(f"{line}\n" for line in lines)
