@@ -3,7 +3,7 @@
 const NUMBERS = ["x", "y", "zoom", "blur", "hz", "at"];
 const START = {
   pair: "", x: null, y: null, zoom: null, mode: "single", a: "post", b: "aligned_pre", hz: 2, at: 0.5, blur: 0,
-  marks: "candidates,regions,spoilt", panel: "", source: "", look: {},
+  marks: "candidates,regions,spoilt,map", panel: "", source: "", look: {},
 };
 const SAVE_MS = 300;
 

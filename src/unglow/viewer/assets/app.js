@@ -1,16 +1,18 @@
 // The viewer: a pair, its layers in one or two panes, and panels next to them.
 
 import { Address } from "./address.js";
+import { Contrast } from "./contrast.js";
 import { el, fill } from "./elements.js";
 import { Image, reasonOf } from "./images.js";
 import { inverse, mapped } from "./matrices.js";
 import { Looks } from "./looks.js";
+import { Overview } from "./overview.js";
 import { Pane } from "./pane.js";
 import { drawMarks } from "./marks.js";
 import { Status } from "./status.js";
 import { Toolbar } from "./toolbar.js";
 import { Panels } from "./panels.js";
-import { keyed } from "./keys.js";
+import { keyed, KeysDialog } from "./keys.js";
 
 // Tables come after the images, or after so long.
 const PATIENCE_MS = 2000;
@@ -25,10 +27,13 @@ export class App {
     this.panes = [];
     this.message = el("div", { class: "message", role: "status", hidden: true });
     this.stage = el("div", { class: "stage" });
+    this.contrast = new Contrast(this);
+    this.overview = new Overview(this);
+    this.keys = new KeysDialog(this);
     this.toolbar = new Toolbar(this);
     this.panels = new Panels(this);
     this.status = new Status(this);
-    fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.message), this.panels.element), this.status.element);
+    fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.contrast.element, this.overview.canvas, this.message), this.panels.element), this.status.element, this.keys.element);
     document.addEventListener("keydown", (event) => keyed(this, event));
     parent.addEventListener("change", ({ target }) => target.tagName === "SELECT" && target.blur()); // keys go to the view again
     this.address.listen((keys, jumped) => this.changed(keys, jumped));
@@ -51,7 +56,8 @@ export class App {
     const named = this.address.get("pair");
     // both are asked for at once: each way to a server far away takes time
     const pair = named ? this.read(named).catch(() => null) : null;
-    this.pairs = await this.get("pairs.json");
+    const isSkipped = ({ status }) => status === "skipped";
+    this.pairs = (await this.get("pairs.json")).sort((a, b) => isSkipped(a) - isSkipped(b));
     if (!this.pairs.length) throw new Error("no finished pair yet");
     const isThere = this.pairs.some(({ id }) => id === named);
     if (isThere) await this.open(named, await pair);
@@ -65,6 +71,11 @@ export class App {
       if (pair && pair.layers.length) return this.open(id, pair);
     }
     return this.open(this.pairs[0].id);
+  }
+
+  // Show another pair.
+  choose(id) {
+    this.open(id).catch((error) => this.say(error.message));
   }
 
   read(id) {
@@ -167,6 +178,7 @@ export class App {
     this.setPanes(0);
     clearInterval(this.blinking);
     this.shown = null;
+    this.overview.draw();
     this.placing = false;
     this.toolbar.update();
   }
@@ -221,6 +233,12 @@ export class App {
     if (turn !== this.showing) return;
     this.blink();
     this.redraw();
+    this.overview.fill().catch(() => {}); // the image itself says what is damaged
+  }
+
+  // The pane that shows one of the layers.
+  paneOf(shown) {
+    return this.panes[this.sides ? this.shown.indexOf(shown) : 0];
   }
 
   setPanes(count) {
@@ -300,9 +318,12 @@ export class App {
       const place = pane.place(false);
       if (place && this.shown && !this.placing) {
         const { x, y, zoom } = this.toPost(this.shown[0].layer, place);
+        if ([x, y, zoom].join() !== this.seenAt) this.contrast.countSoon();
+        this.seenAt = [x, y, zoom].join();
         this.address.set({ x, y, zoom });
       }
       if (["swipe", "checker"].includes(pane.shown.mode)) this.arrangeSoon(pane);
+      this.overview.draw();
     }
     this.draw(pane);
   }
@@ -378,7 +399,7 @@ export class App {
   changed(keys, jumped) {
     if (!this.pair) return; // the first one is being read
     if (jumped && this.address.get("pair") !== this.pair.id) {
-      this.open(this.address.get("pair")).catch((error) => this.say(error.message));
+      this.choose(this.address.get("pair"));
       return;
     }
     if (jumped) this.address.set(this.names());
@@ -386,6 +407,7 @@ export class App {
     else if (keys.includes("hz") && this.shown) this.blink();
     else if (keys.includes("at") && this.shown) this.panes[0].arrange({ share: this.address.get("at") });
     if (keys.includes("marks") || keys.includes("source")) this.redraw();
+    if (keys.includes("marks")) this.overview.draw();
     this.toolbar.update();
     this.panels.update(keys);
   }

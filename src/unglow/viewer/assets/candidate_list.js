@@ -82,6 +82,18 @@ export class CandidateList {
     return value === value ? String(+value.toPrecision(digits)) : "";
   }
 
+  // Rows as CSV: all columns, the decision, and what `noteOf(row)` says.
+  csv(rows, noteOf) {
+    const quoted = (value) => (/[",\r\n]/.test(value) ? '"' + value.replaceAll('"', '""') + '"' : String(value));
+    const cells = (row) => [...this.names.map((name) => (name === "flags" ? this.flags[row] : this.full(row, name))), DECISIONS[this.decided[row]], noteOf(row)];
+    return [[...this.names, "decision", "note"], ...rows.map(cells)].map((line) => line.map(quoted).join(",") + "\n").join("");
+  }
+
+  full(row, name) {
+    const value = this.values[name][row];
+    return value === value ? String(value) : "";
+  }
+
   // Rows that a filter lets through, in the order of a column; an error says what the filter lacks.
   order(filter, { by, down }) {
     const sorted = this.sortedBy(by, down);
