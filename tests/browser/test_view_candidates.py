@@ -238,7 +238,7 @@ def test_the_worst_block_and_the_keys(looked_at):
     tab.key("l")
     tab.wait(f"unglow.message.innerText.startsWith('Residual block 2 of {len(used)}')")
     tab.key("?")
-    known = tab.wait("document.querySelector('details[open] .keys').innerText")
+    known = tab.wait("document.querySelector('dialog[open] .keys').innerText")
     assert "worst residual block" in known
     assert "blink" in known
 

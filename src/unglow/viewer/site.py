@@ -148,7 +148,7 @@ _RESULT_FILES = (
     *("corrected.ome.tif", "corrected.ome.zarr/zarr.json", "artefacts.geojson"),
 )
 _POST, _REGISTERED = "POST", "registration"
-THUMBNAIL = "thumbnail"
+THUMBNAIL = "thumbnail.jpg"
 _THUMBNAIL_PX = 160
 _LAYERS, _SUFFIX, _ASSETS = "layers", ".zarr", "assets"
 
@@ -264,8 +264,7 @@ class Viewer:
             (pictures,) = packed_pictures(self._source.results, [pair.row], sizes=sizes)
             found = [picture.image for picture in pictures]
         content = base64.b64decode(next(filter(None, found), ""))
-        kind = "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
-        return Answer(kind, content, headers={"Cache-Control": ASK_AGAIN})
+        return Answer("image/jpeg", content, headers={"Cache-Control": ASK_AGAIN})
 
     def _raw(self, pair: Pair) -> RawFiles:
         """Find the raw files of a pair, at most once in a while: a page asks at every click."""

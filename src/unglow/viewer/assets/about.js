@@ -85,7 +85,7 @@ function percent(share) {
 
 function medianOf(quantiles) {
   if (!quantiles || !isKnown(quantiles.median)) return "";
-  return "median " + rounded(quantiles.median, 2, " px") + (isKnown(quantiles.p95) ? ", 95 % below " + rounded(quantiles.p95, 2, " px") : "");
+  return "median " + rounded(quantiles.median, 2, " px") + (isKnown(quantiles.p95) ? ", 95\u00a0% below " + rounded(quantiles.p95, 2, " px") : "");
 }
 
 function interval(ends, digits) {

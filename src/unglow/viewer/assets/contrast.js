@@ -97,7 +97,7 @@ class Row {
     const { app, layer } = this;
     const kin = app.pair.layers.filter(({ kind }) => kind === layer.kind);
     if (kin.length < 2 || layer.kind === "channel") return null;
-    const names = kin.length > 3 ? "all images of this kind" : kin.map(({ title }) => title).join(", ");
+    const names = layer.kind === "difference" ? "all differences" : kin.map(({ title }) => title).join(", ");
     return checkbox("same for " + names, !app.looks.hasOwn(layer), (isShared) => app.looks.separate(this.shown.map((one) => one.layer), !isShared));
   }
 

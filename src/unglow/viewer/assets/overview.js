@@ -1,6 +1,6 @@
 // A small map of the whole image, with a frame around what is seen.
 
-import { coloured } from "./colours.js";
+import { coloured, table } from "./colours.js";
 import { el } from "./elements.js";
 
 const LONGEST = 150, MOST_PX = 1 << 22;
@@ -27,8 +27,9 @@ export class Overview {
     const [image, look] = await Promise.all([app.image(shown.name), app.looks.of(shown, 0)]);
     const level = image.levels.length - 1, [rows, cols] = image.levels[level].shape;
     const values = rows * cols > MOST_PX ? new Float32Array(rows * cols).fill(NaN) : await image.read(level, 0, 0, cols, rows);
+    const colours = app.address.get("mode") === "overlay" ? table({ ...look, map: "grey" }) : look.colours;
     this.small = new OffscreenCanvas(cols, rows);
-    this.small.getContext("2d").putImageData(new ImageData(coloured(values, look.colours, look.limits), cols, rows), 0, 0);
+    this.small.getContext("2d").putImageData(new ImageData(coloured(values, colours, look.limits), cols, rows), 0, 0);
     const scale = LONGEST / Math.max(cols, rows);
     [this.canvas.width, this.canvas.height] = [Math.max(8, Math.round(cols * scale)), Math.max(8, Math.round(rows * scale))];
     this.draw();

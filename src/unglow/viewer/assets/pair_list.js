@@ -33,7 +33,7 @@ export class PairsPanel {
 
   async picture(frame) {
     this.seen.unobserve(frame);
-    const response = await fetch(new URL("pair/" + frame.dataset.id + "/thumbnail", this.app.base)).catch(() => null);
+    const response = await fetch(new URL("pair/" + frame.dataset.id + "/thumbnail.jpg", this.app.base)).catch(() => null);
     const image = response && response.ok ? await response.blob() : null; // empty where there is none
     if (image && image.size) fill(frame, el("img", { alt: "", src: URL.createObjectURL(image) }));
   }
