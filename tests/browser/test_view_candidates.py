@@ -78,7 +78,7 @@ def test_the_table_is_sorted_and_filtered(looked_at):
     rows = candidates(pair)
     by_snr = sorted(rows, key=lambda row: -float(row["snr"]))
     tab.run(
-        "[...document.querySelectorAll('.head button')].find((b) => b.innerText === 'snr').click()"
+        "[...document.querySelectorAll('.head button')].find((b) => b.innerText === 'S/N').click()"
     )
     assert tab.run(LISTED) == [int(row["id"]) for row in by_snr]
     assert tab.run(LINES)[0][0] == by_snr[0]["id"]

@@ -1,4 +1,4 @@
-"""Tools of the viewer: contrast, zoom, the overview map, the list of pairs, keys, and what is saved."""
+"""Tools of the viewer: contrast, zoom, the overview map, the list of pairs, keys, saved tables."""
 
 from __future__ import annotations
 

@@ -255,7 +255,7 @@ class Viewer:
         return made[name]() if name in made else _json(annotations.read(name))
 
     def _thumbnail(self, pair: Pair) -> Answer:
-        """Return a small picture for a list, the difference or else post; empty if none is there."""
+        """Return a small picture, the difference or else post; empty if there is none."""
         from unglow.reporting.html.thumbnails import Sizes, packed_pictures  # noqa: PLC0415 (OpenCV)
 
         found = [picture.small for picture in self._source.pictures(pair.title, small=True)]

@@ -10,7 +10,7 @@ export const COLUMNS = {
   peak: ["peak", "grey levels", "brightest px of the difference"],
   flux: ["flux", "grey levels", "sum of the difference over a circle"],
   flux_err: ["flux error", "grey levels", "standard error"],
-  snr: ["snr", "", "signal-to-noise ratio at the peak"],
+  snr: ["S/N", "", "signal-to-noise ratio at the peak"],
   area_px: ["area", "px", "px above the noise"],
   a: ["a", "px", "longer standard deviation of its shape"],
   b: ["b", "px", "shorter standard deviation of its shape"],

@@ -328,7 +328,7 @@ function searched(detection) {
   const { candidates, not_counted: apart, threshold_snr: threshold, threshold_from: from, fdr, fdr_control: control, settings = {}, density_per_mm2: density } = detection;
   const isKnown = (value) => typeof value === "number";
   const parts = [
-    (detection.is_control ? "unstained control: " : "") + candidates + " candidates" + (isKnown(threshold) ? " with snr ≥ " + threshold : "") + (apart ? ", " + apart + " not counted" : ""),
+    (detection.is_control ? "unstained control: " : "") + candidates + " candidates" + (isKnown(threshold) ? " with S/N ≥ " + threshold : "") + (apart ? ", " + apart + " not counted" : ""),
     isKnown(fdr) && "FDR " + +fdr.toPrecision(2) + (settings.fdr ? " (wanted " + settings.fdr + ")" : ""),
     isKnown(control) && "by controls " + +control.toPrecision(2) + between(detection.fdr_control_ci95, 2),
     isKnown(density) && +density.toPrecision(3) + " per mm²" + between(detection.density_ci95_per_mm2, 3),

@@ -58,7 +58,7 @@ export class KeysDialog {
     this.app = app;
     this.known = el("dl", { class: "keys" });
     this.element = el("dialog", { class: "keys-dialog", "aria-label": "Keys" }, el("h2", {}, "Keys"), this.known, el("div", { class: "row" }, button("Close", "Close (Escape)", () => this.element.close())));
-    this.element.addEventListener("click", ({ target }) => target === this.element && this.element.close()); // beside it
+    this.element.addEventListener("click", ({ target }) => target === this.element && this.element.close()); // on the backdrop
   }
 
   get isOpen() {
