@@ -38,11 +38,12 @@ const REGISTRATION = [
   ["Overlap of the images", ({ overlap }) => percent(overlap)],
   ["Rotation", ({ rotation_deg: degrees }) => rounded(degrees, 3, "°")],
   ["Magnification", ({ scale }) => rounded(scale, 6, "")],
-  ["Shift in x and y", ({ shift_px: shift }) => shift && shift.every(isKnown) && "(" + shift.map((part) => +part.toFixed(2)).join(", ") + ") px"],
+  ["Shift in x and y", ({ shift_px: shift }) => shift && shift.every(isKnown) && vector(shift)],
   ["Displacement field", ({ displacement: field }) => field && "up to " + rounded(field.max_px, 3, " px") + ", a node every " + field.spacing_px + " px"],
   ["Scanner strips", ({ displacement: field }) => field && field.strips && "corrected"],
-  ["Start of the search", ({ coarse, from }) => from || (coarse && coarse.method)],
-  ["Landmarks", ({ landmarks }) => landmarks && landmarks.count],
+  ["Coarse map by", ({ coarse, from }) => from || (coarse && coarse.method)],
+  ["Landmarks", ({ landmarks: marks }) => marks && marks.count + ", missed by " + rounded(marks.median_px, 2, " px") + " (median), at most " + rounded(marks.max_px, 2, " px")],
+  ["Remaining shift in x and y", ({ residual_shift: left }) => left && isKnown(left.x_px) && vector([left.x_px, left.y_px]) + " ± " + rounded(left.error_px, 2, " px")],
 ];
 const GAIN = [
   ["Gain (95 % interval)", ({ gain, gain_ci95: ends }) => rounded(gain, 4, "") + interval(ends, 4)],
@@ -64,7 +65,7 @@ const OF_SLIDE = [
   ["State", ({ state }) => state],
   ["Reason", ({ why }) => why],
   ["Spoilt share of the section", ({ spoilt_share: share }) => percent(share)],
-  ["Maps around a loop differ by", ({ loop_px: loop }) => loop && Object.keys(loop).length > 0 && medianOf(loop)],
+  ["Loops of maps close within", ({ loop_px: loop }) => loop && Object.entries(loop).map(([cycle, px]) => (isKnown(px) ? rounded(px, 2, " px") : "?") + " (cycle " + cycle + ")").join(", ")],
   ["Background", ({ background }) => background],
   ...GAIN,
   ["Gain expected from exposure times", ({ expected_gain: gain }) => rounded(gain, 4, "")],
@@ -77,6 +78,10 @@ function facts(title, rows, values) {
 
 function rounded(value, digits, unit) {
   return typeof value === "number" ? +value.toPrecision(digits) + unit : "";
+}
+
+function vector(parts) {
+  return "(" + parts.map((part) => +part.toFixed(2)).join(", ") + ") px";
 }
 
 function percent(share) {

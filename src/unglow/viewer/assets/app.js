@@ -1,6 +1,7 @@
 // The viewer: a pair, its layers in one or two panes, and panels next to them.
 
 import { Address } from "./address.js";
+import { Blinking } from "./blinking.js";
 import { Contrast } from "./contrast.js";
 import { el, fill } from "./elements.js";
 import { Image, reasonOf } from "./images.js";
@@ -13,6 +14,7 @@ import { Status } from "./status.js";
 import { Toolbar } from "./toolbar.js";
 import { Panels } from "./panels.js";
 import { keyed, KeysDialog } from "./keys.js";
+import { layersOfVariants } from "./variants.js";
 
 // Tables come after the images, or after so long.
 const PATIENCE_MS = 2000;
@@ -27,6 +29,7 @@ export class App {
     this.panes = [];
     this.message = el("div", { class: "message", role: "status", hidden: true });
     this.stage = el("div", { class: "stage" });
+    this.blinking = new Blinking(this);
     this.contrast = new Contrast(this);
     this.overview = new Overview(this);
     this.keys = new KeysDialog(this);
@@ -82,21 +85,12 @@ export class App {
     return this.get("pair/" + id + "/pair.json");
   }
 
-  // What the other variants of a sweep have and this one does not share: layers to compare with.
-  async ofVariants(pair) {
-    const shared = new Set(pair.layers.map(({ place }) => place));
-    const isOwn = ({ frame, kind, place }) => frame === "post" && kind !== "snr" && !shared.has(place);
-    const others = await Promise.all(pair.variants.map((id) => this.read(id).catch(() => null)));
-    return others.filter(Boolean).flatMap(({ id, title, layers }) => layers.filter(isOwn).map((layer) => (
-      { ...layer, name: id + "/" + layer.name, title: layer.title + " of " + title.slice(pair.sample.length + pair.dye.length + 2), url: "../" + id + "/" + layer.url, default: false })));
-  }
-
   async open(id, known) {
     const turn = (this.opening = {});
     const pair = known || (await this.read(id));
     // only a link to layers of other variants waits for them
     const others = ["a", "b"].some((key) => this.address.get(key).includes("/"));
-    if (others) pair.layers.push(...(await this.ofVariants(pair)));
+    if (others) pair.layers.push(...(await layersOfVariants(this, pair)));
     if (turn !== this.opening) return;
     this.home = "pair/" + id + "/";
     const before = this.pair;
@@ -127,7 +121,7 @@ export class App {
   async addVariants(pair) {
     if (!pair.variants.length) return;
     await this.seen();
-    pair.layers.push(...(await this.ofVariants(pair)));
+    pair.layers.push(...(await layersOfVariants(this, pair)));
     if (pair === this.pair) this.toolbar.update();
   }
 
@@ -184,7 +178,7 @@ export class App {
   // Nothing is seen until the next images are there.
   clear() {
     this.setPanes(0);
-    clearInterval(this.blinking);
+    this.blinking.stop();
     this.shown = null;
     this.overview.draw();
     this.placing = false;
@@ -239,7 +233,7 @@ export class App {
     this.toolbar.update();
     await this.placed(wasWhole, () => turn !== this.showing);
     if (turn !== this.showing) return;
-    this.blink();
+    this.blinking.start();
     this.redraw();
     this.overview.fill().catch(() => {}); // the image itself says what is damaged
   }
@@ -371,32 +365,6 @@ export class App {
     for (const pane of this.panes) if (pane.ready) this.draw(pane);
   }
 
-  blink() {
-    clearInterval(this.blinking);
-    this.blinking = null;
-    const [pane] = this.panes;
-    pane.shown.front = 0;
-    // without motion, Space switches
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (this.address.get("mode") === "blink" && !still) this.blinking = setInterval(() => this.turn(), 500 / this.address.get("hz"));
-    this.named();
-  }
-
-  // The other one of two images that blink.
-  turn() {
-    const [pane] = this.panes;
-    pane.arrange({ front: 1 - pane.shown.front });
-    this.named();
-  }
-
-  // Stop blinking, or show the other image.
-  hold() {
-    if (this.blinking) {
-      clearInterval(this.blinking);
-      this.blinking = null;
-    } else this.turn();
-  }
-
   named() {
     const titles = this.shown.map(({ layer }) => layer.title);
     const mode = this.address.get("mode");
@@ -412,7 +380,7 @@ export class App {
     }
     if (jumped) this.address.set(this.names());
     if (keys.some((key) => ["mode", "a", "b", "look", "blur"].includes(key)) || jumped) this.show();
-    else if (keys.includes("hz") && this.shown) this.blink();
+    else if (keys.includes("hz") && this.shown) this.blinking.start();
     else if (keys.includes("at") && this.shown) this.panes[0].arrange({ share: this.address.get("at") });
     if (keys.includes("marks") || keys.includes("source")) this.redraw();
     if (keys.includes("marks")) this.overview.draw();

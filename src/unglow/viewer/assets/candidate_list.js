@@ -82,10 +82,10 @@ export class CandidateList {
     return value === value ? String(+value.toPrecision(digits)) : "";
   }
 
-  // Rows as CSV: all columns, the decision, and what `noteOf(row)` says.
+  // Rows as CSV: all columns, the decision, and what `noteOf(row)` says; no note is a formula of a spreadsheet.
   csv(rows, noteOf) {
     const quoted = (value) => (/[",\r\n]/.test(value) ? '"' + value.replaceAll('"', '""') + '"' : String(value));
-    const cells = (row) => [...this.names.map((name) => (name === "flags" ? this.flags[row] : this.full(row, name))), DECISIONS[this.decided[row]], noteOf(row)];
+    const cells = (row) => [...this.names.map((name) => (name === "flags" ? this.flags[row] : this.full(row, name))), DECISIONS[this.decided[row]], noteOf(row).replace(/^(?=\s*[=+\-@])/, "'")];
     return [[...this.names, "decision", "note"], ...rows.map(cells)].map((line) => line.map(quoted).join(",") + "\n").join("");
   }
 

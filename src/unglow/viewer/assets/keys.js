@@ -44,7 +44,7 @@ export function moved(pane, { key, shiftKey }) {
 function pressed(app, { key, target }) {
   const { address } = app;
   if (MODE_KEYS[key]) address.set({ mode: MODE_KEYS[key] });
-  else if (key === " " && address.get("mode") === "blink" && target.tagName !== "BUTTON") app.hold();
+  else if (key === " " && address.get("mode") === "blink" && target.tagName !== "BUTTON") app.blinking.hold();
   else if (key === "h") app.contrast.toggle();
   else if (key === "x") address.set({ a: address.get("b"), b: address.get("a") });
   else if (key === "s") savePicture(app);

@@ -6,7 +6,7 @@ import { el, fill } from "./elements.js";
 export class PairsPanel {
   name = "pairs";
   title = "Pairs";
-  keys = [["[ ]", "previous, next pair"]];
+  keys = [[", .", "previous, next pair"]];
 
   constructor(app) {
     this.app = app;
@@ -39,7 +39,7 @@ export class PairsPanel {
   }
 
   key({ key }) {
-    const by = { "[": -1, "]": 1 }[key];
+    const by = { ",": -1, ".": 1 }[key];
     const { app } = this;
     const next = by && app.pairs[app.pairs.findIndex(({ id }) => id === app.pair.id) + by];
     if (next) app.choose(next.id);

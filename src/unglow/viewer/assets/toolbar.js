@@ -56,6 +56,7 @@ export class Toolbar {
       mode === "swipe" ? el("input", { type: "range", min: 0, max: 1, step: 0.005, value: address.get("at"), "aria-label": "where the images meet", oninput: (event) => address.set({ at: Number(event.target.value) }) }) : null);
     const options = app.pair.layers.map(({ name, title, computed }) => [name, title + (computed ? " *" : "")]);
     const isOne = mode === "single";
+    this.layers.hidden = this.blur.hidden = !options.length;
     put(this.layers, this.presets(), el("label", { title: "First image" }, isOne ? null : "A ", select("First image", options, address.get("a"), (a) => address.set({ a }))),
       isOne ? null : button("⇄", "Exchange A and B (x)", () => address.set({ a: address.get("b"), b: address.get("a") })),
       isOne ? null : el("label", { title: "Second image" }, "B ", select("Second image", options, address.get("b"), (b) => address.set({ b }))));
