@@ -95,9 +95,9 @@ class Viewer {
     const address = this.placed(picture);
     this.image.addEventListener("click", (event) => {
       if (address && !event.shiftKey) location.href = address + "&" + sharesAt(this.image, event);
-      else this.image.className = (this.full = !this.full) ? "full" : "fit";
+      else this.image.classList.replace(...((this.full = !this.full) ? ["fit", "full"] : ["full", "fit"]));
     });
-    if (address) this.image.title = "Click: this place in the viewer. Shift and click: full size.";
+    this.image.classList.toggle("leads", Boolean(address));
     this.caption = el("b", {}, picture.name);
     const path = picture.file ? el("a", toFile(picture.file), "open the file") : null;
     fill(this.dialog,
@@ -106,6 +106,7 @@ class Viewer {
         button("◀", "Previous picture (left arrow)", () => this.go(this.k - 1)),
         button("▶", "Next picture (right arrow)", () => this.go(this.k + 1)),
         blinks.map((names) => button("blink " + names.join(" / "), "Alternate between the two (b); Space switches by hand", () => this.blink(names), { "aria-pressed": String(this.names === names) })),
+        address ? el("small", { class: "soft", title: "Shift and click: full size" }, "Click a place to open it") : null,
         path,
         button("Close", "Close (Escape)", () => this.dialog.close())),
       el("div", { class: "frame" }, this.image));
