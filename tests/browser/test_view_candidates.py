@@ -78,7 +78,7 @@ def test_the_table_is_sorted_and_filtered(looked_at):
     rows = candidates(pair)
     by_snr = sorted(rows, key=lambda row: -float(row["snr"]))
     tab.run(
-        "[...document.querySelectorAll('.head button')].find((b) => b.innerText === 'snr').click()"
+        "[...document.querySelectorAll('.head button')].find((b) => b.innerText === 'S/N').click()"
     )
     assert tab.run(LISTED) == [int(row["id"]) for row in by_snr]
     assert tab.run(LINES)[0][0] == by_snr[0]["id"]
@@ -238,7 +238,7 @@ def test_the_worst_block_and_the_keys(looked_at):
     tab.key("l")
     tab.wait(f"unglow.message.innerText.startsWith('Residual block 2 of {len(used)}')")
     tab.key("?")
-    known = tab.wait("document.querySelector('details[open] .keys').innerText")
+    known = tab.wait("document.querySelector('dialog[open] .keys').innerText")
     assert "worst residual block" in known
     assert "blink" in known
 

@@ -60,6 +60,32 @@ def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, tmp_
 
 
 @pytest.mark.slow
+def test_a_click_on_a_picture_leads_to_its_place_in_the_viewer(tab, tmp_path):  # noqa: F811
+    pair = tmp_path / "results" / "S1" / "DAPI"
+    made_pair(pair)
+    server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+    tab.open(server.url)
+    tab.wait("!!document.querySelector('.main-picture button')", 120)
+    tab.run("document.querySelector('.main-picture button').click()")
+    image = "document.querySelector('dialog.viewer img')"
+    tab.wait(f"!!{image} && {image}.naturalWidth > 0", 60)
+    left, top, width, height, wide, high = tab.run(
+        f"(({{ x, y, width, height }}) => [x, y, width, height, {image}.naturalWidth,"
+        f" {image}.naturalHeight])({image}.getBoundingClientRect())"
+    )
+    scale = min(width / wide, height / high)
+    tab.click(left + width / 2 + 0.2 * wide * scale, top + height / 2 - 0.1 * high * scale)
+    tab.wait("!!(window.unglow && unglow.settled)", 120)
+    rows, cols = tab.run("unglow.pair.shape")
+    shown = [tab.run(f"unglow.address.get('{key}')") for key in ("x", "y", "zoom", "a")]
+    assert shown[:2] == pytest.approx((0.7 * cols, 0.4 * rows), abs=0.01 * cols)
+    assert shown[2:] == [2, "difference-linear"]
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.slow
 def test_a_browser_is_led_to_the_page_and_no_process_shows_the_address(tab, tmp_path):  # noqa: F811
     made_pair(tmp_path / "results" / "S1" / "DAPI")
     server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())

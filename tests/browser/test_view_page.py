@@ -129,7 +129,7 @@ def test_blinking_shows_half_a_px_that_previews_hide(view, small_work, px):
         shift_aligned(results, px)
     tab = view(results, pair=PAIR, a="post", b="aligned_pre", mode="blink", x=450, y=350, zoom=4)
     settled(tab)
-    tab.run("unglow.hold()")
+    tab.run("unglow.blinking.hold()")
     pictures = []
     for front in (0, 1):
         tab.run(f"unglow.panes[0].arrange({{front: {front}}})")

@@ -144,14 +144,14 @@ def test_a_pair_without_a_map_is_seen_whole_at_one_scale(view, batch):
 
 
 @pytest.mark.slow
-def test_vectors_and_intervals_are_distinguished(view, batch):
+def test_facts_are_in_words_with_units(view, batch):
     tab = view(batch, pair=DONE)
     rows = tab.run(
         "JSON.stringify([...document.querySelectorAll('.about .facts tr')].map((row) =>"
         " [...row.children].map((cell) => cell.textContent)))"
     )
     facts = json.loads(rows)
-    assert ["shift px", "(123.46, -74.2)"] in facts
-    assert ["gain ci95", "1.4 to 1.6"] in facts
-    assert ["displacement", "spacing px 128, grid 12 × 9, max px 0.181"] in facts
-    assert not any(value.startswith("sha256") for _, value in facts)
+    assert ["Shift in x and y", "(123.46, -74.2) px"] in facts
+    assert ["Gain (95 % interval)", "1.5 (1.4 to 1.6)"] in facts
+    assert ["Displacement field", "up to 0.181 px, a node every 128 px"] in facts
+    assert not any("_" in text or text.endswith(" px px") for row in facts for text in row)

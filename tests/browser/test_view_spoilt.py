@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from made_results import made_pair
-from viewer_hands import framed, marks, press, spot
+from viewer_hands import framed, marks, spot, toggle_overlay
 
 from unglow.spoilt.outlines import report, write_places
 from unglow.spoilt.places import REASONS, Places
@@ -61,10 +61,10 @@ def test_places_are_hatched_where_they_are(tab):
     assert not hatched(tab, 400, 300)  # the hole
     assert hatched(tab, 880, 528)
     assert not hatched(tab, 700, 300)
-    press(tab, "spoilt places")
+    toggle_overlay(tab, "spoilt")
     framed(tab)
     assert not hatched(tab, 300, 300)
-    press(tab, "spoilt places")
+    toggle_overlay(tab, "spoilt")
     assert tab.complaints == []
 
 

@@ -37,6 +37,13 @@ def press(tab, text, n=0):
     tab.click(*tab.run(f"[{box}.x + {box}.width / 2, {box}.y + {box}.height / 2]"))
 
 
+def toggle_overlay(tab, name):
+    """Show or hide an overlay by its box in the list of overlays."""
+    press(tab, "Overlays ▾")
+    tab.click(*tab.middle(f".choices input[name={name}]"))
+    tab.key("Escape")
+
+
 def hatched(tab, x, y, n=0):
     """Whether something near px (x, y) of the image of a pane is red: a part that is excluded."""
     place = f"unglow.panes[{n}].screenAt({x}, {y}).map((v) => Math.round(v * devicePixelRatio))"

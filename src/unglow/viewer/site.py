@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import math
 import time
@@ -147,6 +148,8 @@ _RESULT_FILES = (
     *("corrected.ome.tif", "corrected.ome.zarr/zarr.json", "artefacts.geojson"),
 )
 _POST, _REGISTERED = "POST", "registration"
+THUMBNAIL = "thumbnail.jpg"
+_THUMBNAIL_PX = 160
 _LAYERS, _SUFFIX, _ASSETS = "layers", ".zarr", "assets"
 
 
@@ -246,9 +249,22 @@ class Viewer:
             ),
             "arrows.json": lambda: _json(arrows(layers.transform)),
             ARTEFACTS: lambda: Answer(JSON, artefacts_json(pair.directory / ARTEFACTS)),
+            THUMBNAIL: lambda: self._thumbnail(pair),
             "crop.ome.tif": lambda: self._crop(pair, layers, request),
         }
         return made[name]() if name in made else _json(annotations.read(name))
+
+    def _thumbnail(self, pair: Pair) -> Answer:
+        """Return a small picture, the difference or else post; empty if there is none."""
+        from unglow.reporting.html.thumbnails import Sizes, packed_pictures  # noqa: PLC0415 (OpenCV)
+
+        found = [picture.small for picture in self._source.pictures(pair.title, small=True)]
+        if not any(found) and not pair.is_slide:
+            sizes = Sizes(0, _THUMBNAIL_PX, 0)
+            (pictures,) = packed_pictures(self._source.results, [pair.row], sizes=sizes)
+            found = [picture.image for picture in pictures]
+        content = base64.b64decode(next(filter(None, found), ""))
+        return Answer("image/jpeg", content, headers={"Cache-Control": ASK_AGAIN})
 
     def _raw(self, pair: Pair) -> RawFiles:
         """Find the raw files of a pair, at most once in a while: a page asks at every click."""

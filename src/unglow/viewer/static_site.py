@@ -22,7 +22,7 @@ from unglow.reporting.html.live_site import Source
 from unglow.spoilt.saved_places import ARTEFACTS
 from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.served_files import page_files
-from unglow.viewer.site import Viewer
+from unglow.viewer.site import THUMBNAIL, Viewer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from unglow.reporting.html.live_answers import Answer
     from unglow.viewer.layers import Layer
 
-_TABLES = ("candidates.json", "blocks.json", "arrows.json", ARTEFACTS)
+_TABLES = ("candidates.json", "blocks.json", "arrows.json", ARTEFACTS, THUMBNAIL)
 _ANNOTATIONS = ("review.json", "regions.geojson")
 # The directories of an absolute path in a sentence.
 _DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")

@@ -6,6 +6,7 @@ import json
 import shutil
 from urllib.parse import unquote
 
+import cv2
 import numpy as np
 import pytest
 from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep
@@ -47,6 +48,15 @@ def test_a_name_that_leads_out_of_the_results_is_no_pair(tmp_path):
 def test_a_name_that_is_no_text_has_an_id(tmp_path):
     (name,) = pairs_of(tmp_path, [row("\udcff")])
     assert name == "%FF~D"
+
+
+@pytest.mark.parametrize("pair", ["S1~DAPI", "S2~DAPI"])
+def test_a_pair_with_images_has_a_small_picture(seen, pair):
+    answer, content = seen.ask(f"pair/{pair}/thumbnail.jpg")
+    assert answer.status == 200
+    picture = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    assert 60 <= max(picture.shape) <= 320
+    assert picture.std() > 5
 
 
 def test_the_pairs_are_listed_with_their_states(seen):

@@ -1,4 +1,4 @@
-// Facts about the pair: its state, map, gains and search.
+// Facts about the pair in words: its state, map, gains and search. Files have all numbers; here are those that people judge by.
 
 import { el, fill, isKnown } from "./elements.js";
 import { number } from "./status.js";
@@ -14,48 +14,85 @@ export class AboutPanel {
 
   fill() {
     const { pair } = this.app;
+    const methods = Object.entries((pair.scale && pair.scale.methods) || {}).sort(([a], [b]) => (b === pair.scale.default) - (a === pair.scale.default));
     fill(this.element, el("h2", {}, pair.title), pair.reasons.map((reason) => el("p", {}, reason)), pair.help ? el("p", { class: "help" }, pair.help) : null,
-      facts("Image", { size: pair.shape && pair.shape[1] + " × " + pair.shape[0] + " px", "pixel size": pair.pixel_size_um && pair.pixel_size_um.map(number).join(" × ") + " µm", unglow: pair.versions.unglow }),
-      facts("Registration", pair.registration), Object.entries((pair.scale && pair.scale.methods) || {}).map(([name, method]) => facts("Scale: " + name, method)), pair.is_slide ? null : facts("Search", pair.detection), Object.entries(pair.facts || {}).map(([name, values]) => facts(name, values)));
+      facts("Image", IMAGE, pair), facts("Registration of pre", REGISTRATION, pair.registration),
+      methods.map(([name, method]) => facts("Gain, " + name + (name === pair.scale.default ? " (used)" : ""), GAIN, method)),
+      pair.is_slide ? null : facts("Search for candidates", SEARCH, pair.detection),
+      Object.entries(pair.facts || {}).map(([name, values]) => facts(name, OF_SLIDE, values)));
   }
 }
 
-// Keys that are shown above, or mean nothing to people.
-const HIDDEN = ["status", "reasons", "reason", "version", "path", "sha256", "largest", "widths", "below_share"];
-// Significant digits where three say too little: a scale is near 1.
-const DIGITS = { scale: 6 };
+// Each row: what people call it, and its text, or nothing where it is not known.
+const IMAGE = [
+  ["Size", ({ shape }) => shape && shape[1] + " × " + shape[0] + " px"],
+  ["Pixel size", ({ pixel_size_um: size }) => size && size.map(number).join(" × ") + " µm"],
+  ["Made by", ({ versions }) => "unglow " + versions.unglow],
+];
+const REGISTRATION = [
+  ["Map", ({ model }) => model],
+  ["Error of the map", ({ error_px: error }) => medianOf(error)],
+  ["Residuals of blocks", ({ residual_px: residual }) => medianOf(residual)],
+  ["Forward and backward differ by", ({ forward_backward_px: both }) => medianOf(both)],
+  ["Blocks that agree", ({ inliers, blocks }) => blocks && inliers + " of " + blocks],
+  ["Overlap of the images", ({ overlap }) => percent(overlap)],
+  ["Rotation", ({ rotation_deg: degrees }) => rounded(degrees, 3, "°")],
+  ["Magnification", ({ scale }) => rounded(scale, 6, "")],
+  ["Shift in x and y", ({ shift_px: shift }) => shift && shift.every(isKnown) && vector(shift)],
+  ["Displacement field", ({ displacement: field }) => field && "up to " + rounded(field.max_px, 3, " px") + ", a node every " + field.spacing_px + " px"],
+  ["Scanner strips", ({ displacement: field }) => field && field.strips && "corrected"],
+  ["Coarse map by", ({ coarse, from }) => from || (coarse && coarse.method)],
+  ["Landmarks", ({ landmarks: marks }) => marks && marks.count + ", missed by " + rounded(marks.median_px, 2, " px") + " (median), at most " + rounded(marks.max_px, 2, " px")],
+  ["Remaining shift in x and y", ({ residual_shift: left }) => left && isKnown(left.x_px) && vector([left.x_px, left.y_px]) + " ± " + rounded(left.error_px, 2, " px")],
+];
+const GAIN = [
+  ["Gain (95 % interval)", ({ gain, gain_ci95: ends }) => rounded(gain, 4, "") + interval(ends, 4)],
+  ["Offset (95 % interval)", ({ offset, offset_ci95: ends }) => isKnown(offset) && rounded(offset, 3, "") + interval(ends, 3) + " grey levels"],
+  ["Not found", ({ reason }) => reason],
+];
+const SEARCH = [
+  ["Candidates", ({ candidates, not_counted: apart }) => isKnown(candidates) && candidates + (apart ? ", and " + apart + " not counted" : "")],
+  ["Least S/N", ({ threshold_snr: least }) => rounded(least, 3, "")],
+  ["False-discovery rate (95 % interval)", ({ fdr, fdr_ci95: ends }) => rounded(fdr, 2, "") + interval(ends, 2)],
+  ["The same by controls", ({ fdr_control: rate, fdr_control_ci95: ends }) => rounded(rate, 2, "") + interval(ends, 2)],
+  ["Density (95 % interval)", ({ density_per_mm2: density, density_ci95_per_mm2: ends }) => isKnown(density) && rounded(density, 3, "") + interval(ends, 3) + " per mm²"],
+  ["Area searched", ({ area_mm2: area }) => rounded(area, 3, " mm²")],
+  ["Spoilt share of the section", ({ spoilt }) => spoilt && percent(spoilt.share)],
+  ["Unstained control", ({ is_control: isControl }) => isControl && "yes"],
+  ["Failed", ({ reason }) => reason],
+];
+const OF_SLIDE = [
+  ["State", ({ state }) => state],
+  ["Reason", ({ why }) => why],
+  ["Spoilt share of the section", ({ spoilt_share: share }) => percent(share)],
+  ["Loops of maps close within", ({ loop_px: loop }) => loop && Object.entries(loop).map(([cycle, px]) => (isKnown(px) ? rounded(px, 2, " px") : "?") + " (cycle " + cycle + ")").join(", ")],
+  ["Background", ({ background }) => background],
+  ...GAIN,
+  ["Gain expected from exposure times", ({ expected_gain: gain }) => rounded(gain, 4, "")],
+];
 
-function isThere([key, value]) {
-  if (HIDDEN.includes(key)) return false;
-  if (value && typeof value === "object") return Object.entries(value).some(isThere);
-  return isKnown(value);
+function facts(title, rows, values) {
+  const known = values ? rows.map(([name, text]) => [name, text(values)]).filter(([, text]) => isKnown(text) && text !== false) : [];
+  return known.length ? [el("h3", {}, title), el("table", { class: "facts" }, known.map(([name, text]) => el("tr", {}, el("th", {}, name), el("td", {}, text))))] : null;
 }
 
-function facts(title, values) {
-  const rows = Object.entries(values || {}).filter(isThere);
-  return rows.length ? [el("h3", {}, title), el("table", { class: "facts" }, rows.map(([key, value]) => el("tr", {}, el("th", {}, worded(key)), el("td", {}, shown(key, value)))))] : null;
+function rounded(value, digits, unit) {
+  return typeof value === "number" ? +value.toPrecision(digits) + unit : "";
 }
 
-function worded(key) {
-  return key.replaceAll("_", " ");
+function vector(parts) {
+  return "(" + parts.map((part) => +part.toFixed(2)).join(", ") + ") px";
 }
 
-function shown(key, value) {
-  if (typeof value === "number") return rounded(key, value);
-  if (Array.isArray(value)) return list(key, value.map((part) => (part === null ? "?" : shown(key, part))));
-  if (value && typeof value === "object") return Object.entries(value).filter(isThere).map(([part, of]) => worded(part) + " " + shown(part, of)).join(", ");
-  return String(value);
+function percent(share) {
+  return typeof share === "number" ? +(100 * share).toPrecision(3) + " %" : "";
 }
 
-// Two ends of an interval, a size (stored as rows and columns), a vector, or any other list.
-function list(key, parts) {
-  if (key.includes("_ci95")) return parts.join(" to ");
-  if (key === "grid") return parts.toReversed().join(" × ");
-  return key.endsWith("_px") ? "(" + parts.join(", ") + ")" : parts.join(", ");
+function medianOf(quantiles) {
+  if (!quantiles || !isKnown(quantiles.median)) return "";
+  return "median " + rounded(quantiles.median, 2, " px") + (isKnown(quantiles.p95) ? ", 95\u00a0% below " + rounded(quantiles.p95, 2, " px") : "");
 }
 
-function rounded(key, value) {
-  if (Number.isInteger(value)) return String(value);
-  if (key.endsWith("_px") && Math.abs(value) >= 1) return String(+value.toFixed(2));
-  return number(+value.toPrecision(DIGITS[key] || 3));
+function interval(ends, digits) {
+  return ends && ends.every(isKnown) ? " (" + ends.map((end) => rounded(end, digits, "")).join(" to ") + ")" : "";
 }

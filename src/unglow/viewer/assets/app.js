@@ -1,16 +1,20 @@
 // The viewer: a pair, its layers in one or two panes, and panels next to them.
 
 import { Address } from "./address.js";
+import { Blinking } from "./blinking.js";
+import { Contrast } from "./contrast.js";
 import { el, fill } from "./elements.js";
 import { Image, reasonOf } from "./images.js";
 import { inverse, mapped } from "./matrices.js";
 import { Looks } from "./looks.js";
+import { Overview } from "./overview.js";
 import { Pane } from "./pane.js";
 import { drawMarks } from "./marks.js";
 import { Status } from "./status.js";
 import { Toolbar } from "./toolbar.js";
 import { Panels } from "./panels.js";
-import { keyed } from "./keys.js";
+import { keyed, KeysDialog } from "./keys.js";
+import { layersOfVariants } from "./variants.js";
 
 // Tables come after the images, or after so long.
 const PATIENCE_MS = 2000;
@@ -25,10 +29,14 @@ export class App {
     this.panes = [];
     this.message = el("div", { class: "message", role: "status", hidden: true });
     this.stage = el("div", { class: "stage" });
+    this.blinking = new Blinking(this);
+    this.contrast = new Contrast(this);
+    this.overview = new Overview(this);
+    this.keys = new KeysDialog(this);
     this.toolbar = new Toolbar(this);
     this.panels = new Panels(this);
     this.status = new Status(this);
-    fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.message), this.panels.element), this.status.element);
+    fill(parent, this.toolbar.element, el("div", { class: "middle" }, el("div", { class: "left" }, this.stage, this.contrast.element, this.overview.canvas, this.message), this.panels.element), this.status.element, this.keys.element);
     document.addEventListener("keydown", (event) => keyed(this, event));
     parent.addEventListener("change", ({ target }) => target.tagName === "SELECT" && target.blur()); // keys go to the view again
     this.address.listen((keys, jumped) => this.changed(keys, jumped));
@@ -51,7 +59,8 @@ export class App {
     const named = this.address.get("pair");
     // both are asked for at once: each way to a server far away takes time
     const pair = named ? this.read(named).catch(() => null) : null;
-    this.pairs = await this.get("pairs.json");
+    const isSkipped = ({ status }) => status === "skipped";
+    this.pairs = (await this.get("pairs.json")).sort((a, b) => isSkipped(a) - isSkipped(b));
     if (!this.pairs.length) throw new Error("no finished pair yet");
     const isThere = this.pairs.some(({ id }) => id === named);
     if (isThere) await this.open(named, await pair);
@@ -67,17 +76,13 @@ export class App {
     return this.open(this.pairs[0].id);
   }
 
-  read(id) {
-    return this.get("pair/" + id + "/pair.json");
+  // Show another pair.
+  choose(id) {
+    this.open(id).catch((error) => this.say(error.message));
   }
 
-  // What the other variants of a sweep have and this one does not share: layers to compare with.
-  async ofVariants(pair) {
-    const shared = new Set(pair.layers.map(({ place }) => place));
-    const isOwn = ({ frame, kind, place }) => frame === "post" && kind !== "snr" && !shared.has(place);
-    const others = await Promise.all(pair.variants.map((id) => this.read(id).catch(() => null)));
-    return others.filter(Boolean).flatMap(({ id, title, layers }) => layers.filter(isOwn).map((layer) => (
-      { ...layer, name: id + "/" + layer.name, title: layer.title + " of " + title.slice(pair.sample.length + pair.dye.length + 2), url: "../" + id + "/" + layer.url, default: false })));
+  read(id) {
+    return this.get("pair/" + id + "/pair.json");
   }
 
   async open(id, known) {
@@ -85,7 +90,7 @@ export class App {
     const pair = known || (await this.read(id));
     // only a link to layers of other variants waits for them
     const others = ["a", "b"].some((key) => this.address.get(key).includes("/"));
-    if (others) pair.layers.push(...(await this.ofVariants(pair)));
+    if (others) pair.layers.push(...(await layersOfVariants(this, pair)));
     if (turn !== this.opening) return;
     this.home = "pair/" + id + "/";
     const before = this.pair;
@@ -96,6 +101,7 @@ export class App {
     this.looks.forget();
     const moved = before && !this.panes.length ? { x: null, y: null, zoom: null, source: "" } : {};
     this.address.set({ pair: id, ...this.names(), ...moved });
+    this.findPlace();
     this.hadPlace = this.isLinkOpened = this.address.get("x") !== null; // before the images are placed
     document.title = pair.title + " – unglow view";
     this.toolbar.fill();
@@ -105,10 +111,17 @@ export class App {
     if (!others) await this.addVariants(pair);
   }
 
+  // A link from a picture of post has a share of its width and height.
+  findPlace() {
+    const { address, pair: { shape } } = this, [across, down] = ["across", "down"].map((key) => address.get(key));
+    if (across === null || down === null) return;
+    address.set({ across: null, down: null, ...(shape ? { x: across * shape[1] - 0.5, y: down * shape[0] - 0.5 } : {}) });
+  }
+
   async addVariants(pair) {
     if (!pair.variants.length) return;
     await this.seen();
-    pair.layers.push(...(await this.ofVariants(pair)));
+    pair.layers.push(...(await layersOfVariants(this, pair)));
     if (pair === this.pair) this.toolbar.update();
   }
 
@@ -165,8 +178,9 @@ export class App {
   // Nothing is seen until the next images are there.
   clear() {
     this.setPanes(0);
-    clearInterval(this.blinking);
+    this.blinking.stop();
     this.shown = null;
+    this.overview.draw();
     this.placing = false;
     this.toolbar.update();
   }
@@ -219,8 +233,14 @@ export class App {
     this.toolbar.update();
     await this.placed(wasWhole, () => turn !== this.showing);
     if (turn !== this.showing) return;
-    this.blink();
+    this.blinking.start();
     this.redraw();
+    this.overview.fill().catch(() => {}); // the image itself says what is damaged
+  }
+
+  // The pane that shows one of the layers.
+  paneOf(shown) {
+    return this.panes[this.sides ? this.shown.indexOf(shown) : 0];
   }
 
   setPanes(count) {
@@ -300,9 +320,12 @@ export class App {
       const place = pane.place(false);
       if (place && this.shown && !this.placing) {
         const { x, y, zoom } = this.toPost(this.shown[0].layer, place);
+        if ([x, y, zoom].join() !== this.seenAt) this.contrast.countSoon();
+        this.seenAt = [x, y, zoom].join();
         this.address.set({ x, y, zoom });
       }
       if (["swipe", "checker"].includes(pane.shown.mode)) this.arrangeSoon(pane);
+      this.overview.draw();
     }
     this.draw(pane);
   }
@@ -342,32 +365,6 @@ export class App {
     for (const pane of this.panes) if (pane.ready) this.draw(pane);
   }
 
-  blink() {
-    clearInterval(this.blinking);
-    this.blinking = null;
-    const [pane] = this.panes;
-    pane.shown.front = 0;
-    // without motion, Space switches
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (this.address.get("mode") === "blink" && !still) this.blinking = setInterval(() => this.turn(), 500 / this.address.get("hz"));
-    this.named();
-  }
-
-  // The other one of two images that blink.
-  turn() {
-    const [pane] = this.panes;
-    pane.arrange({ front: 1 - pane.shown.front });
-    this.named();
-  }
-
-  // Stop blinking, or show the other image.
-  hold() {
-    if (this.blinking) {
-      clearInterval(this.blinking);
-      this.blinking = null;
-    } else this.turn();
-  }
-
   named() {
     const titles = this.shown.map(({ layer }) => layer.title);
     const mode = this.address.get("mode");
@@ -378,14 +375,15 @@ export class App {
   changed(keys, jumped) {
     if (!this.pair) return; // the first one is being read
     if (jumped && this.address.get("pair") !== this.pair.id) {
-      this.open(this.address.get("pair")).catch((error) => this.say(error.message));
+      this.choose(this.address.get("pair"));
       return;
     }
     if (jumped) this.address.set(this.names());
     if (keys.some((key) => ["mode", "a", "b", "look", "blur"].includes(key)) || jumped) this.show();
-    else if (keys.includes("hz") && this.shown) this.blink();
+    else if (keys.includes("hz") && this.shown) this.blinking.start();
     else if (keys.includes("at") && this.shown) this.panes[0].arrange({ share: this.address.get("at") });
     if (keys.includes("marks") || keys.includes("source")) this.redraw();
+    if (keys.includes("marks")) this.overview.draw();
     this.toolbar.update();
     this.panels.update(keys);
   }

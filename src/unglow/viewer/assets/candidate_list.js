@@ -10,7 +10,7 @@ export const COLUMNS = {
   peak: ["peak", "grey levels", "brightest px of the difference"],
   flux: ["flux", "grey levels", "sum of the difference over a circle"],
   flux_err: ["flux error", "grey levels", "standard error"],
-  snr: ["snr", "", "signal-to-noise ratio at the peak"],
+  snr: ["S/N", "", "signal-to-noise ratio at the peak"],
   area_px: ["area", "px", "px above the noise"],
   a: ["a", "px", "longer standard deviation of its shape"],
   b: ["b", "px", "shorter standard deviation of its shape"],
@@ -80,6 +80,18 @@ export class CandidateList {
     if (name === "decision") return this.decided[row] ? DECISIONS[this.decided[row]] : "";
     const value = this.values[name][row];
     return value === value ? String(+value.toPrecision(digits)) : "";
+  }
+
+  // Rows as CSV: all columns, the decision, and what `noteOf(row)` says; no note is a formula of a spreadsheet.
+  csv(rows, noteOf) {
+    const quoted = (value) => (/[",\r\n]/.test(value) ? '"' + value.replaceAll('"', '""') + '"' : String(value));
+    const cells = (row) => [...this.names.map((name) => (name === "flags" ? this.flags[row] : this.full(row, name))), DECISIONS[this.decided[row]], noteOf(row).replace(/^(?=\s*[=+\-@])/, "'")];
+    return [[...this.names, "decision", "note"], ...rows.map(cells)].map((line) => line.map(quoted).join(",") + "\n").join("");
+  }
+
+  full(row, name) {
+    const value = this.values[name][row];
+    return value === value ? String(value) : "";
   }
 
   // Rows that a filter lets through, in the order of a column; an error says what the filter lacks.

@@ -5,7 +5,7 @@ import { CandidateMarks, emphasise } from "./candidate_marks.js";
 import { Chosen } from "./chosen.js";
 import { button, el, fill } from "./elements.js";
 import { Filters } from "./filters.js";
-import { KEYS } from "./keys.js";
+import { download } from "./picture.js";
 import { Review } from "./review.js";
 import { Table } from "./table.js";
 import { Tours } from "./tours.js";
@@ -15,6 +15,7 @@ const FIRST_COLUMNS = ["id", "snr", "fdr", "flux", "flags", "decision"];
 // px at least, and shares of the rest
 const WIDTHS = { id: [40, 1], snr: [44, 1], flags: [40, 2], decision: [64, 1] };
 const WIDTH = [50, 1];
+const ACCEPTED = DECISIONS.indexOf("accepted");
 const DECISION_KEYS = { a: "accepted", r: "rejected", u: "unsure", c: "" };
 
 export class CandidatesPanel {
@@ -22,7 +23,7 @@ export class CandidatesPanel {
   title = "Candidates";
   keys = [
     ["n, p", "next, previous candidate of the table"], ["↑ ↓ PgUp PgDn Home End", "in the table: another candidate"], ["a, r, u, c", "accept, reject, unsure, clear the decision"],
-    ["z, Shift-z", "undo, do again"], ["m", "write a note"], ["l", "worst residual block, then the next one"], ["g", "brightest negative, then the next one"], ["?", "these keys"],
+    ["z, Shift-z", "undo, do again"], ["m", "write a note"], ["l", "worst residual block, then the next one"], ["g", "brightest negative, then the next one"],
   ];
 
   constructor(app) {
@@ -37,7 +38,7 @@ export class CandidatesPanel {
     this.search = el("p", { class: "search" });
     this.counts = el("p", { class: "counts", role: "status" });
     this.choice = el("details", {}, el("summary", {}, "Columns"), (this.boxes = el("div", { class: "group" })));
-    this.help = el("details", {}, el("summary", { title: "All keys (?)" }, "Keys"), (this.known = el("dl", { class: "keys" })));
+    this.export = button("Save accepted", "Save the accepted candidates as CSV", () => this.saveAccepted());
     this.element = el("div", { class: "candidates" });
     window.addEventListener("focus", () => this.review && this.review.refresh());
     window.addEventListener("beforeunload", (event) => [...this.reviews.values()].some(({ waiting }) => waiting.size) && event.preventDefault());
@@ -81,10 +82,9 @@ export class CandidatesPanel {
   // Content of the panel: table and tools, or a sentence why there are none.
   lay() {
     const { list } = this;
-    fill(this.known, [...KEYS, ...this.app.panels.all.flatMap(({ keys }) => keys || [])].map(([pressed, what]) => [el("dt", {}, pressed), el("dd", {}, what)]));
     fill(this.search, searched(this.app.pair.detection));
-    if (!list || !list.length) fill(this.element, el("p", {}, this.problem || (list ? whyNone(this.app.pair) : "The list is read …")), this.help);
-    else fill(this.element, this.search, this.filters.element, this.counts, this.table.element, this.chosen.element, this.choice, this.help);
+    if (!list || !list.length) fill(this.element, el("p", {}, this.problem || (list ? whyNone(this.app.pair) : "The list is read …")));
+    else fill(this.element, this.search, this.filters.element, el("div", { class: "counted" }, this.counts, this.export), this.table.element, this.chosen.element, this.choice);
     if (list && list.length) this.chooseColumns();
   }
 
@@ -152,6 +152,15 @@ export class CandidatesPanel {
     if (typeof counts.purity === "number") parts.push("purity " + counts.purity.toFixed(2) + (counts.purity_ci95 ? " (95 %: " + counts.purity_ci95.map((end) => end.toFixed(2)).join(" to ") + ")" : ""));
     if (counts.without_candidate) parts.push(counts.without_candidate + " decisions about candidates that are not in this list");
     fill(this.counts, parts.join(" · "));
+    this.export.disabled = !this.list.decided.includes(ACCEPTED);
+  }
+
+  // All columns of the accepted candidates, in the order of candidates.csv, with their notes.
+  saveAccepted() {
+    const { list, review } = this;
+    const rows = Array.from(list.decided.keys()).filter((row) => list.decided[row] === ACCEPTED);
+    const text = list.csv(rows, (row) => review.of(list.values.id[row]).note);
+    download(new Blob([text], { type: "text/csv" }), this.app.pair.title + "_accepted.csv");
   }
 
   // Decisions have changed, here or elsewhere.
@@ -275,8 +284,7 @@ export class CandidatesPanel {
 
   key(event, isOpen) {
     const { key } = event;
-    if (key === "?") this.showKeys();
-    else if (key === "l") this.tours.block().then((place) => place && this.visit(place, "blocks"), (error) => this.say(error.message));
+    if (key === "l") this.tours.block().then((place) => place && this.visit(place, "blocks"), (error) => this.say(error.message));
     else if (key === "g") this.visit(this.tours.negative(this.list));
     else if (!this.list || !this.list.length) return false;
     else if (key === "n" || key === "p") {
@@ -303,13 +311,6 @@ export class CandidatesPanel {
     this.go(place);
     this.app.redraw();
   }
-
-  showKeys() {
-    const isOpen = this.app.panels.open === this && this.help.open;
-    this.open();
-    this.help.open = !isOpen;
-    if (!isOpen) this.help.scrollIntoView();
-  }
 }
 
 function heading(name) {
@@ -327,7 +328,7 @@ function searched(detection) {
   const { candidates, not_counted: apart, threshold_snr: threshold, threshold_from: from, fdr, fdr_control: control, settings = {}, density_per_mm2: density } = detection;
   const isKnown = (value) => typeof value === "number";
   const parts = [
-    (detection.is_control ? "unstained control: " : "") + candidates + " candidates" + (isKnown(threshold) ? " with snr ≥ " + threshold : "") + (apart ? ", " + apart + " not counted" : ""),
+    (detection.is_control ? "unstained control: " : "") + candidates + " candidates" + (isKnown(threshold) ? " with S/N ≥ " + threshold : "") + (apart ? ", " + apart + " not counted" : ""),
     isKnown(fdr) && "FDR " + +fdr.toPrecision(2) + (settings.fdr ? " (wanted " + settings.fdr + ")" : ""),
     isKnown(control) && "by controls " + +control.toPrecision(2) + between(detection.fdr_control_ci95, 2),
     isKnown(density) && +density.toPrecision(3) + " per mm²" + between(detection.density_ci95_per_mm2, 3),

@@ -95,3 +95,13 @@ export function sortedSample(values) {
   const stride = Math.max(1, Math.floor(values.length / 1e5));
   return values.filter((value, n) => n % stride === 0 && value === value).sort();
 }
+
+// A bar of the colours between the limits.
+export function drawBar(context, look, x, y, width, height) {
+  const { limits: [low, high] } = look;
+  for (let n = 0; n < width; n++) {
+    const part = share(low + ((high - low) * n) / (width - 1), look.limits, look.stretch, look.symmetric);
+    context.fillStyle = "rgb(" + colourOf(look.map, look.invert ? 1 - part : part).join(",") + ")";
+    context.fillRect(x + n, y, 1, height);
+  }
+}

@@ -3,7 +3,7 @@
 import { ALL, DECISIONS, FLAGS } from "./candidate_list.js";
 import { button, el, fill } from "./elements.js";
 
-const FIELDS = [["snr", "snr ≥", "Least signal-to-noise ratio"], ["fdr", "FDR ≤", "Largest false discovery rate"], ["flux", "flux ≥", "Least flux, grey levels"]];
+const FIELDS = [["snr", "S/N ≥", "Least signal-to-noise ratio"], ["fdr", "FDR ≤", "Largest false-discovery rate"], ["flux", "flux ≥", "Least flux, grey levels"]];
 
 export class Filters {
   constructor(changed) {

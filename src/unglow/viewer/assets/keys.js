@@ -1,20 +1,29 @@
 // Keys: everything can be done without a mouse.
 
+import { button, el, fill } from "./elements.js";
 import { MODES } from "./modes.js";
 import { savePicture } from "./picture.js";
 
 // What keys do, for people; panels have theirs.
-export const KEYS = [
-  ["← → ↑ ↓", "move by a quarter, with Shift by a full view"], ["+ −", "zoom in, zoom out"], ["0", "entire image"], ["f", "one px of the image per px of the screen"],
-  [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["s", "save a picture"],
+const KEYS = [
+  ["← → ↑ ↓", "move by a quarter, with Shift by a full view"], ["+ −", "zoom in, zoom out"], ["0", "whole image"], ["f", "one px of the image per px of the screen"],
+  [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["h", "histogram and contrast"], ["s", "save a picture"], ["?", "these keys"],
 ];
 
 const STEP = 0.25, ZOOM = 1.5;
 const MODE_KEYS = Object.fromEntries(MODES.map(([mode, , key]) => [key, mode]));
 
 export function keyed(app, event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || !app.shown) return;
-  if (app.panels.key(event) || moved(app.panes[0], event) || pressed(app, event)) event.preventDefault();
+  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || !app.pair) return;
+  if (event.key === "?") app.keys.toggle();
+  else if (app.keys.isOpen || !act(app, event)) return;
+  event.preventDefault();
+}
+
+// Do what a key says, or a button in its place; `event` has at least its `key`. Whether there was something to do.
+export function act(app, event) {
+  if (app.panels.key(event)) return true;
+  return Boolean(app.shown && app.panes.length) && (moved(app.panes[0], event) || pressed(app, event));
 }
 
 export function moved(pane, { key, shiftKey }) {
@@ -35,9 +44,30 @@ export function moved(pane, { key, shiftKey }) {
 function pressed(app, { key, target }) {
   const { address } = app;
   if (MODE_KEYS[key]) address.set({ mode: MODE_KEYS[key] });
-  else if (key === " " && address.get("mode") === "blink" && target.tagName !== "BUTTON") app.hold();
+  else if (key === " " && address.get("mode") === "blink" && target.tagName !== "BUTTON") app.blinking.hold();
+  else if (key === "h") app.contrast.toggle();
   else if (key === "x") address.set({ a: address.get("b"), b: address.get("a") });
   else if (key === "s") savePicture(app);
   else return false;
   return true;
+}
+
+// All keys, with what they do.
+export class KeysDialog {
+  constructor(app) {
+    this.app = app;
+    this.known = el("dl", { class: "keys" });
+    this.element = el("dialog", { class: "keys-dialog", "aria-label": "Keys" }, el("h2", {}, "Keys"), this.known, el("div", { class: "row" }, button("Close", "Close (Escape)", () => this.element.close())));
+    this.element.addEventListener("click", ({ target }) => target === this.element && this.element.close()); // on the backdrop
+  }
+
+  get isOpen() {
+    return this.element.open;
+  }
+
+  toggle() {
+    if (this.isOpen) return this.element.close();
+    fill(this.known, [...KEYS, ...this.app.panels.keys].map(([pressed, what]) => [el("dt", {}, pressed), el("dd", {}, what)]));
+    this.element.showModal();
+  }
 }

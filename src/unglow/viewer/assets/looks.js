@@ -39,11 +39,13 @@ export class Looks {
     this.app.address.set({ look: { ...look, [key]: { ...look[key], ...changes } } });
   }
 
-  // Give a layer a contrast of its own, or the one of its kind again.
-  separate(layer, own) {
+  // Give layers a contrast of their own, or the one of their kind again.
+  separate(layers, own) {
     const look = { ...this.app.address.get("look") };
-    if (own) look[layer.name] = { ...this.settings(layer), own: true };
-    else delete look[layer.name];
+    for (const layer of layers) {
+      if (own) look[layer.name] = { ...this.settings(layer), own: true };
+      else delete look[layer.name];
+    }
     this.app.address.set({ look });
   }
 

@@ -1,5 +1,6 @@
 // A picture to move about in: one image, or two that are compared.
 
+import { sortedSample } from "./colours.js";
 import { tileSource } from "./tiles.js";
 
 // A square of the checkerboard is about so wide on the screen, px.
@@ -134,6 +135,17 @@ export class Pane {
   bounds() {
     const { x, y, width, height } = this.viewer.viewport.getBounds(true);
     return { x: x * this.width, y: y * this.width, width: width * this.width, height: height * this.width };
+  }
+
+  // Values of an image that are seen, in order; null where it is not shown at this zoom.
+  async sampleOf(image) {
+    const n = this.items.findIndex(({ source }) => source.image === image);
+    if (n < 0 || !this.ready || this.hidden[n]) return null;
+    const level = Math.min(Math.max(0, Math.floor(Math.log2(1 / this.place(false).zoom) + 0.5)), image.levels.length - 1);
+    const { x, y, width, height } = this.bounds(), [rows, cols] = image.levels[level].shape;
+    const [left, right] = [x, x + width].map((edge) => Math.min(Math.max(Math.round(edge / 2 ** level), 0), cols));
+    const [top, bottom] = [y, y + height].map((edge) => Math.min(Math.max(Math.round(edge / 2 ** level), 0), rows));
+    return right > left && bottom > top ? sortedSample(await image.read(level, left, top, right - left, bottom - top)) : null;
   }
 
   // Where the middle of the pane is: px with centres at integers, screen px per px, degrees.

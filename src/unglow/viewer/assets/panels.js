@@ -5,13 +5,15 @@ import { AboutPanel } from "./about.js";
 import { CandidatesPanel } from "./candidates.js";
 import { button, el, fill } from "./elements.js";
 import { LandmarksPanel } from "./landmarks.js";
+import { PairsPanel } from "./pair_list.js";
 import { RegionsPanel } from "./regions.js";
 import { SpoiltPanel } from "./spoilt.js";
 
 export class Panels {
   constructor(app) {
     this.app = app;
-    this.all = [new AboutPanel(app), new CandidatesPanel(app), new SpoiltPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
+    this.about = new AboutPanel(app);
+    this.all = [new PairsPanel(app), this.about, new CandidatesPanel(app), new SpoiltPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
     this.tabs = el("div", { class: "tabs", role: "tablist" });
     this.body = el("div", { class: "body" });
     this.element = el("aside", { class: "panels" }, this.tabs, this.body);
@@ -19,13 +21,18 @@ export class Panels {
 
   get open() {
     const name = this.app.address.get("panel");
-    return this.all.find((panel) => panel.name === name && this.isThere(panel)) || this.all.find((panel) => this.isThere(panel));
+    return this.all.find((panel) => panel.name === name && this.isThere(panel)) || this.about;
+  }
+
+  // What keys do in the panels that are there.
+  get keys() {
+    return this.all.filter((panel) => this.isThere(panel)).flatMap(({ keys }) => keys || []);
   }
 
   // Of a slide there are facts and spoilt places.
   isThere(panel) {
     const { pair } = this.app;
-    if (pair && pair.is_slide && !["about", "spoilt"].includes(panel.name)) return false;
+    if (pair && pair.is_slide && !["pairs", "about", "spoilt"].includes(panel.name)) return false;
     return !panel.isThere || panel.isThere();
   }
 
@@ -56,6 +63,6 @@ export class Panels {
   // Whether the open panel, or another one, has taken a key.
   key(event) {
     const { open } = this;
-    return [open, ...this.all.filter((panel) => panel !== open)].some((panel) => panel.key && panel.key(event, panel === open));
+    return [open, ...this.all.filter((panel) => panel !== open)].some((panel) => panel.key && this.isThere(panel) && panel.key(event, panel === open));
   }
 }

@@ -2,8 +2,7 @@
 
 import { wrapText } from "./tiles.js";
 import { barOf, number } from "./status.js";
-import { drawBar } from "./toolbar.js";
-import { NO_DATA } from "./colours.js";
+import { drawBar, NO_DATA } from "./colours.js";
 import { reasonOf } from "./images.js";
 
 const PAPER = "#ffffff", INK = "#1b1f24";
@@ -40,7 +39,7 @@ export async function saveCrop(app) {
   download(await response.blob(), [app.pair.title, layer.name, "x" + left, "y" + top].join("_") + ".ome.tif");
 }
 
-function download(blob, name) {
+export function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name.replace(/[^\w.-]+/g, "_");
@@ -68,6 +67,7 @@ export function drawn(app) {
     context.fillRect(left, 0, wide, height);
     context.drawImage(pane.viewer.drawer.canvas, left, 0, wide, height);
     context.drawImage(pane.marks, left, 0, wide, height);
+    if (panes.length > 1) drawName(context, pane.name.textContent, left + MARGIN);
     left += wide;
   }
   drawScale(context, app, height);
@@ -76,6 +76,14 @@ export function drawn(app) {
   context.font = "13px sans-serif";
   lines.forEach((line, n) => context.fillText(line, MARGIN, height + MARGIN + 2 * LINE + LINE * n));
   return canvas;
+}
+
+function drawName(context, name, left) {
+  context.font = "13px sans-serif";
+  context.fillStyle = "rgb(0 0 0 / 0.6)";
+  context.fillRect(left - 6, 6, context.measureText(name).width + 12, 22);
+  context.fillStyle = PAPER;
+  context.fillText(name, left, 22);
 }
 
 function drawScale(context, app, height) {

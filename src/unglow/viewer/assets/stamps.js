@@ -1,10 +1,12 @@
 // Small pictures of a place in each stage, side by side.
 
-import { coloured } from "./colours.js";
+import { coloured, limitsOf, sortedSample, table } from "./colours.js";
 import { el, fill } from "./elements.js";
 
 const MOST_PX = 41, LEAST_ZOOM = 3, GAP = 3;
 const SOON_MS = 60;
+// Percentiles that grey stamps are drawn between.
+const GREY = { low: 0.5, high: 99.5 };
 
 export class Stamps {
   constructor(app) {
@@ -43,26 +45,40 @@ export class Stamps {
     }
     const zoom = Math.max(LEAST_ZOOM, Math.ceil(space / MOST_PX));
     const side = Math.min(MOST_PX, Math.floor(space / zoom));
-    const made = await Promise.all(layers.map((layer) => this.stamp(layer, place, side - 1 + (side % 2), zoom)));
-    if (turn === this.turn) fill(this.element, made);
+    const odd = side - 1 + (side % 2);
+    const read = await Promise.all(layers.map((layer) => this.read(layer, place, odd)));
+    const grey = limitsOf(sortedSample(Float32Array.from(read.flatMap(({ values }, n) => (values && layers[n].kind === "intensity" ? [...values] : [])))), GREY);
+    if (turn === this.turn) fill(this.element, layers.map((layer, n) => this.stamp(layer, read[n], grey, place, odd, zoom)));
   }
 
-  async stamp(layer, { x, y }, side, zoom) {
-    const canvas = el("canvas", { width: side * zoom, height: side * zoom });
-    const figure = el("figure", { "data-layer": layer.name }, canvas, el("figcaption", { title: layer.title }, layer.kind === "intensity" ? layer.title : layer.kind));
+  // Values around a place, and the look of their layer; or an error.
+  async read(layer, { x, y }, side) {
     const [left, top] = [x, y].map((value) => Math.round(value) - (side - 1) / 2);
     try {
       const [image, look] = await Promise.all([this.app.image(layer.name), this.app.looks.of(layer, 0)]);
-      const values = await image.read(0, left, top, side, side);
-      const small = new OffscreenCanvas(side, side);
-      small.getContext("2d").putImageData(new ImageData(coloured(values, look.colours, look.limits), side, side), 0, 0);
-      const context = canvas.getContext("2d");
-      context.imageSmoothingEnabled = false;
-      context.drawImage(small, 0, 0, side * zoom, side * zoom);
-      point(context, (x - left + 0.5) * zoom, (y - top + 0.5) * zoom, 3 * zoom);
+      return { look, values: await image.read(0, left, top, side, side) };
     } catch (error) {
-      fill(figure, el("p", { class: "problem" }, error.message), figure.lastChild);
+      return { error };
     }
+  }
+
+  // Dark places are seen too: grey images share limits of these places, unless somebody has set others.
+  stamp(layer, { look, values, error }, grey, { x, y }, side, zoom) {
+    const canvas = el("canvas", { width: side * zoom, height: side * zoom });
+    const figure = el("figure", { "data-layer": layer.name }, canvas, el("figcaption", { title: layer.title }, { intensity: layer.title, snr: "S/N" }[layer.kind] || layer.kind));
+    const [left, top] = [x, y].map((value) => Math.round(value) - (side - 1) / 2);
+    if (error) {
+      fill(figure, el("p", { class: "problem" }, error.message), figure.lastChild);
+      return figure;
+    }
+    const isOwn = layer.kind === "intensity" && !this.app.looks.settings(layer).limits;
+    const { limits, colours } = isOwn ? { limits: grey, colours: table({ ...look, limits: grey }) } : look;
+    const small = new OffscreenCanvas(side, side);
+    small.getContext("2d").putImageData(new ImageData(coloured(values, colours, limits), side, side), 0, 0);
+    const context = canvas.getContext("2d");
+    context.imageSmoothingEnabled = false;
+    context.drawImage(small, 0, 0, side * zoom, side * zoom);
+    point(context, (x - left + 0.5) * zoom, (y - top + 0.5) * zoom, 3 * zoom);
     return figure;
   }
 }

@@ -171,7 +171,9 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
   const viewable = !isMarker(pair) && isKnown(pair.dye) && pair.status !== "skipped";
   const incident = model.incidents.find((i) => i.kind === "pair" && i.title === name);
   const links = (shown) => (canLook && viewable ? placeLinks(pair, shown.places) : null);
-  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links);
+  const layers = { difference: "difference-" + (pair.method || "linear"), post: "post", "aligned pre": "aligned_pre" };
+  const placed = (shown) => (canLook && viewable && layers[shown.name] ? viewOf(pair) + "&a=" + layers[shown.name] : null);
+  const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links, placed);
   const message = (text) => (text ? el("p", { class: "message" }, text) : null);
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
     el("h3", {}, name, " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
