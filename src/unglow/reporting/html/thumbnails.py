@@ -232,7 +232,7 @@ def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterat
             if longest:
                 picture = _picture(name, image, longest)
                 yield (
-                    replace(picture, small=_encode_png(image, _SMALL_PX))
+                    replace(picture, small=_encode_jpeg(image, _SMALL_PX))
                     if name == AFTER
                     else picture
                 )
@@ -372,7 +372,7 @@ class _Overviews:
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
             places=best.tolist(),
-            small=_encode_png(
+            small=_encode_jpeg(
                 _hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX
             ),
         )
@@ -430,10 +430,10 @@ def _mark_missing(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArra
 
 
 def _picture(name: str, drawn: NDArray[np.uint8], longest: int, file: str = "") -> Picture:
-    return Picture(name, _encode_png(drawn, longest), file=file)
+    return Picture(name, _encode_jpeg(drawn, longest), file=file)
 
 
-def _encode_png(drawn: NDArray[np.uint8], longest: int) -> str:
+def _encode_jpeg(drawn: NDArray[np.uint8], longest: int) -> str:
     """Return a picture of at most ``longest`` px as JPEG in base64."""
     small = np.ascontiguousarray(_smaller(drawn, longest))
     _, coded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])

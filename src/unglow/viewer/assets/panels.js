@@ -15,7 +15,7 @@ export class Panels {
     this.about = new AboutPanel(app);
     this.all = [new PairsPanel(app), this.about, new CandidatesPanel(app), new SpoiltPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
     this.tabs = el("div", { class: "tabs", role: "tablist" });
-    this.body = el("div", { class: "body" });
+    this.body = el("div", { class: "body", tabindex: "0", role: "region", "aria-label": "Panel" });
     this.element = el("aside", { class: "panels" }, this.tabs, this.body);
   }
 
