@@ -138,7 +138,8 @@ def all_tools(environments: Path) -> list[Tool]:
 
     return [
         Tool("unglow", run_unglow),
-        make_peer("greedy, affine + deformable", "greedy.py", python("greedy")),
+        make_peer("greedy, affine", "greedy.py", python("greedy")),
+        make_peer("greedy, affine + deformable", "greedy.py", python("greedy"), "deformable"),
         make_peer("elastix, rigid + affine", "elastix.py", python("elastix")),
         make_peer("elastix, + B-spline 128 px", "elastix.py", python("elastix"), "bspline"),
         make_peer("exo2micro 2.4", "run_exo2micro.py", python("exo2micro"), grey=False),

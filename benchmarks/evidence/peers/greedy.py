@@ -1,6 +1,6 @@
-"""Register a pair with greedy (picsl-greedy) and map points: affine, then deformable.
+"""Register a pair with greedy (picsl-greedy) and map points: affine and, if asked for, deformable.
 
-    python greedy.py POST.npy PRE.npy POINTS.npy MAPPED.npy
+    python greedy.py POST.npy PRE.npy POINTS.npy MAPPED.npy [deformable]
 
 Settings: the affine and deformable steps of its own quick start, with NCC of 8 x 8 px, and a search
 of 300 starts with rotations of 5 and shifts of 40 px (s.d.) around the image centres.
@@ -18,7 +18,7 @@ FLIP = np.diag([-1.0, -1.0, 1.0])
 
 def main() -> None:
     """Register the images that the command line names."""
-    post, pre, points, target = sys.argv[1:]
+    post, pre, points, target, *more = sys.argv[1:]
     fixed, moving = (SimpleITK.GetImageFromArray(np.load(path)) for path in (post, pre))
     greedy = Greedy2D()
     greedy.execute(
@@ -28,14 +28,14 @@ def main() -> None:
         moving=moving,
         affine=None,
     )
-    greedy.execute(
-        "-i fixed moving -it affine -n 100x50x10 -m NCC 8x8 -s 4vox 1vox -o warp", warp=None
-    )
     affine = FLIP @ np.asarray(greedy["affine"]) @ FLIP
-    warp = SimpleITK.GetArrayFromImage(greedy["warp"])
     at = np.load(points)
-    moved = at + np.column_stack([interpolate(warp[..., axis], at) for axis in (0, 1)])
-    np.save(target, moved @ affine[:2, :2].T + affine[:2, 2])
+    if more:
+        words = "-i fixed moving -it affine -n 100x50x0 -m NCC 8x8 -s 4vox 1vox -wp 0 -o warp"
+        greedy.execute(words, warp=None)
+        warp = SimpleITK.GetArrayFromImage(greedy["warp"])
+        at = at + np.column_stack([interpolate(warp[..., axis], at) for axis in (0, 1)])
+    np.save(target, at @ affine[:2, :2].T + affine[:2, 2])
 
 
 def interpolate(values: np.ndarray, points: np.ndarray) -> np.ndarray:
