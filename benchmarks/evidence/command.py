@@ -46,8 +46,8 @@ tools](../benchmarks/README.md#other-tools-evidence)):
     {command}
 
 unglow {unglow}, Python {python}, {versions}.
-{machine} with {processors} processors, of which other programs used {busy} at the end. Times compare
-only within a table, and only on an idle machine.
+{machine} with {processors} processors, of which other programs used {busy} at the end. Times
+compare only within a table, and only on an idle machine.
 
 ## Where does each tool put a point?
 
