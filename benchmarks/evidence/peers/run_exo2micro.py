@@ -36,7 +36,8 @@ def main() -> None:
         run.set_params(pad=PAD)
         run.run(to_stage=STAGES, force_run=True)
     warp = np.vstack([found["warp"], [0, 0, 1]]) if found["warp"].shape[0] == 2 else found["warp"]
-    at = np.column_stack([np.load(points) + PAD, np.ones(len(np.load(points)))])
+    padded = np.load(points) + PAD
+    at = np.column_stack([padded, np.ones(len(padded))])
     mapped = at @ warp.T  # which OpenCV takes from post to pre (WARP_INVERSE_MAP)
     np.save(target, mapped[:, :2] / mapped[:, 2:] - PAD)
     if not found["success"]:

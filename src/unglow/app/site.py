@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from unglow.app.thumbnails import Thumbnails
 from unglow.app.workplace import SHEET, ChangedError, Workplace, id_of
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.machine import processors
-from unglow.reporting.html.live_answers import JSON, Answer
+from unglow.reporting.html.live_answers import JSON, Answer, parse_object
 from unglow.reporting.html.page import as_json
 from unglow.viewer.served_files import INDEX, NoAddressError, page_files
 from unglow.workflow.config import CONFIG, load, read_stored
@@ -101,7 +100,7 @@ class App:
         }
         if name not in made:
             raise NoAddressError(name)
-        return _json(made[name](_parsed(body)))
+        return _json(made[name](parse_object(body)))
 
     def state(self) -> dict[str, Any]:
         """Return all that the page shows at first, as JSON types."""
@@ -288,16 +287,6 @@ def _text(sent: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"'{name}' has to be text.")
     return value
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        sent = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise InputError("What was sent is not JSON.") from error
-    if not isinstance(sent, dict):
-        raise InputError("What was sent is not a JSON object.")
-    return sent
 
 
 def _json(content: object) -> Answer:

@@ -5,11 +5,11 @@ The files themselves are those of `unglow.review` and, for landmarks, of the reg
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import InputError, UnglowError
+from unglow.reporting.html.live_answers import parse_object
 from unglow.review import decisions, regions
 from unglow.review.counts import ReviewCounts
 from unglow.review.decisions import Listed, Review, change_review
@@ -92,7 +92,7 @@ class UserAnnotations:
         }
         if name not in made:
             raise NoAddressError(name)
-        return made[name](_parsed(body))
+        return made[name](parse_object(body))
 
     @property
     def _review_files(self) -> tuple[Path, Listed]:
@@ -197,16 +197,6 @@ class UserAnnotations:
 
 def _named(files: Iterable[Path]) -> str:
     return " and ".join(map(str, files))
-
-
-def _parsed(body: bytes) -> dict[str, Any]:
-    try:
-        sent = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise InputError("What was sent is not JSON.") from error
-    if not isinstance(sent, dict):
-        raise InputError("What was sent is not a JSON object.")
-    return sent
 
 
 def _list(sent: Mapping[str, Any], name: str) -> list[Any]:

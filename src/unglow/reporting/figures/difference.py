@@ -57,6 +57,24 @@ _SHEET, _COLUMN = 14.0, 4.58
 # Height of a number next to the colour bar, and of a crop with its name, inches.
 _LINE, _ROW = 0.16, 1.83
 
+COLOUR = "#2bb455"
+"""Stands out from black, orange, blue and light grey, and is none of the colours of candidates."""
+HATCHES = {
+    "not stored": "xxx",
+    "lost": "///",
+    "moved": "---",
+    "debris": "\\\\\\",
+    "gain off": "|||",
+    "out of focus": "O",
+    "unlike pre": "+++",
+}
+"""Pattern of each reason, `unglow.spoilt.places.REASONS`."""
+_OTHER = "..."
+_THIN = 0.7  # points
+# Where the legend ends, inches from the top of the paper.
+_BOTTOM = 0.89
+_CENTRE = 0.5
+
 
 class Page(NamedTuple):
     """The places of an overview and of what belongs to it on a figure, inches from its top left.
@@ -279,25 +297,6 @@ def mask_spoilt(view: Overview, spoilt: Sequence[SavedPlace]) -> Overview:
     return replace(view, image=np.where(excluded, np.float32(np.nan), view.image))
 
 
-COLOUR = "#2bb455"
-"""Stands out from black, orange, blue and light grey, and is none of the colours of candidates."""
-HATCHES = {
-    "not stored": "xxx",
-    "lost": "///",
-    "moved": "---",
-    "debris": "\\\\\\",
-    "gain off": "|||",
-    "out of focus": "O",
-    "unlike pre": "+++",
-}
-"""Pattern of each reason, `unglow.spoilt.places.REASONS`."""
-_OTHER = "..."
-_THIN = 0.7  # points
-# Of the legend: where it begins and ends, inches from the left and the top of the paper.
-_LEGEND_LEFT, _BOTTOM = 0.85, 0.89
-_CENTRE = 0.5
-
-
 def draw_places(figure: Figure, axes: Axes, places: Sequence[SavedPlace]) -> None:
     """Hatch places of post on an overview in level-0 px; a line above it names the reasons.
 
@@ -339,7 +338,7 @@ def _name_reasons(figure: Figure, handles: list[Artist]) -> None:
         handles=[title, *handles],
         ncols=len(handles) + 1,
         loc="lower left",
-        bbox_to_anchor=((_LEGEND_LEFT - 0.3) / width, 1 - _BOTTOM / height),
+        bbox_to_anchor=((_CORNER[0] - 0.3) / width, 1 - _BOTTOM / height),
         borderaxespad=0,
         borderpad=0,
         frameon=False,

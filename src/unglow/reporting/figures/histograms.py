@@ -46,9 +46,9 @@ POST, PRE, ALONE = "#1f8a3b", "#b01fb0", "#8c959f"
 _BEYOND = 2e-5
 # An excess of pixels this many times its Poisson noise is drawn.
 _CLEAR = 3.0
-# About so many columns, and how much further away from the line each row is than the last.
+# Columns, about, and how much further away from the line each row is than the last.
 _COLUMNS, _WIDER = 100, 1.1
-# Bins of a difference are joined until each has so many pixels: single ones look like a brush.
+# Bins of a difference are joined until each has this many pixels: single ones look like a brush.
 _ENOUGH = 12
 # Round numbers for ticks on a logarithmic axis, from fine to coarse.
 _MANTISSAS = (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from unglow.core.errors import InputError
 from unglow.core.files import open_regular
 
 if TYPE_CHECKING:
@@ -46,6 +48,17 @@ class Request:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     wanted: Callable[[], bool] = lambda: True
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Return the JSON object that a page sent; InputError if it is none."""
+    try:
+        sent = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InputError("What was sent is not JSON.") from error
+    if not isinstance(sent, dict):
+        raise InputError("What was sent is not a JSON object.")
+    return sent
 
 
 class FileBody:
