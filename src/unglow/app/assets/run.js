@@ -1,7 +1,7 @@
 // Steps 4 and 5: whether a run fits this machine, and the run itself.
 
 import { button, el, fill } from "./elements.js";
-import { Step, badge, counted } from "./parts.js";
+import { Step, badge, counted, keepFocus } from "./parts.js";
 import { ask, send } from "./server.js";
 
 export class CheckStep extends Step {
@@ -55,7 +55,7 @@ export class RunStep extends Step {
 
   async begin() {
     const state = await this.attempt(() => send("run", { cores: this.cores, version: this.app.state.version }), "Starting …");
-    if (state) this.watch(state);
+    if (state) keepFocus(() => this.watch(state));
     this.app.soon(500);
   }
 
