@@ -362,7 +362,7 @@ class Job:
     def _report_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
         self._telemetry.stall(seconds, why._asdict(), over=over)
         if over:
-            log.info("it goes on, after %.0f s in which it had done nothing", seconds)
+            log.info("it continues, after %.0f s in which it had done nothing", seconds)
             return
         because = outcomes.explain_idleness(why, pid)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")

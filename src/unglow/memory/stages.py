@@ -93,7 +93,7 @@ _MATCHING = 50.0
 _PER_POINT = 900.0
 # The search for candidates holds this many bytes for each px of a tile, and for each source of the
 # list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
-# many bytes for each px of a coarse image, and its outline keeps so many.
+# many bytes for each px of a coarse image, and its outline keeps this many.
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
 _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 # Bytes per block: of the scores as they are put together, saved and read, of finding places in

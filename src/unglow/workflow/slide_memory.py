@@ -49,7 +49,7 @@ _PER_SEGMENT, _PER_WINDOW = 20.0, 256.0
 _PER_FITTED_CELL, _PER_GAIN = 150.0, 50.0
 # Tiles at work for one of a coarse level, per byte of it; blocks of a file that is copied, MB.
 _PER_COARSE_PX, _COPYING = 12.0, 24.0
-# Part of a level that is computed in place: so many px of level 0, and bytes per px.
+# Part of a level that is computed in place: this many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
 # Halves of a window of the reference, which the section is found on, bytes per px of the window.
 _HALVED = 1.5
@@ -97,7 +97,7 @@ def channels_at_a_time(
 
 
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
-    """Demand of measuring so many markers in one pass.
+    """Demand of measuring a number of markers in one pass.
 
     Of a window, its backgrounds are read first. Then, marker by marker, cells are computed and
     blocks are matched: one after the other.
@@ -128,7 +128,7 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
 
 
 def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
-    """Demand of writing the corrected slide as ``dtype``, reading so many channels at once.
+    """Demand of writing the corrected slide as ``dtype``, reading several channels at once.
 
     With ``stores`` as OME-Zarr, alone or as well.
 

@@ -168,7 +168,11 @@ def test_a_file_that_no_format_protects_is_compared_with_its_digest(sealed, cont
     path = sealed / "registration-a" / "candidates.csv"
     path.unlink() if content is None else path.write_text(content)
     ((message, removed),) = list_problems(sealed)
-    fault = "is missing; rerun" if content is None else "is not as it was published; delete it and"
+    fault = (
+        "is missing; rerun"
+        if content is None
+        else "is changed since it was published; delete it and"
+    )
     assert message.startswith(f"registration-a/candidates.csv {fault}")
     assert removed == DETECT
 
@@ -181,7 +185,7 @@ def test_json_of_any_shape_is_one_problem_and_what_hangs_on_it_none(sealed, name
     path = sealed / name if name == "plan.json" else sealed / "registration-a" / name
     path.write_text(content)
     ((message, removed),) = list_problems(sealed)
-    assert f"{name} is not as it was published" in message
+    assert f"{name} is changed since it was published" in message
     assert str(path.relative_to(sealed)) in removed
 
 

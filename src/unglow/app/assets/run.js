@@ -44,7 +44,7 @@ export class RunStep extends Step {
     this.output = el("pre", { tabindex: "0" });
     this.folded = el("details", {}, el("summary", {}, "What the run prints"), this.output);
     fill(this.body,
-      el("p", { class: "soft" }, "The run goes on when this page or the server is closed, or the connection is lost."),
+      el("p", { class: "soft" }, "The run continues when this page or the server is closed, or the connection is lost."),
       el("div", { class: "row" }, el("label", { for: "cores" }, "Cores "), this.input, this.start, this.stop, this.stopNow, el("a", { href: "../" }, "Live page")),
       this.bar, this.words, this.folded);
   }

@@ -51,7 +51,7 @@ _HEIGHT = 6.95, 3.25
 # Height of a line of facts, and what stays free below them, inches.
 _LINE, _BELOW = 0.2, 0.1
 # Cells of the density are so large that they hold this many candidates on average. They are made of
-# so many squares of the search along each side.
+# this many squares of the search along each side.
 _PER_CELL = 4.0
 _JOINED = (2, 3, 4, 6, 8, 12)
 # Of a cell of which less was searched, share of its area, no density is reported.

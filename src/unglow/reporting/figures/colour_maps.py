@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # Cells along the longer side of a section: of what is computed at each of them, and of the error of
 # a matrix, which takes longer.
 _FINE, _COARSE = 110, 32
-# The error of a matrix is estimated from so many blocks at least.
+# The error of a matrix is estimated from this many blocks at least.
 _LEAST_FITTED = 8
 # Width of the cells of `covered`, in mean distances of blocks.
 _NEARBY = 1.5

@@ -188,7 +188,7 @@ def draw_map_error_of_pair(pair: FigureInputs, title: str) -> Figure:
 
 
 SQUARES = 16
-"""The deformed grid has at least so many squares along the longer side of a section."""
+"""The deformed grid has at least this many squares along the longer side of a section."""
 # Points along a side of a square, and the steepest bend that is drawn: 1 would fold the grid.
 _POINTS, _STEEPEST = 4, 0.6
 # The small maps, inches; those of a section lower than this share of its width stand side by side.
