@@ -322,7 +322,7 @@ def check_file(
             again = "--repair removes all that its job makes, and the next run makes it again"
         elif digest is not None:
             is_same = digests.hash_file(path) == digest
-            fault = None if is_same else "is changed since it was published"
+            fault = None if is_same else "has changed since it was published"
         else:
             fault = _fault(path)
     except FileNotFoundError:
