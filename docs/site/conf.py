@@ -46,7 +46,7 @@ toc_object_entries_show_parents = "hide"
 
 
 class CommandHelp(Directive):
-    """``.. command-help::``: a section for each command of unglow with the text of its ``--help``."""
+    """``.. command-help::``: a section for each command with the text of its ``--help``."""
 
     def run(self) -> list[nodes.Node]:
         """Return the sections."""

@@ -190,7 +190,7 @@ class PairResults:
 
     @cached_property
     def detection(self) -> dict[str, Any]:
-        """Content of detection.json, with the search, its threshold, false discovery, spoilt share."""
+        """Content of detection.json, with threshold, false discovery, spoilt share."""
         return read_report(self.path("detection.json"))
 
     @property

@@ -1,4 +1,4 @@
-"""What a public host and the Snakemake catalog read: pinned, with few rights, in step with the rest."""
+"""Files that a public host and the Snakemake catalog read: pinned, with few rights, in step."""
 
 from __future__ import annotations
 
