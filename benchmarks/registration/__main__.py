@@ -1,4 +1,4 @@
-"""`python benchmarks/registration COMMAND`: accuracy, robustness, scales, real or cost."""
+"""`python benchmarks/registration COMMAND`: accuracy, anhir, robustness, scales, real or cost."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from registration import accuracy, cost, real, robustness, scales
+from registration import accuracy, anhir, cost, real, robustness, scales
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 COMMANDS = {
     "accuracy": accuracy,
+    "anhir": anhir,
     "cost": cost,
     "real": real,
     "robustness": robustness,
