@@ -62,7 +62,7 @@ def test_landmarks_of_a_known_map_are_met(anhir, data, capsys):
 
 def test_measures_are_those_of_the_formulas(anhir):
     target = np.array([[0.0, 0], [10, 0], [20, 0]])
-    source = target + [0, 10]
+    source = target + np.array([0, 10])
     warped = np.array([[0, 5.0], [10, 20], [np.nan, np.nan]])
     score = anhir.judge("a to b", ("ok", ""), target, source, warped, (30, 40))
     np.testing.assert_allclose(score.before, 10 / 50)
