@@ -9,6 +9,7 @@ import tomllib
 import pytest
 import tifffile
 import yaml
+from packaging.version import Version
 
 import unglow
 from unglow.cli import main
@@ -45,6 +46,15 @@ def test_every_promised_python_is_tested(project):
     promised = {c.split()[-1] for c in classifiers if re.search(r"Python :: 3\.\d+$", c)}
     assert promised
     assert promised <= set(workflow(project, "ci")["jobs"]["unit"]["strategy"]["matrix"]["python"])
+
+
+def test_the_oldest_versions_are_the_minimum_ones(project):
+    content = tomllib.loads((project / "pyproject.toml").read_text())
+    minimum = [re.match(r"([\w.-]+)>=([\w.]+)", d) for d in content["project"]["dependencies"]]
+    pinned = dict(re.findall(r"(?m)^([\w.-]+)==(\S+)$", (project / "tests/oldest.txt").read_text()))
+    for name, version in (found.groups() for found in minimum):
+        least = Version(version).release
+        assert Version(pinned[name]).release[: len(least)] == least, name
 
 
 def test_the_pair_of_the_catalog_is_what_its_command_makes(project, tmp_path, monkeypatch):
