@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from running import PROJECT, WORK, run, say
 
-from evidence import finding, honesty, registration, subtraction
+from evidence import cost, finding, honesty, registration, subtraction
 from evidence.tools import all_tools
 from unglow.core.machine import busy_processors, processors
 from unglow.core.version import __version__
@@ -97,6 +97,11 @@ def _honesty(options: Options) -> tuple[str, bool]:
     return text + "\n".join(_markdown(honesty.HEADER, rows)), True
 
 
+def _cost(options: Options) -> tuple[str, bool]:
+    sizes = ("4096", "8192", "30000x25000") if options.full else ("1024", "4096")
+    return "\n".join(_markdown(cost.HEADER, cost.measure(sizes, options.work))), True
+
+
 TOP = """\
 # Evidence
 
@@ -106,10 +111,7 @@ the other tools](../benchmarks/README.md#other-tools-evidence)):
 
     make evidence
 
-unglow {unglow}, Python {python}, {versions}.
-{machine} with {processors} processors, of which other programs used {busy} when the last part
-was measured. Times compare only within a table, and only on an idle machine. The settings of other
-tools are in `benchmarks/evidence/peers/`.
+{about}
 """
 SECTIONS = (
     Section(
@@ -160,10 +162,12 @@ Akoya's processor, COMET HORIZON (closed).""",
     Section(
         "coverage",
         "Do the intervals of the gain contain the true one?",
-        "A 95 % interval should, in 95 of 100 pairs.",
+        "A 95 % interval should, in 182 to 197 of 200 pairs. *statistical* is what noise alone "
+        "makes uncertain; the *whole* interval, which is reported, has a margin for what is not noise. "
+        "*covered* counts the pairs for each of the two.",
         printed_by(
-            ("photometry", "coverage", "--draws", "6"),
-            ("photometry", "coverage", "--draws", "67"),
+            ("photometry", "coverage", "--draws", "67", "--side", "512", "--jobs", "2"),
+            ("photometry", "coverage", "--draws", "67", "--jobs", "2"),
         ),
     ),
     Section(
@@ -198,11 +202,10 @@ Akoya's processor, COMET HORIZON (closed).""",
     Section(
         "cost",
         "What does it cost?",
-        "Whole runs, with the floor: reading the raw files once and writing the results once.",
-        printed_by(
-            ("whole_run.py", "--sizes", "1024", "4096"),
-            ("whole_run.py", "--sizes", "4096", "8192", "30000x25000"),
-        ),
+        "Whole runs of the command on a pair, from raw files to figures. Both images count as Mpx. "
+        "*Floor* is reading the raw files once and writing the results once. `--full` measures up "
+        "to 30000 x 25000 px.",
+        _cost,
     ),
 )
 
@@ -254,14 +257,14 @@ def read_parts(page: Path) -> dict[str, str]:
 
 def join_parts(parts: Mapping[str, str]) -> str:
     """Return the page with the parts that there are."""
-    page = TOP.format(
-        unglow=__version__,
-        python=platform.python_version(),
-        versions=", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES),
-        machine=platform.machine(),
-        processors=processors(),
-        busy=f"{busy_processors():.1f}",
+    versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
+    about = (
+        f"unglow {__version__}, Python {platform.python_version()}, {', '.join(versions)}. "
+        f"{platform.machine()} with {processors()} processors. Times compare only within a table, "
+        "and only on an idle machine. The settings of other tools are in "
+        "`benchmarks/evidence/peers/`."
     )
+    page = TOP.format(about=wrap(about))
     known = [section.title for section in SECTIONS if section.title in parts]
     return page + "".join(f"\n## {title}\n\n{parts[title]}\n" for title in known)
 
@@ -269,10 +272,18 @@ def join_parts(parts: Mapping[str, str]) -> str:
 def _write(section: Section, table: str, seconds: float, *, full: bool) -> str:
     """Return a part without its heading."""
     words = f"--only {section.key}" + (" --full" if full else "")
-    head = f"{section.about} Measured on {time.strftime('%Y-%m-%d')} in {seconds / 60:.0f} min"
-    head = textwrap.fill(f"{head} (`{words}`).", 100, break_on_hyphens=False)
+    head = (
+        f"{section.about} Measured on {time.strftime('%Y-%m-%d')} in {seconds / 60:.0f} min "
+        f"(`{words}`), on a machine with {load_text()}."
+    )
+    head = wrap(head)
     after = [] if not section.after else [wrap(section.after)]
     return "\n\n".join([head, table, *after])
+
+
+def load_text() -> str:
+    """Say how busy the machine is, this program included."""
+    return f"a load of {busy_processors():.0f} on {processors()} processors"
 
 
 def wrap(text: str) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import tifffile
 from photometry.spots import Phantom
 from running import command, say, snakemake_words
-from stack import _means
+from stack import block_means
 
 from evidence.tools import PEERS
 from unglow import open_results
@@ -215,9 +215,9 @@ def judge(image: Image, corrected: Floats, gains: Floats) -> tuple[float, ...]:
     signal, left = image.signal[inner], (corrected - image.signal)[inner]
     there = (image.shared[0][inner] > 0) & np.isfinite(left)
     free = there & (signal < 0.5)
-    means = _means(np.where(free, left, np.nan))
+    means = block_means(np.where(free, left, np.nan))
     known = np.isfinite(means)
-    found = (means[known], [_means(one[inner])[known] for one in image.shared])
+    found = (means[known], [block_means(one[inner])[known] for one in image.shared])
     same = [
         float(np.corrcoef(found[0], one)[0, 1]) if found[0].std() else np.nan for one in found[1]
     ]

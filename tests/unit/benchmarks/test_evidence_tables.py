@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
     from damage.judging import Outcome
-    from evidence import command, finding, honesty, subtraction
+    from evidence import command, cost, finding, honesty, subtraction
     from photometry.spots import Score
 finally:
     sys.path.remove(str(BENCHMARKS))
@@ -198,3 +198,17 @@ def test_tools_that_are_not_there_say_why(tmp_path, image):
     missing = {tool.name: tool.missing for tool in subtraction.list_removers(tmp_path, pair)}
     assert missing["Backsub 0.5.2"] == "needs exposure times"
     assert missing["PICASSO (formula)"] == ""
+
+
+def test_the_cost_of_a_run_is_that_of_the_command_and_its_largest_job():
+    rules = [{"peak_mb": 90.0, "declared_mb": 120.0}, {"peak_mb": 200.0, "declared_mb": 250.0}]
+    run = {
+        "case": {"rows": 1000, "cols": 2000, "dtype": "uint8"},
+        "pair": {"pixels": 4_000_000},
+        "floor": {"read_s": 0.1, "write_s": 0.4},
+        "rules": rules,
+        "wall_s": 20.0,
+        "cpu_s": 30.0,
+    }
+    row = cost.write_row(run)
+    assert row == ["1000 x 2000 px, uint8", "4.0", "20.0", "30.0", "200", "250", "5.000", "40.0"]
