@@ -69,13 +69,13 @@ def weigh(image: Array, blanks: Array, *_: Array) -> tuple[Array, Array]:
     """Return what is left, and no gains, with the mean of the blanks and a suggested scale."""
     blank = blanks.mean(axis=0)
     low, middle = np.percentile(blank, (5, 50))
-    alike = float(np.corrcoef(image.ravel(), blank.ravel())[0, 1])
-    if alike > 0.7:
-        scale = 1.0 + (alike - 0.7) * 1.5
-    elif alike > 0.4:
-        scale = 0.8 + (alike - 0.4) * 0.67
+    same = float(np.corrcoef(image.ravel(), blank.ravel())[0, 1])
+    if same > 0.7:
+        scale = 1.0 + (same - 0.7) * 1.5
+    elif same > 0.4:
+        scale = 0.8 + (same - 0.4) * 0.67
     else:
-        scale = 0.5 + alike * 0.75
+        scale = 0.5 + same * 0.75
     limit = int(low + (middle - low) * 0.3)
     kept = np.where(blank > limit, blank, 0.0)
     scale = round(min(max(scale, 0.1), 3.0), 2)
