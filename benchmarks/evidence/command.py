@@ -141,10 +141,15 @@ SECTIONS = (
         """\
 Where another tool is better:
 
-- With an unstained section that was imaged the same way, SAIBR's gain is exact, as both sections
-  have the same gain here. unglow takes no such section; it would have to read a third image.
+- On slides with one background unglow's gain is 0.2 to 0.4 % too high, so that it takes too much
+  from dim objects. Its fit of two backgrounds does not have this error; it would have to be used
+  for one as well.
+- With an unstained section that was imaged the same way, SAIBR is closest to the truth on slides
+  (both sections have the same gain here). unglow takes no such section: it would have to read a
+  third image.
 - Where exposure times are the true ratio and the camera has no offset, Backsub's gain has no error
-  at all. `scale.methods: [exposure]` makes unglow use them.
+  (its correlation and level are those of noise that is cut off at 0). `scale.methods: [exposure]`
+  makes unglow use exposure times as well.
 
 Not measured: the program napari-PICASSO 0.3.0 (it opens a window, and needs torch with CUDA, 5 GB);
 Akoya's processor, COMET HORIZON (closed).""",
