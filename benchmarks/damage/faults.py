@@ -57,11 +57,8 @@ def fault_batch(seed: int, side: int, faults: Sequence[str]) -> Batch:
 
 def is_wrong(o: Outcome) -> bool:
     """Whether a pair with a fault is ok and lists false ones, or hardly any microbes."""
-    return o.kind != UNDAMAGED and o.is_ok and is_list_wrong(o)
-
-
-def is_list_wrong(o: Outcome) -> bool:
-    """Whether a list has false ones or hardly any microbes, whatever is said of it."""
+    if o.kind == UNDAMAGED or not o.is_ok:
+        return False
     few = o.found <= RECALL * o.found_undamaged
     return few or o.false > FALSE * (o.true + o.false)
 

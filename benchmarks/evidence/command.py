@@ -202,10 +202,12 @@ Not measured: deepBlink, Piscis (both download weights).""",
     Section(
         "honesty",
         "Is a wrong result reported?",
-        "Pairs with one fault. A list is wrong with more than 8 % false candidates, or a quarter "
-        "or less of the microbes (outside of spoilt places) that the undamaged pair gives. "
-        "exo2micro has no list; it says whether its fine alignment was rejected. greedy, elastix "
-        "and Backsub say nothing of any result.",
+        "Pairs with one fault. A list is wrong if it has so many false candidates that this would "
+        "be chance in less than 1 of 100 lists with 5 % false ones, or a quarter or less of the "
+        "microbes (outside of spoilt places) that the undamaged pair gives. exo2micro has no list: "
+        "its map is judged, and is wrong in any case if the images are swapped, copied, moved "
+        "in part or of different sections; it says whether its fine alignment was rejected. "
+        "greedy, elastix and Backsub say nothing of any result.",
         _honesty,
     ),
     Section(
@@ -222,7 +224,7 @@ Not measured: deepBlink, Piscis (both download weights).""",
 def main(words: Sequence[str] | None = None) -> int:
     """Measure everything, or some parts; return 1 if a command failed."""
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="hours instead of 15 minutes")
+    parser.add_argument("--full", action="store_true", help="hours instead of 20 minutes")
     parser.add_argument(
         "--only",
         nargs="+",

@@ -8,7 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from damage.cases import UNDAMAGED, Batch, Case, image_path, make_batch, truth_path
-from damage.faults import fault_batch, is_list_wrong, is_wrong
+from damage.chance import at_least
+from damage.faults import RECALL, fault_batch
 from damage.judging import judge_pair
 from damage.runs import FOUND, run_batch
 from registration.pool import in_children
@@ -22,6 +23,7 @@ from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.truth import Truth
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from damage.judging import Outcome
@@ -43,6 +45,9 @@ COPY, OTHER = "copy", "other"
 MADE = {COPY: "pre is a copy of post", OTHER: "another section"}
 NO_MAP = {"half_moved:40", "swap", COPY, OTHER}
 """Faults with which no single map is right, or a trivial one."""
+CLAIMED, LEAST = 0.05, 0.01
+"""False-discovery rate that lists claim; a list with so many false ones that the probability is
+below the second number is wrong."""
 UNRELATED = "images with nothing in common"
 
 
@@ -81,6 +86,7 @@ def measure(
     other = next((tool for tool in tools if tool.name.startswith("exo2micro")), None)
     rows: list[list[str]] = []
     outcomes: list[Outcome] = []
+    said_by_other: list[str] = []
     for seed in range(draws):
         batch = make_cases(side, seed, place)
         found = run_batch(batch, place, processors()) / FOUND
@@ -89,39 +95,51 @@ def measure(
                 continue
             outcome = judge_pair(case, found, found / UNDAMAGED)
             outcomes.append(outcome)
-            said = run_other(other, case, place / batch.name / "raw" / case.name)
-            rows.append([*write_row(outcome), said])
+            folder = place / batch.name / "raw" / case.name
+            said_by_other.append(run_other(other, case, folder))
+            rows.append([*write_row(outcome), said_by_other[-1]])
     shutil.rmtree(place, ignore_errors=True)
     jobs = [partial(negative, seed, None) for seed in range(negatives)]
     counts = Counter(one.status for one in in_children(_call, jobs, processors()))
     text = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
     rows.append([f"{UNRELATED} ({negatives} pairs)", text, "-", "-", "-", "-"])
-    return [*rows, sum_up(outcomes, counts)]
+    return [*rows, sum_up(outcomes, counts, said_by_other)]
 
 
 def _call(job: partial[object]) -> object:
     return job()
 
 
+def is_list_wrong(outcome: Outcome) -> bool:
+    """Whether a list has too many false ones to be chance, or hardly any microbes."""
+    few = outcome.found <= RECALL * outcome.found_undamaged
+    listed = outcome.true + outcome.false
+    return few or at_least(outcome.false, listed, CLAIMED) < LEAST
+
+
 def write_row(outcome: Outcome) -> list[str]:
     """Return the cells of unglow."""
     if not is_list_wrong(outcome):
         worth = "right"
-    elif is_wrong(outcome):
-        worth = "**wrong without a word**"
+    elif outcome.status == "failed":
+        worth = "none"
     else:
-        worth = "none" if outcome.status == "failed" else "wrong, reported"
+        worth = "**wrong without a word**" if outcome.is_ok else "wrong, reported"
     named = {**FAULTS, **MADE}[outcome.kind]
     recall = f"{outcome.found} of {outcome.found_undamaged}"
     return [named, outcome.status, recall, str(outcome.false), worth]
 
 
-def sum_up(outcomes: list[Outcome], unrelated: Counter[str]) -> list[str]:
-    """Return the last row: wrong results, and those that are reported."""
+def sum_up(outcomes: list[Outcome], unrelated: Counter[str], others: Sequence[str]) -> list[str]:
+    """Return the last row: wrong results, and those that are reported, of both tools."""
     wrong = [one for one in outcomes if is_list_wrong(one)]
     count = len(wrong) + unrelated.total()
-    silent = sum(is_wrong(one) for one in wrong) + unrelated["ok"]
-    return ["sum", f"{count - silent} of {count} wrong results reported", *["-"] * 4]
+    silent = sum(one.is_ok for one in wrong) + unrelated["ok"]
+    texts = zip(outcomes, others, strict=True)
+    maps = [text for one, text in texts if "wrong" in text or one.kind in NO_MAP]
+    named = sum("**" not in text for text in maps)
+    own = f"{count - silent} of {count} wrong results reported"
+    return ["sum", own, "-", "-", "-", f"{named} of {len(maps)} wrong maps reported"]
 
 
 def run_other(tool: Tool | None, case: Case, folder: Path) -> str:

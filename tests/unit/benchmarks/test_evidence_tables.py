@@ -154,6 +154,7 @@ OUTCOME = Outcome(
     ("changed", "worth"),
     [
         ({}, "right"),
+        ({"false": 2}, "right"),  # of 20: chance in 26 of 100 lists
         ({"false": 9}, "**wrong without a word**"),
         ({"found": 4}, "**wrong without a word**"),
         ({"false": 9, "status": "suspect"}, "wrong, reported"),
@@ -164,9 +165,10 @@ def test_a_list_is_right_reported_or_silent(changed, worth):
     outcome = replace(OUTCOME, **changed)
     assert honesty.write_row(outcome)[-1] == worth
     silent = worth.startswith("**")
-    row = honesty.sum_up([outcome], Counter({"failed": 3}))
+    row = honesty.sum_up([outcome], Counter({"failed": 3}), ["**wrong without a word**"])
     count = 3 + (worth != "right")
     assert row[1] == f"{count - silent} of {count} wrong results reported"
+    assert row[-1] == "0 of 1 wrong maps reported"
 
 
 def test_parts_that_are_not_measured_stay_as_they_are(tmp_path, monkeypatch):
