@@ -32,7 +32,7 @@ PREAMBLE = (
     "from snakemake.iocontainers import Snakemake",
 )
 #: What reading a chunk needs.
-CODECS = ("import google_crc32c", "from numcodecs import blosc")
+CODECS = ("import google_crc32c", "from unglow.io.zarr.shards import load_blosc", "load_blosc()")
 #: Rules that compute on stores; of the others only figures are drawn.
 STORES = ("ingest", "register", "align", "scale", "difference", "detect")
 FIGURES = ("figures_registration", "figures")

@@ -18,7 +18,7 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FORMS, store
 from unglow.workflow.planned_jobs import final_outputs
 from unglow.workflow.preflight.oversized import skip_oversized
-from unglow.workflow.samples import ROLES
+from unglow.io.pair_plan import ROLES
 from unglow.workflow.samples.naming import one_of
 from unglow.workflow.planned_jobs import counted_methods
 from unglow.workflow.snakemake_internals import (

@@ -5,7 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.workflow.samples import ROLES
+    from unglow.io.pair_plan import ROLES
     from unglow.workflow.stages.ingest import ingest_both
     from unglow.workflow.stages.plan import add_light, plan_pair
 

@@ -22,7 +22,7 @@ from unglow.core.process import working_in
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import load_method
-from unglow.results.directory import read_summary
+from unglow.results.summary_table import read_summary
 
 VERSION = "src/unglow/core/version.py"
 PAIR = "results/phantom/SYTO9"

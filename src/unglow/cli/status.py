@@ -14,8 +14,8 @@ from unglow.core.printable import clean, say, shorten, table
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.runs import SCHEMA, Runs
-from unglow.reporting.summary import SKIPPED
 from unglow.reporting.terminal.formatting import OUTCOMES
+from unglow.results.summary_table import SKIPPED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.work import WAITING, Work, sentence_of
 from unglow.workflow.preflight.pending_jobs import pending_jobs

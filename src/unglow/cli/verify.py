@@ -10,13 +10,12 @@ from unglow.core.digests import FOLDER, SUFFIX, Published
 from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.printable import say, show_progress, warn
-from unglow.io.pair_plan import Plan
+from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
-from unglow.workflow.samples import ROLES
 from unglow.workflow.stages.plan import fingerprint
 from unglow.workflow.verify import Defect
 

@@ -9,20 +9,21 @@ from typing import Any
 from unglow.core.contents import check_shape
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json, write_json
-from unglow.io.tiff import TiffHeader
+from unglow.io.raw_header import TiffHeader
 from unglow.io.zarr import StoreLayout
 
 VERSION = 1
 """Of plan.json."""
-_ROLES = ("post", "pre")
+ROLES = ("post", "pre")
+"""The images of a pair, the reference first."""
 _IMAGE = {"name": str, "fingerprint": str, "header": {}, "bright_field?": bool}
 _SHAPE = {
     "status": str,
     "reason": (None, str),
     "choice": {"names?": [str, ...]},
-    "images": dict.fromkeys(_ROLES, _IMAGE),
-    "channels": {key: [int, ...] for key in _ROLES},
-    "layouts": {key: {} for key in (*_ROLES, "derived")},
+    "images": dict.fromkeys(ROLES, _IMAGE),
+    "channels": {key: [int, ...] for key in ROLES},
+    "layouts": {key: {} for key in (*ROLES, "derived")},
 }
 """What plan.json holds; see `unglow.core.contents`."""
 

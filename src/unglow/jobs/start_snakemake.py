@@ -1,4 +1,7 @@
-"""Snakemake as `unglow run` starts it: without the line about the profile that it always names."""
+"""Snakemake as `unglow run` starts it: without the line about the profile that it always names.
+
+It also ends at once, where Python would first take apart all that Snakemake has imported.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,14 @@ class ProfileLineFilter:
 if __name__ == "__main__":
     from snakemake.cli import main
 
+    from unglow.jobs.watchdog import leave
+
     if "--verbose" not in sys.argv:
         sys.stderr = ProfileLineFilter(sys.stderr)
     sys.argv[0] = "snakemake"  # the name in its usage
-    main()
+    try:
+        main()
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        leave(end.code)

@@ -7,6 +7,7 @@ by a fault in a library, or killed by the kernel because of a lack of memory.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import faulthandler
@@ -15,10 +16,12 @@ import logging
 import os
 import select
 import signal
+import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from unglow.core import machine, process
 from unglow.core.process import Stat, read, thread_ids
@@ -237,6 +240,20 @@ def obey(log_file: int | None) -> None:
         os.dup2(log_file, 2)
     faulthandler.enable(file=2, all_threads=True)
     faulthandler.register(_DUMP, file=2, all_threads=True)
+
+
+def leave(status: int) -> NoReturn:
+    """End this process with an exit status, after its threads and what it registered for its end.
+
+    What Python does then, taking apart all that was imported, has no effect and costs 0.03 CPU-s in
+    a watchdog, 0.07 in a job, 0.2 in one that draws, and 0.5 in Snakemake.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 (no other way to call them)
+    atexit._run_exitfuncs()  # noqa: SLF001
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # a full disk, or closed
+            stream.flush()
+    os._exit(status)
 
 
 def watch(

@@ -15,8 +15,8 @@ from unglow.core import digests
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_changed_text
-from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, name_of, place_of
-from unglow.core.printable import cell, harmless
+from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, place_of
+from unglow.core.printable import cell
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_method
 from unglow.photometry.gain.scale import Scale
@@ -30,6 +30,7 @@ from unglow.reporting.marker_rows import (
     spoilt_columns,
 )
 from unglow.results.pair import PairResults, judge
+from unglow.results.summary_table import SKIPPED
 from unglow.review import REVIEW
 from unglow.telemetry.reading.rejections import first_reasons
 
@@ -72,9 +73,6 @@ _SHOWN_WITH = {
     "clipped": "background_channel",
 }
 """Columns that are omitted where no pair has another one."""
-SKIPPED = "skipped"
-"""Status of a pair or file that was not started because of its input."""
-STATUSES = ("ok", "suspect", "failed", SKIPPED, "incomplete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,18 +199,6 @@ def write_summary(
     tables = [target, *([groups_file] if pools else []), *for_multiqc]
     digests.write(digests.list_of(target.parent, "summary"), tables)
     return summary
-
-
-def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
-    """Return counts by status and a line for each pair that is not ok."""
-    pairs = list(summary)
-    counts = [(s, sum(row["status"] == s for row in pairs)) for s in STATUSES]
-    lines = [", ".join(f"{n} {s}" for s, n in counts if n) or "no pairs"]
-    for row in pairs:
-        if row["status"] != "ok":
-            parts = [part for part in (row["status"], name_of(row), row["reasons"]) if part]
-            lines.append(harmless(" ".join(": ".join(parts).split())))
-    return "\n".join(lines) + "\n"
 
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from unglow import transform as transforms
 from unglow.core import digests
-from unglow.core.archive import make_damage_error
-from unglow.core.contents import limit_lines
 from unglow.core.errors import InputError, StoreError
-from unglow.core.files import open_text
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
 from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
+from unglow.results.summary_table import read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,14 +240,3 @@ def _read_skipped(results: Path, there: set[tuple[str, ...]]) -> dict[tuple[str,
         found = {(str(r.get("sample")), str(r.get("dye"))): str(r.get("reasons")) for r in rows}
         return {names: reason for names, reason in found.items() if names not in there}
     return {}
-
-
-def read_summary(path: Path) -> list[dict[str, str]]:
-    """Read summary.tsv or groups.tsv back, every value as text; StoreError if it is damaged."""
-    try:
-        with open_text(path) as stream:
-            lines = limit_lines(stream)
-            found = csv.DictReader(lines, delimiter="\t", restkey="", restval="")
-            return [{name: text for name, text in row.items() if name} for row in found]
-    except (ValueError, csv.Error) as error:
-        raise make_damage_error(path) from error

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.progress import track_progress
+from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
 from unglow.review.regions import read_regions
 from unglow.transform.landmarks import read_landmarks
@@ -32,7 +33,6 @@ from unglow.workflow.header_cache import (
 )
 from unglow.workflow.paths import Outputs
 from unglow.workflow.samples import (
-    ROLES,
     Discovery,
     Pair,
     Problem,

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.printable import printable
+from unglow.io.pair_plan import ROLES
 from unglow.io.raw_header import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
 from unglow.workflow.channels import list_names, setting_for, stored_dtype
-from unglow.workflow.samples import ROLES
-from unglow.workflow.samples.naming import placeholder_in
 
 if TYPE_CHECKING:
     from unglow.workflow.channels import ChannelSetting
@@ -149,6 +148,8 @@ def check_name(path: Path) -> None:
             f"the name of '{shown}' is not UTF-8 text, as names from old archives may be: rename "
             "the file."
         )
+    from unglow.workflow.samples.naming import placeholder_in  # noqa: PLC0415 (not in jobs)
+
     placeholder = placeholder_in(str(path))
     if placeholder is not None:
         raise InputError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.io.pair_plan import ROLES
 from unglow.io.tiff.codecs import is_slow
 from unglow.memory import stages
 from unglow.memory.demand import Demand
@@ -14,7 +15,6 @@ from unglow.memory.stages import BASE, SLACK, small
 from unglow.multiplexed.sample import Sample
 from unglow.workflow import slide_memory
 from unglow.workflow.planned_jobs import same_difference_as, same_ratio_as, written_methods
-from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import SMALL_MB, STAGES
 
 if TYPE_CHECKING:

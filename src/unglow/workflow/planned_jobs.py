@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.levels import VARIANT
 from unglow.core.settings import to_json
+from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.paths import CORRECTED, FORMS, PLACES
-from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:

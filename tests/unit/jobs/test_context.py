@@ -88,6 +88,21 @@ def test_a_job_that_ends_well_says_so_in_log_and_record_and_nowhere_else(tmp_pat
     assert "opencv_threads" not in record
 
 
+def test_what_libraries_do_at_the_end_of_a_process_is_done_and_what_they_print_is_in_the_log(
+    tmp_path,
+):
+    body = """
+        import atexit, tempfile
+        open("made", "w").write(tempfile.mkdtemp(dir="."))
+        atexit.register(os.rmdir, open("made").read())
+        sys.stdout.write("without a line's end")
+        """
+    done = run(tmp_path, body, before="import os\n")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not Path((tmp_path / "made").read_text()).exists()
+    assert "without a line's end" in logged(tmp_path)
+
+
 def test_a_job_that_took_more_than_declared_and_could_not_be_refused_it_says_so(tmp_path):
     """Pages of mapped files are resident, and no limit holds for them."""
     with (tmp_path / "large").open("wb") as stream:

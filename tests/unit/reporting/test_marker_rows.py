@@ -27,7 +27,8 @@ from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
 from unglow.reporting.html.thumbnails import packed_pictures
 from unglow.reporting.marker_rows import SlideEntry
-from unglow.reporting.summary import rows, table, texts, verdict, write_summary
+from unglow.reporting.summary import rows, table, texts, write_summary
+from unglow.results.summary_table import verdict
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
 

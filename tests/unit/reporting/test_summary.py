@@ -20,10 +20,10 @@ from unglow.reporting.summary import (
     entries_from,
     rows,
     table,
-    verdict,
     write_summary,
 )
-from unglow.results.directory import open_results, read_summary
+from unglow.results.directory import open_results
+from unglow.results.summary_table import read_summary, verdict
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 

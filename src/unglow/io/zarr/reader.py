@@ -16,7 +16,7 @@ from unglow.core.windows import SamePixels, Window, cells
 from unglow.io.stored_values import NotStored
 from unglow.io.zarr.layout import CHUNK, StoreLayout
 from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, remedy, shard_key, store_digest
-from unglow.io.zarr.shards import read_window
+from unglow.io.zarr.shards import load_blosc, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,6 +100,7 @@ def open_store(path: Path | str) -> Store:
     """
     path = Path(path)
     store = _open_document(path)
+    load_blosc()
     if store.empty is None:
         total = 0
         for level in range(store.levels):

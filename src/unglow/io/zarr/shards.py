@@ -15,8 +15,11 @@ import logging
 import os
 import secrets
 import shutil
+import sys
 import threading
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -145,7 +148,7 @@ def _decode(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
     if declared != size:  # before space is made for it
         raise _ShardError(f"is damaged (a chunk of {declared} bytes where there should be {size})")
     try:
-        return _blosc().decompress(checked)  # type: ignore[no-any-return]
+        return load_blosc().decompress(checked)  # type: ignore[no-any-return]
     except RuntimeError as error:
         # The bytes are those that were written: what Blosc lacks is memory to work in, for which
         # it has no error of its own.
@@ -196,7 +199,7 @@ def encode_chunk(part: NDArray[Any], shape: tuple[int, int], fill: float) -> byt
 
 
 def _compress(chunk: NDArray[Any]) -> bytes:
-    blosc = _blosc()
+    blosc = load_blosc()
     ordered = np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<"))
     name, level, size = (COMPRESSOR[key] for key in ("cname", "clevel", "blocksize"))
     try:
@@ -224,9 +227,21 @@ def _morton(position: tuple[int, int]) -> int:
 
 
 @cache
-def _blosc() -> Any:
-    from numcodecs import blosc  # noqa: PLC0415 (0.1 s that a parse of the workflow need not spend)
+def load_blosc() -> Any:
+    """Import Blosc, without the rest of ``numcodecs`` where no other thread could miss it.
 
+    The package imports all codecs and searches what is installed for more, which takes every job
+    40 ms. Blosc's module does without that, and a later ``import numcodecs`` works as ever.
+    """
+    spec = find_spec("numcodecs")
+    alone = threading.active_count() == 1 and "numcodecs" not in sys.modules
+    if alone and spec is not None:
+        sys.modules["numcodecs"] = module_from_spec(spec)  # where its modules are, not executed
+    try:
+        blosc: Any = import_module("numcodecs.blosc")
+    finally:
+        if alone:
+            sys.modules.pop("numcodecs", None)
     # Blosc's own threads are shared by the entire process: callers would wait for each other.
     blosc.use_threads = False
     return blosc
@@ -257,6 +272,7 @@ class ShardWriter:
 
     @step("create store")
     def __enter__(self) -> Self:
+        load_blosc()
         try:
             self._partial.mkdir(parents=True)
             for level in range(self.layout.levels):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unglow.io.pair_plan import Plan
+from unglow.io.pair_plan import ROLES, Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from unglow.photometry.joint_histogram import JointStatistics
 
-ROLES = ("post", "pre")
 NOT_SEARCHED = (
     "candidates are looked for in fluorescence alone, and not in bright-field, where what was "
     "added is darker."

@@ -20,7 +20,7 @@ from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
 from unglow.reporting.html.flame_graph import flames
 from unglow.reporting.pair_rows import NUMBERS, costs_of, outliers
-from unglow.results.directory import read_summary
+from unglow.results.summary_table import read_summary
 from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.records import RUNNING, once_per_object

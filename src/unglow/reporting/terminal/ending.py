@@ -13,9 +13,10 @@ from rich.text import Text
 from unglow.core.levels import name_of
 from unglow.core.printable import clean, printable
 from unglow.core.rounding import duration
-from unglow.reporting.summary import STATUSES, texts
+from unglow.reporting.summary import texts
 from unglow.reporting.terminal.event_lines import first_sentence
 from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count, count_inputs
+from unglow.results.summary_table import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
+from unglow.io.pair_plan import ROLES
 from unglow.io.tiff import remedy
 from unglow.workflow.job_resources import demand_of, disk_mb, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
-from unglow.workflow.samples import ROLES
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:

@@ -46,10 +46,6 @@ def _in_order(path: Path) -> list[tuple[int, str]]:
     return [(int(n or 0), text) for text, n in re.findall(r"(\D*)(\d*)", path.name)]
 
 
-ROLES = ("post", "pre")
-"""What the images of a pair are called where both are meant, in this order."""
-
-
 @dataclass(frozen=True, slots=True)
 class Pair:
     """One sample in one dye, imaged before (``pre``) and after (``post``) staining.

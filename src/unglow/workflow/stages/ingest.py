@@ -12,11 +12,11 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded
+from unglow.io.pair_plan import ROLES
 from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_order
 from unglow.io.stored_values import ATTRIBUTE
 from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.workflow.samples import ROLES
 from unglow.workflow.stages.plan import RawFile, without_directories
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from unglow.core.errors import ChangedError, InputError
 from unglow.core.files import open_file
 from unglow.core.progress import step
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
-from unglow.io.pair_plan import Plan
+from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import find_image, find_key_file, is_ome_zarr
 from unglow.io.stored_values import mask_not_stored
 from unglow.io.tiff import TiffHeader
@@ -25,7 +25,6 @@ from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.channel_signal import is_bright_field, sample_squares
 from unglow.workflow.channels import choose_channels
 from unglow.workflow.header_cache import layouts
-from unglow.workflow.samples import ROLES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -1,0 +1,44 @@
+"""What jobs import before their first useful line: a start is most of what a small pair costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[3] / "scripts"
+LARGE = {"cv2", "matplotlib", "numcodecs", "numpy", "scipy", "tifffile", "zarr"}
+"""What takes 10 ms or more to import."""
+NEEDED = {
+    "ingest": {"numpy", "tifffile"},
+    "register": {"cv2", "numpy"},
+    "align": {"numpy"},
+    "scale": {"numpy"},
+    "difference": {"numpy"},
+    "detect": {"cv2", "numpy"},
+    "figures_registration": {"matplotlib", "numpy"},
+    "figures": {"matplotlib", "numpy"},
+    "summary": {"numpy"},
+    "verdict": set(),
+}
+"""Those of `LARGE` that the jobs of a pair cannot do without."""
+
+
+def imports_of(script: Path) -> list[str]:
+    tree = ast.parse(script.read_text(encoding="utf-8"))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return [ast.unparse(node) for node in sorted(found, key=lambda node: node.lineno)]
+
+
+@pytest.mark.parametrize("rule", NEEDED)
+def test_a_job_imports_no_large_library_that_it_does_not_need(rule):
+    lines = imports_of(SCRIPTS / f"{rule}.py")
+    assert len(lines) > 2
+    program = "\n".join(["import sys", *lines, f"print(*({LARGE!r} & sys.modules.keys()))"])
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert set(done.stdout.split()) - NEEDED[rule] == set()
