@@ -9,7 +9,7 @@ from typing import Any
 from unglow.core.contents import check_shape
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json, write_json
-from unglow.io.tiff import TiffHeader
+from unglow.io.raw_header import TiffHeader
 from unglow.io.zarr import StoreLayout
 
 VERSION = 1
