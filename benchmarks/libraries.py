@@ -305,7 +305,7 @@ def write_measured(name: str, rows: Mapping[str, object], about: Sequence[str]) 
     path = Path(measured.__file__)
     keys = dict.fromkeys(map(measured_as, STAGES))
     lines = [*(f"# {line}\n" for line in about), r"\1{\n"]
-    lines += [f'    "{key}": {rows[key]},\n' for key in keys]
+    lines += [f'    "{key}": {rows[key]},\n' for key in keys if key in rows]
     pattern = rf"(?ms)(?:^# [^\n]*\n)+^({name}: [^\n]*= ){{.*?^}}"
     path.write_text(re.sub(pattern, "".join(lines) + "}", path.read_text("utf-8")), "utf-8")
 
