@@ -87,8 +87,8 @@ modules  how many were imported."""
 VERSIONS = ("newest", "oldest")
 #: Bytes that pip writes at a time.
 PIECE = 1 << 20
-#: MB that runs of the same job differ by in the same environment.
-REPEATED_MB = 3.0
+#: MB that jobs on the same images differ by in the same environment, at most.
+REPEATED_MB = 5.0
 #: No job takes less than this, s, or less for each million px if it grows with images.
 LEAST_S, LEAST_S_PER_MPX = 0.1, 0.001
 #: Pair and slide of a batch: side, px. As small as can be registered, for memory; and for times so
@@ -320,7 +320,7 @@ def describe(environments: Sequence[Batches]) -> list[str]:
         packages = one.surroundings["packages"] | {"snakemake": one.surroundings["snakemake"]}
         named = ", ".join(f"{name} {packages[name]}" for name in sorted(packages))
         lines.append(f"{versions.capitalize()} versions: {named}.")
-    return [part for line in lines for part in textwrap.wrap(line, 98)]
+    return [part for line in lines for part in textwrap.wrap(line, 98, break_on_hyphens=False)]
 
 
 def measure(work: Path, *, write: bool, timed: bool) -> int:

@@ -44,7 +44,7 @@ SLACK = 12.0
 # What jobs on small data hold, MB: cells of moments and fits of gain and gain map to some of them;
 # figures with the pictures that they are drawn from.
 _SMALL_DATA = {
-    "scale": 48.0,
+    "scale": 44.0,
     "figures_registration": 96.0,
     "figures": 90.0,
     "comparison": 110.0,
