@@ -23,11 +23,10 @@ from unglow.core import digests, files, process, progress
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
-from unglow.core.printable import SHOWN, printable, warn
+from unglow.core.printable import LOGGER, SHOWN, begin_log, printable, warn
 from unglow.core.progress import step
 from unglow.jobs import (
     debugging,
-    job_log,
     memory_limit,
     outcomes,
     parent_process,
@@ -53,7 +52,7 @@ _LEFT_BEHIND_MB = 200.0
 # Name of the output that lists the digests of the others.
 DIGESTS = "digests"
 
-log = logging.getLogger(job_log.NAME)
+log = logging.getLogger(LOGGER)
 
 
 class Script(Protocol):
@@ -158,7 +157,7 @@ class Job:
 
     def __enter__(self) -> Self:
         debugged = debugging.is_debugged()
-        stream = job_log.begin(None if debugged else self.log_path)
+        stream = begin_log(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         directory = self.record_path and retries.attempts_directory(self.record_path)
         self._lock = AttemptLock.take(directory, self.outputs)

@@ -18,7 +18,7 @@ from unglow.io.zarr.layout import SHARD
 from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.memory.sizes import CELL, CELLS
-from unglow.memory.stages import BASE, MB, SLACK, WARP_SOURCE, WARP_SPARE_PX
+from unglow.memory.stages import MB, SLACK, WARP_SOURCE, WARP_SPARE_PX, libraries_mb
 from unglow.multiplexed.sample import (
     ALIGNED_ROWS,
     BLOCK,
@@ -77,7 +77,7 @@ def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
         counting, comparing = counting + comparing, 0.0
     each = max(pair.each, making, comparing) + _decode(known)
     fixed = max(pair.fixed, counting + stages.block_scores(known.shape)) + _libraries(known)
-    return replace(pair, each=each, fixed=fixed)
+    return replace(pair, base=libraries_mb("slide_register"), each=each, fixed=fixed)
 
 
 def markers_at_a_time(known: KnownSlide, budget_mb: float) -> int:
@@ -120,10 +120,10 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
     # the fits come when no window is at work any more
     fits = _FITS if several == 1 else cells * (_PER_FITTED_CELL + several * _PER_GAIN) / MB
     return Demand(
-        BASE["slide_scale"],
+        libraries_mb("slide_scale"),
         each,
         fixed=fixed,
-        least=BASE["slide_scale"] + fixed + max(fits, finding),
+        least=libraries_mb("slide_scale") + fixed + max(fits, finding),
     )
 
 
@@ -154,7 +154,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = Fa
         writing += aligned + (signals if together > 1 else 0)
     each = max(first, reading, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
     fixed, most = _of_results(known, stores=stores)
-    return Demand(BASE["slide_subtract"], each, fixed=fixed + _libraries(known), most=most)
+    return Demand(libraries_mb("slide_subtract"), each, fixed=fixed + _libraries(known), most=most)
 
 
 def join(known: KnownSlide, _at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
@@ -165,7 +165,7 @@ def join(known: KnownSlide, _at_a_time: int, dtype: str, *, stores: bool = False
     each = max(pyramid, px * out * (2 + _ENCODED) if stores else 0) / MB
     fixed, most = _of_results(known, stores=stores)
     # of a part, its tables and counts are read in addition to those of all
-    return Demand(BASE["slide_subtract"], each, fixed=2 * fixed + _COPYING, most=most)
+    return Demand(libraries_mb("slide_subtract"), each, fixed=2 * fixed + _COPYING, most=most)
 
 
 def _of_results(known: KnownSlide, *, stores: bool) -> tuple[float, int]:
