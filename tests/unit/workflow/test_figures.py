@@ -22,7 +22,7 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.figures import table as figure_table
+from unglow.reporting.figures.canvas import Words
 from unglow.reporting.figures.comparison import _method_row, draw_refusal
 from unglow.reporting.figures.difference import mask_spoilt
 from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
@@ -128,11 +128,7 @@ def pair(tmp_path_factory):
 def draw(pair, place, names, **changes):
     """Draw some figures of a pair into a directory; return their paths by name."""
     made, known = targets(place, names), {"spoilt": ()} | pair | changes
-    for rule, rows in figure_table.FIGURES.items():
-        chosen = [row for row in rows if row.name in names]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(figure_table.FIGURES, rule, chosen)
-            draw_figures(rule, FigureInputs({}, **known), made, "S D")
+    draw_figures(FigureInputs({}, **known), made, "S D")
     return made
 
 
@@ -377,7 +373,7 @@ def results(pair, tmp_path):
 
 
 def words(figure):
-    return [text.get_text() for text in figure.texts]
+    return [one.text for one in figure.findobj(Words)]
 
 
 def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):
