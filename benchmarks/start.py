@@ -35,7 +35,7 @@ PREAMBLE = (
 CODECS = ("import google_crc32c", "from numcodecs import blosc")
 #: Rules that compute on stores; of the others only figures are drawn.
 STORES = ("ingest", "register", "align", "scale", "difference", "detect")
-FIGURES = ("figures_registration", "figures")
+FIGURES = ("figures",)
 #: Packages that are worth a word, in the order of the table.
 PACKAGES = ("numpy", "cv2", "zarr", "matplotlib", "scipy", "yaml", "jsonschema", "tifffile")
 #: Aim: the CPU time of a start with the plugin is no more than this above that without, ms.

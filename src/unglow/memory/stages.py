@@ -58,7 +58,7 @@ BASE = {
     "slide_part": 62.0,
     "slide_subtract": 62.0,
     "figures_registration": 186.0,
-    "figures": 182.0,
+    "figures": 206.0,
     "slide_figures": 148.0,
     "comparison": 205.0,
     "summary": 44.0,
