@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from made_plan import plan_content
 
+from unglow.core import digests
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
@@ -133,6 +134,15 @@ def draw(pair, place, names, **changes):
 
 
 # ----------------------------------------------------------------------------------- good pairs
+
+
+def test_no_list_of_digests_stays_of_figures_that_another_rule_had_drawn(pair, tmp_path):
+    old = digests.list_of(tmp_path, "figures_registration")
+    old.parent.mkdir()
+    old.write_text("of other bytes")
+    draw(pair, tmp_path / "figures", ("residuals",))
+    assert (tmp_path / "figures" / "residuals.png").is_file()
+    assert not old.exists()
 
 
 def test_a_good_pair_gets_every_figure(pair, tmp_path):
