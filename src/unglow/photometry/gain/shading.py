@@ -185,9 +185,9 @@ def _solve(
     """Solve for the slopes (K,), c0, and a step of c1 / gain, with the levels as instruments."""
     post = cells.post - SHIFT * spread * state.deviation
     columns, instruments = (np.empty((len(basis) + 2, len(cells))) for _ in range(2))
-    for rows, level in ((columns, cells.pre), (instruments, state.level)):
+    for rows, bright in ((columns, cells.pre), (instruments, state.level)):
         rows[0], rows[-1] = 1.0, state.gain
-        np.multiply(basis, level + shift, out=rows[1:-1])
+        np.multiply(basis, bright + shift, out=rows[1:-1])
     instruments *= weights
     normal = instruments @ columns.T
     right = instruments @ post
