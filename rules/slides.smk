@@ -164,6 +164,6 @@ rule slide_figures:
         **resources("slide_figures"),
     params:
         memory=memory("slide_figures"),
-        version=2,
+        version=3,
     script:
         "../scripts/slide_figures.py"

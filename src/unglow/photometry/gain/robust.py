@@ -64,7 +64,7 @@ class State:
     """What a gain and an offset, which may differ from cell to cell, make of each cell, (N,).
 
     Variances of the means by noise, squared gradient of pre and variance within by texture alone,
-    most likely level of pre, residual, and the standard deviation that is expected of it.
+    most likely level of pre, and residual.
     """
 
     gain: Floats
@@ -75,7 +75,11 @@ class State:
     texture: Floats
     level: Floats
     residual: Floats
-    deviation: Floats
+
+    @property
+    def deviation(self) -> Floats:
+        """Standard deviation expected of each residual."""
+        return np.asarray(np.sqrt(self.post_noise + self.gain**2 * self.pre_noise))
 
 
 def _tukey(scaled: Floats) -> Floats:
@@ -185,9 +189,8 @@ def make_state(
     )
     residual = cells.post - expected
     texture = np.maximum(cells.cov / gain, 0.0)
-    deviation = np.sqrt(post_noise + square * pre_noise)
     gain, offset = (np.broadcast_to(v, len(cells)) for v in (gain, offset))
-    return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual, deviation)
+    return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual)
 
 
 def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
