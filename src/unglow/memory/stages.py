@@ -46,7 +46,7 @@ SLACK = 12.0
 _SMALL_DATA = {
     "scale": 44.0,
     "figures_registration": 96.0,
-    "figures": 90.0,
+    "figures": 114.0,
     "comparison": 110.0,
 }
 

@@ -16,6 +16,9 @@ from unglow.workflow.paths import store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unglow.reporting.figures.table import FigureRow
+    from unglow.workflow.paths import Outputs
+
 SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
 
@@ -168,7 +171,7 @@ STAGES = {
     ),
     "export_snr": _export("detected", "snr", "snr"),
     "figures": Stage(
-        *("detected", 4, 1, _time("figures"), 2 * FIGURES_MB), _figures("figures"), ("detect",)
+        *("detected", 4, 1, _time("figures"), 3 * FIGURES_MB), _figures("figures"), ("detect",)
     ),
     "comparison": Stage(
         *("pair", 4, 1, _time("comparison"), 4 * FIGURES_MB),
@@ -220,3 +223,21 @@ STAGES = {
     "verdict": Stage("run", 6, 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
+
+
+def figures_of(rule: str, outputs: Outputs) -> tuple[FigureRow, ...]:
+    """Return the figures that a rule draws.
+
+    Those of the registration are drawn with all others, in one job, unless the variants of a sweep
+    share a registration: then they have a rule of their own. Other rules draw none.
+    """
+    if outputs.directory("registered") != outputs.directory("detected"):
+        return FIGURES.get(rule, ())
+    return tuple(row for rows in FIGURES.values() for row in rows) if rule == "figures" else ()
+
+
+def files_of(rule: str, outputs: Outputs) -> Mapping[str, str]:
+    """Return the outputs of a job by their names in the rule, except for digests."""
+    if rule in FIGURES:
+        return {row.name: row.file for row in figures_of(rule, outputs)}
+    return STAGES[rule].files

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tifffile
 
 from unglow.core.measured import LIBRARIES_MB, SECONDS
 from unglow.memory import stages
+from unglow.reporting.figures.table import FIGURES
 from unglow.workflow import stage_table
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import demand_of
 from unglow.workflow.paths import Outputs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
-from unglow.workflow.stage_table import STAGES, measured_as
+from unglow.workflow.stage_table import STAGES, files_of, measured_as
 
 
 @pytest.fixture
@@ -41,6 +44,22 @@ def test_every_level_has_the_jobs_of_its_variants(batch):
         "slide_figures": 0,
     }  # fmt: skip
     assert len({(job.rule, *job.wildcards.values()) for job in jobs}) == len(jobs)
+
+
+def test_figures_of_a_registration_are_drawn_with_the_others_unless_variants_share_it(batch):
+    drawn = {"figures/registration.png", "figures/gallery.png"}
+    for swept, rules in (
+        ((), {"figures"}),
+        (("registration",), {"figures"}),
+        (("detection",), {"figures", "figures_registration"}),
+    ):
+        files = {rule: {*files_of(rule, Outputs(swept)).values()} for rule in FIGURES}
+        assert {rule for rule in files if files[rule] & drawn} == rules
+        assert set.union(*files.values()) >= drawn
+    together = replace(batch, settings=replace(batch.settings, sweep={}))
+    jobs = [job.rule for job in jobs_of_pair(together, "A", "SYTO9")]
+    assert jobs.count("figures") == 1
+    assert "figures_registration" not in jobs
 
 
 def test_a_run_makes_every_file_of_its_jobs_once(batch):

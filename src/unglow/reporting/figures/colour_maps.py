@@ -111,7 +111,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
     fitted = blocks["used"] & ~blocks["held_out"]
     if field is not None or np.count_nonzero(fitted) < _LEAST_FITTED:
         return unknown
-    # Needed for a matrix alone; it brings OpenCV along, which takes 0.15 s.
+    # needed for a matrix alone
     from unglow.registration.phase_correlation import Matches  # noqa: PLC0415
     from unglow.registration.quality import map_error  # noqa: PLC0415
 
