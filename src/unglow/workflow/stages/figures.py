@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from unglow.core import digests
 from unglow.reporting.figures import table
 from unglow.reporting.figures.comparison import draw_refusal
-from unglow.reporting.figures.style import save_png
+from unglow.reporting.figures.style import save_png, styling
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,10 +29,11 @@ def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) ->
         for rule in table.FIGURES:
             digests.list_of(directory, rule).unlink(missing_ok=True)
     rows = itertools.chain.from_iterable(table.FIGURES.values())
-    for row in (row for row in rows if row.name in targets):
-        if refusal := pair.refusal(row.category):
-            save_png(draw_refusal(title, *refusal), targets[row.name])
-            continue
-        module = import_module(f"unglow.reporting.figures.{row.module}")
-        draw = getattr(module, f"draw_{row.name}_of_pair")
-        save_png(draw(pair, f"{title}: {row.label}"), targets[row.name])
+    with styling():
+        for row in (row for row in rows if row.name in targets):
+            if refusal := pair.refusal(row.category):
+                save_png(draw_refusal(title, *refusal), targets[row.name])
+                continue
+            module = import_module(f"unglow.reporting.figures.{row.module}")
+            draw = getattr(module, f"draw_{row.name}_of_pair")
+            save_png(draw(pair, f"{title}: {row.label}"), targets[row.name])
