@@ -62,13 +62,61 @@ def test_a_slide_opens_with_its_channels_and_presets(view, results):
     assert titles == ["DAPI_1", "DAPI_2", "CD3", "CD8"]
     assert tab.run("unglow.shown[0].look.map") == "#0000ff"  # nuclei are blue
     tabs = tab.run("[...document.querySelectorAll('.tabs button')].map((b) => b.textContent)")
-    assert tabs == ["About", "Spoilt"]
+    assert tabs == ["About", "Channels", "Spoilt"]
     assert "Cycle 3" in tab.run("document.querySelector('.about').textContent")
-    (preset,) = tab.run("unglow.pair.presets")
-    assert preset["title"] == "DAPI_1 and DAPI_2"
+    titles = tab.run("unglow.pair.presets.map(({ title }) => title)")
+    assert titles == ["DAPI_1 and DAPI_2", "nuclei of all cycles"]
     tab.run("unglow.preset(unglow.pair.presets[0])")
     tab.wait("unglow.settled && unglow.shown.length === 2")
     assert tab.run("unglow.shown.map(({ layer }) => layer.cycle)") == [1, 2]
+    assert not tab.complaints
+
+
+def in_the_middle(tab):
+    """Return the colour of the px in the middle, [r, g, b]."""
+    tab.wait("unglow.settled")
+    framed(tab)
+    canvas = "unglow.panes[0].viewer.drawer.canvas"
+    at = f"{canvas}.width / 2, {canvas}.height / 2, 1, 1"
+    return tab.run(f"[...{canvas}.getContext('2d').getImageData({at}).data].slice(0, 3)")
+
+
+def test_nuclei_of_all_cycles_are_white_where_they_are_equal(view, results):
+    tab = view(results)
+    tab.run("unglow.preset(unglow.pair.presets[1])")
+    tab.wait("unglow.settled && unglow.shown.length === 2")
+    both = in_the_middle(tab)
+    assert min(both) > 90
+    assert max(both) - min(both) < 4
+    assert tab.run("document.querySelector('.name').textContent") == "DAPI_1 + DAPI_2"
+    preset = tab.run("document.querySelector('select[aria-label=Preset]').selectedOptions[0].label")
+    assert preset == "nuclei of all cycles"
+    tab.run("unglow.address.set({ layers: 'corrected-0' })")
+    tab.wait("unglow.settled && unglow.shown.length === 1")
+    assert in_the_middle(tab) == [both[0], 0, 0]  # the first of them is red
+
+
+def test_channels_are_added_up_as_their_boxes_and_colours_say(view, results):
+    tab = view(results, panel="channels")
+    box = ".channels > div:nth-child({}) input[type={}]"
+    for n in (1, 3, 4):
+        tab.click(*tab.middle(box.format(n, "checkbox")))
+        tab.wait(f"unglow.address.get('layers').includes('corrected-{n - 1}')")
+    tab.wait("unglow.settled && unglow.shown.length === 3")
+    assert tab.run("unglow.address.get('mode')") == "composite"
+    for n, colour in ((1, "#800000"), (3, "#008000"), (4, "#0000ff")):
+        chosen = f"document.querySelector('{box.format(n, 'color')}')"
+        tab.run(f"{chosen}.value = '{colour}'; {chosen}.dispatchEvent(new Event('change'))")
+    tab.wait("unglow.settled && unglow.shown[2].look.map === '#0000ff'")
+    red, green, blue = in_the_middle(tab)
+    assert abs(red - green) < 4
+    assert red == pytest.approx(blue / 2, abs=4)
+    assert blue > 90
+    again = view(results, mode="composite", layers="corrected-0,gone,corrected-2")
+    assert again.run("unglow.shown.map(({ layer }) => layer.name)") == [
+        "corrected-0",
+        "corrected-2",
+    ]
     assert not tab.complaints
 
 

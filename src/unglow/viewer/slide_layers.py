@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import weakref
 from contextlib import ExitStack, suppress
 from functools import cached_property, partial
@@ -212,17 +213,22 @@ class SlideLayers:
         except UNREADABLE:
             return {"is_slide": True, "presets": [], "facts": {}}
 
-    def _presets(self) -> list[dict[str, str]]:
-        """Return pairs of layers that everybody looks at: nuclei, and each marker."""
+    def _presets(self) -> list[dict[str, Any]]:
+        """Return layers that everybody looks at together: nuclei, and each marker."""
         names = {layer.title: layer.name for layer in self.all.values()}
         slide = self._slide
         nuclei = dict(sorted(slide.registered_on.items()))
         frame = nuclei.pop(slide.frame_cycle, None)
-        found = [
+        found: list[dict[str, Any]] = [
             {"title": f"{frame} and {name}", "mode": "overlay", "a": names[frame], "b": names[name]}
             for name in nuclei.values()
             if frame in names and name in names
         ]
+        every = [names[one] for one in (frame, *nuclei.values()) if one in names]
+        if len(every) > 1:
+            colours = dict(zip(every, _colours_of_white(len(every)), strict=True))
+            about = {"layers": ",".join(every), "colours": colours}
+            found.append({"title": "nuclei of all cycles", "mode": "composite", **about})
         for one in slide.markers:
             before = names.get(f"{one.name}, as imaged")
             if before and one.name in names:
@@ -232,7 +238,7 @@ class SlideLayers:
                 under = names.get(f"{name}, as imaged", "")
                 title = f"{one.name} and {name}"
                 found.append({"title": title, "mode": "side", "a": before or "", "b": under})
-        return [one for one in found if one["b"]]
+        return [one for one in found if one.get("b") != ""]
 
     def _facts(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
@@ -250,6 +256,13 @@ class SlideLayers:
                 "expected_gain": own.expected_gain,
             }
         return found
+
+
+def _colours_of_white(count: int) -> list[str]:
+    """Return different colours that add up to white."""
+    hues = [colorsys.hsv_to_rgb(n / count, 1.0, 1.0) for n in range(count)]
+    most = max(map(sum, zip(*hues, strict=True)))
+    return ["#" + "".join(f"{round(255 * part / most):02x}" for part in one) for one in hues]
 
 
 AnyLayers: TypeAlias = "Layers | SlideLayers"

@@ -46,6 +46,19 @@ def test_gains_and_offset_are_found_among_cells(gains, cover, glass):
     assert not found.are_similar
 
 
+@pytest.mark.parametrize("cover", [0.05, 0.2, 0.4])
+def test_cells_of_a_signal_to_noise_ratio_of_3_are_not_biased(cover):
+    bias = []
+    for seed in range(3):
+        backgrounds, post, noise, xy = scene((0.9, 0.6), 0.0, seed=seed)
+        signal = np.where(np.random.default_rng(seed).random(len(post)) < cover, 12 * NOISE, 0)
+        found = several.fit(backgrounds, post + signal, noise, xy)
+        left = post - backgrounds @ found.gains - found.offset
+        bias.append(left.mean() / (12 * NOISE))
+        assert abs(left.mean()) < found.offset_half + 0.2
+    assert np.abs(bias).max() < 0.006
+
+
 def test_noise_in_the_backgrounds_does_not_pull_the_gains():
     found = several.fit(*scene((0.9, 0.6), 0.1, similar=0.8, noise_of_backgrounds=8.0))
     assert 0.02 < found.noise_shares[1] < 0.2

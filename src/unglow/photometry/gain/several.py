@@ -1,11 +1,10 @@
 """Gains of several backgrounds and one offset, fitted together through the means of small cells.
 
 post = sum_i gain_i * background_i + offset + signal, where neither gains nor signal are negative.
-Signal is one-sided, so a symmetric robust fit takes it for offset first. Therefore the fit rests on
-what lies around the mode of the residuals (half-sample mode; Bickel and Fruehwirth 2006,
-Computational Statistics & Data Analysis 50, 3500) within 2.5 of the scatter below it, and the
-offset is that of a normal distribution fitted to the residuals below the mode and a little above
-(a truncated sample; Cohen 1959, Technometrics 1, 217).
+Signal is one-sided, so a symmetric robust fit takes it for offset first. Therefore the fit starts
+from what lies around the mode of the residuals (half-sample mode; Bickel and Fruehwirth 2006,
+Computational Statistics & Data Analysis 50, 3500) within 2.5 of the scatter below it, and ends with
+each cell weighted by how likely it has no signal (`without_signal`), over its noise.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.photometry.gain.linear import GAIN_BIAS, REGIONS, STUDENT, regions_of
+from unglow.photometry.gain.without_signal import first_shares, weigh
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,12 +35,12 @@ _DRAW_STEPS = 5
 """Steps of a fit without one region, which starts at the line of all."""
 _NOISE_ERROR = 0.3
 """The noise of a background is believed to this part of it."""
-_ABOVE = 0.5
-"""The offset is fitted to residuals up to this above the mode, in units of their scatter."""
+_OFFSET_BIAS = 0.1
+"""Error of the offset, as a part of the scatter, that signal fainter than half of it may cause."""
+_LEAST_NOISE = 0.1
+"""No cell is given less than this part of the mean variance."""
 _GLASS = 0.15
 """What is darker than this part of the way from the darkest to bright tissue is taken for glass."""
-_LEVELS = 12
-"""Number of levels of brightness at which the offset is fitted."""
 _SIGMA_OF_MAD = 1.4826
 
 
@@ -64,7 +64,7 @@ class SeveralFit:
     scatter
         Standard deviation of the residuals of cells without signal, grey levels.
     used
-        Cells that the gains rest on.
+        Number of cells without signal, which gains and offset rest on.
     """
 
     gains: Floats
@@ -113,17 +113,21 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     spread = centred.std(axis=0)
     if not (spread > np.sqrt(noise)).all():
         raise ValueError("a background has too little texture for its gain to be measured")
-    every = np.ones(len(post), bool)
-    line, scatter, near = _fitted(centred, post, every, _started(centred, post))
+    line, scatter = _fit_around_mode(centred, post, _started(centred, post))
+    variances = np.full(len(post), max(scatter, 1e-9) ** 2)
+    state = _State(line, variances, np.ones(len(post)), first_shares())
+    state = state.refine(centred, post, np.ones(len(post), bool), _STEPS)
+    line, weights = state.line, state.weights / state.variances
     regions = regions_of(xy, REGIONS)
     drawn = np.array(
         [
-            _fitted(centred, post, regions != one, line, _DRAW_STEPS)[0]
+            state.refine(centred, post, regions != one, _DRAW_STEPS).line
             for one in np.unique(regions)
             if np.count_nonzero(regions != one) >= LEAST // 2
         ]
     )
-    covariance = np.cov(centred[near].T).reshape(len(middle), -1)
+    at = weights @ centred / weights.sum()
+    covariance = ((centred - at).T * weights) @ (centred - at) / weights.sum()
     inverse = np.linalg.pinv(covariance)
     # the part of one that the others lack is 1 / inverse[i, i]; noise of all is this share of it
     shares = (inverse**2 @ noise) / np.diag(inverse)
@@ -131,7 +135,6 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     if (shares < SIMILAR).all():
         # errors in variables: how far noise in the backgrounds pulls each gain, and the line with
         # it about the mean of what it rests on
-        at = centred[near].mean(axis=0)
         pulled = np.linalg.solve(covariance - np.diag(noise), noise * line[:-1])
         pulled = np.maximum(np.where(line[:-1] > 0, pulled, 0), -line[:-1])
         line, drawn = (v + np.append(pulled, -at @ pulled) for v in (line, drawn))
@@ -140,17 +143,18 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     offsets, totals = drawn[:, -1] - drawn[:, :-1] @ middle, drawn[:, :-1] @ middle
     correlation = covariance / np.sqrt(np.outer(np.diag(covariance), np.diag(covariance)))
     eigen = np.linalg.eigvalsh(correlation)
+    scatter = math.sqrt(float(state.weights @ state.variances / state.weights.sum()))
     return SeveralFit(
         gains,
         np.hypot(_half(drawn[:, :-1]), GAIN_BIAS * gains.sum()) + unsure,
         float(line[-1] - gains @ middle),
-        float(_half(offsets)),
+        math.hypot(float(_half(offsets)), _OFFSET_BIAS * scatter),
         float(gains @ middle),
         float(_half(totals)),
         shares,
         math.sqrt(max(eigen[-1], 0.0) / max(eigen[0], 1e-12)),
         scatter,
-        int(np.count_nonzero(near)),
+        round(float(state.weights.sum())),
     )
 
 
@@ -185,13 +189,10 @@ def _started(centred: Floats, post: Floats) -> Floats:
     return line
 
 
-def _fitted(
-    centred: Floats, post: Floats, chosen: Flags, line: Floats, steps: int = _STEPS
-) -> tuple[Floats, float, Flags]:
-    """Return the line through the mode of the residuals, their scatter, and the cells near it."""
-    centred, post = centred[chosen], post[chosen]
+def _fit_around_mode(centred: Floats, post: Floats, line: Floats) -> tuple[Floats, float]:
+    """Return the line through the mode of the residuals, and their scatter."""
     scale = centred.std(axis=0)
-    for _ in range(steps):
+    for _ in range(_STEPS):
         left = post - centred @ line[:-1] - line[-1]
         ordered = np.sort(left)
         mode = _mode(ordered)
@@ -203,12 +204,42 @@ def _fitted(
         last, line = line, _solved(centred[near], post[near], np.ones(np.count_nonzero(near)))
         if (np.abs(line - last)[:-1] * scale <= _STILL * max(scatter, 1e-9)).all():
             break
-    expected = centred @ line[:-1]
-    shift = _offset_left(post - expected - line[-1], expected, mode)
-    line = np.append(line[:-1], line[-1] + shift)
-    everywhere = np.zeros(len(chosen), bool)
-    everywhere[np.flatnonzero(chosen)[near]] = True
-    return line, scatter, everywhere
+    return line, scatter
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _State:
+    """A line, and what its weights follow from.
+
+    ``variances`` and ``weights`` (how likely there is no signal) are (N,), ``shares`` those of
+    `weigh`.
+    """
+
+    line: Floats
+    variances: Floats
+    weights: Floats
+    shares: Floats
+
+    def refine(self, centred: Floats, post: Floats, chosen: Flags, steps: int) -> _State:
+        """Return the state after some steps with some of the cells, or when the line is still."""
+        line, shares, scale = self.line, self.shares, np.append(centred.std(axis=0), 1.0)
+        centred, post, variances = centred[chosen], post[chosen], self.variances[chosen]
+        for _ in range(steps):
+            left = post - centred @ line[:-1] - line[-1]
+            weights, shares = weigh(left / np.sqrt(variances), shares)
+            variances = _variances(centred @ line[:-1], left, weights)
+            last, line = line, _solved(centred, post, weights / variances)
+            if (np.abs(line - last) * scale <= _STILL * np.sqrt(variances.mean())).all():
+                break
+        return _State(line, variances, weights, shares)
+
+
+def _variances(expected: Floats, left: Floats, weights: Floats) -> Floats:
+    """Return the variance of the noise of each cell, which is linear in its brightness."""
+    mean = float(weights @ left**2 / weights.sum())
+    arm = expected - weights @ expected / weights.sum()
+    slope = float(weights @ (arm * left**2)) / max(float(weights @ arm**2), 1e-300)
+    return np.asarray(np.maximum(mean + max(slope, 0.0) * arm, max(_LEAST_NOISE * mean, 1e-18)))
 
 
 def _solved(centred: Floats, post: Floats, weights: Floats) -> Floats:
@@ -248,35 +279,3 @@ def _mode(ordered: Floats) -> float:
         start = int(np.argmin(widths))
         ordered = ordered[start : start + half]
     return float(ordered.mean())
-
-
-def _offset_left(left: Floats, expected: Floats, mode: float) -> float:
-    """Return the offset that residuals have without signal, the mean over levels of brightness.
-
-    Noise grows with brightness: glass has far less than the section.
-    """
-    edges = np.quantile(expected, np.linspace(0, 1, _LEVELS + 1)[1:-1])
-    level = np.searchsorted(edges, expected)
-    total, count = 0.0, 0
-    for own in (left[level == n] for n in range(_LEVELS)):
-        below = mode - own[own < mode]
-        if len(below) >= LEAST // 4:
-            scatter = _SIGMA_OF_MAD * float(np.median(below))
-            total += len(own) * _level(own[own < mode + _ABOVE * scatter], scatter)
-            count += len(own)
-    return total / max(count, 1)
-
-
-def _level(values: Floats, scatter: float) -> float:
-    """Return the mean of the normal distribution that values below their maximum are a part of."""
-    if scatter <= 0:
-        return float(values.max(initial=0.0))
-    cut, mean = float(values.max()), float(values.mean())
-    low, high = mean, mean + 4 * scatter
-    for _ in range(60):  # the expected mean of the part grows with that of the distribution
-        level = (low + high) / 2
-        edge = (cut - level) / scatter
-        share = max(0.5 * math.erfc(-edge / math.sqrt(2)), 1e-12)
-        expected = level - scatter * math.exp(-0.5 * edge * edge) / math.sqrt(2 * math.pi) / share
-        low, high = (level, high) if expected < mean else (low, level)
-    return level

@@ -2,7 +2,7 @@
 
 const NUMBERS = ["x", "y", "across", "down", "zoom", "blur", "hz", "at"];
 const START = {
-  pair: "", x: null, y: null, across: null, down: null, zoom: null, mode: "single", a: "post", b: "aligned_pre", hz: 2, at: 0.5, blur: 0,
+  pair: "", x: null, y: null, across: null, down: null, zoom: null, mode: "single", a: "post", b: "aligned_pre", layers: "", hz: 2, at: 0.5, blur: 0,
   marks: "candidates,regions,spoilt,map", panel: "", source: "", look: {},
 };
 const SAVE_MS = 300;

@@ -144,11 +144,19 @@ export class App {
     if (!pair.layers.length) return {};
     const first = (...names) => [...names, pair.layers[0].name].find((name) => this.layer(name));
     const [start] = pair.presets || [];
-    return { a: first(address.get("a"), start && start.a), b: first(address.get("b"), "aligned_pre", "pre", start && start.b) };
+    return { a: first(address.get("a"), start && start.a), layers: this.composite.join(","), b: first(address.get("b"), "aligned_pre", "pre", start && start.b) };
   }
 
-  preset({ mode, a, b }) {
-    this.address.set({ mode, a, b });
+  // A preset says how images are shown, which, and of a composite in which colours.
+  preset({ mode, colours, title, ...which }) {
+    const look = { ...this.address.get("look") };
+    for (const [name, map] of Object.entries(colours || {})) look[name] = { ...look[name], map };
+    this.address.set({ mode, look, ...which });
+  }
+
+  // The layers that are added up in a composite.
+  get composite() {
+    return this.address.get("layers").split(",").filter((name) => this.layer(name));
   }
 
   layer(name) {
@@ -167,7 +175,8 @@ export class App {
   // The layers that are seen, each with its image and its look.
   async layers() {
     const { address } = this;
-    const names = address.get("mode") === "single" ? [address.get("a")] : [address.get("a"), address.get("b")];
+    const [a, b] = ["a", "b"].map((key) => address.get(key));
+    const names = { single: [a], composite: this.composite.length ? this.composite : [a] }[address.get("mode")] || [a, b];
     return Promise.all(names.map(async (name, n) => {
       const layer = this.layer(name);
       const [image, look] = await Promise.all([this.image(name), this.looks.of(layer, n)]);
@@ -369,7 +378,7 @@ export class App {
     const titles = this.shown.map(({ layer }) => layer.title);
     const mode = this.address.get("mode");
     if (this.sides) this.panes.forEach((pane, n) => fill(pane.name, titles[n]));
-    else fill(this.panes[0].name, mode === "blink" ? titles[this.panes[0].shown.front] : { swipe: titles.join(" | "), overlay: titles[0] + " orange, " + titles[1] + " blue" }[mode] || titles.join(" / "));
+    else fill(this.panes[0].name, mode === "blink" ? titles[this.panes[0].shown.front] : { swipe: titles.join(" | "), overlay: titles[0] + " orange, " + titles[1] + " blue", composite: titles.join(" + ") }[mode] || titles.join(" / "));
   }
 
   changed(keys, jumped) {
@@ -379,7 +388,7 @@ export class App {
       return;
     }
     if (jumped) this.address.set(this.names());
-    if (keys.some((key) => ["mode", "a", "b", "look", "blur"].includes(key)) || jumped) this.show();
+    if (keys.some((key) => ["mode", "a", "b", "layers", "look", "blur"].includes(key)) || jumped) this.show();
     else if (keys.includes("hz") && this.shown) this.blinking.start();
     else if (keys.includes("at") && this.shown) this.panes[0].arrange({ share: this.address.get("at") });
     if (keys.includes("marks") || keys.includes("source")) this.redraw();

@@ -86,7 +86,7 @@ class Row {
     this.limits.forEach((field, n) => field !== document.activeElement && (field.value = +look.limits[n].toPrecision(5)));
     fill(this.choices,
       el("label", {}, "Scale ", select("Scale", [["linear", "linear"], ["asinh", "asinh"]], settings.stretch, (stretch) => this.change({ stretch }))),
-      el("label", {}, "Colours ", select("Colours", [...MAP_NAMES, ...(layer.colour ? [layer.colour] : [])].map((name) => [name, name === layer.colour ? "own colour" : name]), settings.map, (map) => this.change({ map }))),
+      el("label", {}, "Colours ", select("Colours", [...MAP_NAMES, ...new Set([layer.colour, settings.map].filter((name) => name && name.startsWith("#")))].map((name) => [name, name === layer.colour ? "own colour" : name]), settings.map, (map) => this.change({ map }))),
       checkbox("invert", Boolean(settings.invert), (invert) => this.change({ invert })),
       this.sharing());
     this.draw();

@@ -1,17 +1,16 @@
 // Keys: everything can be done without a mouse.
 
 import { button, el, fill } from "./elements.js";
-import { MODES } from "./modes.js";
+import { modesOf } from "./modes.js";
 import { savePicture } from "./picture.js";
 
 // What keys do, for people; panels have theirs.
 const KEYS = [
   ["← → ↑ ↓", "move by a quarter, with Shift by a full view"], ["+ −", "zoom in, zoom out"], ["0", "whole image"], ["f", "one px of the image per px of the screen"],
-  [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "pause blinking, then switch"], ["x", "exchange A and B"], ["h", "histogram and contrast"], ["s", "save a picture"], ["?", "these keys"],
+  ["Space", "pause blinking, then switch"], ["x", "exchange A and B"], ["h", "histogram and contrast"], ["s", "save a picture"], ["?", "these keys"],
 ];
 
 const STEP = 0.25, ZOOM = 1.5;
-const MODE_KEYS = Object.fromEntries(MODES.map(([mode, , key]) => [key, mode]));
 
 export function keyed(app, event) {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || !app.pair) return;
@@ -43,7 +42,8 @@ export function moved(pane, { key, shiftKey }) {
 
 function pressed(app, { key, target }) {
   const { address } = app;
-  if (MODE_KEYS[key]) address.set({ mode: MODE_KEYS[key] });
+  const chosen = modesOf(app.pair).find(([, , own]) => own === key);
+  if (chosen) address.set({ mode: chosen[0] });
   else if (key === " " && address.get("mode") === "blink" && target.tagName !== "BUTTON") app.blinking.hold();
   else if (key === "h") app.contrast.toggle();
   else if (key === "x") address.set({ a: address.get("b"), b: address.get("a") });
@@ -67,7 +67,8 @@ export class KeysDialog {
 
   toggle() {
     if (this.isOpen) return this.element.close();
-    fill(this.known, [...KEYS, ...this.app.panels.keys].map(([pressed, what]) => [el("dt", {}, pressed), el("dd", {}, what)]));
+    const modes = modesOf(this.app.pair);
+    fill(this.known, [[modes.map(([, , key]) => key).join(" "), modes.map(([, title]) => title).join(", ")], ...KEYS, ...this.app.panels.keys].map(([pressed, what]) => [el("dt", {}, pressed), el("dd", {}, what)]));
     this.element.showModal();
   }
 }

@@ -74,13 +74,14 @@ export class Looks {
   async of(layer, place) {
     const settings = this.settings(layer);
     const limits = settings.limits || limitsOf(await this.sample(layer), settings);
-    const overlay = this.app.address.get("mode") === "overlay";
-    const map = overlay ? OVERLAY_MAPS[place] : settings.map;
-    const key = JSON.stringify([settings, limits, map]);
+    const mode = this.app.address.get("mode");
+    const map = mode === "overlay" ? OVERLAY_MAPS[place] : settings.map;
+    const clear = ["overlay", "composite"].includes(mode);
+    const key = JSON.stringify([settings, limits, map, clear]);
     if (!this.made.has(key)) {
       const symmetric = settings.symmetric && limits[0] === -limits[1];
       const colours = table({ ...settings, limits, map, symmetric });
-      this.made.set(key, { ...settings, map, limits, symmetric, colours, clear: overlay });
+      this.made.set(key, { ...settings, map, limits, symmetric, colours, clear });
     }
     return this.made.get(key);
   }

@@ -1,4 +1,4 @@
-// A picture to move about in: one image, or two that are compared.
+// A picture to move about in: one image, two that are compared, or several that are added up.
 
 import { sortedSample } from "./colours.js";
 import { tileSource } from "./tiles.js";
@@ -98,13 +98,15 @@ export class Pane {
     }
     this.hidden = this.items.map(({ source }) => this.isHidden(source));
     this.items.forEach(({ item }, n) => item.setPreload(!this.hidden[n]));
-    const [back, front] = this.items.map(({ item }) => item);
+    const [back, ...others] = this.items.map(({ item }) => item), [front] = others;
     back.setOpacity(this.hidden[0] ? 0 : 1);
     this.view.hidden(this);
     if (!front) return;
     const { mode, share, front: isFront } = this.shown;
-    front.setOpacity((mode === "blink" && !isFront) || this.hidden[1] ? 0 : 1);
-    front.setCompositeOperation(mode === "overlay" ? "lighter" : null);
+    others.forEach((item, n) => {
+      item.setOpacity((mode === "blink" && !isFront) || this.hidden[n + 1] ? 0 : 1);
+      item.setCompositeOperation(["overlay", "composite"].includes(mode) ? "lighter" : null);
+    });
     if (mode === "swipe") front.setCroppingPolygons([this.right(share)]);
     else if (mode === "checker") front.setCroppingPolygons(this.squares());
     else front.resetCroppingPolygons();

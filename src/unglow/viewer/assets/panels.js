@@ -3,6 +3,7 @@
 
 import { AboutPanel } from "./about.js";
 import { CandidatesPanel } from "./candidates.js";
+import { ChannelsPanel } from "./channels.js";
 import { button, el, fill } from "./elements.js";
 import { LandmarksPanel } from "./landmarks.js";
 import { PairsPanel } from "./pair_list.js";
@@ -13,7 +14,7 @@ export class Panels {
   constructor(app) {
     this.app = app;
     this.about = new AboutPanel(app);
-    this.all = [new PairsPanel(app), this.about, new CandidatesPanel(app), new SpoiltPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
+    this.all = [new PairsPanel(app), this.about, new ChannelsPanel(app), new CandidatesPanel(app), new SpoiltPanel(app), new RegionsPanel(app), new LandmarksPanel(app)];
     this.tabs = el("div", { class: "tabs", role: "tablist" });
     this.body = el("div", { class: "body", tabindex: "0", role: "region", "aria-label": "Panel" });
     this.element = el("aside", { class: "panels" }, this.tabs, this.body);
@@ -29,10 +30,10 @@ export class Panels {
     return this.all.filter((panel) => this.isThere(panel)).flatMap(({ keys }) => keys || []);
   }
 
-  // Of a slide there are facts and spoilt places.
+  // Of a slide there are facts, channels and spoilt places.
   isThere(panel) {
     const { pair } = this.app;
-    if (pair && pair.is_slide && !["pairs", "about", "spoilt"].includes(panel.name)) return false;
+    if (pair && pair.is_slide && !["pairs", "about", "channels", "spoilt"].includes(panel.name)) return false;
     return !panel.isThere || panel.isThere();
   }
 

@@ -121,7 +121,7 @@ function drawLegend(context, app, top) {
 export function caption(app) {
   const { pair, address } = app;
   const place = app.toPost(app.shown[0].layer, app.panes[0].place());
-  const mode = { single: "", blink: " (one of two that blink)", swipe: " (left | right)", checker: " (checkerboard)", overlay: " (first orange, second blue, equal parts white)", side: " (side by side)" }[address.get("mode")];
+  const mode = { single: "", blink: " (one of two that blink)", swipe: " (left | right)", checker: " (checkerboard)", overlay: " (first orange, second blue, equal parts white)", side: " (side by side)", composite: " (added up)" }[address.get("mode")];
   const shown = app.shown.map(({ layer }) => layer.title).join(", ") + mode;
   const contrast = app.shown.map(({ layer, look }) => layer.title + " from " + look.limits.map(number).join(" to ") + ", " + look.stretch + (look.invert ? ", inverted" : ""));
   const blur = address.get("blur") ? "; Gaussian blur of " + address.get("blur") + " px" : "";

@@ -3,10 +3,11 @@
 import { drawBar } from "./colours.js";
 import { add, button, el, fill, select } from "./elements.js";
 import { act } from "./keys.js";
-import { MODES } from "./modes.js";
+import { modesOf } from "./modes.js";
 import { saveCrop, saveLink, savePicture } from "./picture.js";
 import { number } from "./status.js";
 
+const MOST_BARS = 2;
 const BLURS = [0, 0.5, 1, 1.5, 2, 3, 5, 8];
 const MARKS = [["candidates", "candidates"], ["blocks", "residual blocks"], ["arrows", "displacement"], ["regions", "regions"], ["spoilt", "spoilt places"], ["map", "overview map"]];
 const OF_SLIDES = ["spoilt", "map"];
@@ -50,16 +51,18 @@ export class Toolbar {
     if (!app.pair) return;
     const { address } = app;
     const mode = address.get("mode");
-    put(this.modes, MODES.map(([key, title, pressed]) => button(title, title + " (" + pressed + ")", () => address.set({ mode: key }), { class: "wide", "aria-pressed": String(mode === key) })),
-      narrow(select("How images are shown", MODES.map(([key, title]) => [key, title]), mode, (key) => address.set({ mode: key }))),
+    const modes = modesOf(app.pair);
+    put(this.modes, modes.map(([key, title, pressed]) => button(title, title + " (" + pressed + ")", () => address.set({ mode: key }), { class: "wide", "aria-pressed": String(mode === key) })),
+      narrow(select("How images are shown", modes.map(([key, title]) => [key, title]), mode, (key) => address.set({ mode: key }))),
       mode === "blink" ? el("label", { title: "times a second" }, el("input", { type: "range", min: 1, max: 5, step: 0.5, value: address.get("hz"), "aria-label": "blinks a second", oninput: (event) => address.set({ hz: Number(event.target.value) }) }), address.get("hz") + " Hz") : null,
       mode === "swipe" ? el("input", { type: "range", min: 0, max: 1, step: 0.005, value: address.get("at"), "aria-label": "where the images meet", oninput: (event) => address.set({ at: Number(event.target.value) }) }) : null);
     const options = app.pair.layers.map(({ name, title, computed }) => [name, title + (computed ? " *" : "")]);
-    const isOne = mode === "single";
+    const isOne = mode === "single", isComposite = mode === "composite";
     this.layers.hidden = this.blur.hidden = !options.length;
-    put(this.layers, this.presets(), el("label", { title: "First image" }, isOne ? null : "A ", select("First image", options, address.get("a"), (a) => address.set({ a }))),
-      isOne ? null : button("⇄", "Exchange A and B (x)", () => address.set({ a: address.get("b"), b: address.get("a") })),
-      isOne ? null : el("label", { title: "Second image" }, "B ", select("Second image", options, address.get("b"), (b) => address.set({ b }))));
+    put(this.layers, this.presets(),
+      isComposite ? button("Channels", "Choose channels and their colours", () => address.set({ panel: "channels" })) : el("label", { title: "First image" }, isOne ? null : "A ", select("First image", options, address.get("a"), (a) => address.set({ a }))),
+      isOne || isComposite ? null : button("⇄", "Exchange A and B (x)", () => address.set({ a: address.get("b"), b: address.get("a") })),
+      isOne || isComposite ? null : el("label", { title: "Second image" }, "B ", select("Second image", options, address.get("b"), (b) => address.set({ b }))));
     const marks = address.get("marks").split(",").filter(Boolean);
     for (const box of this.marks.querySelectorAll("input")) box.checked = marks.includes(box.name);
     fill(this.blur, select("Gaussian blur, standard deviation in px", blurs(app), String(address.get("blur")), (blur) => address.set({ blur: Number(blur) })));
@@ -71,7 +74,7 @@ export class Toolbar {
   // Images of a slide that belong together, or null.
   presets() {
     const { app } = this, presets = app.pair.presets || [];
-    const at = presets.findIndex((one) => ["mode", "a", "b"].every((key) => one[key] === app.address.get(key)));
+    const at = presets.findIndex((one) => Object.keys(one).every((key) => ["title", "colours"].includes(key) || one[key] === app.address.get(key)));
     return presets.length ? select("Preset", [["", "show …"], ...presets.map(({ title }, n) => [String(n), title])], at < 0 ? "" : String(at), (n) => n && app.preset(presets[n])) : null;
   }
 
@@ -88,7 +91,7 @@ export class Toolbar {
     app.contrast.update();
     if (!app.shown) return fill(this.look);
     const rows = new Map(app.shown.map((shown) => [app.looks.keyOf(shown.layer) + shown.look.map, shown.look]));
-    const bars = [...rows.values()].map((look) => {
+    const bars = rows.size > MOST_BARS ? [] : [...rows.values()].map((look) => {
       const bar = el("canvas", { class: "bar", width: 70, height: 12 });
       drawBar(bar.getContext("2d"), look, 0, 0, bar.width, bar.height);
       return [el("span", { class: "limits" }, number(+look.limits[0].toPrecision(3))), bar, el("span", { class: "limits" }, number(+look.limits[1].toPrecision(3)))];
