@@ -246,7 +246,7 @@ def leave(status: int) -> NoReturn:
     """End this process with an exit status, after its threads and what it registered for its end.
 
     What Python does then, taking apart all that was imported, has no effect and costs 0.03 CPU-s in
-    a watchdog, 0.07 in a job, 0.2 in one that draws, and 0.5 in Snakemake.
+    a watchdog, 0.07 in a job, 0.2 in one that draws, and 0.4 in Snakemake.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 (no other way to call them)
     atexit._run_exitfuncs()  # noqa: SLF001
