@@ -87,8 +87,9 @@ evidence: $(VENV)/installed-test  ## measure unglow next to other tools, write d
 wheels: | $(BIN)/python  ## build the source archive and a wheel for each kind of machine
 	$(BIN)/python -m pip install --quiet build
 	$(BIN)/python -m build --sdist --outdir dist .
-	UNGLOW_TARGET=x86_64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	UNGLOW_TARGET=aarch64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	for target in x86_64 aarch64 x86_64-macos arm64-macos; do \
+	  UNGLOW_TARGET=$$target $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist . || exit 1; \
+	done
 
 clean:  ## remove the demo and caches, keep the virtual environment
 	rm -rf demo build dist mutants .pytest_cache .mypy_cache .ruff_cache

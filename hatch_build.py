@@ -11,7 +11,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 TARGET = "UNGLOW_TARGET"
-"""Variable that asks for wheels for another kind of machine: x86_64 or aarch64."""
+"""Variable that asks for wheels for another kind of machine: x86_64, aarch64 or arm64-macos."""
 
 
 class CompiledLoops(BuildHookInterface[Any]):

@@ -34,7 +34,6 @@ TARGETS = {
     "scale": ("scale.json", "scale"),
     "difference": ("difference/moffat.ome.zarr/zarr.json", "difference_moffat"),
     "detect": ("candidates.csv", "detect"),
-    "figures_registration": ("figures/registration.png", "figures_registration"),
     "figures": ("figures/candidates.png", "figures"),
 }
 PAIR = Path("results") / "phantom" / "SYTO9"

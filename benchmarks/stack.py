@@ -123,10 +123,10 @@ def _marker(
     left = np.where(np.isnan(corrected), 0, corrected)[inner].astype(np.float64) - signal[inner]
     there = np.isfinite(corrected[inner]) & (shared[0][inner] > 0)
     free = there & (signal[inner] < 0.5)
-    means = _means(np.where(free, left, np.nan))
+    means = block_means(np.where(free, left, np.nan))
     known = np.isfinite(means)
     correlations = [
-        round(float(np.corrcoef(means[known], _means(one[inner])[known])[0, 1]), 4)
+        round(float(np.corrcoef(means[known], block_means(one[inner])[known])[0, 1]), 4)
         for one in shared
     ]
     # an object of S/N 3 has a peak of 3 times the noise of single px of the corrected marker
@@ -164,7 +164,7 @@ def _signal(renderer: SlideRenderer, channel: Any, window: Window) -> Floats:
     return renderer.signal(replace(channel, cycle=1), window)
 
 
-def _means(image: Floats, side: int = 4) -> Floats:
+def block_means(image: Floats, side: int = 4) -> Floats:
     """Return means of squares, NaN where one has a px without data."""
     rows, cols = (n // side for n in image.shape)
     squares = image[: rows * side, : cols * side].reshape(rows, side, cols, side)

@@ -12,7 +12,6 @@ from unglow.core.printable import printable
 from unglow.jobs.obstacles import message_of, obstacles
 from unglow.jobs.snakemake_command import only_looks
 from unglow.photometry.gain.scale import METHODS
-from unglow.reporting.figures.table import FIGURES
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FORMS, store
@@ -30,7 +29,7 @@ from unglow.workflow.snakemake_internals import (
     start_jobs_at_once,
     unknown_version,
 )
-from unglow.workflow.stage_table import STAGES
+from unglow.workflow.stage_table import STAGES, figures_of, files_of
 from unglow.workflow.config import SECTIONS, variants
 
 VERSION = "0.1.0"
@@ -132,7 +131,8 @@ def outputs(rule, **shown):
     Of those that are `shown` in Snakemake's own report, with what to say of them there.
     """
     stage = STAGES[rule]
-    made = {name: out.file(stage.level, file) for name, file in stage.files.items()}
+    files = files_of(rule, out).items()
+    made = {name: out.file(stage.level, file) for name, file in files}
     more = {name: report(made[name], **words) for name, words in shown.items()}
     digests = {"digests": out.digests(stage.record or rule, stage.level)}
     # the summary is written again when a run ends
@@ -150,7 +150,7 @@ def figures(rule):
             subcategory="{sample} {dye}",
             labels={"figure": row.label, **variant},
         )
-        for row in FIGURES[rule]
+        for row in figures_of(rule, out)
     }
     return outputs(rule, **shown)
 

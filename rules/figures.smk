@@ -1,7 +1,37 @@
 """Figures: what lets a person believe a result or not, drawn from overviews and small files."""
 
+# Only where the variants of a sweep share a registration; else they are drawn with the others.
+if figures_of("figures_registration", out):
 
-rule figures_registration:
+    rule figures_registration:
+        input:
+            post=out.ingested(store("post")),
+            pre=out.ingested(store("pre")),
+            aligned=out.registered(store("aligned_pre")),
+            transform=out.registered("transform.json"),
+            displacement=out.registered("displacement.npz"),
+            blocks=out.registered("blocks.csv"),
+        output:
+            **figures("figures_registration"),
+        log:
+            **logs("figures_registration"),
+        benchmark:
+            record("benchmarks", "figures_registration")
+        group:
+            figures_group
+        conda:
+            "../envs/unglow.yaml"
+        threads: STAGES["figures_registration"].threads
+        resources:
+            **resources("figures_registration"),
+        params:
+            memory=memory("figures_registration"),
+            version=10,
+        script:
+            "../scripts/figures.py"
+
+
+rule figures:
     input:
         post=out.ingested(store("post")),
         pre=out.ingested(store("pre")),
@@ -9,31 +39,6 @@ rule figures_registration:
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
         blocks=out.registered("blocks.csv"),
-    output:
-        **figures("figures_registration"),
-    log:
-        **logs("figures_registration"),
-    benchmark:
-        record("benchmarks", "figures_registration")
-    group:
-        figures_group
-    conda:
-        "../envs/unglow.yaml"
-    threads: STAGES["figures_registration"].threads
-    resources:
-        **resources("figures_registration"),
-    params:
-        memory=memory("figures_registration"),
-        version=9,
-    script:
-        "../scripts/figures_registration.py"
-
-
-rule figures:
-    input:
-        post=out.ingested(store("post")),
-        aligned=out.registered(store("aligned_pre")),
-        transform=out.registered("transform.json"),
         statistics=out.registered("statistics.npz"),
         scale=out.subtracted("scale.json"),
         gain_map=out.subtracted("gain_map.npz"),
@@ -58,6 +63,6 @@ rule figures:
         **resources("figures"),
     params:
         memory=memory("figures"),
-        version=10,
+        version=11,
     script:
         "../scripts/figures.py"

@@ -57,7 +57,7 @@ rule slide_scale:
     params:
         memory=memory("slide_scale"),
         at_a_time=at_a_time("slide_scale"),
-        version=4,
+        version=5,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
         max_spoilt=batch.settings.detect.max_spoilt,
@@ -164,6 +164,6 @@ rule slide_figures:
         **resources("slide_figures"),
     params:
         memory=memory("slide_figures"),
-        version=2,
+        version=3,
     script:
         "../scripts/slide_figures.py"

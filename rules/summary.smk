@@ -64,7 +64,7 @@ rule comparison:
         **resources("comparison"),
     params:
         memory=memory("comparison"),
-        version=6,
+        version=7,
         entries=of_batch(job_params.summary_entries, logs=LOGS),
     script:
         "../scripts/comparison.py"

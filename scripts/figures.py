@@ -1,4 +1,4 @@
-"""Adapter: draw the gains of a pair, what is left after subtraction, and the candidates."""
+"""Adapter: draw the figures of a pair that the rule asks for."""
 
 from pathlib import Path
 
@@ -10,4 +10,4 @@ with Job.of(snakemake) as job:
 
     job.limit_memory()
     pair = FigureInputs({name: Path(path) for name, path in snakemake.input.items()})
-    draw_figures("figures", pair, job.targets, job.pair_title)
+    draw_figures(pair, job.targets, job.pair_title)

@@ -6,8 +6,11 @@ import itertools
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.transforms import Bbox
 from PIL import Image
 
+from unglow.reporting.figures.canvas import Words
+from unglow.reporting.figures.rulers import Rulers
 from unglow.reporting.figures.style import save_png
 
 
@@ -15,18 +18,23 @@ def texts(figure):
     """All text that is really drawn, with its box in px."""
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
-    # ticks beyond the limits of their axes exist as texts but are not drawn
-    beyond = set()
-    for axis in (axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)):
-        low, high = sorted(axis.get_view_interval())
-        for tick in [*axis.get_major_ticks(), *axis.get_minor_ticks()]:
-            if not low <= tick.get_loc() <= high:
-                beyond |= {tick.label1, tick.label2}
-    return [
+    drawn = [
         (text.get_text(), text.get_window_extent(renderer))
         for text in figure.findobj(mpl.text.Text)
-        if text not in beyond and text.get_visible() and text.get_text().strip()
+        if text.get_visible() and text.get_text().strip()
     ]
+
+    def box_of(line):
+        left, top, right, bottom = line.box(renderer)
+        return Bbox([(left, renderer.height - bottom), (right, renderer.height - top)])
+
+    drawn += [
+        (words.text, Bbox.union([box_of(line) for line in words.lines()]))
+        for words in figure.findobj(Words)
+        if words.lines()
+    ]
+    rulers = figure.findobj(Rulers)
+    return drawn + [(line.text, box_of(line)) for one in rulers for line in one.texts(renderer)]
 
 
 def said(figure):

@@ -1,4 +1,4 @@
-"""`python benchmarks/photometry COMMAND`; `command` has their names."""
+"""`python benchmarks/photometry COMMAND`; `--help` lists them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ from unglow.core.own_memory import pin_threads
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules shared by all benchmarks
     pin_threads()  # as jobs do, here and in children
-    from photometry.command import main
+    from subcommands import run_command
 
-    sys.exit(main())
+    from photometry import (
+        coverage,
+        detection,
+        gain,
+        misregistration,
+        noise,
+        real,
+        shading,
+        sharpness,
+    )
+
+    commands = (gain, coverage, shading, noise, detection, misregistration, real, sharpness)
+    sys.exit(run_command("photometry", commands))

@@ -174,13 +174,18 @@ def judged(found: SearchResult, microbes: NDArray[np.float64]) -> Score:
     listed = found.list_candidates()
     listed = listed[(listed["flags"] & UNCOUNTED) == 0]
     listed = listed[np.argsort(-listed["snr"], kind="stable")]
+    return match(np.column_stack([listed["x"], listed["y"]]), microbes)
+
+
+def match(places: NDArray[np.float64], microbes: NDArray[np.float64]) -> Score:
+    """Compare places (N, 2), of which the first come first, with microbes (M, 2), px."""
     free = np.ones(len(microbes), dtype=np.bool_)
     true = 0
-    for row in listed:
-        away = np.hypot(*(microbes - (row["x"], row["y"])).T)
+    for place in places:
+        away = np.hypot(*(microbes - place).T)
         away[~free] = np.inf
         nearest = int(away.argmin()) if len(away) else -1
         if nearest >= 0 and away[nearest] <= MATCH_PX:
             free[nearest] = False
             true += 1
-    return Score(len(listed), true, len(microbes))
+    return Score(len(places), true, len(microbes))

@@ -1,4 +1,4 @@
-"""`python benchmarks/registration COMMAND`: accuracy, robustness, scales, real or cost."""
+"""`python benchmarks/registration COMMAND`: accuracy, anhir, robustness, scales, real or cost."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from unglow.core.own_memory import pin_threads
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])  # modules shared by all benchmarks
     pin_threads()  # as jobs do, here and in children: waiting for one another takes CPU seconds too
-    from registration.command import main
+    from subcommands import run_command
 
-    sys.exit(main())
+    from registration import accuracy, anhir, cost, real, robustness, scales
+
+    commands = (accuracy, anhir, cost, real, robustness, scales)
+    sys.exit(run_command("registration", commands))

@@ -7,9 +7,22 @@ Nothing is fetched from other hosts.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import os
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+from unglow.cli import COMMANDS, main
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
 project = "unglow"
 author = project_copyright = "The unglow developers"
-extensions = ["myst_parser"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/site/index"
 include_patterns = ["*.md", "docs/*.md", "docs/*/*.md", "*/README.md", "profiles/*/README.md"]
 exclude_patterns = [".*", "build", "demo", "mutants", "src", "tests"]
@@ -22,3 +35,34 @@ html_css_files = ["pages.css"]
 html_js_files = ["pages.js"]
 html_show_sphinx = html_copy_source = False
 highlight_language = "text"
+# The reference of Python: docstrings as they are, `names` in them as links where there is a target.
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+autodoc_preserve_defaults = True
+default_role = "py:obj"
+napoleon_use_ivar = True
+python_maximum_signature_line_length = 88
+toc_object_entries_show_parents = "hide"
+
+
+class CommandHelp(Directive):
+    """``.. command-help::``: a section for each command with the text of its ``--help``."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the sections."""
+        os.environ.update(COLUMNS="88", NO_COLOR="1")
+        return [self._section(name) for name in COMMANDS]
+
+    @staticmethod
+    def _section(name: str) -> nodes.Node:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+            main([name, "--help"])
+        title = nodes.title(text=f"unglow {name}")
+        text = nodes.literal_block(text=printed.getvalue(), language="text")
+        return nodes.section("", title, text, ids=[f"unglow-{name}"], names=[f"unglow-{name}"])
+
+
+def setup(app: Sphinx) -> None:
+    """Give the directive its name."""
+    app.add_directive("command-help", CommandHelp)

@@ -20,6 +20,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 
 _MODIFIERS = {"alt": 1, "ctrl": 2, "meta": 4, "shift": 8}
+_LATE_TILE = "Ignoring tile"
+"""OpenSeadragon's warning about a tile of a picture that was changed meanwhile: no fault."""
 _KEY_TEXT = {"Enter": "\r"}
 _KEY_CODES = {
     "Backspace": 8,
@@ -212,6 +214,7 @@ class Tab:
         elif event == "Runtime.exceptionThrown":
             self.complaints.append(params["exceptionDetails"])
         elif event == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
-            self.complaints.append(params["args"])
+            if not str(params["args"][0].get("value")).startswith(_LATE_TILE):
+                self.complaints.append(params["args"])
         elif event == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.complaints.append(params["entry"])

@@ -141,6 +141,43 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     tab.wait("document.title.includes('Rock 7')")
 
 
+def test_patterns_add_to_each_other_and_the_keyboard_keeps_its_place(tab, show, work):
+    for name in ("Rock8-after-DAPI.tif", "Rock8-before-DAPI.tif"):
+        shutil.copy(next((work / "photos").iterdir()), work / "photos" / name)
+    show()
+
+    def focused():
+        return tab.run("document.activeElement.textContent || document.activeElement.name")
+
+    def go_to(text):
+        for _ in range(200):
+            tab.key("Tab")
+            if focused() == text:
+                return
+        raise AssertionError(f"{text} cannot be reached with the keyboard")
+
+    tab.run("document.querySelector('input[name=folder]').focus()")
+    tab.key(" ")
+    tab.wait("unglow.state.raw === 'photos'")
+    assert focused() == "folder"
+    go_to("Name the images")
+    tab.key("Enter")
+    tab.wait("unglow.names.editor && unglow.names.editor.preview.innerText.includes('photos DAPI')")
+    write(tab, "unglow.names.editor.pattern", "Rock<{sample}>_{prepost}_{dye}")
+    write(tab, "unglow.names.editor.pre", "untreated")
+    write(tab, "unglow.names.editor.post", "treated")
+    tab.key("Enter")
+    tab.wait("document.querySelector('#names').innerText.includes('make 2 pairs')")
+    assert "fits 2 of 4 images" in text_of(tab, "names")
+    go_to("Write the sample sheet")
+    tab.key("Enter")
+    tab.wait("unglow.state.pairs.length === 2")
+    assert tab.run("document.activeElement.closest('section').id") == "names"
+    go_to("Check")
+    tab.key("Enter")
+    tab.wait("document.querySelector('#check').innerText.includes('a run would start')", 120)
+
+
 def test_another_page_and_an_editor_are_followed(tab, show, work):
     show()
     (work / "config").mkdir()

@@ -62,11 +62,11 @@ def test_the_summary_names_the_field_and_aligned_pre_holds_it(work, pair):
 
 def test_another_budget_gives_the_same_bytes(work, pair):
     before = bytes_of(work / "results")
-    forced = ("--forcerun", "register", "align", "figures_registration")
-    concerned = ("--until", "detect", "figures_registration")  # all jobs that read the field
+    forced = ("--forcerun", "register", "align", "figures")
+    concerned = ("--until", "figures")  # all jobs that read the field
     run = snakemake(work, *forced, *concerned, "--config", "memory_per_job=300")
     assert run.code == 0, run.text
-    stages = ("register", "align", "scale", "difference", "detect", "figures_registration")
+    stages = ("register", "align", "scale", "difference", "detect", "figures")
     assert run.jobs() == dict.fromkeys(stages, 1)
     assert bytes_of(work / "results") == before
 

@@ -65,7 +65,7 @@ def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work):
     head = json.loads(runs_of(work / "results")[0].read_text().splitlines()[0])
     expected = head["expected"]
     assert 0 < expected["low"] < expected["seconds"] < expected["high"]
-    assert expected["rules"].keys() == {*run.jobs(), "figures", "figures_registration"}
+    assert expected["rules"].keys() == {*run.jobs(), "figures"}
     again = snakemake(work, "-n", "--forceall", *words)
     assert re.search(rf"time about {A_TIME} on 2 cores, .*; by the last run here", plain(again))
     forecast = command(work, "unglow", "preflight", "--cores", "1", *words)

@@ -175,7 +175,7 @@ def test_every_attempt_records_its_memory_and_its_steps(small_finished):
     assert "warp" in steps["align"]
     assert "subtract" in steps["difference"]
     assert {"search", "completeness", "write"} <= steps["detect"]
-    assert "draw and save" in steps["figures_registration"]
+    assert "draw and save" in steps["figures"]
 
 
 def test_jobs_record_threads_disks_and_the_images_that_they_moved(small_finished):

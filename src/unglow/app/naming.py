@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import InputError
 from unglow.workflow.samples import Pair, unsafe
-from unglow.workflow.samples.naming import RESERVED, composed, safe_version
+from unglow.workflow.samples.naming import (
+    RESERVED,
+    composed,
+    safe_version,
+    take_apart,
+    without_marker,
+    word_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,6 +34,21 @@ class NamedImage:
     role: str
     sample: str
     dye: str
+
+
+def guess(path: Path, raw: Path) -> NamedImage:
+    """Return what name and folders of an image say; empty where they do not.
+
+    Unlike the workflow, which refuses a name that is not complete, this is a beginning for users,
+    who see each image and correct it.
+    """
+    folders = path.parent.relative_to(raw).parts
+    said = folders[-1] if folders and word_of(folders[-1]) else None
+    sample = next((f for f in reversed(folders) if f != said), "")
+    name = take_apart(path.name, sample, said)
+    role = name.markers[0] if len(name.markers) == 1 else ""
+    dye = name.dye or "" if role else ""
+    return NamedImage(path, role, sample or (without_marker(name.body) if role else ""), dye)
 
 
 class NamePattern:

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from unglow.app.commands import Commands, command, cores_of
-from unglow.app.naming import NamedImage, NamePattern, make_pairs, unique_images
+from unglow.app.naming import NamedImage, NamePattern, guess, make_pairs, unique_images
 from unglow.app.settings_form import check_changes, form
 from unglow.app.thumbnails import Thumbnails
 from unglow.app.workplace import SHEET, ChangedError, Workplace, id_of
@@ -136,7 +136,9 @@ class App:
                 {"id": key, "name": work.name_of(path), "images": n, "chosen": path == raw}
                 for key, (path, n) in folders.items()
             ],
-            "images": [{"id": id_of(p), "name": _name_in(raw, p)} for p in images],
+            "images": [
+                {"name": _name_in(raw, path), **_named(guess(path, raw))} for path in images
+            ],
             "pairs": [_pair(pair) for pair in found.pairs],
             "slides": [slide.name for slide in found.slides],
             # that there is no raw directory is no problem before a folder is chosen
@@ -185,9 +187,7 @@ class App:
                 stem_of(_name_in(raw, path)), _text(sent, "sample"), _text(sent, "dye")
             )
             if found is not None:
-                rows.append(
-                    {"id": id_of(path), "role": found[0], "sample": found[1], "dye": found[2]}
-                )
+                rows.append(_named(NamedImage(path, *found)))
         return rows
 
     def _pairs_of(self, sent: Mapping[str, Any]) -> tuple[list[Pair], list[str]]:
@@ -271,6 +271,11 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "rule": pair.rule,
         "control": pair.control,
     }
+
+
+def _named(image: NamedImage) -> dict[str, str]:
+    said = {"role": image.role, "sample": image.sample, "dye": image.dye}
+    return {"id": id_of(image.path), **said}
 
 
 def _name_in(raw: Path, path: Path) -> str:

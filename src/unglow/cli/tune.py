@@ -50,7 +50,7 @@ __definitions__:
   - from unglow.core.machine import memory_limit_mb
 cores: {cores}
 scheduler: greedy
-scheduler-subsample: 100  # of more jobs that are ready, look at so many, drawn at random
+scheduler-subsample: 100  # of more jobs that are ready, look at this many, drawn at random
 keep-going: true
 retries: 1  # only for a job that lacked memory
 rerun-incomplete: true
@@ -184,7 +184,7 @@ def profile_text(trials: Sequence[Trial], what: str, total_mb: float) -> str:
 _LAST_LINES = 15
 # Above this load, as a share of the processors, times depend on other programs.
 _BUSY = 0.4
-# Raw files are read in pieces of so many bytes.
+# Raw files are read in pieces of this many bytes.
 _READ = 1 << 24
 
 

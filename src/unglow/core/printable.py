@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import category as _category
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 WEB = "UNGLOW_WEB"
 """Variable by which `unglow run --web` asks for a live page of the run."""
@@ -50,6 +52,31 @@ class PlainFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines of a record."""
         return harmless(super().format(record))
+
+
+LOGGER = "unglow"
+"""Logger of the package."""
+
+
+def begin_log(path: Path | None) -> int | None:
+    """Start the log of a job, a file of its own, started again by each attempt.
+
+    Returns its descriptor; without a file, it goes to standard error.
+    """
+    logging.raiseExceptions = False  # a log that cannot be written must not hide an error
+    handler: logging.StreamHandler[Any] = logging.StreamHandler()
+    descriptor = None
+    if path is not None:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            stream = path.open("a", encoding="utf-8", errors="backslashreplace")
+            handler, descriptor = logging.StreamHandler(stream), stream.fileno()
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(message)s"))
+    log = logging.getLogger(LOGGER)
+    log.handlers[:] = [handler]
+    log.setLevel(logging.INFO)
+    return descriptor
 
 
 def shorten(text: str, longest: int) -> str:

@@ -119,7 +119,8 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
     group, series, notes = _series(store, path, plane["series"])
     metadata = _metadata(group)
     multiscale = metadata["multiscales"][0]
-    axes = tuple(_axis_name(axis) for axis in multiscale.get("axes", _AXES))
+    listed = multiscale.get("axes", _AXES)
+    axes = tuple(str(a["name"] if isinstance(a, dict) else a).lower() for a in listed)
     array = open_array(group, multiscale["datasets"][0]["path"])
     if axes[-2:] != ("y", "x") or not set(axes) <= set(_AXES) or len(axes) != len(array.shape):
         raise InputError(
@@ -207,10 +208,6 @@ def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
         f"'{path}' is {count} (HCS), not one image: put a link to each field that is meant where "
         f"an image belongs, for example `ln -s {source} pre_DAPI.ome.zarr`."
     )
-
-
-def _axis_name(axis: str | dict[str, Any]) -> str:
-    return str(axis["name"] if isinstance(axis, dict) else axis).lower()
 
 
 def _planes(

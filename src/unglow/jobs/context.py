@@ -23,11 +23,10 @@ from unglow.core import digests, files, process, progress
 from unglow.core.errors import SupersededError
 from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
-from unglow.core.printable import SHOWN, printable, warn
+from unglow.core.printable import LOGGER, SHOWN, begin_log, printable, warn
 from unglow.core.progress import step
 from unglow.jobs import (
     debugging,
-    job_log,
     memory_limit,
     outcomes,
     parent_process,
@@ -53,7 +52,7 @@ _LEFT_BEHIND_MB = 200.0
 # Name of the output that lists the digests of the others.
 DIGESTS = "digests"
 
-log = logging.getLogger(job_log.NAME)
+log = logging.getLogger(LOGGER)
 
 
 class Script(Protocol):
@@ -158,7 +157,7 @@ class Job:
 
     def __enter__(self) -> Self:
         debugged = debugging.is_debugged()
-        stream = job_log.begin(None if debugged else self.log_path)
+        stream = begin_log(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         directory = self.record_path and retries.attempts_directory(self.record_path)
         self._lock = AttemptLock.take(directory, self.outputs)
@@ -361,7 +360,7 @@ class Job:
     def _report_stall(self, pid: int, seconds: float, why: Reason, over: bool) -> None:  # noqa: FBT001 (called so)
         self._telemetry.stall(seconds, why._asdict(), over=over)
         if over:
-            log.info("it goes on, after %.0f s in which it had done nothing", seconds)
+            log.info("it continues, after %.0f s in which it had done nothing", seconds)
             return
         because = outcomes.explain_idleness(why, pid)
         self._warn(f"stalled: no processor time, no bytes moved for {seconds:.0f} s; {because}")

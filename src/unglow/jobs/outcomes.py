@@ -159,7 +159,7 @@ def explain_end(job: Declared, ending: Ending) -> Cause:
     if ending.abandoned:
         return Cause(
             "killed",
-            "ended because the Snakemake that had started it is gone; `unglow resume` goes on.",
+            "ended because the Snakemake that had started it is gone; `unglow resume` continues.",
         )
     if not outcome or (outcome == "ok" and ending.code != 0):
         return _explain_silent_end(job, ending)

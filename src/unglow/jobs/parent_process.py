@@ -103,7 +103,7 @@ STARTING_MIN = 1
 LAUNCHER_MB = "UNGLOW_LAUNCHER_MB"
 """Variable that says to a job how much of its declared memory is not its own, MB."""
 SMALL_PX = 100_000_000
-"""All jobs of a pair of at most so many px (per image) are one job of a scheduler."""
+"""All jobs of a pair of at most this many px (per image) are one job of a scheduler."""
 
 
 def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:

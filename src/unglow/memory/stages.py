@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.measured import LIBRARIES_MB
 from unglow.core.windows import coarse_level
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
@@ -38,35 +39,16 @@ if TYPE_CHECKING:
 
 MB = 1e6
 
-# VmHWM, MB, of a process that has imported what the stage needs and worked on a trivial image.
-# Pages of shared libraries count, and how many of them come along with one that is used differs
-# between kernels and file systems. For those that load OpenCV it is the peak where a used page
-# brings in the 2 MB around it (a thread populated them all the time), less the terms below. For
-# `detect` and `ingest` it is what a pair of 510 x 667 px took in an environment that was installed
-# just before, whose pages come in large pieces, less all terms of the model. For jobs of slides
-# each 2 MB of a library of which a page was used count in full, less all terms.
-BASE = {
-    "ingest": 66.0,
-    "register": 122.0,
-    "align": 104.0,
-    "scale": 44.0,
-    "difference": 64.0,
-    "detect": 102.0,
-    "snr": 112.0,
-    "export": 58.0,
-    "slide_scale": 110.0,
-    "slide_part": 62.0,
-    "slide_subtract": 62.0,
-    "figures_registration": 186.0,
-    "figures": 182.0,
-    "slide_figures": 148.0,
-    "comparison": 205.0,
-    "summary": 44.0,
-}
 SLACK = 12.0
 """Small files, small arrays, and what the allocator keeps at hand, MB."""
-# Cells of moments, and fits of gain and gain map to some of them, MB.
-_FITS = 64.0
+# What jobs on small data hold, MB: cells of moments and fits of gain and gain map to some of them;
+# figures with the pictures that they are drawn from.
+_SMALL_DATA = {
+    "scale": 44.0,
+    "figures_registration": 96.0,
+    "figures": 114.0,
+    "comparison": 110.0,
+}
 
 # The warp reads at most this many px of pre for each px of a shard, and some more.
 WARP_SOURCE = 1.25
@@ -93,7 +75,7 @@ _MATCHING = 50.0
 _PER_POINT = 900.0
 # The search for candidates holds this many bytes for each px of a tile, and for each source of the
 # list. Of what was read above a tile it keeps some rows, as float32. Finding the section takes so
-# many bytes for each px of a coarse image, and its outline keeps so many.
+# many bytes for each px of a coarse image, and its outline keeps this many.
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
 _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 # Bytes per block: of the scores as they are put together, saved and read, of finding places in
@@ -115,18 +97,25 @@ _STATISTICS = 4.7
 _PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
 
 
+def libraries_mb(stage: str) -> float:
+    """Return what the libraries of a stage take, MB; of one that was never measured, the most."""
+    return LIBRARIES_MB.get(stage, max(LIBRARIES_MB.values()))
+
+
 def small(stage: str) -> Demand:
     """Demand of a job that reads small data only: scale, figures, summary."""
-    return Demand(BASE[stage], 0.0, fixed=SLACK + (_FITS if stage == "scale" else 0.0))
+    return Demand(libraries_mb(stage), 0.0, fixed=SLACK + _SMALL_DATA.get(stage, 0.0))
 
 
 def plan(headers: tuple[TiffHeader, TiffHeader]) -> Demand:
     """Demand of making a plan: one survey block at a time, and what is sampled of every channel."""
     channels = max(sum(not info.alpha for info in header.channels) for header in headers)
     if channels == 1:  # there is nothing to choose
-        return Demand(BASE["ingest"], 0.0, fixed=SLACK + max(map(_library_mb, headers)))
+        return Demand(libraries_mb("ingest"), 0.0, fixed=SLACK + max(map(_library_mb, headers)))
     reading = max(_decode_mb(h) + h.others_bytes / MB + _library_mb(h) for h in headers)
-    return Demand(BASE["ingest"], 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + SLACK)
+    return Demand(
+        libraries_mb("ingest"), 0.0, fixed=reading + _SURVEY + channels * _SAMPLED + SLACK
+    )
 
 
 def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
@@ -145,7 +134,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     if header.preferred == "windows":
         reading = shard_px * (read_px + stored_px) / MB + decode
         each = max(reading, writing + shard_px * stored_px / MB)
-        return Demand(BASE["ingest"], each, fixed=SLACK + _library_mb(header), most=shards)
+        return Demand(libraries_mb("ingest"), each, fixed=SLACK + _library_mb(header), most=shards)
     rows = min(layout.shards[0], layout.shape[0])
     band = rows * layout.shape[1] * stored_px / MB
     part_px = part_rows(header, rows) * layout.shape[1]
@@ -153,11 +142,11 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     others = header.others_bytes / MB
     fixed = band + header.kept_bytes / MB + others + SLACK + _library_mb(header)
     if not reads_in_order(header, rows):
-        return Demand(BASE["ingest"], max(writing, reading), fixed=fixed)
+        return Demand(libraries_mb("ingest"), max(writing, reading), fixed=fixed)
     # One thread decodes, then all write. The only strip, if whole, is decoded before the band is.
-    before = BASE["ingest"] + SLACK + others + reading
+    before = libraries_mb("ingest") + SLACK + others + reading
     least = before + (band if header.streams or header.layout != "single strip" else 0.0)
-    return Demand(BASE["ingest"], writing, fixed=fixed, least=least)
+    return Demand(libraries_mb("ingest"), writing, fixed=fixed, least=least)
 
 
 def ingest_both(
@@ -184,7 +173,7 @@ def register(
     matching = _MATCHING + (points * _PER_POINT / MB if field else 0.0)
     coarse = _COARSE * pixels / MB + max(searching, matching)
     each = 20 * 8 * block_px * block_px / MB
-    return Demand(BASE["register"], each, fixed=coarse + SLACK)
+    return Demand(libraries_mb("register"), each, fixed=coarse + SLACK)
 
 
 def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
@@ -195,7 +184,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _CELLS_AT_WORK
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
-    return Demand(BASE["align"], each, fixed=fixed, most=shards)
+    return Demand(libraries_mb("align"), each, fixed=fixed, most=shards)
 
 
 def difference(layout: StoreLayout) -> Demand:
@@ -203,7 +192,7 @@ def difference(layout: StoreLayout) -> Demand:
     shard_px, shards = _shards(layout)
     each = shard_px * (np.dtype("float32").itemsize + _writing(4) + _JUDGED)
     fixed = SLACK + block_scores(layout.shape)
-    return Demand(BASE["difference"], each / MB, fixed=fixed, most=shards)
+    return Demand(libraries_mb("difference"), each / MB, fixed=fixed, most=shards)
 
 
 def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
@@ -217,13 +206,15 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
     outlining, outline = _section(layout)
     finding, places = spoilt_places(layout.shape)
-    outlining = max(outlining, BASE["detect"] + SLACK + outline + finding)
+    outlining = max(outlining, libraries_mb("detect") + SLACK + outline + finding)
     outline += places
     fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept) / MB + outline
     each = rows * cols * _SEARCHING / MB
     # three images as float32, and a row of chunks of one of them as it comes
     ahead = cols * (rows * _KEPT + min(rows, CHUNK) * np.dtype("float32").itemsize) / MB
-    demand = Demand(BASE["detect"], each, fixed=fixed, most=tiles, least=outlining, ahead=ahead)
+    demand = Demand(
+        libraries_mb("detect"), each, fixed=fixed, most=tiles, least=outlining, ahead=ahead
+    )
     return _with_regions(demand, drawn_bytes)
 
 
@@ -234,7 +225,7 @@ def snr(layout: StoreLayout) -> Demand:
     rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
     tiling = shard_px * itemsize + rows * cols * _SEARCHING
     each = max(tiling, shard_px * _writing(itemsize)) / MB
-    return Demand(BASE["snr"], each, fixed=SLACK, most=shards)
+    return Demand(libraries_mb("snr"), each, fixed=SLACK, most=shards)
 
 
 def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
@@ -244,7 +235,7 @@ def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
     """
     band = min(EXPORT_BAND, layout.shape[0] * layout.shape[1] * layout.itemsize)
     copies = 5 if computed else 3
-    return Demand(BASE["export"], 0.0, fixed=copies * band / MB + SLACK)
+    return Demand(libraries_mb("export"), 0.0, fixed=copies * band / MB + SLACK)
 
 
 def store_disk_mb(layout: StoreLayout, dtype: str | None = None) -> int:
@@ -277,7 +268,7 @@ def spoilt_places(shape: tuple[int, int]) -> tuple[float, float]:
 def _section(layout: StoreLayout) -> tuple[float, float]:
     """Return what a search takes until it knows the section, and what its outline holds, MB."""
     pixels = min(SECTION_PX, layout.shape[0] * layout.shape[1])
-    return BASE["detect"] + SLACK + _OUTLINING * pixels / MB, _OUTLINE * pixels / MB
+    return libraries_mb("detect") + SLACK + _OUTLINING * pixels / MB, _OUTLINE * pixels / MB
 
 
 def _with_regions(demand: Demand, drawn_bytes: int) -> Demand:
@@ -289,7 +280,7 @@ def _with_regions(demand: Demand, drawn_bytes: int) -> Demand:
         demand,
         each=demand.each + min(at_work, _MOST_SIDES),
         fixed=demand.fixed + min(sides, _MOST_SIDES),
-        least=max(demand.least, BASE["detect"] + SLACK + reading),
+        least=max(demand.least, libraries_mb("detect") + SLACK + reading),
     )
 
 

@@ -36,7 +36,7 @@ _STRIP = 1024
 _KEPT = 12_000_000
 """Decoded tiles of a channel that are kept while blocks of it are matched, bytes."""
 _MOST_SOURCE, _SPARE_PX = 1.25, 1 << 16
-"""A window needs at most so many px of the background per px, and these, to be read in one."""
+"""A window needs at most this many px of the background per px, and these, to be read in one."""
 
 
 class SlideReader:
@@ -85,7 +85,7 @@ class SlideReader:
         return pixels
 
     def batches(self, channels: Sequence[Channel], most: int) -> Iterator[list[Channel]]:
-        """Yield channels to be read together, in their order: at most so many of one image.
+        """Yield channels to be read together, in their order: at most a number of one image.
 
         What an image stores apart is read one by one, which takes less memory and no more time.
         """

@@ -137,9 +137,9 @@ def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
 TOLERANCE = 0.05
 """Exposure times are believed to such a part of the gain: shutters, lamps and bleaching."""
 FAR = 1.5
-"""A gain that is more than so many times the expected one, or less than one part of so many, is
-more than lamps, filters and bleaching explain: an exposure time or the background is wrong, or
-stain all over the section is in the gain."""
+"""A gain that differs from the expected one by more than this factor is not explained by lamps,
+filters and bleaching: an exposure time or the background is wrong, or stain all over the section is
+in the gain."""
 
 
 class Disagreement(NamedTuple):

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from unglow.multiplexed.images import Frame, SlideReader
     from unglow.multiplexed.slide import Channel
 
-# Every so many px along both sides are looked at for the floor: a power of two, the least that
+# Every this many px along both sides are looked at for the floor: a power of two, the least that
 # leaves no more than this.
 _SAMPLED = 1 << 17
 # The floor lies a little below the dark pixels, as that of a registered image does.
 _DARK, _BRIGHT, _BELOW = 0.001, 0.998, 0.02
 # Noise: number of windows, side of the squares in them, and the median of a squared normal number.
 _NOISE_WINDOWS, _SQUARE, _MEDIAN_OF_SQUARE = 12, 16, 0.4549
-# Texture is that of means of so many px, which have little noise.
+# Texture is that of means of this many px, which have little noise.
 _MEANS = 8
 
 
@@ -68,7 +68,7 @@ def look_at(
     workers: int,
     at_a_time: int,
 ) -> dict[str, Look]:
-    """Look at the sample of some channels, so many of them at a time; by name."""
+    """Look at the sample of some channels, a number of them at a time; by name."""
     looks: dict[str, Look] = {}
     for first in range(0, len(channels), at_a_time):
         some = channels[first : first + at_a_time]

@@ -449,7 +449,7 @@ def save_records(path: Path, records: Sequence[Saved | None]) -> None:
 
 
 def load_records(path: Path, kind: type[Record], count: int) -> list[Record | None]:
-    """Read what `save_records` wrote for so many markers; StoreError if it is damaged."""
+    """Read what `save_records` wrote for a number of markers; StoreError if it is damaged."""
     arrays = load_arrays(path)
     each = (select_arrays(arrays, f"m{n}") for n in range(count))
     return [kind.read(own, path) if own else None for own in each]

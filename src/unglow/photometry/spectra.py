@@ -158,42 +158,45 @@ def measure(
     return Spectra(*values.transpose(1, 0, 2).copy())
 
 
-def _frequencies() -> tuple[Floats, Floats, NDArray[np.intp]]:
-    """Frequencies along y and x, rad per px, and the number of the bin or a last one for none."""
-    y, x = np.meshgrid(
-        np.fft.fftfreq(SIDE) * 2 * np.pi, np.fft.fftfreq(SIDE) * 2 * np.pi, indexing="ij"
-    )
+def _frequencies() -> tuple[Floats, Floats, NDArray[np.intp], Floats]:
+    """Frequencies of half a spectrum, and how many of a full one each represents.
+
+    Along y and x, rad per px; the number of the bin or a last one for none. The highest ones are in
+    none.
+    """
+    along = np.fft.fftfreq(SIDE) * 2 * np.pi
+    y, x = np.meshgrid(along, along[: SIDE // 2 + 1], indexing="ij")
     number = np.rint(np.hypot(y, x) / _STEP).astype(np.intp) - _FIRST
     number[(number < 0) | (number >= len(RADII))] = len(RADII)
-    return y, x, number
+    return y, x, number, np.where((x == 0) | (x == x.min()), 1.0, 2.0)
 
 
-_WY, _WX, _BIN = _frequencies()
+_WY, _WX, _BIN, _TIMES = _frequencies()
 _LOW = (np.hypot(_WY, _WX) < _SHIFT_BAND) & (np.hypot(_WY, _WX) >= RADII[0])
-COUNTS = np.bincount(_BIN.ravel())[:-1].astype(np.float64)
+COUNTS = np.bincount(_BIN.ravel(), _TIMES.ravel())[:-1]
 """Number of frequencies in each bin, (bins,)."""
 _HANN = np.outer(*[np.sin(np.pi * (np.arange(SIDE) + 0.5) / SIDE) ** 2] * 2)
 _HANN /= np.sqrt((_HANN**2).sum())
-SQUARES = np.bincount(_BIN.ravel(), ((_WY**2 + _WX**2) / 2).ravel())[:-1] / COUNTS
+SQUARES = np.bincount(_BIN.ravel(), (_TIMES * (_WY**2 + _WX**2) / 2).ravel())[:-1] / COUNTS
 """Half the mean squared frequency of each bin, (bins,)."""
 
 
 def _profile(power: Floats) -> Floats:
     """Mean over the frequencies of each bin, (bins,)."""
-    return np.asarray(np.bincount(_BIN.ravel(), power.ravel())[:-1] / COUNTS)
+    return np.asarray(np.bincount(_BIN.ravel(), (_TIMES * power).ravel())[:-1] / COUNTS)
 
 
 def _spectra(post: Floats, pre: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Power of post and of pre, and what they share, without and with the block's own shift."""
     share = _HANN / _HANN.sum()
-    of_post, of_pre = (np.fft.fft2((v - (v * share).sum()) * _HANN) for v in (post, pre))
+    of_post, of_pre = (np.fft.rfft2((v - (v * share).sum()) * _HANN) for v in (post, pre))
     cross = of_post * np.conj(of_pre)
     dx, dy = _shift(cross)
-    moved = cross * np.exp(1j * (_WX * dx + _WY * dy))
+    angle = _WX * dx + _WY * dy
     return (
-        _profile(np.abs(of_post) ** 2),
-        _profile(np.abs(of_pre) ** 2),
-        _profile(moved.real),
+        _profile(of_post.real**2 + of_post.imag**2),
+        _profile(of_pre.real**2 + of_pre.imag**2),
+        _profile(cross.real * np.cos(angle) - cross.imag * np.sin(angle)),
         _profile(cross.real),
     )
 
@@ -203,7 +206,7 @@ def _shift(cross: NDArray[np.complex128]) -> tuple[float, float]:
 
     Least squares with the real part as weight, repeated, as the phase is taken as small.
     """
-    x, y, c = _WX[_LOW], _WY[_LOW], cross[_LOW]
+    x, y, c = _WX[_LOW], _WY[_LOW], (_TIMES * cross)[_LOW]
     shift = np.zeros(2)
     for _ in range(_SHIFT_STEPS):
         turned = c * np.exp(1j * (x * shift[0] + y * shift[1]))

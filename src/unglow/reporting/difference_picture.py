@@ -126,6 +126,23 @@ class NoiseColours:
         return np.asarray(np.copysign(share, in_noise))
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Painted:
+    """An overview of a difference, RGB (rows, cols, 3), and which colours it has."""
+
+    colours: NoiseColours
+    pixels: NDArray[np.uint8]
+
+
+def paint(
+    difference: Floats, background: Floats | None, spoilt: Sequence[SavedPlace], step: int
+) -> Painted:
+    """Return an overview (``step`` level-0 px per px) in colours that spoilt places do not rule."""
+    left_out = spoilt_px(spoilt, difference.shape, step)
+    colours = NoiseColours.of(np.where(left_out, np.float32(np.nan), difference), background)
+    return Painted(colours, colours.pixels(difference, background))
+
+
 def shared_colours(differences: Sequence[Floats]) -> NoiseColours:
     """Return the same colours for several differences, in units of the lowest noise of them."""
     nothing = np.empty((0, 0), np.float32)

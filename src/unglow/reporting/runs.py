@@ -336,7 +336,7 @@ class Run:
 
     @cached_property
     def incidents(self) -> tuple[Incident, ...]:
-        """Problems of the run: failed and skipped pairs first, then the newest first."""
+        """Problems of the run, failed and skipped pairs first, then the newest first."""
         head = self.history.run.fields
         failed = failed_pairs(self.results, head.get("pairs"))
         if slides := head.get("slides"):

@@ -69,7 +69,7 @@ class LazyImage:
 
     @property
     def levels(self) -> list[LazyImage]:
-        """All levels of the pyramid, the full resolution first: napari's ``multiscale``."""
+        """All levels of the pyramid, the full resolution first, as napari takes them."""
         return [LazyImage(self.source, level) for level in range(self.source.levels)]
 
     def __repr__(self) -> str:
@@ -190,7 +190,7 @@ class PairResults:
 
     @cached_property
     def detection(self) -> dict[str, Any]:
-        """Content of detection.json: the search, its threshold, false discovery, spoilt share."""
+        """Content of detection.json, with threshold, false discovery, spoilt share."""
         return read_report(self.path("detection.json"))
 
     @property

@@ -242,7 +242,7 @@ class Transform:
 
     @property
     def model_name(self) -> str:
-        """The model as people read it: ``affine + field``."""
+        """The model as people read it, such as ``affine + field``."""
         return self.model + (" + field" if self.displacement is not None else "")
 
     def map(self, points_xy: ArrayLike) -> NDArray[np.float64]:

@@ -33,9 +33,9 @@ _APART = 4
 _NEARER = 0.8
 # Percentiles that bound the dark part and the bright part.
 _DARK, _BRIGHT_FIELD = 2.0, 75.0
-# The dark part changes by so many times what the bright part does, and by so much of the range.
+# The dark part changes by this many times what the bright part does, and by so much of the range.
 _TIMES, _LEAST = 3.0, 0.02
-# Squares of a store that are looked at: so many per side of the image, of so many px.
+# Squares of a store that are looked at: this many per side of the image, of this many px.
 _PER_SIDE, _SIDE = 8, 128
 
 

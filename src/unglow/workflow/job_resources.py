@@ -11,11 +11,11 @@ from unglow.io.pair_plan import ROLES
 from unglow.io.tiff.codecs import is_slow
 from unglow.memory import stages
 from unglow.memory.demand import Demand
-from unglow.memory.stages import BASE, SLACK, small
+from unglow.memory.stages import SLACK, libraries_mb, small
 from unglow.multiplexed.sample import Sample
 from unglow.workflow import slide_memory
 from unglow.workflow.planned_jobs import same_difference_as, same_ratio_as, written_methods
-from unglow.workflow.stage_table import SMALL_MB, STAGES
+from unglow.workflow.stage_table import SMALL_MB, STAGES, measured_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 _PYRAMID, _WORST = 4 / 3, 1.02
 # Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
 _SMALL_MB, _MARKER_MB = 2, 3
-# What drawing holds of each marker, MB.
-_DRAWN_MB = 3.0
+# What drawing holds, MB: a figure, and something of each marker.
+_FIGURE_MB, _DRAWN_MB = 56.0, 3.0
 
 
 def channels_at_a_time(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> int:
@@ -60,7 +60,7 @@ def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -
         at_a_time = channels_at_a_time(batch, rule, wildcards, mb)
         return demand(known, at_a_time, **_corrected_as(batch, rule))
     each_marker = _DRAWN_MB * len(known.slide.markers)
-    return Demand(BASE["slide_figures"], 0.0, fixed=SLACK + each_marker)
+    return Demand(libraries_mb("slide_figures"), 0.0, fixed=SLACK + _FIGURE_MB + each_marker)
 
 
 def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
@@ -188,7 +188,7 @@ def demand_of(batch: Batch, rule: str, wildcards: Wildcards, mb: float | None = 
         layout = batch.layout(wildcards, wildcards.get("role", "derived"))
         return stages.export(layout, computed=_is_computed(batch, wildcards))
     if rule not in _OF_IMAGES:
-        return small("summary" if rule == "verdict" else rule)
+        return small(measured_as(rule))
     return _OF_IMAGES[rule](batch, wildcards)
 
 

@@ -11,7 +11,7 @@ from unglow.core.settings import to_json
 from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow.paths import CORRECTED, FORMS, PLACES
-from unglow.workflow.stage_table import STAGES
+from unglow.workflow.stage_table import STAGES, figures_of, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,6 +114,8 @@ def variants_of(batch: Batch, level: str, pair: Wildcards) -> Iterator[dict[str,
 
 def _is_wanted(batch: Batch, rule: str) -> bool:
     """Return whether the configuration asks for a stage: for the ratio to noise in any form."""
+    if rule == "figures_registration":
+        return bool(figures_of(rule, batch.outputs))
     if rule == "snr":
         return any("snr" in images for images in to_json(batch.settings.exports).values())
     return rule != "comparison" or bool(batch.settings.sweep)
@@ -144,7 +146,7 @@ def _jobs_of(batch: Batch, rule: str, variant: dict[str, str]) -> Iterator[dict[
 
 def _job(batch: Batch, rule: str, wildcards: Wildcards) -> PlannedJob:
     stage, out = STAGES[rule], batch.outputs
-    patterns = [out.file(stage.level, name) for name in stage.files.values()]
+    patterns = [out.file(stage.level, name) for name in files_of(rule, out).values()]
     patterns = patterns or [out.digests(rule, stage.level)]  # a directory of files has these
     return PlannedJob(rule, wildcards, tuple(p.format(**wildcards) for p in patterns))
 

@@ -18,7 +18,7 @@ from unglow.io.zarr.layout import SHARD
 from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.memory.sizes import CELL, CELLS
-from unglow.memory.stages import BASE, MB, SLACK, WARP_SOURCE, WARP_SPARE_PX
+from unglow.memory.stages import MB, SLACK, WARP_SOURCE, WARP_SPARE_PX, libraries_mb
 from unglow.multiplexed.sample import (
     ALIGNED_ROWS,
     BLOCK,
@@ -49,7 +49,7 @@ _PER_SEGMENT, _PER_WINDOW = 20.0, 256.0
 _PER_FITTED_CELL, _PER_GAIN = 150.0, 50.0
 # Tiles at work for one of a coarse level, per byte of it; blocks of a file that is copied, MB.
 _PER_COARSE_PX, _COPYING = 12.0, 24.0
-# Part of a level that is computed in place: so many px of level 0, and bytes per px.
+# Part of a level that is computed in place: this many px of level 0, and bytes per px.
 _PART_PX, _HALVING = 1 << 20, 9.0
 # Halves of a window of the reference, which the section is found on, bytes per px of the window.
 _HALVED = 1.5
@@ -77,7 +77,7 @@ def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
         counting, comparing = counting + comparing, 0.0
     each = max(pair.each, making, comparing) + _decode(known)
     fixed = max(pair.fixed, counting + stages.block_scores(known.shape)) + _libraries(known)
-    return replace(pair, each=each, fixed=fixed)
+    return replace(pair, base=libraries_mb("slide_register"), each=each, fixed=fixed)
 
 
 def markers_at_a_time(known: KnownSlide, budget_mb: float) -> int:
@@ -97,7 +97,7 @@ def channels_at_a_time(
 
 
 def measure(known: KnownSlide, at_a_time: int) -> Demand:
-    """Demand of measuring so many markers in one pass.
+    """Demand of measuring a number of markers in one pass.
 
     Of a window, its backgrounds are read first. Then, marker by marker, cells are computed and
     blocks are matched: one after the other.
@@ -120,15 +120,15 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
     # the fits come when no window is at work any more
     fits = _FITS if several == 1 else cells * (_PER_FITTED_CELL + several * _PER_GAIN) / MB
     return Demand(
-        BASE["slide_scale"],
+        libraries_mb("slide_scale"),
         each,
         fixed=fixed,
-        least=BASE["slide_scale"] + fixed + max(fits, finding),
+        least=libraries_mb("slide_scale") + fixed + max(fits, finding),
     )
 
 
 def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
-    """Demand of writing the corrected slide as ``dtype``, reading so many channels at once.
+    """Demand of writing the corrected slide as ``dtype``, reading several channels at once.
 
     With ``stores`` as OME-Zarr, alone or as well.
 
@@ -154,7 +154,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = Fa
         writing += aligned + (signals if together > 1 else 0)
     each = max(first, reading, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
     fixed, most = _of_results(known, stores=stores)
-    return Demand(BASE["slide_subtract"], each, fixed=fixed + _libraries(known), most=most)
+    return Demand(libraries_mb("slide_subtract"), each, fixed=fixed + _libraries(known), most=most)
 
 
 def join(known: KnownSlide, _at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:
@@ -165,7 +165,7 @@ def join(known: KnownSlide, _at_a_time: int, dtype: str, *, stores: bool = False
     each = max(pyramid, px * out * (2 + _ENCODED) if stores else 0) / MB
     fixed, most = _of_results(known, stores=stores)
     # of a part, its tables and counts are read in addition to those of all
-    return Demand(BASE["slide_subtract"], each, fixed=2 * fixed + _COPYING, most=most)
+    return Demand(libraries_mb("slide_subtract"), each, fixed=2 * fixed + _COPYING, most=most)
 
 
 def _of_results(known: KnownSlide, *, stores: bool) -> tuple[float, int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from unglow.core.measured import SECONDS
 from unglow.reporting import multiqc
 from unglow.reporting.figures.table import FIGURES
 from unglow.workflow.paths import store
@@ -15,12 +16,19 @@ from unglow.workflow.paths import store
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from unglow.reporting.figures.table import FigureRow
+    from unglow.workflow.paths import Outputs
+
 SMALL_MB, FIGURES_MB = 1, 5
 """Upper bounds of what some small files, and some figures, take on disk, MB."""
 
 
+# Seconds of a job, and for each million px, of a rule that was never measured.
+_NEVER_MEASURED = 1.0, 0.05
+
+
 class Time(NamedTuple):
-    """What a job takes, as a first guess: measured on an idle machine with two cores and an SSD.
+    """What a job takes, as a first guess (`unglow.core.measured`).
 
     Attributes
     ----------
@@ -29,7 +37,8 @@ class Time(NamedTuple):
     per_mpx
         For each million px, s of one thread.
     shared
-        The part of that (0 to 1) which threads share among themselves.
+        The part of that (0 to 1) which threads share among themselves; measured by hand on an idle
+        machine with two cores, since no other shows it.
     """
 
     fixed: float
@@ -79,6 +88,17 @@ class Stage(NamedTuple):
     streams: bool = False
 
 
+def measured_as(rule: str) -> str:
+    """Return the key of a rule in `unglow.core.measured`: rules that do the same share one."""
+    if rule.startswith("export"):
+        return "export"
+    return {"slide_part": "slide_subtract", "verdict": "summary"}.get(rule, rule)
+
+
+def _time(rule: str, shared: float = 0.0) -> Time:
+    return Time(*SECONDS.get(measured_as(rule), _NEVER_MEASURED), shared)
+
+
 def _figures(rule: str) -> dict[str, str]:
     return {row.name: row.file for row in FIGURES[rule]}
 
@@ -87,7 +107,7 @@ def _export(level: str, image: str, *after: str) -> Stage:
     """Return the row of a rule that writes an image in another format."""
     files = {"image": f"exports/{image}.{{form}}"}
     record = f"export_{image}.{{form}}"
-    return Stage(level, 4, 1, Time(0.3, 0.03), "store", files, after, record, streams=True)
+    return Stage(level, 4, 1, _time("export"), "store", files, after, record, streams=True)
 
 
 _REGISTER = {
@@ -99,30 +119,32 @@ _REGISTER = {
 STAGES = {
     # rule: level, step, threads, time, disk, files, after
     "ingest": Stage(
-        *("ingested", 1, 2, Time(0.3, 0.014, 0.6), "both images"),
+        *("ingested", 1, 2, _time("ingest", 0.6), "both images"),
         {"plan": "plan.json", "post": store("post"), "pre": store("pre")},
         streams=True,
     ),
     "export_raw": _export("ingested", "{role}", "ingest"),
     "register": Stage(
-        *("registered", 2, 2, Time(2.0, 0.012, 0.6), SMALL_MB), _REGISTER, ("ingest",)
+        *("registered", 2, 2, _time("register", 0.6), SMALL_MB), _REGISTER, ("ingest",)
     ),
     "align": Stage(
-        *("registered", 3, 2, Time(0.4, 0.065, 0.9), "store"),
+        *("registered", 3, 2, _time("align", 0.9), "store"),
         {"aligned": store("aligned_pre"), "statistics": "statistics.npz", "bins": "bins.npz"},
         ("register",),
     ),
     "export_aligned_pre": _export("registered", "aligned_pre", "align"),
     "figures_registration": Stage(
-        *("registered", 4, 1, Time(1.6), FIGURES_MB), _figures("figures_registration"), ("align",)
+        *("registered", 4, 1, _time("figures_registration"), FIGURES_MB),
+        _figures("figures_registration"),
+        ("align",),
     ),
     "scale": Stage(
-        *("subtracted", 4, 1, Time(1.6, 0.01), SMALL_MB),
+        *("subtracted", 4, 1, _time("scale"), SMALL_MB),
         {"scale": "scale.json", "gain_map": "gain_map.npz"},
         ("align",),
     ),
     "difference": Stage(
-        *("subtracted", 4, 2, Time(0.3, 0.05, 0.8), "store"),
+        *("subtracted", 4, 2, _time("difference", 0.8), "store"),
         {
             "difference": store("difference/{method}"),
             "histogram": "difference/{method}.histogram.npz",
@@ -134,7 +156,7 @@ STAGES = {
     ),
     "export_difference": _export("subtracted", "difference_{method}", "scale", "difference"),
     "detect": Stage(
-        *("detected", 4, 2, Time(0.7, 0.1, 0.7), "candidates"),
+        *("detected", 4, 2, _time("detect", 0.7), "candidates"),
         {
             "table": "candidates.csv",
             "geojson": "candidates.geojson",
@@ -145,24 +167,24 @@ STAGES = {
         ("difference",),
     ),
     "snr": Stage(
-        *("detected", 4, 2, Time(0.4, 0.15, 0.7), "store"), {"snr": store("snr")}, ("difference",)
+        *("detected", 4, 2, _time("snr", 0.7), "store"), {"snr": store("snr")}, ("difference",)
     ),
     "export_snr": _export("detected", "snr", "snr"),
     "figures": Stage(
-        *("detected", 4, 1, Time(2.4), 2 * FIGURES_MB), _figures("figures"), ("detect",)
+        *("detected", 4, 1, _time("figures"), 3 * FIGURES_MB), _figures("figures"), ("detect",)
     ),
     "comparison": Stage(
-        *("pair", 4, 1, Time(1.3), 4 * FIGURES_MB),
+        *("pair", 4, 1, _time("comparison"), 4 * FIGURES_MB),
         {"table": "comparison.tsv", "figure": "comparison.png"},
         ("detect",),
     ),
     "slide_register": Stage(
-        *("move", 2, 2, Time(4.0, 0.08, 0.8), SMALL_MB),
+        *("move", 2, 2, _time("slide_register", 0.8), SMALL_MB),
         {**_REGISTER, "spoilt": "spoilt.npz"},
         streams=True,
     ),
     "slide_scale": Stage(
-        *("slide", 3, 2, Time(2.0, 0.03, 0.8), "slide scale"),
+        *("slide", 3, 2, _time("slide_scale", 0.8), "slide scale"),
         {
             "slide": "slide.json",
             "scale": "scale.json",
@@ -175,13 +197,13 @@ STAGES = {
         streams=True,
     ),
     "slide_part": Stage(
-        *("part", 4, 2, Time(2.0, 0.06, 0.8), "slide part"),
+        *("part", 4, 2, _time("slide_part", 0.8), "slide part"),
         {"tiles": "tiles", "counts": "counts.npz", "state": "state.json"},
         ("slide_scale",),
         streams=True,
     ),
     "slide_subtract": Stage(
-        *("slide", 5, 2, Time(2.0, 0.06, 0.8), "slide"),
+        *("slide", 5, 2, _time("slide_subtract", 0.8), "slide"),
         {
             "markers": "markers_corrected.csv",
             "subtraction": "subtraction.json",
@@ -192,12 +214,30 @@ STAGES = {
         streams=True,
     ),
     "slide_figures": Stage(  # a directory with a figure of each marker, and its list of digests
-        *("slide", 6, 1, Time(2.4), "slide figures"), {}, ("slide_subtract",)
+        *("slide", 6, 1, _time("slide_figures"), "slide figures"), {}, ("slide_subtract",)
     ),
     "summary": Stage(
-        *("run", 5, 1, Time(0.15), SMALL_MB),
+        *("run", 5, 1, _time("summary"), SMALL_MB),
         {"summary": "summary.tsv"} | {PurePath(name).stem: name for name in multiqc.FILES},
     ),
-    "verdict": Stage("run", 6, 1, Time(0.15), SMALL_MB, {"verdict": "verdict.txt"}),
+    "verdict": Stage("run", 6, 1, _time("verdict"), SMALL_MB, {"verdict": "verdict.txt"}),
 }
 """By the name of the rule, in the order in which the jobs of a pair are listed."""
+
+
+def figures_of(rule: str, outputs: Outputs) -> tuple[FigureRow, ...]:
+    """Return the figures that a rule draws.
+
+    Those of the registration are drawn with all others, in one job, unless the variants of a sweep
+    share a registration: then they have a rule of their own. Other rules draw none.
+    """
+    if outputs.directory("registered") != outputs.directory("detected"):
+        return FIGURES.get(rule, ())
+    return tuple(row for rows in FIGURES.values() for row in rows) if rule == "figures" else ()
+
+
+def files_of(rule: str, outputs: Outputs) -> Mapping[str, str]:
+    """Return the outputs of a job by their names in the rule, except for digests."""
+    if rule in FIGURES:
+        return {row.name: row.file for row in figures_of(rule, outputs)}
+    return STAGES[rule].files

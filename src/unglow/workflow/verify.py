@@ -1,4 +1,4 @@
-"""Checks of results: that every byte is as it was published, and that files belong together.
+"""Checks of results: no byte has changed since it was published, and files belong together.
 
 One file or store is read at a time, block by block, so memory does not grow with the images.
 """
@@ -63,7 +63,7 @@ _RESULT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Defect:
-    """Something that is not as it was published.
+    """A file that is missing, damaged, or has changed since it was published.
 
     Attributes
     ----------
@@ -321,7 +321,8 @@ def check_file(
             fault = None if published.jobs[path].whole else "is not a whole list of digests"
             again = "--repair removes all that its job makes, and the next run makes it again"
         elif digest is not None:
-            fault = None if digests.hash_file(path) == digest else "is not as it was published"
+            is_same = digests.hash_file(path) == digest
+            fault = None if is_same else "has changed since it was published"
         else:
             fault = _fault(path)
     except FileNotFoundError:

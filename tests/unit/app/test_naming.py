@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.app.naming import NamedImage, NamePattern, make_pairs, unique_images
+from unglow.app.naming import NamedImage, NamePattern, guess, make_pairs, unique_images
 from unglow.core.errors import InputError
 from unglow.workflow.samples import Pair
 
@@ -49,6 +49,23 @@ def test_what_is_no_pattern_is_refused(pattern, pre, post):
 def test_a_long_name_that_nearly_fits_is_read_in_no_time():
     pattern = NamePattern("{sample}*a*a*a*a*a*{dye}_{prepost}", "pre", "post")
     assert pattern.read("a" * 120) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("Rock3-before-DAPI.tif", ("pre", "Rock3", "DAPI")),
+        ("Rock 6/post/SYTO9.tif", ("post", "Rock 6", "SYTO9")),
+        ("brain/unstained.tif", ("pre", "brain", "")),
+        ("pre/Rock7_DAPI.tif", ("pre", "Rock7", "DAPI")),
+        ("Rock7/notes/scan_12.tif", ("", "notes", "")),
+        ("pre_and_post_DAPI.tif", ("", "", "")),
+        ("IMG_0042.tif", ("", "", "")),
+    ],
+)
+def test_what_a_name_says_is_a_beginning(name, found):
+    image = guess(Path("raw") / name, Path("raw"))
+    assert (image.role, image.sample, image.dye) == found
 
 
 def image(name, role, sample="S", dye="D"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,7 +167,11 @@ def test_files_are_those_that_zarr_writes(tmp_path, dtype, chunks):
         p.relative_to(tmp_path / "b") for p in (tmp_path / "b").rglob("*") if p.is_file()
     }
     for name in files:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
+        own, other = ((tmp_path / place / name).read_bytes() for place in "ab")
+        if zarr.__version__ == "3.1.3" and name == Path("zarr.json"):  # writes that it has none
+            own, other = json.loads(own), json.loads(other)
+            assert other.pop("consolidated_metadata") is None
+        assert own == other, name
 
 
 def test_blosc_is_imported_alone_and_its_package_later_as_ever():

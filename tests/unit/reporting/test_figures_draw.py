@@ -44,6 +44,7 @@ from unglow.reporting.figures.style import (
     save_png,
     sheet,
     stretch,
+    styling,
     tile,
 )
 from unglow.reporting.figures.table import FIGURES
@@ -252,12 +253,12 @@ def test_the_error_has_the_colours_of_its_bar(drawings):
     shown = picture(drawings["field"]).pixels
     assert ERROR.of(0.1).tolist() in shown.reshape(-1, 3).tolist()
     assert (shown[:, :30] == (0xD8, 0xDE, 0xE4)).all()  # no data in pre
-    assert ERROR.of([0.001, 0.01, 5, 50]).tolist() == [
-        *[ERROR.of(0.01).tolist()] * 2,
+    assert ERROR.of([0.0001, 0.001, 5, 50]).tolist() == [
+        *[ERROR.of(0.001).tolist()] * 2,
         *[ERROR.of(5.0).tolist()] * 2,
     ]
     assert ERROR.of(np.nan).tolist() == [0xD8, 0xDE, 0xE4]
-    assert ERROR.unit([0.01, 0.05, 5]) == pytest.approx([0, np.log(5) / np.log(500), 1])
+    assert ERROR.unit([0.001, 0.05, 5]) == pytest.approx([0, np.log(50) / np.log(5000), 1])
 
 
 def test_where_no_block_agrees_there_are_stripes_and_no_claim():
@@ -340,7 +341,7 @@ def test_the_bar_of_a_difference_is_black_in_the_middle_bright_above_and_dark_be
     bar = max((a.pixels for a in figure.artists if isinstance(a, Pixels)), key=len)[:, 9]
     top, middle, bottom = (int(bar[row].astype(int).sum()) for row in (1, len(bar) // 2, -2))
     assert middle < 9 < bottom < top / 2
-    at = {text.get_text(): text.get_position()[1] for text in figure.texts}
+    at = {text: box.y0 for text, box in texts(figure)}
     assert at["+5"] + at["-5"] == pytest.approx(2 * at["±2"])
     assert at["+5"] > at["±2"]
 
@@ -373,7 +374,7 @@ def test_pictures_are_resized_by_means_and_large_px_are_repeated():
 def test_a_picture_is_where_its_axes_have_its_extent():
     figure = sheet(4.0, 3.0, "title")
     axes = panel(figure, 0.5, 1.0, 2.0, 1.0)
-    axes.set(xlim=(10, 30), ylim=(20, 10), xticks=[], yticks=[])
+    axes.set(xlim=(10, 30), ylim=(20, 10))
     colours = np.array([[[200, 0, 0], [0, 200, 0]]], np.uint8)
     axes.add_artist(Picture(colours, (20, 40, 15, 10)))
     figure.canvas.draw()
@@ -385,18 +386,45 @@ def test_a_picture_is_where_its_axes_have_its_extent():
     assert not (drawn[:, 252:] == (0, 200, 0)).all(axis=-1).any()
 
 
+def ink_of(figure):
+    figure.canvas.draw()
+    return 255.0 - np.asarray(figure.canvas.buffer_rgba())[..., 0]
+
+
 def test_texts_are_where_matplotlib_puts_them():
     both = []
     for canvas in (Canvas, FigureCanvasAgg):
-        figure = sheet(4.0, 3.0, "Title")
+        figure = sheet(4.0, 3.0, "")
         canvas(figure)
-        label(figure, 1.0, 1.0, "several words, 12.5 µm", rotation=0)
-        label(figure, 3.0, 0.8, "upright", rotation=90)
-        figure.canvas.draw()
-        both.append(255.0 - np.asarray(figure.canvas.buffer_rgba())[..., 0])
-    for ink in both:
-        ink[...] = cv2.GaussianBlur(ink, (0, 0), 2)
+        figure.text(0.07, 0.9, "Title", size=14, weight="bold", va="center")
+        figure.text(0.25, 0.67, "several words, 12.5 µm", va="top")
+        figure.text(0.75, 0.73, "upright", rotation=90, va="top")
+        both.append(cv2.GaussianBlur(ink_of(figure), (0, 0), 2))
     assert np.abs(both[0] - both[1]).max() < 0.25 * both[1].max()
+
+
+@pytest.mark.parametrize(
+    ("text", "style"),
+    [
+        ("Title", {"weight": "bold", "size": 14.0, "va": "center"}),
+        ("several words, 12.5 µm", {"va": "top", "ha": "center"}),
+        ("two\nlines", {"va": "top", "linespacing": 1.35}),
+        ("two\nlines", {"va": "center", "ha": "right", "linespacing": 1.2}),
+        ("line\nlines", {"va": "bottom", "ha": "right", "linespacing": 1.2}),
+        ("12", {"va": "center_baseline", "ha": "center"}),
+        ("upright", {"rotation": 90, "va": "center", "ha": "right"}),
+    ],
+)
+def test_labels_are_where_matplotlib_has_texts(text, style):
+    ours, theirs = sheet(4.0, 3.0, ""), sheet(4.0, 3.0, "")
+    label(ours, 2.0, 1.5, text, **style)
+    with styling():
+        theirs.text(0.5, 0.5, text, **style)
+    edges = []
+    for figure in (ours, theirs):
+        rows, cols = np.nonzero(ink_of(figure) > 40)
+        edges.append([rows.min(), rows.max(), cols.min(), cols.max()])
+    assert np.abs(np.subtract(*edges)).max() <= 2  # px
 
 
 def test_details_keep_each_px_and_have_a_frame():

@@ -21,6 +21,7 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.multiplexed.slide import Channel
+from unglow.reporting.figures.canvas import Words
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_slide
 from unglow.reporting.html.cycle_pictures import draw_cycles
 from unglow.reporting.html.page_model import slides_of
@@ -196,7 +197,7 @@ def test_one_damaged_slide_costs_its_own_rows_and_pictures(tmp_path):
 
 
 def words(figure):
-    return " ".join(" ".join(text.get_text().split()) for text in figure.texts)
+    return " ".join(" ".join(one.text.split()) for one in figure.findobj(Words))
 
 
 def test_figures_show_whole_reasons(tmp_path):

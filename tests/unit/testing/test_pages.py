@@ -22,6 +22,7 @@ REFERENCE = {
     "evidence.md",
     "glossary.md",
     "promises.md",
+    "reference.md",
     "result-files.md",
     "telemetry.md",
 }

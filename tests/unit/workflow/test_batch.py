@@ -14,10 +14,10 @@ from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import VARIANT
+from unglow.core.measured import LIBRARIES_MB
 from unglow.core.settings import to_json
 from unglow.io.tiff import read_header
 from unglow.memory import stages
-from unglow.memory.stages import BASE
 from unglow.reporting.summary import entries_from
 from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
@@ -513,14 +513,14 @@ def test_budget_threads_and_methods_change_no_layout(work):
             assert one.layout(names(sample), role) == other.layout(names(sample), role)
 
 
-OF_SLIDES = {stage for stage in BASE if stage.startswith("slide_")}
+OF_SLIDES = {stage for stage in LIBRARIES_MB if stage.startswith("slide_")}
 
 
-@pytest.mark.parametrize("stage", sorted(BASE.keys() - {"ingest"} - OF_SLIDES))
+@pytest.mark.parametrize("stage", sorted(LIBRARIES_MB.keys() - {"ingest"} - OF_SLIDES))
 def test_every_stage_has_a_demand(work, stage):
     batch = Batch.load({}, work)
     demand = demand_of(batch, stage, names("B"))
-    assert demand.base == BASE[stage]
+    assert demand.base == LIBRARIES_MB[stage]
     assert mem_mb(batch, stage, names("B"), 2) == demand.peak_mb(2000, 2)
     assert mem_mb(batch, stage, names("B"), 2) > demand.base
 
@@ -573,7 +573,7 @@ def test_ingest_needs_what_both_images_need(tmp_path):
     assert alone.peak_mb(0, 1) == both.peak_mb(0, 2) < both.peak_mb(2000, 2)
 
 
-@pytest.mark.parametrize("stage", sorted(BASE.keys() - {"export"} - OF_SLIDES))
+@pytest.mark.parametrize("stage", sorted(LIBRARIES_MB.keys() - {"export"} - OF_SLIDES))
 def test_what_snakemake_hands_over_is_read_as_names_are(work, stage):
     """Its wildcards are a list of values: ``in`` asks for one of them."""
     batch = Batch.load({}, work)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from made_plan import plan_content
 
+from unglow.core import digests
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
@@ -22,7 +23,7 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.figures import table as figure_table
+from unglow.reporting.figures.canvas import Words
 from unglow.reporting.figures.comparison import _method_row, draw_refusal
 from unglow.reporting.figures.difference import mask_spoilt
 from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
@@ -128,15 +129,20 @@ def pair(tmp_path_factory):
 def draw(pair, place, names, **changes):
     """Draw some figures of a pair into a directory; return their paths by name."""
     made, known = targets(place, names), {"spoilt": ()} | pair | changes
-    for rule, rows in figure_table.FIGURES.items():
-        chosen = [row for row in rows if row.name in names]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(figure_table.FIGURES, rule, chosen)
-            draw_figures(rule, FigureInputs({}, **known), made, "S D")
+    draw_figures(FigureInputs({}, **known), made, "S D")
     return made
 
 
 # ----------------------------------------------------------------------------------- good pairs
+
+
+def test_no_list_of_digests_stays_of_figures_that_another_rule_had_drawn(pair, tmp_path):
+    old = digests.list_of(tmp_path, "figures_registration")
+    old.parent.mkdir()
+    old.write_text("of other bytes")
+    draw(pair, tmp_path / "figures", ("residuals",))
+    assert (tmp_path / "figures" / "residuals.png").is_file()
+    assert not old.exists()
 
 
 def test_a_good_pair_gets_every_figure(pair, tmp_path):
@@ -377,7 +383,7 @@ def results(pair, tmp_path):
 
 
 def words(figure):
-    return [text.get_text() for text in figure.texts]
+    return [one.text for one in figure.findobj(Words)]
 
 
 def test_variants_stand_side_by_side_with_the_rows_of_their_table(pair, results, tmp_path):

@@ -52,27 +52,34 @@ def of_machine(slower, rules=("align", "detect", "figures"), sizes=(1.0, 10.0, 1
     return EarlierRun(run, tuple(times))
 
 
+def guessed(rule, mpx=10.0):
+    """The first guess of a job with one thread, s."""
+    return STAGES[rule].time.fixed + STAGES[rule].time.per_mpx * mpx
+
+
 def test_without_earlier_runs_the_table_is_the_forecast():
     guess = Throughput([])
-    assert guess.seconds("align", 10.0, 1) == pytest.approx(0.4 + 0.65)
-    assert guess.cpu_s("align", 10.0) == pytest.approx(0.4 + 0.65)
+    assert guess.seconds("align", 10.0, 1) == pytest.approx(guessed("align"))
+    assert guess.cpu_s("align", 10.0) == pytest.approx(guessed("align"))
     assert (guess.runs, guess.factor) == (0, 1.93)
 
 
 def test_one_measured_job_counts_as_much_as_the_mean_of_all_rules():
-    twice = EarlierRun("a", (Times("align", 10.0, 1, 1, 2 * 1.05, 4 * 1.05),))
-    eight = EarlierRun("b", (Times("detect", 10.0, 1, 1, 8 * 1.7, 8 * 1.7),))
+    align, detect = guessed("align"), guessed("detect")
+    twice = EarlierRun("a", (Times("align", 10.0, 1, 1, 2 * align, 4 * align),))
+    eight = EarlierRun("b", (Times("detect", 10.0, 1, 1, 8 * detect, 8 * detect),))
     learnt = Throughput([twice, eight])  # on average, everything takes four times as long
-    assert learnt.seconds("register", 10.0, 1) == pytest.approx(4 * 2.12)
-    assert learnt.seconds("align", 10.0, 1) == pytest.approx(math.sqrt(4 * 2) * 1.05)
-    assert learnt.cpu_s("detect", 10.0) == pytest.approx(math.sqrt(math.sqrt(32) * 8) * 1.7)
+    assert learnt.seconds("register", 10.0, 1) == pytest.approx(4 * guessed("register"))
+    assert learnt.seconds("align", 10.0, 1) == pytest.approx(math.sqrt(4 * 2) * align)
+    assert learnt.cpu_s("detect", 10.0) == pytest.approx(math.sqrt(math.sqrt(32) * 8) * detect)
 
 
 def test_the_sizes_that_are_nearest_predict_what_a_job_takes():
-    small = [Times("align", 1.0, 1, 1, 0.465, 0.465)] * 6
-    large = [Times("align", 100.0, 1, 1, 4 * 6.9, 4 * 6.9)] * 6
+    took = guessed("align", 1.0), 4 * guessed("align", 100.0)
+    small = [Times("align", 1.0, 1, 1, took[0], took[0])] * 6
+    large = [Times("align", 100.0, 1, 1, took[1], took[1])] * 6
     learnt = Throughput([EarlierRun("a", (*small, *large))])
-    ratios = [learnt.seconds("align", mpx, 1) / (0.4 + 0.065 * mpx) for mpx in (2.0, 80.0)]
+    ratios = [learnt.seconds("align", mpx, 1) / guessed("align", mpx) for mpx in (2.0, 80.0)]
     assert ratios == pytest.approx([2 ** (1 / 6), 2 ** (11 / 6)])
 
 
@@ -168,10 +175,10 @@ def test_the_forecast_of_a_pair_adds_up():
     found = forecast(jobs, capacity(cores=1), 2000, Throughput([]), 1)
     fixed = sum(STAGES[rule].time.fixed for rule in CHAIN)
     assert found.seconds == pytest.approx(2.37 + 7 * 0.25 + fixed + 1.02)
-    assert found.rules["align"] == (1, 0.4)
+    assert found.rules["align"] == (1, STAGES["align"].time.fixed)
     record = found.record()
     assert record["low"] * record["high"] == pytest.approx(record["seconds"] ** 2, rel=1e-3)
-    assert record["rules"]["register"] == {"jobs": 1, "seconds": 2.0}
+    assert record["rules"]["register"] == {"jobs": 1, "seconds": STAGES["register"].time.fixed}
     assert json.loads(json.dumps(record)) == record
     assert forecast([], capacity(), 2000, Throughput([]), 1) is None
 

@@ -335,7 +335,7 @@ def counted(tasks):
 def test_everything_is_to_be_done_in_a_fresh_directory(work):
     tasks = pending_jobs(Batch.load({}, work), work / "results")
     assert counted(tasks) == {
-        "ingest": 2, "register": 2, "align": 2, "figures_registration": 2, "scale": 2,
+        "ingest": 2, "register": 2, "align": 2, "scale": 2,
         "difference": 2, "detect": 2, "figures": 2, "summary": 1, "verdict": 1,
     }  # fmt: skip
     ingest = next(t for t in tasks if t.rule == "ingest")
@@ -512,18 +512,18 @@ def test_the_command_says_the_same_in_words_and_exit_status(work, monkeypatch, c
     monkeypatch.setattr("sys.argv", words)
     assert cli.main(words[1:]) == 1
     text = capsys.readouterr().out
-    assert text.startswith("18 jobs to do on 2 cores: a run would be refused.\n")
+    assert text.startswith("16 jobs to do on 2 cores: a run would be refused.\n")
     assert "unglow preflight -n 2 --resources mem_mb=50 --config force_run=True" in text
     assert cli.main([*words[1:], "--config", "force_run=True"]) == 0
     assert cli.main(["preflight", "-n", "2", "--directory", str(work)]) == 0
-    assert "18 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
+    assert "16 jobs to do on 2 cores: a run would start.\n" in capsys.readouterr().out
 
 
 def test_the_command_as_json_with_other_settings(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
     assert cli.main(["preflight", "-n", "2", "--only", "B/*", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["schema"], found["refused"], found["jobs"], found["cores"]) == (1, False, 10, 2)
+    assert (found["schema"], found["refused"], found["jobs"], found["cores"]) == (1, False, 9, 2)
     assert {f["level"] for f in found["findings"]} == {"fine"}
     rows = [(s["cores"], s["memory_per_job"], s["fits"]) for s in found["settings"]]
     assert rows == [(1, 300, True), (1, 2000, True), (2, 300, True), (2, 2000, True)]
@@ -553,7 +553,7 @@ def test_settings_are_merged_section_by_section(work, monkeypatch, capsys):
     (work / "config").mkdir()
     (work / "config" / "config.yaml").write_text("scale:\n  percentile: 40\n")
     assert cli.main(["preflight", "--config", "scale={methods: [moffat]}"]) == 0
-    assert capsys.readouterr().out.startswith("18 jobs to do")
+    assert capsys.readouterr().out.startswith("16 jobs to do")
 
 
 def test_the_disk_bound_is_that_of_the_stores(work):
@@ -565,6 +565,6 @@ def test_the_disk_bound_is_that_of_the_stores(work):
     }
     stores = [stages.store_disk_mb(layouts[r]) for r in ("post", "pre", "derived", "derived")]
     small = len([r for r in tasks if r.rule in ("ingest", "register", "scale")])
-    figures = sum({"figures_registration": 5, "figures": 10}.get(r.rule, 0) for r in tasks)
+    figures = 15
     listed = stages.candidates_disk_mb(layouts["derived"])
     assert sum(t.disk_mb for t in tasks) == sum(stores) + small + figures + listed

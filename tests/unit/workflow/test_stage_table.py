@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tifffile
 
+from unglow.core.measured import LIBRARIES_MB, SECONDS
+from unglow.memory import stages
+from unglow.reporting.figures.table import FIGURES
+from unglow.workflow import stage_table
 from unglow.workflow.batch import Batch
+from unglow.workflow.job_resources import demand_of
 from unglow.workflow.paths import Outputs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
-from unglow.workflow.stage_table import STAGES
+from unglow.workflow.stage_table import STAGES, files_of, measured_as
 
 
 @pytest.fixture
@@ -39,6 +46,22 @@ def test_every_level_has_the_jobs_of_its_variants(batch):
     assert len({(job.rule, *job.wildcards.values()) for job in jobs}) == len(jobs)
 
 
+def test_figures_of_a_registration_are_drawn_with_the_others_unless_variants_share_it(batch):
+    drawn = {"figures/registration.png", "figures/gallery.png"}
+    for swept, rules in (
+        ((), {"figures"}),
+        (("registration",), {"figures"}),
+        (("detection",), {"figures", "figures_registration"}),
+    ):
+        files = {rule: {*files_of(rule, Outputs(swept)).values()} for rule in FIGURES}
+        assert {rule for rule in files if files[rule] & drawn} == rules
+        assert set.union(*files.values()) >= drawn
+    together = replace(batch, settings=replace(batch.settings, sweep={}))
+    jobs = [job.rule for job in jobs_of_pair(together, "A", "SYTO9")]
+    assert jobs.count("figures") == 1
+    assert "figures_registration" not in jobs
+
+
 def test_a_run_makes_every_file_of_its_jobs_once(batch):
     files = final_outputs(batch)
     assert files == sorted(set(files))
@@ -56,3 +79,27 @@ def test_a_level_that_is_not_swept_has_no_directory():
     assert Outputs(("subtraction",)).directory("subtracted") == "{sample}/{dye}/{subtraction}/"
     assert Outputs(("registration",)).directory("subtracted") == "{sample}/{dye}/{registration}/"
     assert Outputs(("registration",)).directory("run") == ""
+
+
+def test_what_was_measured_is_what_is_asked_for(batch, monkeypatch):
+    """A rule without a number would take a guess; a number without a rule is of no use."""
+    names = {"sample": "A", "dye": "SYTO9", "role": "post", "method": "linear"}
+    names |= {"registration": "model-affine", "subtraction": "percentile-40"}
+    measured = {measured_as(rule) for rule in STAGES}
+    assert LIBRARIES_MB.keys() == SECONDS.keys() == measured
+    for rule in STAGES:
+        assert STAGES[rule].time[:2] == SECONDS[measured_as(rule)]
+    monkeypatch.setattr(stages, "LIBRARIES_MB", dict.fromkeys(measured, 0.0))
+    before = {rule: demand_of(batch, rule, names).peak_mb(0, 1) for rule in OF_PAIRS}
+    for rule, mb in before.items():
+        monkeypatch.setitem(stages.LIBRARIES_MB, measured_as(rule), 500.0)
+        assert demand_of(batch, rule, names).peak_mb(0, 1) == mb + 500
+        monkeypatch.setitem(stages.LIBRARIES_MB, measured_as(rule), 0.0)
+
+
+OF_PAIRS = [rule for rule in STAGES if not rule.startswith("slide_")]
+
+
+def test_a_rule_that_was_never_measured_asks_for_the_most():
+    assert stages.libraries_mb("a new one") == max(LIBRARIES_MB.values())
+    assert stage_table._time("a new one").per_mpx > 0

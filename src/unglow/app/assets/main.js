@@ -3,6 +3,7 @@
 import { el, fill } from "./elements.js";
 import { FolderStep } from "./folder.js";
 import { NamesStep } from "./names.js";
+import { keepFocus } from "./parts.js";
 import { ResultsStep } from "./results.js";
 import { CheckStep, RunStep } from "./run.js";
 import { News, ask } from "./server.js";
@@ -46,7 +47,7 @@ class App {
   take(state) {
     this.state = state;
     this.place.textContent = state.directory;
-    for (const step of this.steps) step.show(state);
+    keepFocus(() => this.steps.forEach((step) => step.show(state)));
   }
 
   soon(wait) {
@@ -62,7 +63,7 @@ class App {
       const changed = await this.news.read();
       running = seen.run.running;
       if (seen.version !== this.state.version) await this.load();
-      this.run.watch(seen.run);
+      keepFocus(() => this.run.watch(seen.run));
       if (changed || !this.shown) this.results.update(this.news);
       this.shown = true;
       this.status.textContent = "";

@@ -1,7 +1,7 @@
 // Step 2: which images are a pair. What was recognised, and names by a pattern or by hand.
 
 import { button, el, fill, select } from "./elements.js";
-import { Step, badge, counted, thumbnail } from "./parts.js";
+import { Step, badge, counted, keepFocus, thumbnail } from "./parts.js";
 import { ask, send } from "./server.js";
 
 const ROLES = [["", "not used"], ["pre", "pre"], ["post", "post"]];
@@ -67,7 +67,7 @@ export class NamesStep extends Step {
     this.editor = null;
     this.say("");
     if (state) this.app.take(state);
-    else this.show(this.app.state);
+    else keepFocus(() => this.show(this.app.state));
   }
 }
 
@@ -87,23 +87,23 @@ class Editor {
     pattern.classList.add("wide");
     Object.assign(this, { pattern, pre, post, sample, dye });
     this.preview = el("div", { role: "status" });
-    this.rows = state.images.map((image) => this.row(image, of.get(image.id)));
+    this.rows = state.images.map((image) => this.row(image, of.get(image.id) || image)); // a pair's, or what its name says
     this.made = el("div", {},
       el("form", { class: "pattern", onsubmit: (event) => { event.preventDefault(); this.read(); } },
         patternField, preField, postField, sampleField, dyeField, el("button", { type: "submit" }, "Read the names")),
-      el("p", { class: "soft" }, "{sample}, {dye} and {prepost} stand for parts of the path, * for any letters. Then correct by hand what is left."),
+      el("p", { class: "soft" }, "{sample}, {dye} and {prepost} stand for parts of the path, * for any letters. A pattern changes only the images that it fits; use several, or correct by hand."),
       el("div", { class: "scroll tall", tabindex: "0", role: "group", "aria-label": "Images" }, el("table", {}, el("thead", {}, el("tr", {}, ["image", "is", "sample", "dye"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, this.rows.map((r) => r.made)))),
       this.preview,
-      el("div", { class: "row" }, button("Write the sample sheet", "config/samples.tsv", () => this.write(), { class: "main" }), button("Cancel", null, () => step.close())));
+      el("div", { class: "row" }, button("Write the sample sheet", "config/samples.tsv", () => this.write(), { class: "main" }), button("Clear", "Use no image", () => this.clear()), button("Cancel", null, () => step.close())));
     this.check();
   }
 
   row(image, known) {
     const row = { id: image.id };
     const changed = () => this.soon();
-    row.role = select("What " + image.name + " is", ROLES, known ? known.role : "", changed);
-    row.sample = el("input", { type: "text", value: known ? known.sample : "", "aria-label": "Sample of " + image.name, oninput: changed });
-    row.dye = el("input", { type: "text", value: known ? known.dye : "", "aria-label": "Dye of " + image.name, oninput: changed });
+    row.role = select("What " + image.name + " is", ROLES, known.role, changed);
+    row.sample = el("input", { type: "text", value: known.sample, "aria-label": "Sample of " + image.name, oninput: changed });
+    row.dye = el("input", { type: "text", value: known.dye, "aria-label": "Dye of " + image.name, oninput: changed });
     row.made = el("tr", {}, el("td", {}, thumbnail(image.id, image.name)), el("td", {}, row.role), el("td", {}, row.sample), el("td", {}, row.dye));
     return row;
   }
@@ -114,12 +114,21 @@ class Editor {
     if (!found) return;
     const by = new Map(found.map((f) => [f.id, f]));
     for (const row of this.rows) {
-      const f = by.get(row.id) || { role: "", sample: "", dye: "" };
-      row.role.value = f.role;
-      row.sample.value = f.sample;
-      row.dye.value = f.dye;
+      if (by.has(row.id)) this.set(row, by.get(row.id));
     }
-    this.step.say(found.length ? "" : "The pattern fits no image: compare it with the names below.", "bad");
+    if (found.length) this.step.say("The pattern fits " + found.length + " of " + counted(this.rows.length, "image") + ".", "good");
+    else this.step.say("The pattern fits no image: compare it with the names below.", "bad");
+    this.check();
+  }
+
+  set(row, { role, sample, dye }) {
+    row.role.value = role;
+    row.sample.value = sample;
+    row.dye.value = dye;
+  }
+
+  clear() {
+    for (const row of this.rows) this.set(row, { role: "", sample: "", dye: "" });
     this.check();
   }
 

@@ -9,7 +9,7 @@ export class Step {
     this.body = el("div");
     this.message = el("p", { class: "message", role: "alert" });
     this.command = el("div");
-    this.made = el("section", { id, "aria-label": title }, el("header", {}, el("h2", {}, el("span", { class: "number" }, number), " " + title), this.note), this.body, this.message, this.command);
+    this.made = el("section", { id, "aria-label": title, tabindex: "-1" }, el("header", {}, el("h2", {}, el("span", { class: "number" }, number), " " + title), this.note), this.body, this.message, this.command);
   }
 
   say(text, kind) {
@@ -41,6 +41,16 @@ export class Step {
   }
 }
 
+// Draw something again without losing the place of those who work with the keyboard.
+export function keepFocus(draw) {
+  const had = document.activeElement;
+  const step = had && had.closest("section");
+  draw();
+  if (!step || (had.isConnected && !had.disabled)) return;
+  const same = [...step.querySelectorAll(had.tagName)].find((e) => !e.disabled && e.name === had.name && e.value === had.value && e.textContent === had.textContent);
+  (same || step).focus();
+}
+
 export const counted = (n, one) => n + " " + one + (n === 1 ? "" : "s");
 
 const waiting = [];
@@ -70,7 +80,7 @@ const known = new Map();
 
 // A small picture of a raw image; it comes when it is seen.
 export function thumbnail(id, name) {
-  const image = el("img", { alt: name, width: "72", height: "72" });
+  const image = el("img", { alt: "", width: "72", height: "72" });
   const about = el("span", { class: "soft about" });
   const made = el("figure", { class: "thumb" }, image, el("figcaption", {}, el("span", { class: "name", title: name }, name), about));
   made.loadPicture = async () => {

@@ -8,6 +8,7 @@ const LEVELS = ["sample", "dye", "ingestion", "registration", "subtraction", "de
 const AT_ONCE = 60;
 const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
 const DONE = ["ok", "suspect"];
+const SEEN = [...DONE, "failed"];
 
 const nameOf = (pair) => LEVELS.map((k) => pair[k]).filter(Boolean).join(" ");
 
@@ -55,7 +56,7 @@ export class ResultsStep extends Step {
     ].filter(([, value]) => value !== null && value !== undefined && value !== "");
     const made = el("article", { class: "card" },
       el("h3", {}, name, " ", badge(pair.status)),
-      DONE.includes(pair.status) ? el("a", { href: viewOf(pair), title: "Open " + name + " in the viewer" }, picture, el("span", {}, "Look at it")) : null,
+      SEEN.includes(pair.status) ? el("a", { href: viewOf(pair), title: "Open " + name + " in the viewer" }, picture, el("span", {}, pair.status === "failed" ? "Look at its images" : "Look at it")) : null,
       el("dl", { class: "facts" }, numbers.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, String(value))))),
       pair.reasons ? el("p", { class: "soft" }, String(pair.reasons)) : null);
     this.cards.set(name, { key, made });

@@ -1,7 +1,7 @@
 // Steps 4 and 5: whether a run fits this machine, and the run itself.
 
 import { button, el, fill } from "./elements.js";
-import { Step, badge, counted } from "./parts.js";
+import { Step, badge, counted, keepFocus } from "./parts.js";
 import { ask, send } from "./server.js";
 
 export class CheckStep extends Step {
@@ -44,7 +44,7 @@ export class RunStep extends Step {
     this.output = el("pre", { tabindex: "0" });
     this.folded = el("details", {}, el("summary", {}, "What the run prints"), this.output);
     fill(this.body,
-      el("p", { class: "soft" }, "The run goes on when this page or the server is closed, or the connection is lost."),
+      el("p", { class: "soft" }, "The run continues when this page or the server is closed, or the connection is lost."),
       el("div", { class: "row" }, el("label", { for: "cores" }, "Cores "), this.input, this.start, this.stop, this.stopNow, el("a", { href: "../" }, "Live page")),
       this.bar, this.words, this.folded);
   }
@@ -55,7 +55,7 @@ export class RunStep extends Step {
 
   async begin() {
     const state = await this.attempt(() => send("run", { cores: this.cores, version: this.app.state.version }), "Starting …");
-    if (state) this.watch(state);
+    if (state) keepFocus(() => this.watch(state));
     this.app.soon(500);
   }
 

@@ -1,6 +1,6 @@
 // What is asked of the server, and sent to it. Errors have its sentence.
 
-const GONE = "The server does not answer: start `unglow app` again. A run goes on without it.";
+const GONE = "The server does not answer: start `unglow app` again. A run continues without it.";
 
 async function answerOf(path, options) {
   const answer = await fetch(path, { cache: "no-store", ...options }).catch(() => null);

@@ -31,6 +31,8 @@ FLAGS = (
 )
 GLIBC = "2.17"
 """The oldest C library that what ziglang builds works with."""
+MACOS = "11.0"
+"""The oldest macOS that libraries for it are built for; none of them has been run."""
 
 _V3 = ("-mavx2", "-mbmi", "-mbmi2", "-mf16c", "-mfma", "-mlzcnt", "-mmovbe")
 _PROBE = "#include <math.h>\n#include <stdint.h>\n#include <string.h>\nint64_t f(double x);\n"
@@ -77,11 +79,14 @@ def local_compiler() -> list[str] | None:
     return command if done.returncode == 0 else None
 
 
-def zig_compiler(machine: str, level: str) -> list[str]:
+def zig_compiler(machine: str, level: str, *, macos: bool = False) -> list[str]:
     """Return the command of the compiler that the package ziglang brings, for a level."""
     words = [sys.executable, "-m", "ziglang", "cc", f"-mcpu={level.replace('-', '_')}"]
-    if machine == "aarch64":
+    if machine in ("aarch64", "arm64"):
         words[-1] = "-mcpu=generic"
+    if macos:
+        processor = "aarch64" if machine == "arm64" else machine
+        return [*words, "-target", f"{processor}-macos.{MACOS}", "-s"]
     if platform.libc_ver()[0] == "glibc" or machine != platform.machine():
         return [*words, "-target", f"{machine}-linux-gnu.{GLIBC}", "-s"]
     return [*words, "-target", f"{machine}-linux-musl", "-s"]
@@ -129,21 +134,27 @@ def build(directory: Path, target: str | None = None) -> tuple[list[Path], str]:
     directory
         Where they go.
     target
-        Kind of machine, such as ``aarch64``, to compile for with ziglang; None for this machine,
-        with its own compiler if it has one that works.
+        Kind of machine to compile for with ziglang, such as ``aarch64`` (Linux) or ``arm64-macos``;
+        None for this machine, with its own compiler if it has one that works.
 
     Returns
     -------
     The libraries, and the tag of platforms that they work on.
     """
-    machine = target or platform.machine()
+    machine, _, system = (target or platform.machine()).partition("-")
+    macos = system == "macos" or (not target and sys.platform == "darwin")
     local = None if target else local_compiler()
+    oldest = (f"-mmacosx-version-min={MACOS}",) if macos else ()
     made = [
-        compile_library(local, directory / file_name(level), *flags)
+        compile_library(local, directory / file_name(level), *flags, *oldest)
         if local
-        else compile_library(zig_compiler(machine, level), directory / file_name(level))
+        else compile_library(
+            zig_compiler(machine, level, macos=macos), directory / file_name(level)
+        )
         for level, flags in levels(machine).items()
     ]
+    if macos:
+        return made, f"macosx_{MACOS.replace('.', '_')}_{machine}"
     portable = local is None and (target is not None or platform.libc_ver()[0] == "glibc")
     kind = f"manylinux_{GLIBC.replace('.', '_')}" if portable else "linux"
     return made, f"{kind}_{machine}"

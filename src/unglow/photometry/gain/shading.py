@@ -184,10 +184,10 @@ def _solve(
 ) -> tuple[Floats, float, float]:
     """Solve for the slopes (K,), c0, and a step of c1 / gain, with the levels as instruments."""
     post = cells.post - SHIFT * spread * state.deviation
-    columns, instruments = (
-        np.vstack([np.ones(len(cells)), basis * (level + shift), state.gain])
-        for level in (cells.pre, state.level)
-    )
+    columns, instruments = (np.empty((len(basis) + 2, len(cells))) for _ in range(2))
+    for rows, bright in ((columns, cells.pre), (instruments, state.level)):
+        rows[0], rows[-1] = 1.0, state.gain
+        np.multiply(basis, bright + shift, out=rows[1:-1])
     instruments *= weights
     normal = instruments @ columns.T
     right = instruments @ post

@@ -9,6 +9,7 @@ from matplotlib.lines import Line2D
 
 from unglow.core.rounding import estimate, number, percent, plus_minus
 from unglow.io.detection_results import GRID
+from unglow.reporting.difference_picture import paint
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, bar
 from unglow.reporting.figures.difference import draw_overview, fit_page
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.detection_results import Candidates, SearchCounts
+    from unglow.reporting.difference_picture import Painted
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
 
@@ -51,7 +53,7 @@ _HEIGHT = 6.95, 3.25
 # Height of a line of facts, and what stays free below them, inches.
 _LINE, _BELOW = 0.2, 0.1
 # Cells of the density are so large that they hold this many candidates on average. They are made of
-# so many squares of the search along each side.
+# this many squares of the search along each side.
 _PER_CELL = 4.0
 _JOINED = (2, 3, 4, 6, 8, 12)
 # Of a cell of which less was searched, share of its area, no density is reported.
@@ -69,6 +71,7 @@ def draw_candidates(
     step: int = 1,
     pixel_size_um: float | None = None,
     spoilt: Sequence[SavedPlace] = (),
+    painted: Painted | None = None,
     title: str = "Candidates",
 ) -> Figure:
     """Draw candidates as circles on the difference, their density, and what is known of them.
@@ -91,7 +94,10 @@ def draw_candidates(
         Of level 0; None where it is not known.
     spoilt
         Places of post that were left out.
+    painted
+        The overview in its colours, if that is known (`paint`).
     """
+    painted = painted or paint(diff_thumb, background, spoilt, step)
     counted = candidates.is_counted
     points, fdr = candidates.xy[counted], candidates.fdr[counted]
     best = np.argsort(-candidates.snr[counted], kind="stable")[:MOST_CIRCLES]
@@ -99,7 +105,7 @@ def draw_candidates(
     figure = sheet(page.width, page.height(_HEIGHT[page.is_wide]), f"{title} ({len(points):,})")
     fewer = len(best) < len(points)
     more = f" Circles: the {len(best):,} most significant." if fewer else ""
-    axes, _ = draw_overview(figure, page, diff_thumb, background, spoilt, step=step, more=more)
+    axes = draw_overview(figure, page, painted, spoilt, step=step, more=more)
     legend, density_at, facts_at = (
         (page.rest[0] + x, page.rest[1] + y) for x, y in (_ROW if page.is_wide else _COLUMN)
     )
@@ -294,5 +300,6 @@ def draw_candidates_of_pair(pair: FigureInputs, title: str) -> Figure:
         step=pair.difference_view.step,
         pixel_size_um=pair.pixel_size_um,
         spoilt=pair.spoilt,
+        painted=pair.painted,
         title=title,
     )

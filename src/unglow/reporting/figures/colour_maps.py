@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 # Cells along the longer side of a section: of what is computed at each of them, and of the error of
 # a matrix, which takes longer.
 _FINE, _COARSE = 110, 32
-# The error of a matrix is estimated from so many blocks at least.
+# The error of a matrix is estimated from this many blocks at least.
 _LEAST_FITTED = 8
 # Width of the cells of `covered`, in mean distances of blocks.
 _NEARBY = 1.5
@@ -111,7 +111,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
     fitted = blocks["used"] & ~blocks["held_out"]
     if field is not None or np.count_nonzero(fitted) < _LEAST_FITTED:
         return unknown
-    # Needed for a matrix alone; it brings OpenCV along, which takes 0.15 s.
+    # needed for a matrix alone
     from unglow.registration.phase_correlation import Matches  # noqa: PLC0415
     from unglow.registration.quality import map_error  # noqa: PLC0415
 

@@ -13,7 +13,7 @@ from matplotlib.path import Path
 
 from unglow.core.rounding import estimate, number
 from unglow.io.zarr.overviews import brightest, crop
-from unglow.reporting.difference_picture import BLACK_TO, NoiseColours, spoilt_px
+from unglow.reporting.difference_picture import BLACK_TO, NoiseColours, paint, spoilt_px
 from unglow.reporting.figures.colour_maps import upright_bar
 from unglow.reporting.figures.style import (
     INK,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from unglow.io.zarr.overviews import Overview
     from unglow.photometry.difference_histogram import DifferenceHistogram
+    from unglow.reporting.difference_picture import Painted
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
 
@@ -130,6 +131,7 @@ def draw_difference(
     pixel_size_um: float | None = None,
     crops: Sequence[Crop] = (),
     spoilt: Sequence[SavedPlace] = (),
+    painted: Painted | None = None,
     title: str = "Difference",
 ) -> Figure:
     """Draw post - (gain * pre + offset) in units of its noise: stain bright, noise black.
@@ -154,11 +156,14 @@ def draw_difference(
         Full-resolution squares with post, aligned pre and difference; the first four are shown.
     spoilt
         Places of post that the search left out.
+    painted
+        The overview in its colours, if that is known (`paint`).
     """
     page = fit_page(diff_thumb.shape)
+    painted = painted or paint(diff_thumb, background, spoilt, step)
     rest = 0.0 if not crops else 1.2 if page.is_wide else CROPS * _ROW
     figure = sheet(page.width, page.height(rest), title)
-    axes, colours = draw_overview(figure, page, diff_thumb, background, spoilt, step=step)
+    axes, colours = draw_overview(figure, page, painted, spoilt, step=step), painted.colours
     scale_bar(axes, pixel_size_um)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
@@ -175,24 +180,20 @@ def draw_difference(
 def draw_overview(
     figure: Figure,
     page: Page,
-    difference: NDArray[np.float32],
-    background: NDArray[np.float32] | None,
+    painted: Painted,
     spoilt: Sequence[SavedPlace],
     *,
     step: int,
     more: str = "",
-) -> tuple[Axes, NoiseColours]:
+) -> Axes:
     """Draw the overview of a page: spoilt places, colour bar, note with ``more``.
 
-    Returns
-    -------
-    Axes in level-0 px, and the colours, for which spoilt places do not count.
+    Returns axes in level-0 px.
     """
-    left_out = spoilt_px(spoilt, difference.shape, step)
-    colours = NoiseColours.of(np.where(left_out, np.float32(np.nan), difference), background)
+    colours = painted.colours
     axes = panel(figure, *_CORNER, *page.overview)
     axes.set_anchor("NW")
-    image(axes, colours.pixels(difference, background), step)
+    image(axes, painted.pixels, step)
     axes.apply_aspect()
     _colour_bar(figure, axes, colours)
     draw_places(figure, axes, spoilt)
@@ -204,7 +205,7 @@ def draw_overview(
     bottom = (1 - axes.get_position().y0) * figure.get_figheight()
     for n, line in enumerate(lines):
         label(figure, _CORNER[0], bottom + 0.5 + 0.17 * n, line, color=SOFT, size=8.5)
-    return axes, colours
+    return axes
 
 
 def _at_full_resolution(
@@ -287,6 +288,7 @@ def draw_difference_of_pair(pair: FigureInputs, title: str) -> Figure:
         pixel_size_um=pair.pixel_size_um,
         crops=crops,
         spoilt=pair.spoilt,
+        painted=pair.painted,
         title=f"{title}, {method}",
     )
 

@@ -19,6 +19,7 @@ from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
+from unglow.reporting.difference_picture import paint
 from unglow.reporting.figures import table
 from unglow.spoilt.saved_places import read_places
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr import Store
     from unglow.io.zarr.overviews import Overview
     from unglow.photometry.difference import Image
+    from unglow.reporting.difference_picture import Painted
     from unglow.spoilt.saved_places import SavedPlace
     from unglow.transform import Transform
 
@@ -177,6 +179,12 @@ class FigureInputs:
         """Overview of what was subtracted from post."""
         view = self.difference_view
         return overview(self.post, view.level).image - view.image
+
+    @cached_property
+    def painted(self) -> Painted:
+        """That overview in the colours of its noise."""
+        view = self.difference_view
+        return paint(view.image, self.background, self.spoilt, view.step)
 
     @property
     def pixel_size_um(self) -> float | None:

@@ -15,7 +15,6 @@ from unglow.reporting.figures.style import (
     FAINT,
     INK,
     METHOD,
-    PAPER,
     SOFT,
     STATUS,
     graph,
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike, NDArray
+    from numpy.typing import NDArray
 
     from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.photometry.gain.moffat import MoffatFit
@@ -75,7 +74,6 @@ def draw_joint_histogram(
     """
     figure = sheet(9.6, 8.5, title)
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
-    axes.set_facecolor(PAPER)
     low, high = _occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
     inside = _between(stats, low, high)
     start, end = stats.edges[[inside.start, inside.stop]]
@@ -109,7 +107,6 @@ def draw_excess(
     """
     figure = sheet(9.6, 8.5, title)
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
-    axes.set_facecolor(PAPER)
     result = scale.methods.get(scale.default)
     gain, offset, line = 1.0, 0.0, "pre"
     if result is not None and result.gain is not None and result.offset is not None:
@@ -314,11 +311,9 @@ def draw_ratio(
             axes.axvline(np.log10(result.gain), color=colour, linestyle=style, lw=2, label=text)
         elif result.gain is None:
             axes.plot([], [], " ", label=f"{name}: no gain")
-    graph(axes, "log10(post / pre)", f"pixels per bin of {fit.bin_width:.2g} dex")
-    ratio = axes.secondary_xaxis("top", functions=(_power, _log))
-    ratio.set_xlabel("post / pre")
-    ratio.set_xticks(_ratio_ticks(low, high))
-    ratio.xaxis.set_major_formatter("{x:g}")
+    ratios = [(float(np.log10(value)), f"{value:g}") for value in _ratio_ticks(low, high)]
+    name = f"pixels per bin of {fit.bin_width:.2g} dex"
+    graph(axes, "log10(post / pre)", name, top=(ratios, "post / pre"))
     # Next to the axes: whatever corner it was in, there are images whose bars or lines cross it.
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     used = f"{stats.n['ratio']:,} pixels with post above 0 and pre at least one grey level"
@@ -345,14 +340,6 @@ def _fitted_bins(axes: Axes, fit: MoffatFit) -> None:
         axes.plot(dense, fit.curve(dense), color=METHOD["moffat"], linewidth=1.6, label=name)
     axes.set_ylim(0, 1.12 * float(fit.counts.max()))
     axes.yaxis.set_major_formatter("{x:,.0f}")
-
-
-def _power(x: ArrayLike) -> ArrayLike:
-    return np.asarray(10.0 ** np.clip(x, -10, 10), np.float64)
-
-
-def _log(x: ArrayLike) -> ArrayLike:
-    return np.asarray(np.log10(np.maximum(x, 1e-10)), np.float64)
 
 
 def _ratio_ticks(low: float, high: float) -> list[float]:

@@ -57,10 +57,14 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
-ERROR = Colours("inferno_r", 0.01, 5.0, log=True)
-_TICKS = ((0.01, "≤ 0.01 px"), (0.05, "0.05"), (0.2, "0.2"), (1.0, "1"), (5.0, "≥ 5"))
+ERROR = Colours("inferno_r", 0.001, 5.0, log=True)
+"""The same for all pairs; the best are known to some thousandths of a px."""
+_TICKS = (
+    *((0.001, "≤ 0.001 px"), (0.01, "0.01"), (0.05, "0.05"), (0.2, "0.2")),
+    *((1.0, "1"), (5.0, "≥ 5")),
+)
 # How well spots are found (F1) if the map is off by so much: docs/results.md says where from.
-_DETECTION = ("", "0.94", "0.88", "0.55", "")
+_DETECTION = ("", "", "0.94", "0.88", "0.55", "")
 # Inches: the most that a panel has, where panels and facts begin, and the height of the facts.
 _WIDE, _TALLEST = 5.0, 6.5
 _LEFT, _SECOND, _RIGHT, _TOP = 0.85, 6.1, 11.45, 0.95
@@ -105,11 +109,12 @@ def draw_map_error(
     )
     coverage = Coverage(frame, covered(blocks, frame), data)
     where = (_LEFT, _TOP, _WIDE, tall)
-    axes = map_panel(figure, where, error_of_map(transform, blocks), ERROR, coverage)
+    error = error_of_map(transform, blocks)
+    axes = map_panel(figure, where, error, ERROR, coverage)
     map_axes(axes)
     held = blocks[blocks["used"] & blocks["held_out"]]
     axes.plot(held["x"], held["y"], ".", color=INK, markersize=1.5)
-    axes.set_title("Error of the map")
+    axes.set_title(f"Error of the map{_ends(error, coverage.near)}")
     below = _TOP + tall + 0.72
     bar(figure, (_LEFT + 0.6, below, _WIDE - 1.0), ERROR, _TICKS, _DETECTION)
     label(figure, _LEFT + 0.6, below + 0.41, "spots found (F1)", size=9, ha="center")
@@ -125,6 +130,15 @@ def draw_map_error(
     _facts(figure, transform, blocks)
     _legend(figure, below, crosses=field is None)
     return figure
+
+
+def _ends(error: Grid, near: Grid) -> str:
+    """Return the least and the greatest error near blocks in words; nothing if none is known."""
+    known = error.values.ravel()[near.at(error.places())]
+    known = known[np.isfinite(known)]
+    if not len(known):
+        return ""
+    return f": {uncertainty(float(known.min()))} to {uncertainty(float(known.max()), 'px')}"
 
 
 def _draw_residuals(axes: Axes, blocks: NDArray[np.void]) -> None:
@@ -188,7 +202,7 @@ def draw_map_error_of_pair(pair: FigureInputs, title: str) -> Figure:
 
 
 SQUARES = 16
-"""The deformed grid has at least so many squares along the longer side of a section."""
+"""The deformed grid has at least this many squares along the longer side of a section."""
 # Points along a side of a square, and the steepest bend that is drawn: 1 would fold the grid.
 _POINTS, _STEEPEST = 4, 0.6
 # The small maps, inches; those of a section lower than this share of its width stand side by side.

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 CELLS = 22
-"""At most so many arrows of a kind along the longer side of a section."""
+"""At most this many arrows of a kind along the longer side of a section."""
 # Arrows are magnified so that this share of them is shorter than a cell is wide. A longer one is
-# cut at so many of these widths.
+# cut at this many of these widths.
 _TYPICAL, _LONGEST = 0.85, 2.0
 _MOST_BINS = 36
 

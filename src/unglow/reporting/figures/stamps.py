@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.rounding import number
+from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.overviews import crop
+from unglow.io.zarr.reader import ChunkCache
 from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.style import (
     SOFT,
@@ -43,6 +45,7 @@ _MARK, _MARK_PX = "#ff4fbf", 4
 # Colours reach to this quantile of the px of a difference, and to that of most differences.
 _BRIGHTEST, _MOST = 0.999, 0.75
 MOST_STAMPS = 24
+_KEPT = 4  # chunks of each image
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -165,9 +168,8 @@ def draw_gallery_of_pair(pair: FigureInputs, title: str) -> Figure:
     if not len(chosen[0]):
         reason = "There are no candidates: no threshold has so few false ones as is wanted."
         return draw_refusal(title, reason, None)
-    best, borderline = (
-        [_stamp(pair.post, pair.difference, candidates, i) for i in part] for part in chosen
-    )
+    stamps = _stamps(pair.post, pair.difference, candidates, np.concatenate(chosen))
+    best, borderline = stamps[: len(chosen[0])], stamps[len(chosen[0]) :]
     total = int(np.count_nonzero(candidates.is_counted))
     return draw_gallery(best, borderline, total=total, title=title)
 
@@ -182,8 +184,17 @@ def choose_stamps(candidates: Candidates) -> tuple[NDArray[np.intp], NDArray[np.
     return order[:MOST_STAMPS], order[MOST_STAMPS:][::-1][:MOST_STAMPS]
 
 
-def _stamp(post: Store, difference: Image, candidates: Candidates, row: int) -> Stamp:
-    x, y = (float(v) for v in candidates.xy[row])
-    seen, left = (crop(store, (x, y), SIDE_PX) for store in (post, difference))
-    # what was subtracted, whatever the scale method and a gain map made of it
-    return Stamp(x, y, float(candidates.snr[row]), seen, seen - left)
+def _stamps(
+    post: Store, difference: Image, candidates: Candidates, rows: NDArray[np.intp]
+) -> list[Stamp]:
+    """Return stamps of rows; those in the same chunk are cut out one after the other."""
+    images = [ChunkCache(image, _KEPT) for image in (post, difference)]
+    places = candidates.xy[rows]
+    order = np.lexsort((places // CHUNK).T)
+    stamps: dict[int, Stamp] = {}
+    for n in order.tolist():
+        x, y = places[n].tolist()
+        seen, left = (crop(image, (x, y), SIDE_PX) for image in images)
+        # what was subtracted, whatever the scale method and a gain map made of it
+        stamps[n] = Stamp(x, y, float(candidates.snr[rows[n]]), seen, seen - left)
+    return [stamps[n] for n in range(len(rows))]

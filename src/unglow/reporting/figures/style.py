@@ -5,13 +5,15 @@ Figures are built without pyplot (no global state, no display) and are fed with 
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import functools
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-import matplotlib.style
+import matplotlib as mpl
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
@@ -22,10 +24,11 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from unglow.core.files import replace_file
 from unglow.core.progress import step
 from unglow.photometry.gain.scale import METHODS
-from unglow.reporting.figures.canvas import DPI, Canvas, Picture, Pixels, png
+from unglow.reporting.figures.canvas import DPI, Canvas, Line, Picture, Pixels, Words, font, png
+from unglow.reporting.figures.rulers import Chart, Ground, Rulers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
@@ -47,17 +50,14 @@ DIVERGING = LinearSegmentedColormap.from_list(
 # Number of px that give the quantiles of an overview.
 _ENOUGH = 1 << 17
 _RC = {
+    # No other fonts are looked for: figures are the same everywhere.
+    "font.family": "DejaVu Sans",
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.titlelocation": "left",
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.8,
+    # Else matplotlib looks for room above the ticks, which it does not draw here.
+    "axes.titley": 1.0,
     "axes.grid": False,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelsize": 9,
-    "ytick.labelsize": 9,
     "text.color": INK,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
@@ -65,6 +65,27 @@ _RC = {
     "text.hinting": "none",
     "text.parse_math": False,
 }
+
+
+_STYLE: Any = {k: v for k, v in mpl.rcParamsDefault.items() if not k.startswith("backend")} | _RC
+_in_style = contextvars.ContextVar("in style", default=False)
+
+
+@contextlib.contextmanager
+def styling() -> Iterator[None]:
+    """Draw with the style of these figures, whatever the user's own matplotlib settings are.
+
+    To change all settings takes some milliseconds: within another one this does nothing.
+    """
+    if _in_style.get():
+        yield
+        return
+    token = _in_style.set(True)
+    try:
+        with mpl.rc_context(_STYLE):
+            yield
+    finally:
+        _in_style.reset(token)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -95,7 +116,7 @@ def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
 
     @functools.wraps(draw)
     def inner(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
-        with matplotlib.style.context(["default", _RC]):
+        with styling():
             return draw(*args, **kwargs)
 
     return inner
@@ -105,37 +126,60 @@ def sheet(width: float, height: float, title: str, *, status: str | None = None)
     """Return a figure of ``width`` x ``height`` inches (100 px each) with a title line."""
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
     Canvas(figure)
-    y = 1 - 0.30 / height
     # Bold type takes about 0.68 of its size per character; the badge needs an inch.
     room = 72 * (width - 0.6 - (0.0 if status is None else 1.0))
     size = min(14.0, max(9.0, room / (0.68 * max(len(title), 1))))
     fitting = textwrap.shorten(title, int(room / (0.68 * size)), placeholder=" …")
-    figure.text(0.30 / width, y, fitting, size=size, weight="bold", va="center")
+    label(figure, 0.30, 0.30, fitting, size=size, weight="bold", va="center")
     if status is not None:
         badge = {"boxstyle": "round,pad=0.35", "facecolor": STATUS[status], "edgecolor": "none"}
         x = 1 - 0.35 / width
-        figure.text(x, y, status, color=PAPER, weight="bold", va="center", ha="right", bbox=badge)
+        figure.text(
+            x,
+            1 - 0.30 / height,
+            status,
+            color=PAPER,
+            weight="bold",
+            va="center",
+            ha="right",
+            bbox=badge,
+        )
     return figure
 
 
 def panel(figure: Figure, left: float, top: float, width: float, height: float) -> Axes:
     """Return axes placed in inches from the top left corner of the figure."""
     full_width, full_height = figure.get_size_inches()
-    return figure.add_axes(
-        (
-            left / full_width,
-            1 - (top + height) / full_height,
-            width / full_width,
-            height / full_height,
-        )
+    place = (
+        left / full_width,
+        1 - (top + height) / full_height,
+        width / full_width,
+        height / full_height,
     )
+    chart = Chart(figure, place)
+    chart.set_axis_off()
+    figure.add_axes(chart)
+    return chart
 
 
-def label(figure: Figure, left: float, top: float, text: str, **kwargs: Any) -> None:
-    """Write text at inches from the top left corner of the figure."""
-    full_width, full_height = figure.get_size_inches()
-    kwargs.setdefault("va", "top")
-    figure.text(left / full_width, 1 - top / full_height, text, **kwargs)
+def label(
+    figure: Figure,
+    left: float,
+    top: float,
+    text: str,
+    *,
+    size: float | None = None,
+    weight: str = "normal",
+    color: str = INK,
+    ha: str = "left",
+    va: str = "top",
+    rotation: float = 0.0,
+    linespacing: float | None = None,
+) -> None:
+    """Write text at inches from the top left corner of the figure, in the words of matplotlib."""
+    place = DPI * left, DPI * top
+    line = Line(text, *place, font(size or _RC["font.size"], weight), color, ha, va, rotation)
+    figure.add_artist(Words(line, linespacing))
 
 
 def facts(
@@ -161,12 +205,13 @@ def facts(
         label(figure, values, top + line * n, value, ha=align, weight=weight, size=size)
 
 
-def graph(axes: Axes, x: str, y: str) -> None:
-    """Dress axes as a graph with named axes."""
+def graph(
+    axes: Axes, x: str, y: str, *, top: tuple[Sequence[tuple[float, str]], str] | None = None
+) -> None:
+    """Dress axes as a graph with named axes, with a scale of its own at the ``top`` if given."""
     axes.set(xlabel=x, ylabel=y)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_axisbelow(True)
-    axes.grid(visible=True, color=FAINT, linewidth=0.6)
+    axes.add_artist(Ground(PAPER, FAINT))
+    axes.add_artist(Rulers((SOFT, INK), closed=False, top=top))
 
 
 def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, float]:
@@ -186,7 +231,8 @@ def image(axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool =
 
 def map_axes(axes: Axes, *, y_label: bool = True) -> None:
     """Dress axes whose data are level-0 px of post."""
-    axes.set_facecolor(FAINT)
+    axes.add_artist(Ground(FAINT, None))
+    axes.add_artist(Rulers((SOFT, INK), closed=True, y_numbers=y_label))
     axes.apply_aspect()
     box = axes.get_window_extent()
     axes.locator_params(axis="x", nbins=int(np.clip(box.width / 45, 1, 5)))
@@ -194,8 +240,6 @@ def map_axes(axes: Axes, *, y_label: bool = True) -> None:
     axes.set_xlabel("x (px)")
     if y_label:
         axes.set_ylabel("y (px)")
-    else:
-        axes.set_yticklabels([])
 
 
 def powers_of_ten(axis: Axis) -> None:
@@ -356,7 +400,7 @@ def frame(axes: Axes, crop: Crop, number: int, size: int) -> None:
 @step("draw and save")
 def save_png(figure: Figure, path: Path | str) -> None:
     """Write a PNG, whole or not at all."""
-    with matplotlib.style.context(["default", _RC]):
+    with styling():
         drawn = png(figure)
     with replace_file(Path(path)) as temporary:
         temporary.write_bytes(drawn)

@@ -58,4 +58,7 @@ FIGURES = {
         FigureRow("gallery", "stamps", CANDIDATES, "gallery of candidates"),
     ),
 }
-"""Rows by the rule that draws them, in the order in which they are drawn."""
+"""Rows by the rule that draws them where a registration is shared, in the order of drawing.
+
+`unglow.workflow.stage_table.figures_of` says which rule draws them in a run.
+"""

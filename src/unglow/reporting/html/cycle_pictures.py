@@ -34,7 +34,7 @@ def draw_cycles(place: Path, longest: int) -> Iterator[tuple[str, NDArray[np.uin
     place
         Directory of a slide. Nothing if it was refused, or has no corrected image.
     longest
-        Pictures come from the coarsest level with at least so many px per side.
+        Pictures come from the coarsest level with at least this many px per side.
 
     Yields
     ------

@@ -116,7 +116,7 @@ class Sizes:
 
     @classmethod
     def choose(cls, pairs: int) -> Self:
-        """Return the sizes for so many pairs: a page of 500 stays below 25 MB."""
+        """Return the sizes for a number of pairs: a page of 500 stays below 25 MB."""
         if pairs <= 12:
             return cls(1000, 640, 1000)
         if pairs <= 30:

@@ -100,7 +100,7 @@ class Sampler:
     Attributes
     ----------
     interval_s
-        How long to wait until the next, s: `INTERVAL_S`, or longer where there are so many
+        How long to wait until the next, s: `INTERVAL_S`, or longer where there are many
         processes that samples would cost more than half a percent of a processor.
     """
 

@@ -54,7 +54,7 @@ export class Contrast {
 class Row {
   constructor(app) {
     Object.assign(this, { app, shown: [], samples: [], range: null, isDragged: false });
-    this.title = el("h3");
+    this.title = el("h2");
     this.canvas = el("canvas", { width: WIDTH, height: HEIGHT });
     this.handles = [0, 1].map((n) => el("span", { class: "handle", role: "slider", tabindex: 0, "aria-label": (n ? "Upper" : "Lower") + " limit", onkeydown: (event) => this.pressed(n, event) }, el("i")));
     this.histogram = el("div", { class: "histogram", title: "Drag the handles" }, this.canvas, this.handles);

@@ -7,7 +7,7 @@ import { savePicture } from "./picture.js";
 // What keys do, for people; panels have theirs.
 const KEYS = [
   ["← → ↑ ↓", "move by a quarter, with Shift by a full view"], ["+ −", "zoom in, zoom out"], ["0", "whole image"], ["f", "one px of the image per px of the screen"],
-  [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "hold the blinking, then the other image"], ["x", "exchange A and B"], ["h", "histogram and contrast"], ["s", "save a picture"], ["?", "these keys"],
+  [MODES.map(([, , key]) => key).join(" "), MODES.map(([, title]) => title).join(", ")], ["Space", "pause blinking, then switch"], ["x", "exchange A and B"], ["h", "histogram and contrast"], ["s", "save a picture"], ["?", "these keys"],
 ];
 
 const STEP = 0.25, ZOOM = 1.5;

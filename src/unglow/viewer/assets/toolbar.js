@@ -31,7 +31,7 @@ export class Toolbar {
     add(this.zooms, zoom("−", "Zoom out", "-"), zoom("+", "Zoom in", "+"), zoom("whole", "Show the whole image", "0"), zoom("1 : 1", "One px of the image per px of the screen", "f"));
     this.report = el("a", { class: "back", href: "../", title: "All pairs, with their figures and numbers", hidden: true }, "← Report");
     const keys = button("?", "Show all keys (?)", () => app.keys.toggle(), { "aria-label": "Keys" });
-    this.element = el("header", { class: "toolbar" },
+    this.element = el("header", { class: "toolbar" }, el("h1", { class: "unseen" }, "unglow view"),
       el("div", { class: "tools-row" }, this.report, this.pairs, this.modes, el("span", { class: "space" }), this.saving, keys),
       el("div", { class: "tools-row" }, this.layers, this.look, this.blur, this.overlays, el("span", { class: "space" }), this.zooms));
   }

@@ -30,7 +30,7 @@ MOST = 8
 """So many variants have pictures, and are compared with each other."""
 WINDOW_PX = 384
 """Side of the pictures, px."""
-# Two candidates are the same if they are no further apart than so many of their errors, or a px.
+# Two candidates are the same if they are no further apart than this many of their errors, or a px.
 _SIGMAS, _LEAST_PX = 3.0, 1.0
 
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _DARK, _REACH = (0.001, 0.01), 4.0
 """Shares of the px that are as dark as glass, far below its middle, and a little nearer to it; the
-middle of glass is so many times their distance above the first, for 2 to 100 % of glass."""
+middle of glass is this many times their distance above the first, for 2 to 100 % of glass."""
 
 log = logging.getLogger(__name__)
 
