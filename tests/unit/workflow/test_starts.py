@@ -19,7 +19,6 @@ NEEDED = {
     "scale": {"numpy"},
     "difference": {"numpy"},
     "detect": {"cv2", "numpy"},
-    "figures_registration": {"matplotlib", "numpy"},
     "figures": {"matplotlib", "numpy"},
     "summary": {"numpy"},
     "verdict": set(),
