@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_figures import texts
 
 from unglow.reporting.figures.style import save_png
 from unglow.workflow.stages.comparison import (
@@ -62,7 +63,7 @@ def drawn(lists):
 
 
 def words(figure):
-    return [text.get_text() for text in figure.texts]
+    return [text for text, _ in texts(figure)]
 
 
 def rings(figure):

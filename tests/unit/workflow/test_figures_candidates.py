@@ -59,7 +59,7 @@ def pair(tmp_path_factory):
 def draw(pair, found, detection, counts, made):
     """Draw the figures of candidates alone."""
     known = pair | {"candidates": found, "detection": detection, "search_counts": counts}
-    draw_figures("figures", FigureInputs({}, **known), made, "S D")
+    draw_figures(FigureInputs({}, **known), made, "S D")
 
 
 @pytest.fixture(autouse=True)
