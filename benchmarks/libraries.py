@@ -193,7 +193,9 @@ class Batches:
 
 def script_of(rule: str) -> str:
     """Return the name of the script of a rule."""
-    return "export" if rule.startswith("export") else rule
+    return {"figures_registration": "figures"}.get(
+        rule, "export" if rule.startswith("export") else rule
+    )
 
 
 def make_environment(place: Path, versions: str) -> Path:

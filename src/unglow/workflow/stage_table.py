@@ -88,11 +88,18 @@ class Stage(NamedTuple):
     streams: bool = False
 
 
+_SAME = {
+    "figures_registration": "figures",
+    "slide_part": "slide_subtract",
+    "verdict": "summary",
+}
+
+
 def measured_as(rule: str) -> str:
     """Return the key of a rule in `unglow.core.measured`: rules that do the same share one."""
     if rule.startswith("export"):
         return "export"
-    return {"slide_part": "slide_subtract", "verdict": "summary"}.get(rule, rule)
+    return _SAME.get(rule, rule)
 
 
 def _time(rule: str, shared: float = 0.0) -> Time:
