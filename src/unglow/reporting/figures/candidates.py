@@ -258,7 +258,7 @@ def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -
         lines += [(name, _limit_text(limit))] if limit else []
     left, top = at
     line = min(_LINE, (figure.get_figheight() - _BELOW - top) / len(lines))
-    facts(figure, lines, left=left, top=top, line=line, values=left + 1.25, size=9)
+    facts(figure, lines, left=left, top=top, line=line, values=left + 1.35, size=9)
 
 
 def by_controls(report: Mapping[str, Any]) -> str:
