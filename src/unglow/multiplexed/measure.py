@@ -20,7 +20,7 @@ from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
 from unglow.multiplexed.ranges import Look, look_at, raw_noise
 from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
-from unglow.multiplexed.several import estimate_several, uses_exposure
+from unglow.multiplexed.several import estimate_several, refine, uses_exposure
 from unglow.multiplexed.slide import (
     FIT,
     INTERPOLATE,
@@ -239,6 +239,7 @@ def measure_slide(
     suspect_px: float = 1.0,
     several: str = FIT,
     spoilt: Mapping[int, SpoiltMask] | None = None,
+    refined: bool = True,
     workers: int = 1,
     markers_at_a_time: int = 1,
 ) -> dict[str, Measured]:
@@ -258,6 +259,8 @@ def measure_slide(
         How gains of several backgrounds are found: ``fit`` or ``interpolate``.
     spoilt
         Px of the frame that are left out of everything that is measured in a cycle.
+    refined
+        Whether the method `linear` allows for signal in many cells (`refine`).
     workers, markers_at_a_time
         Windows in flight, and markers of a pass over the slide, on which no result depends.
     """
@@ -288,8 +291,10 @@ def measure_slide(
             workers=workers,
             at_a_time=markers_at_a_time + 1,
         )
-        mixed = [c for m in usable if len(m.backgrounds) > 1 for c in slide.backgrounds_of(m)]
-        noise = {c.name: raw_noise(reader, c) for c in dict.fromkeys(mixed)}
+        fitted = [
+            c for m in usable if refined or len(m.backgrounds) > 1 for c in slide.backgrounds_of(m)
+        ]
+        noise = {c.name: raw_noise(reader, c) for c in dict.fromkeys(fitted)}
         work = _Measurement(slide, frame, looks, noise, settings, suspect_px, several)
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
@@ -445,6 +450,8 @@ class _Tally:
             post_transform=frame.map_of(self._marker),
         )
         scale = estimate(evidence, self._work.settings)
+        if background.name in self._work.noise:
+            scale = refine(scale, cells, self._work.noise[background.name])
         return scale, disagreement(scale, evidence)
 
     def _several(self, expected: tuple[float, ...] | None) -> Scale:

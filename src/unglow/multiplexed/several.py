@@ -1,4 +1,4 @@
-"""Gains of a marker with several backgrounds, as the scale of the marker.
+"""Gains of a marker with several backgrounds, as the scale of the marker, and of one background.
 
 The gain of a method is the sum of the gains, and the background that goes with it is the mean of
 the backgrounds weighted by them: so a marker is subtracted as others are.
@@ -33,6 +33,10 @@ _COVERS = (
 )
 _TOLERANCE = 0.05
 _FAR = 1.5
+# Of the details of `linear`, those of intervals and spread that are of its own line.
+_OF_LINEAR = ("_statistical", "_systematic95", "spread", "cells_outlying")
+_MOST_CELLS = 200_000
+"""The line of one background rests on at most this many cells, so that it takes little memory."""
 
 
 def uses_exposure(methods: Sequence[str], default: str | None, choice: str) -> bool:
@@ -61,14 +65,12 @@ def estimate_several(
         `FIT` or `INTERPOLATE`: which one is subtracted, if it can be had.
     """
     names = list(moments)
-    first = moments[names[0]]
-    there = np.logical_and.reduce([one.count == CELL**2 for one in moments.values()])
-    backgrounds = np.stack([moments[name].pre[there] for name in names], axis=1).astype(np.float64)
-    xy = first.centres_xy[there.ravel()]
-    variances = np.array([noise[name] for name in names]) / CELL**2
+    whole = np.logical_and.reduce([one.count == CELL**2 for one in moments.values()])
+    there = np.flatnonzero(whole)
+    backgrounds = _at(there, [moments[name].pre for name in names])
     fitted = None
     try:
-        fitted = several.fit(backgrounds, first.post[there].astype(np.float64), variances, xy)
+        fitted = _fit(there, backgrounds, moments[names[0]], [noise[name] for name in names])
         found = _fitted_result(names, fitted)
     except (ValueError, np.linalg.LinAlgError) as error:
         found = MethodResult.make_failed(f"{error}.")
@@ -90,6 +92,56 @@ def estimate_several(
     sentence, is_doubt = _disagreement(names, fitted, backgrounds, expected, good[0])
     notes = [*_about_likeness(names, fitted), *([sentence] if sentence and not is_doubt else [])]
     return replace(scale, notes=tuple(notes), reasons=(*reasons, *([sentence] if is_doubt else [])))
+
+
+def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
+    """Return the scale of a marker with one background with a better line of the method `linear`.
+
+    Cells with signal cover far more of a marker than microbes of a rock, and the faint flanks of
+    signal pull the line of `linear` up. So it is fitted as those of several backgrounds are. A gain
+    that changes over the section, and what cannot be fitted, stay as they are.
+
+    Parameters
+    ----------
+    scale
+        Of the marker.
+    moments
+        Cells of the marker with its background.
+    noise
+        Variance of the noise in a px of the background, grey levels^2.
+    """
+    linear = scale.methods.get("linear")
+    if linear is None or not linear.ok or linear.gain_map is not None:
+        return scale
+    there = np.flatnonzero(moments.count == CELL**2)
+    there = there[:: -(-len(there) // _MOST_CELLS) or 1]
+    try:
+        fit = _fit(there, _at(there, [moments.pre]), moments, [noise])
+    except (ValueError, np.linalg.LinAlgError):
+        return scale
+    if not fit.gains[0] > 0:
+        return scale
+    details = {k: v for k, v in linear.details.items() if not k.endswith(_OF_LINEAR)}
+    details |= {"cells": len(there), "cells_used": fit.used, "gain_ci95_covers": _COVERS}
+    better = MethodResult(
+        round_digits(fit.gains[0], 9),
+        round_digits(fit.offset, 9),
+        _around(fit.gains[0], fit.gain_halves[0]),
+        details,
+        offset_ci95=_around(fit.offset, fit.offset_half),
+    )
+    return replace(scale, methods={**scale.methods, "linear": better})
+
+
+def _at(there: NDArray[np.intp], images: Sequence[NDArray[np.float32]]) -> Floats:
+    return np.stack([image.ravel()[there] for image in images], axis=1).astype(np.float64)
+
+
+def _fit(
+    there: NDArray[np.intp], backgrounds: Floats, moments: CellMoments, noise: Sequence[float]
+) -> several.SeveralFit:
+    post = moments.post.ravel()[there].astype(np.float64)
+    return several.fit(backgrounds, post, np.array(noise) / CELL**2, moments.centres_xy[there])
 
 
 def _result(

@@ -149,7 +149,9 @@ def score_cycle(
     cycle = replace(cycle, background=reference.name)
     pair = replace(slide, channels=(reference, cycle), reference=move[0], paired=(), checked=False)
     settings = ScaleSettings(methods=("linear",))
-    measured = measure_slide(pair, headers, {move: found}, settings, workers=workers)[cycle.name]
+    measured = measure_slide(
+        pair, headers, {move: found}, settings, refined=False, workers=workers
+    )[cycle.name]
     result = measured.scale.default_result
     noise = result.details.get("noise")
     if not result.ok or noise is None:
