@@ -93,7 +93,7 @@ REPEATED_MB = 5.0
 LEAST_S, LEAST_S_PER_MPX = 0.1, 0.001
 #: Pair and slide of a batch: side, px. As small as can be registered, for memory; and for times so
 #: large that what is bounded (coarse images, cells) has reached its bound.
-SMALL, TIMED = (600, 700), ((2048, 1024), (4096, 2048))
+SMALL, TIMED = (600, 700), ((2048, 1024), (12288, 8192))
 CHANNELS = 8
 CONFIG = {
     "exports": {"tiff": ["post", "difference"], "fits": ["snr", "difference"]},
