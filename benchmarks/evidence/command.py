@@ -141,9 +141,6 @@ SECTIONS = (
         """\
 Where another tool is better:
 
-- On slides with one background unglow's gain is 0.2 to 0.4 % too high, so that it takes too much
-  from dim objects. Its fit of two backgrounds does not have this error; it would have to be used
-  for one as well.
 - With an unstained section that was imaged the same way, SAIBR is closest to the truth on slides
   (both sections have the same gain here). unglow takes no such section: it would have to read a
   third image.

@@ -35,7 +35,7 @@ _TOLERANCE = 0.05
 _FAR = 1.5
 # Of the details of `linear`, those of intervals and spread that are of its own line.
 _OF_LINEAR = ("_statistical", "_systematic95", "spread", "cells_outlying")
-_MOST_CELLS = 200_000
+_MOST_CELLS = 100_000
 """The line of one background rests on at most this many cells, so that it takes little memory."""
 
 
