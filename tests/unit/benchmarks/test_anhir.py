@@ -47,9 +47,10 @@ def data(tmp_path):
 
 
 def test_landmarks_of_a_known_map_are_met(anhir, data, capsys):
-    from registration.command import main
+    from subcommands import run_command
 
-    assert main(["anhir", str(data), "--json", str(data / "out.json")]) == 0
+    words = ["anhir", str(data), "--json", str(data / "out.json")]
+    assert run_command("registration", [anhir], words) == 0
     figures = json.loads((data / "out.json").read_text())
     assert set(figures) == {"HE to CD4", "CD4 to HE"}
     for one in figures.values():

@@ -21,7 +21,7 @@ from unglow.transform import Transform
 pytestmark = pytest.mark.slow
 
 BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-NAMES = ("accuracy", "bases", "command", "cost", "draws", "geometry")
+NAMES = ("accuracy", "bases", "cost", "draws", "geometry")
 NAMES += ("judging", "negatives", "pool", "real", "recording", "robustness")
 RNG = np.random.default_rng(4)
 
@@ -298,7 +298,10 @@ def test_kinds_to_be_refused_take_turns(room):
 def test_a_run_writes_its_figures(room, tmp_path, capsys):
     out = tmp_path / "out.json"
     words = ["robustness", "--draws", "1", "--first", "3", "--negatives", "0"]
-    status = room.command.main([*words, "--json", str(out), "--shared", str(tmp_path)])
+    words += ["--json", str(out), "--shared", str(tmp_path)]
+    status = importlib.import_module("subcommands").run_command(
+        "registration", [room.robustness], words
+    )
     (record,) = json.loads(out.read_text())
     assert status == 0
     assert record["seed"] == 3
