@@ -114,7 +114,8 @@ def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
     if linear is None or not linear.ok or linear.gain_map is not None:
         return scale
     there = np.flatnonzero(moments.count == CELL**2)
-    there = there[:: -(-len(there) // _MOST_CELLS) or 1]
+    if len(there) > _MOST_CELLS:
+        there = there[np.arange(_MOST_CELLS) * len(there) // _MOST_CELLS]
     try:
         fit = _fit(there, _at(there, [moments.pre]), moments, [noise])
     except (ValueError, np.linalg.LinAlgError):
