@@ -65,7 +65,7 @@ def test_every_job_gets_through_with_little_more_than_was_declared(run_inside):
         assert job["outcome"] == "ok", job
         assert job["kills"] == 0, job
         # the kernel has counted this job and no other: libraries in the cache are not in it
-        assert 20 < job["group_mb"] <= job["limit_mb"], job
+        assert 10 < job["group_mb"] <= job["limit_mb"], job
 
 
 def test_a_job_that_the_kernel_kills_is_reported_in_a_sentence_and_runs_later(
