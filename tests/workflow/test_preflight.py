@@ -17,7 +17,7 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.preflight.pending_jobs import pending_jobs
 
 pytestmark = pytest.mark.workflow
-JOBS = 10  # of one pair with three scale methods, without 'all'
+JOBS = 9  # of one pair with three scale methods, without 'all'
 A_TIME = r"\d[\d.]* (s|min) \([\d.]+ to [\d.]+ (s|min)\)"
 
 
@@ -153,10 +153,10 @@ def test_calls_that_compute_nothing_are_left_alone(small_work, words):
 
 
 def test_memory_set_for_a_rule_is_heeded(work):
-    run = snakemake(work, "--set-resources", "align:mem_mb=100")
+    run = snakemake(work, "--set-resources", "align:mem_mb=70")
     assert run.code == 1
     assert "align of phantom SYTO9 needs at least" in plain(run)
-    assert "and is given 100 MB" in plain(run)
+    assert "and is given 70 MB" in plain(run)
 
 
 def test_only_the_pairs_that_are_asked_for_are_judged(small_raw, tmp_path):

@@ -99,7 +99,7 @@ def test_results_are_listed_and_checked(own):
         file.write(b"\x01\x02\x03")
     (own / "raw/good/good.ome.tif").write_bytes(b"II*\0 another one")
     text = command(own, "unglow", "verify").text
-    assert f"{image.relative_to(own)} is not as it was published" in text
+    assert f"{image.relative_to(own)} has changed since it was published" in text
 
 
 def test_only_what_follows_from_a_change_is_made_again(own):
