@@ -263,21 +263,17 @@ def test_what_the_time_of_jobs_grows_with(batch):
     assert all(work_mpx(batch, j.rule, j.wildcards) >= 0 for j in jobs_of_pair(batch, "A", "SYTO9"))
 
 
-# what a time limit was, minutes, before it followed from what a job is expected to take
-BEFORE = {
-    "ingest": 0.1, "export_raw": 0.15, "register": 0.05, "align": 0.1, "export_aligned_pre": 0.15,
-    "difference": 0.05, "export_difference": 0.15, "detect": 0.5, "snr": 0.3, "export_snr": 0.15,
-}  # fmt: skip
-
-
-def test_time_limits_are_generous_and_as_long_as_ever(batch, monkeypatch):
+def test_time_limits_are_generous(batch, monkeypatch):
     names = {"sample": "A", "dye": "SYTO9", "role": "post", "method": "linear"}
+    rules = (
+        *("ingest", "export_raw", "register", "align", "export_aligned_pre", "difference"),
+        *("export_difference", "detect", "snr", "export_snr"),
+    )
     for pixels in (500_000, 67_000_000, 750_000_000):
         monkeypatch.setattr(Batch, "pixels", lambda *_, n=pixels: n)
-        for rule, seconds in BEFORE.items():
-            limit = runtime_min(batch, rule, names)
-            assert limit >= math.ceil(2 + 20 * pixels / 1e6 * seconds / 60), rule
-            assert limit * 60 > 100 * STAGES[rule].time.per_mpx * pixels / 1e6
+        for rule in rules:
+            seconds = 100 * STAGES[rule].time.per_mpx * pixels / 1e6
+            assert 60 * runtime_min(batch, rule, names) > 2 * 60 + seconds, rule
     assert runtime_min(batch, "scale", names) >= 5
     small = [rule for rule in STAGES if not STAGES[rule].time.per_mpx]
     assert {runtime_min(batch, rule, names) for rule in small} == {5}
