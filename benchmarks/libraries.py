@@ -193,9 +193,9 @@ class Batches:
 
 def script_of(rule: str) -> str:
     """Return the name of the script of a rule."""
-    return {"figures_registration": "figures"}.get(
-        rule, "export" if rule.startswith("export") else rule
-    )
+    if rule.startswith("export"):
+        return "export"
+    return "figures" if rule == "figures_registration" else rule
 
 
 def make_environment(place: Path, versions: str) -> Path:

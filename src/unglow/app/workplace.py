@@ -189,7 +189,7 @@ def id_of(path: Path) -> str:
 
 
 def images_below(folder: Path, depth: int, most: int) -> list[Path]:
-    """Return the images in a folder and in those up to a depth below, up to a number of them."""
+    """Return the images in a folder and in those up to a depth below, ``most`` at most."""
     entries = listing_if_any(folder)
     found = images_of(entries)
     for entry in entries if depth else ():

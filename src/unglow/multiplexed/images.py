@@ -85,7 +85,7 @@ class SlideReader:
         return pixels
 
     def batches(self, channels: Sequence[Channel], most: int) -> Iterator[list[Channel]]:
-        """Yield channels to be read together, in their order: at most a number of one image.
+        """Yield channels to be read together, in their order, ``most`` of one image at most.
 
         What an image stores apart is read one by one, which takes less memory and no more time.
         """

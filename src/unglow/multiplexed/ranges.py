@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from unglow.multiplexed.images import Frame, SlideReader
     from unglow.multiplexed.slide import Channel
 
-# Every this many px along both sides are looked at for the floor: a power of two, the least that
-# leaves no more than this.
+# Px that are looked at for the floor, at most: one in a power of two along both sides.
 _SAMPLED = 1 << 17
 # The floor lies a little below the dark pixels, as that of a registered image does.
 _DARK, _BRIGHT, _BELOW = 0.001, 0.998, 0.02

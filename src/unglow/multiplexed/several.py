@@ -124,12 +124,13 @@ def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
         return scale
     details = {k: v for k, v in linear.details.items() if not k.endswith(_OF_LINEAR)}
     details |= {"cells": len(there), "cells_used": fit.used, "gain_ci95_covers": _COVERS}
-    better = MethodResult(
-        round_digits(fit.gains[0], 9),
-        round_digits(fit.offset, 9),
-        _around(fit.gains[0], fit.gain_halves[0]),
-        details,
+    better = replace(
+        linear,
+        gain=round_digits(fit.gains[0], 9),
+        offset=round_digits(fit.offset, 9),
+        gain_ci95=_around(fit.gains[0], fit.gain_halves[0]),
         offset_ci95=_around(fit.offset, fit.offset_half),
+        details=details,
     )
     return replace(scale, methods={**scale.methods, "linear": better})
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.25
 """Time between two looks, s, unless they cost too much."""
-# Looks take at most this share of a processor, but there is one in this many s.
+# Looks take at most this share of a processor, but the time between two is at most this, s.
 _SHARE, _LONGEST_S = 0.015, 10.0
 # So often a child is asked whose it is before it is left alone: it may be about to become another.
 _TRIES = 8

@@ -52,7 +52,7 @@ REGIONS = 4
 # The noise is estimated so often, and after each time the line at most so often.
 _ROUNDS, _STEPS = 4, 20
 # The line is still if gain moves by less than this part of it, the offset by this many levels. It
-# goes on to move by a tenth of that for ever, with the cells that change their step of brightness.
+# keeps moving by a tenth of that, with the cells that change their step of brightness.
 _STILL_GAIN, _STILL_OFFSET = 1e-5, 1e-3
 # The first line goes through this quantile of post, at levels of pre with this many cells.
 _LOW, _LEAST_AT_LEVEL = 0.35, 20
