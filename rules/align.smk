@@ -22,6 +22,6 @@ rule align:
         **resources("align"),
     params:
         memory=memory("align"),
-        version=2,
+        version=3,
     script:
         "../scripts/align.py"

@@ -112,8 +112,8 @@ def catmull_rom(source, origin, pre_shape, known, corner, shape):
             rows = np.clip(np.arange(k - 1, k + 3), 0, pre_shape[0] - 1) - origin[0]
             x, y = keys_weights(f4(u - i)), keys_weights(f4(v - k))
             px = source[np.ix_(rows, cols)]
-            sums = (x[0] * px[:, 0] + x[1] * px[:, 1]) + (x[2] * px[:, 2] + x[3] * px[:, 3])
-            out[row, col] = (y[0] * sums[0] + y[1] * sums[1]) + (y[2] * sums[2] + y[3] * sums[3])
+            sums = (y[0] * px[0] + y[1] * px[1]) + (y[2] * px[2] + y[3] * px[3])
+            out[row, col] = (x[0] * sums[0] + x[1] * sums[1]) + (x[2] * sums[2] + x[3] * sums[3])
     return out
 
 

@@ -36,9 +36,9 @@ const char *unglow_sources(void);
  * (seam_count,), lie across `axis` (0 for x) of post, or of pre if of_pre is 1, and add
  * offsets (seam_count + 1, 2). `positions` is room for (2, columns of the window). */
 
-/* unglow.transform.resample.catmull_rom: samples of `source`, the px of pre from (source_y0, source_x0) on, at
+/* unglow.transform.resample.catmull_rom: samples of `px`, the part of pre from (source_y0, source_x0) on, at
  * where the px of post from (window_y0, window_x0) on fall in pre; NaN outside pre. */
-void catmull_rom(const float *source, int64_t source_rows, int64_t source_cols,
+void catmull_rom(const float *px, int64_t source_rows, int64_t source_cols,
                  int64_t source_y0, int64_t source_x0, int64_t pre_rows, int64_t pre_cols,
                  const double *matrix, const double *knots, int64_t knot_rows,
                  int64_t knot_cols, int64_t spacing, const double *seams,
