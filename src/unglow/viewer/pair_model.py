@@ -75,7 +75,6 @@ def pair_model(
     """
     transform, detection = layers.transform, layers.detection
     status = str(pair.row.get("status") or "")
-    registration = None if transform is None else transform.to_dict()
     shown, problems = _shown(layers)
     post, pre = (_about_store(layers, name) for name in ("post", "pre"))
     return {
@@ -91,15 +90,19 @@ def pair_model(
         "shape": post[0] or (transform and list(transform.post_shape)),
         "pre_shape": pre[0] or (transform and list(transform.pre_shape)),
         "layers": shown,
-        "matrix": registration and registration["matrix"],
-        "registration": registration
-        and {k: registration[k] for k in registration if k not in _SAID},
+        "matrix": None if transform is None else transform.to_dict()["matrix"],
+        "registration": None if transform is None else registration_model(transform),
         "scale": None if layers.scale is None else _scale(layers.scale),
         "detection": detection and {k: v for k, v in detection.items() if k not in _LONG},
         "versions": {"unglow": run_version or __version__, "viewer": __version__},
         "variants": [p.id for p in pairs if p.names[:2] == pair.names[:2] and p.id != pair.id],
         **layers.about(),
     }
+
+
+def registration_model(transform: Transform) -> dict[str, Any]:
+    """Return what a page says of a registration, as JSON types."""
+    return {key: value for key, value in transform.to_dict().items() if key not in _SAID}
 
 
 def _shown(layers: AnyLayers) -> tuple[list[dict[str, Any]], list[str]]:
