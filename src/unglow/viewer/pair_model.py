@@ -13,6 +13,7 @@ from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.page import as_json
 from unglow.viewer.served_files import UNREADABLE, sentence_of
+from unglow.viewer.slide_layers import registration_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     Column: TypeAlias = NDArray[np.float64] | Sequence[str]
 
 _MOST_ARROWS = 2500
-# Of a registration, which pages have elsewhere.
-_SAID = ("version", "matrix", "post_shape", "pre_shape")
 # Long lists of detection.json, which a page does not show.
 _LONG = ("by_threshold", "completeness", "brightest_negatives")
 # Rows of a table that are text at a time.
@@ -98,11 +97,6 @@ def pair_model(
         "variants": [p.id for p in pairs if p.names[:2] == pair.names[:2] and p.id != pair.id],
         **layers.about(),
     }
-
-
-def registration_model(transform: Transform) -> dict[str, Any]:
-    """Return what a page says of a registration, as JSON types."""
-    return {key: value for key, value in transform.to_dict().items() if key not in _SAID}
 
 
 def _shown(layers: AnyLayers) -> tuple[list[dict[str, Any]], list[str]]:
