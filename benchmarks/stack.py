@@ -3,7 +3,8 @@
     python benchmarks/stack.py --cycles 8 --deform-px 6 --size 2048x2048 --slides 3
 
 Made, run with the real workflow (float32), and compared with truth: the composed map between any
-two cycles, gains of two backgrounds, what is left of either fluorophore, and how bright cells are.
+two cycles, gains of two backgrounds, what is left of either fluorophore (and what the true gains
+would leave on the same maps), and how bright cells are.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ from unglow import transform
 from unglow.core.files import read_json
 from unglow.core.machine import processors
 from unglow.core.windows import Window, grid
+from unglow.multiplexed.images import Frame, SlideReader
 from unglow.phantom.slide import SlideRenderer, make_slide
 from unglow.phantom.slide_spec import SlideSpec, brightness
+from unglow.results.directory import SlideResults
+from unglow.workflow.batch import Batch
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,7 +79,10 @@ def measure(options: argparse.Namespace, seed: int) -> dict[str, Any]:
 def summed(slides: list[dict[str, Any]], deform_px: float) -> dict[str, Any]:
     """Return the figures of all slides together, and the aims that they miss."""
     every = [one for slide in slides for one in slide["markers"].values()]
-    left = np.abs([value for one in every for value in one["correlation_left"]])
+    left, floor = (
+        np.abs([value for one in every for value in one[key]])
+        for key in ("correlation_left", "with_true_gains")
+    )
     objects = np.concatenate([one.pop("percent") for one in every])
     error = float(np.std(objects) / math.sqrt(len(objects)))
     held = [one for marker in every for one in marker["intervals_hold"]]
@@ -86,6 +93,7 @@ def summed(slides: list[dict[str, Any]], deform_px: float) -> dict[str, Any]:
             "median": round(float(np.median(left)), 4),
             "largest": round(float(left.max()), 4),
             "within": f"{np.count_nonzero(left <= _CORRELATION)} of {len(left)}",
+            "largest_with_true_gains": round(float(floor.max()), 4),
         },
         "bias_of_snr3_percent": round(float(objects.mean()), 3),
         "standard_error_percent": round(error, 3),
@@ -138,11 +146,27 @@ def markers(renderer: SlideRenderer, work: Path) -> dict[str, Any]:
     with tifffile.TiffFile(work / f"results/{_NAME}/corrected.ome.tif") as tif:
         stack = tif.series[0].levels[0].asarray()
     kept = [one for one in renderer.channels if not one.name.startswith("AF")]
-    shared = fluorophores(renderer)
+    shared, backgrounds = fluorophores(renderer), backgrounds_in_frame(work)
     found = {}
     for n, channel in enumerate(kept):
         if channel.background is not None:
-            found[channel.name] = _marker(renderer, channel, shared, stack[n], scales[channel.name])
+            seen = [backgrounds[name] for name in channel.background.split(";")]
+            scale = scales[channel.name]
+            found[channel.name] = _marker(renderer, channel, shared, stack[n], scale, seen)
+    return found
+
+
+def backgrounds_in_frame(work: Path) -> dict[str, NDArray[np.float32]]:
+    """Return the backgrounds as the maps of the run bring them into the frame, by name."""
+    known = Batch.load({}, work).slides[_NAME]
+    maps = SlideResults.read(work / "results" / _NAME).maps
+    found = {}
+    with SlideReader(known.headers) as reader:
+        frame = Frame(reader, known.slide, dict(maps))
+        for one in (one for one in known.slide.channels if one.name.startswith("AF")):
+            found[one.name] = np.empty(frame.shape, np.float32)
+            for window in grid(frame.shape, (_BLOCK, _BLOCK)):
+                found[one.name][window.slices] = frame.read(window, [one])[0]
     return found
 
 
@@ -163,6 +187,7 @@ def _marker(
     shared: NDArray[np.float32],
     corrected: NDArray[np.float32],
     scale: Any,
+    backgrounds: list[NDArray[np.float32]],
 ) -> dict[str, Any]:
     signal = np.empty(renderer.spec.shape, np.float32)
     for window in grid(signal.shape, (_BLOCK, _BLOCK)):
@@ -172,23 +197,26 @@ def _marker(
     left = np.where(np.isnan(corrected), 0, corrected)[inner].astype(np.float64) - signal[inner]
     there = np.isfinite(corrected[inner]) & (shared[0][inner] > 0)
     free = there & (signal[inner] < 0.5)
-    means = block_means(np.where(free, left, np.nan))
-    known = np.isfinite(means)
-    correlations = [
-        round(float(np.corrcoef(means[known], block_means(one[inner])[known])[0, 1]), 4)
-        for one in shared
-    ]
+    gains = {name: one["gain"] for name, one in scale["methods"]["fit"]["gains"].items()}
+    by_true_gains = left + sum(
+        (gain - true) * one[inner]
+        for gain, true, one in zip(gains.values(), channel.gains, backgrounds, strict=True)
+    )
+    correlations, floor = (
+        _correlations(np.where(free, one, np.nan), [each[inner] for each in shared])
+        for one in (left, by_true_gains)
+    )
     # an object of S/N 3 has a peak of 3 times the noise of single px of the corrected marker
     noise = 1.4826 * float(np.median(np.abs(left[free] - np.median(left[free]))))
     cells = there & (signal[inner] > 20)
     percent = 100 * _at_cells(left, cells) / (_SNR * noise)
-    gains = {name: one["gain"] for name, one in scale["methods"]["fit"]["gains"].items()}
     held = [
         one["ci95"][0] <= true <= one["ci95"][1]
         for one, true in zip(scale["methods"]["fit"]["gains"].values(), channel.gains, strict=True)
     ]
     return {
         "correlation_left": correlations,
+        "with_true_gains": floor,
         "level_left": round(float(np.median(left[free])), 3),
         "bias_of_snr3_percent": round(float(percent.mean()), 3),
         "objects": len(percent),
@@ -197,6 +225,14 @@ def _marker(
         "true_gains": list(channel.gains),
         "intervals_hold": held,
     }
+
+
+def _correlations(left: Floats, shared: list[NDArray[np.float32]]) -> list[float]:
+    """Return how block means of what is left go with those of each fluorophore."""
+    means = block_means(left)
+    known = np.isfinite(means)
+    each = (np.corrcoef(means[known], block_means(one)[known])[0, 1] for one in shared)
+    return [round(float(one), 4) for one in each]
 
 
 def _in_frame(renderer: SlideRenderer, cycle: int, window: Window) -> Floats:

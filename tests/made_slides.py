@@ -19,12 +19,33 @@ from unglow.multiplexed.results import (
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.transform import Transform
+from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
+from unglow.transform import Quantiles, Transform
+from unglow.transform.displacement import Displacement
 from unglow.workflow.stages.slide_figures import draw_slide
 
 #: Why the map of the third cycle failed.
 REFUSED = "No position fits."
 DOUBT = "The exposure times promise a gain of 1.5."
+
+
+def register_cycle(place, shape=(96, 128)):
+    """Write a deformed map of the second cycle of a slide, with three blocks; return its field."""
+    flat = Displacement.zeros(shape, 32)
+    error = np.full(flat.coefficients.shape[1:], 0.05, np.float32)
+    error[:, :2] = 0.4  # at its left side
+    noise = np.random.default_rng(3).normal(0, 0.5, flat.coefficients.shape)
+    field = Displacement(32, noise, error)
+    own = place / "registration" / "1-2"
+    Transform(
+        "ok", shape, shape, matrix=np.eye(3), model="translation + field", displacement=field,
+        residual_px=Quantiles(0.07, 0.2), error_px=Quantiles(0.05, 0.4),
+    ).save(own / "transform.json")  # fmt: skip
+    blocks = np.zeros(3, BLOCK_DTYPE)
+    blocks["x"], blocks["y"] = (30, 64, 100), (30, 64, 40)
+    blocks["dx"], blocks["used"] = (0.125, -0.25, 2), (True, True, False)
+    write_blocks(own / "blocks.csv", blocks)
+    return field
 
 
 def made_slide(results, name="s1", markers=("CD3", "CD8", "Ki/67"), *, figures=True):

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_slides import made_slide
-from viewer_hands import framed, marks
+from made_slides import made_slide, register_cycle
+from viewer_hands import framed, marks, toggle_overlay
 
 from unglow.core.windows import Window
 from unglow.io.tiff.metadata import OmeChannel
@@ -37,6 +37,7 @@ def results(tmp_path_factory):
     states = {2: CycleState("ok", spoilt=report(lost, SHAPE)), 3: CycleState("failed", ("No.",))}
     replace(record, slide=slide, cycles=states).save(place / "slide.json")
     write_places(place / "artefacts.geojson", {2: lost}, SHAPE)
+    register_cycle(place, SHAPE)
     names = ("DAPI_1", "DAPI_2", "CD3", "CD8")
     with OmeTiffSink(
         place / "corrected.ome.tif", SHAPE, "uint16", [OmeChannel(name) for name in names],
@@ -59,7 +60,7 @@ def test_a_slide_opens_with_its_channels_and_presets(view, results):
     tab = view(results)
     assert tab.run("unglow.pair.title") == "s1"
     titles = tab.run("unglow.pair.layers.map((layer) => layer.title)")
-    assert titles == ["DAPI_1", "DAPI_2", "CD3", "CD8"]
+    assert titles == ["DAPI_1", "DAPI_2", "CD3", "CD8", "error of the map, cycle 2"]
     assert tab.run("unglow.shown[0].look.map") == "#0000ff"  # nuclei are blue
     tabs = tab.run("[...document.querySelectorAll('.tabs button')].map((b) => b.textContent)")
     assert tabs == ["About", "Channels", "Spoilt"]
@@ -140,3 +141,50 @@ def test_spoilt_places_are_those_of_the_cycle_that_is_shown(view, results):
     tab.wait("unglow.settled && unglow.shown[0].layer.name === 'corrected-0'")
     framed(tab)
     assert not hatched(tab)
+
+
+def drawn_near(tab, x, y, colour):
+    """Whether something near px (x, y) of the image has a colour, [r, g, b]."""
+    place = f"unglow.panes[0].screenAt({x}, {y}).map((v) => Math.round(v * devicePixelRatio))"
+    left, top = tab.run(place)
+    seen = marks(tab)[top - 8 : top + 9, left - 8 : left + 9]
+    return bool(((np.abs(seen[..., :3] - colour).max(axis=-1) < 40) & (seen[..., 3] > 100)).any())
+
+
+USED, OUT, ARROW = (0x57, 0xD2, 0x7A), (0xFF, 0x55, 0x55), (0xFF, 0xE0, 0x8A)
+
+
+def test_residuals_and_displacements_are_those_of_the_cycle_that_is_shown(view, results):
+    tab = view(results, a="corrected-1", marks="map")
+    toggle_overlay(tab, "blocks")
+    tab.wait("unglow.files.get('blocks-2.json')")
+    framed(tab)
+    assert [drawn_near(tab, *at, USED) for at in ((30, 30), (64, 64), (100, 80))] == [1, 1, 0]
+    assert drawn_near(tab, 100, 40, OUT)  # it was not used
+    assert not drawn_near(tab, 64, 64, ARROW)
+    toggle_overlay(tab, "arrows")
+    tab.wait("unglow.files.get('arrows-2.json')")
+    framed(tab)
+    x, y = tab.run("unglow.files.get('arrows-2.json').points[40].slice(0, 2)")
+    assert drawn_near(tab, x, y, ARROW)
+    tab.run("unglow.address.set({ a: 'corrected-0' })")  # of the reference cycle
+    tab.wait("unglow.settled && unglow.shown[0].layer.name === 'corrected-0'")
+    framed(tab)
+    assert not drawn_near(tab, 30, 30, USED)
+    tab.run("unglow.preset(unglow.pair.presets[0])")  # over each other: the one that moved
+    tab.wait("unglow.settled && unglow.shown.length === 2")
+    framed(tab)
+    assert drawn_near(tab, 30, 30, USED)
+    assert not tab.complaints
+
+
+def test_the_error_of_a_map_is_an_image(view, results):
+    tab = view(results, a="map_error-2")
+    assert tab.run("unglow.shown[0].look.map") == "viridis"
+    low, high = tab.run("unglow.shown[0].look.limits")
+    assert (low, high) == (pytest.approx(0.05, abs=0.01), pytest.approx(0.4, abs=0.01))
+    about = tab.run("document.querySelector('.about').innerText")
+    assert "median 0.07 px, 95\u00a0% below 0.2 px" in about
+    tab.run("unglow.address.set({ panel: 'channels' })")
+    assert tab.wait("document.querySelectorAll('.channels > div').length") == 4  # it is no channel
+    assert not tab.complaints

@@ -16,6 +16,7 @@ from unglow.core.rounding import round_digits
 from unglow.memory.sizes import CELL
 from unglow.multiplexed.slide import FIT, INTERPOLATE
 from unglow.photometry.gain import several
+from unglow.photometry.gain.robust import find_outlying_cells
 from unglow.photometry.gain.scale import MethodResult, Scale
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _COVERS = (
 _TOLERANCE = 0.05
 _FAR = 1.5
 # Of the details of `linear`, those of intervals and spread that are of its own line.
-_OF_LINEAR = ("_statistical", "_systematic95", "spread", "cells_outlying")
+_OF_LINEAR = ("_statistical", "_systematic95", "spread")
 _MOST_CELLS = 100_000
 """The line of one background rests on at most this many cells, so that it takes little memory."""
 
@@ -98,8 +99,9 @@ def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
     """Return the scale of a marker with one background with a better line of the method `linear`.
 
     Cells with signal cover far more of a marker than microbes of a rock, and the faint flanks of
-    signal pull the line of `linear` up. So it is fitted as those of several backgrounds are. A gain
-    that changes over the section, and what cannot be fitted, stay as they are.
+    signal pull the line of `linear` up. So it is fitted as those of several backgrounds are, but
+    without places that depart from that line. A gain that changes over the section, and what cannot
+    be fitted, stay as they are.
 
     Parameters
     ----------
@@ -113,7 +115,8 @@ def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
     linear = scale.methods.get("linear")
     if linear is None or not linear.ok or linear.gain_map is not None:
         return scale
-    there = np.flatnonzero(moments.count == CELL**2)
+    outlying = find_outlying_cells(moments, linear.gain or 0.0, linear.offset or 0.0)
+    there = np.flatnonzero((moments.count == CELL**2) & ~outlying)
     if len(there) > _MOST_CELLS:
         there = there[np.arange(_MOST_CELLS) * len(there) // _MOST_CELLS]
     try:
@@ -123,7 +126,12 @@ def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
     if not fit.gains[0] > 0:
         return scale
     details = {k: v for k, v in linear.details.items() if not k.endswith(_OF_LINEAR)}
-    details |= {"cells": len(there), "cells_used": fit.used, "gain_ci95_covers": _COVERS}
+    details |= {
+        "cells": len(there),
+        "cells_outlying": int(np.count_nonzero(outlying)),
+        "cells_used": fit.used,
+        "gain_ci95_covers": _COVERS,
+    }
     better = replace(
         linear,
         gain=round_digits(fit.gains[0], 9),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from unglow.core.windows import Window, grid, halve_stored
-from unglow.detection.coarse_grid import CoarseGrid
+from unglow.detection.coarse_grid import CoarseGrid, estimate_error
 from unglow.io.zarr import StoreLayout, plan_layout
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.metadata import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from unglow.multiplexed.images import Frame
     from unglow.multiplexed.slide import Channel
     from unglow.photometry.imaging import GainMap
+    from unglow.transform import Transform
     from unglow.viewer.caches import ChunkMemory
 
 
@@ -282,3 +283,11 @@ class ComputedStore:
         down = min(rows, max(1, _OVERVIEW // across))
         y0, x0 = (rows - down) // 2, (cols - across) // 2
         return self.read(Window(y0, y0 + down, x0, x0 + across), level)
+
+
+def error_store(
+    transform: Transform, shape: tuple[int, int], pixel_size_um: tuple[float, float] | None
+) -> ComputedStore:
+    """Return the error of a map as an image over post, (rows, columns) and px of (x, y)."""
+    image = GridImage(shape, estimate_error(transform))
+    return ComputedStore(image, "error of the map", transform.to_dict(), pixel_size_um)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import numpy as np
@@ -21,7 +21,7 @@ from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import Difference, choose_image, compute_difference
 from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_stores import ComputedStore, GainMapImage, GridImage, Ratio
+from unglow.viewer.computed_stores import ComputedStore, GainMapImage, Ratio, error_store
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.snr import DetectInputs
 
@@ -136,7 +136,7 @@ def _is_plain(name: str) -> bool:
     return name not in (".", "..") and "/" not in name and "\0" not in name
 
 
-CANDIDATES = "candidates.csv"
+CANDIDATES, BLOCKS = "candidates.csv", "blocks.csv"
 GREY, RATIO, PX, FACTOR = "grey levels", "", "px", ""
 # The first range of viewers: most of it is noise, which is 1.
 _SNR_WINDOW = {"min": -1000.0, "max": 1000.0, "start": -10.0, "end": 10.0}
@@ -165,7 +165,7 @@ class Layer:
     default
         Whether it is the difference of the default method.
     more
-        Of a channel of a slide: its ``colour`` and ``cycle``.
+        Of a slide: the ``cycle``, and of its channels the ``colour``.
     """
 
     name: str
@@ -193,6 +193,13 @@ class Layer:
         }
 
 
+class Registered(NamedTuple):
+    """What overlays show of a registration: the map, None if it cannot be read, and its blocks."""
+
+    transform: Transform | None
+    blocks: Path
+
+
 class Layers:
     """The layers of a pair, from its results as they are when this is made.
 
@@ -215,6 +222,11 @@ class Layers:
         with suppress(*UNREADABLE):
             return self._results.transform
         return None
+
+    @property
+    def registered(self) -> dict[str, Registered]:
+        """The registration, by what the names of its files end with: nothing."""
+        return {"": Registered(self.transform, self._pair.place("registration") / BLOCKS)}
 
     @cached_property
     def scale(self) -> Scale | None:
@@ -370,8 +382,7 @@ class Layers:
 
     def _error_store(self, transform: Transform) -> ComputedStore:
         post = self.store("post")
-        image = GridImage(post.shape, estimate_error(transform))
-        return ComputedStore(image, "error of the map", transform.to_dict(), post.pixel_size_um)
+        return error_store(transform, post.shape, post.pixel_size_um)
 
     def _gain_store(self, gain_map: GainMap) -> ComputedStore:
         post = self.store("post")

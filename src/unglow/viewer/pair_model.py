@@ -13,6 +13,7 @@ from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.page import as_json
 from unglow.viewer.served_files import UNREADABLE, sentence_of
+from unglow.viewer.slide_layers import registration_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     Column: TypeAlias = NDArray[np.float64] | Sequence[str]
 
 _MOST_ARROWS = 2500
-# Of a registration, which pages have elsewhere.
-_SAID = ("version", "matrix", "post_shape", "pre_shape")
 # Long lists of detection.json, which a page does not show.
 _LONG = ("by_threshold", "completeness", "brightest_negatives")
 # Rows of a table that are text at a time.
@@ -75,7 +74,6 @@ def pair_model(
     """
     transform, detection = layers.transform, layers.detection
     status = str(pair.row.get("status") or "")
-    registration = None if transform is None else transform.to_dict()
     shown, problems = _shown(layers)
     post, pre = (_about_store(layers, name) for name in ("post", "pre"))
     return {
@@ -91,9 +89,8 @@ def pair_model(
         "shape": post[0] or (transform and list(transform.post_shape)),
         "pre_shape": pre[0] or (transform and list(transform.pre_shape)),
         "layers": shown,
-        "matrix": registration and registration["matrix"],
-        "registration": registration
-        and {k: registration[k] for k in registration if k not in _SAID},
+        "matrix": None if transform is None else transform.to_dict()["matrix"],
+        "registration": None if transform is None else registration_model(transform),
         "scale": None if layers.scale is None else _scale(layers.scale),
         "detection": detection and {k: v for k, v in detection.items() if k not in _LONG},
         "versions": {"unglow": run_version or __version__, "viewer": __version__},

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Request
     from unglow.reporting.html.live_site import Source
+    from unglow.transform import Transform
     from unglow.viewer.layers import Layer, Shown
     from unglow.viewer.slide_layers import AnyLayers
 
@@ -244,14 +245,13 @@ class Viewer:
             "candidates.json": lambda: Answer(
                 JSON, candidates_json(pair.directory / CANDIDATES, layers.detection)
             ),
-            "blocks.json": lambda: Answer(
-                JSON, blocks_json(pair.place("registration") / "blocks.csv")
-            ),
-            "arrows.json": lambda: _json(arrows(layers.transform)),
             ARTEFACTS: lambda: Answer(JSON, artefacts_json(pair.directory / ARTEFACTS)),
             THUMBNAIL: lambda: self._thumbnail(pair),
             "crop.ome.tif": lambda: self._crop(pair, layers, request),
         }
+        for end, (transform, blocks) in layers.registered.items():
+            made[f"blocks{end}.json"] = partial(_blocks, blocks)
+            made[f"arrows{end}.json"] = partial(_arrows, transform)
         return made[name]() if name in made else _json(annotations.read(name))
 
     def _thumbnail(self, pair: Pair) -> Answer:
@@ -340,6 +340,14 @@ def _json(content: object) -> Answer:
     body = as_json(content).encode()
     tag = hashlib.sha256(body).hexdigest()[:32]
     return Answer(JSON, body, tag=tag, headers={"Cache-Control": ASK_AGAIN})
+
+
+def _blocks(path: Path) -> Answer:
+    return Answer(JSON, blocks_json(path))
+
+
+def _arrows(transform: Transform | None) -> Answer:
+    return _json(arrows(transform))
 
 
 def _problem(sentence: str, status: HTTPStatus) -> Answer:

@@ -11,27 +11,37 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.detection.coarse_grid import estimate_error
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import SlideRecord, usable
 from unglow.multiplexed.sink import colours
 from unglow.results.directory import SlideResults
 from unglow.results.stack import find_stack, open_stack
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_stores import ComputedStore, ImagedChannel
-from unglow.viewer.layers import GREY, Layer
+from unglow.viewer.computed_stores import ComputedStore, ImagedChannel, error_store
+from unglow.viewer.layers import BLOCKS, GREY, PX, Layer, Registered
 from unglow.viewer.raw_files import raw_slide
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from unglow.multiplexed.slide import Channel, Slide
     from unglow.results.stack import StackImage
+    from unglow.transform import Transform
     from unglow.viewer.layers import Layers, Pair
+
+# Of a registration, which pages have elsewhere.
+_SAID = ("version", "matrix", "post_shape", "pre_shape")
+
+
+def registration_model(transform: Transform) -> dict[str, Any]:
+    """Return what a page says of a registration, as JSON types."""
+    return {key: value for key, value in transform.to_dict().items() if key not in _SAID}
 
 
 class SlideLayers:
@@ -82,11 +92,52 @@ class SlideLayers:
 
     @cached_property
     def all(self) -> dict[str, Layer]:
-        """The layers by name: corrected channels, then channels as they were imaged."""
+        """The layers by name: corrected channels, channels as imaged, errors of maps."""
         layers: list[Layer] = []
         with suppress(*UNREADABLE):
             layers = [*self._corrected(), *self._imaged()]
+            layers += self._errors() if layers else ()
         return {layer.name: layer for layer in layers}
+
+    @cached_property
+    def maps(self) -> dict[int, Transform | None]:
+        """The maps from the frame by cycle; None for one that cannot be read."""
+        maps: dict[int, Transform | None] = {}
+        with suppress(*UNREADABLE):
+            frame = self._record.slide.frame_cycle
+            for move in self._results.maps:
+                if move[0] == frame:
+                    maps[move[1]] = None
+                    with suppress(*UNREADABLE):
+                        maps[move[1]] = self._results.maps[move]
+        return maps
+
+    @property
+    def registered(self) -> dict[str, Registered]:
+        """The registrations, by what the names of their files end with: ``-2`` for cycle 2."""
+        place = self._pair.directory / "registration"
+        frame = self._record.slide.frame_cycle if self.maps else None
+        return {
+            f"-{cycle}": Registered(found, place / f"{frame}-{cycle}" / BLOCKS)
+            for cycle, found in self.maps.items()
+        }
+
+    def _errors(self) -> Iterator[Layer]:
+        record = self._record
+        for cycle, found in self.maps.items():
+            if found is None or found.has_failed or not estimate_error(found).has_values:
+                continue
+            name = f"map_error-{cycle}"
+            make = partial(error_store, found, record.shape, record.pixel_size_um)
+            yield Layer(
+                name,
+                f"error of the map, cycle {cycle}",
+                "error",
+                PX,
+                partial(self._made_once, name, make),
+                computed=True,
+                more={"cycle": cycle},
+            )
 
     @cached_property
     def _stack(self) -> Path | None:
@@ -177,9 +228,14 @@ class SlideLayers:
         self, name: str, make: Any, channel: Channel, follows: dict[str, Any], window: Any
     ) -> ComputedStore:
         """Return what gives the pixels of a layer, made once."""
+        size = self._record.pixel_size_um
+        return self._made_once(
+            name, lambda: ComputedStore(make(), channel.name, follows, size, window)
+        )
+
+    def _made_once(self, name: str, make: Callable[[], ComputedStore]) -> ComputedStore:
         if name not in self._made:
-            size = self._record.pixel_size_um
-            self._made[name] = ComputedStore(make(), channel.name, follows, size, window)
+            self._made[name] = make()
         return self._made[name]
 
     def _layer(
@@ -209,9 +265,11 @@ class SlideLayers:
     def about(self) -> dict[str, Any]:
         """Return what a page knows of a slide and not of a pair, as JSON types."""
         try:
-            return {"is_slide": True, "presets": self._presets(), "facts": self._facts()}
+            about = {"presets": self._presets(), "facts": self._facts()}
         except UNREADABLE:
-            return {"is_slide": True, "presets": [], "facts": {}}
+            about = {"presets": [], "facts": {}}
+        # of each of these cycles there are overlays
+        return {"is_slide": True, "cycles": [*self.maps], **about}
 
     def _presets(self) -> list[dict[str, Any]]:
         """Return layers that everybody looks at together: nuclei, and each marker."""
@@ -245,7 +303,10 @@ class SlideLayers:
         for cycle, state in self._record.cycles.items():
             about = {"state": state.status, "why": " ".join(state.reasons)}
             spoilt = {} if state.spoilt is None else {"spoilt_share": state.spoilt["share"]}
-            found[f"Cycle {cycle}"] = {**about, **spoilt, "loop_px": dict(state.loop_px or {})}
+            transform = self.maps.get(cycle)
+            known = {} if transform is None else registration_model(transform)
+            loops = {"loop_px": dict(state.loop_px or {})}
+            found[f"Cycle {cycle}"] = {**known, **about, **spoilt, **loops}
         for name, own in self._results.scales.items():
             chosen = own.scale.default_result
             found[f"Marker {name}"] = {

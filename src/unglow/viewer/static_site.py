@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from unglow.reporting.html.live_answers import Answer
     from unglow.viewer.layers import Layer
 
-_TABLES = ("candidates.json", "blocks.json", "arrows.json", ARTEFACTS, THUMBNAIL)
+_TABLES = ("candidates.json", ARTEFACTS, THUMBNAIL)
+# Of each registration.
+_OVERLAYS = ("blocks", "arrows")
 _ANNOTATIONS = ("review.json", "regions.geojson")
 # The directories of an absolute path in a sentence.
 _DIRECTORIES = re.compile(r"(?<![\w.])/(?:[^\s/]+/)+")
@@ -91,7 +93,8 @@ def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, compute
     """Write a pair; ``about`` is its pair.json."""
     pair = about["id"]
     place = partial / "pair" / unquote(pair)
-    layers = viewer.layers(viewer.pairs()[pair]).all
+    known = viewer.layers(viewer.pairs()[pair])
+    layers = known.all
     shown = [
         layer
         for layer in about["layers"]
@@ -99,7 +102,8 @@ def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, compute
     ]
     changed = {"live": False, "writable": False, "why": _WHY, "layers": shown, "help": ""}
     _write_json(place / "pair.json", about | changed)
-    for name in _TABLES:
+    overlays = (f"{name}{end}.json" for end in known.registered for name in _OVERLAYS)
+    for name in (*_TABLES, *overlays):
         _write(place / name, _answer(viewer, "pair", pair, name))
     for name in _ANNOTATIONS:
         _write_json(place / name, _read_only(_asked(viewer, "pair", pair, name)))

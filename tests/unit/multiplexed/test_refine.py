@@ -16,9 +16,11 @@ SETTINGS = ScaleSettings(("linear", "moffat"), gain_map="never")
 GAIN, OFFSET, NOISE = 1.35, -5.0, 25.0
 
 
-@pytest.fixture(scope="module")
-def measured():
-    """A marker whose cells, with faint flanks, cover a third of the section: scale and cells."""
+def measure(change=1.0):
+    """A marker whose cells, with faint flanks, cover a third of the section: scale and cells.
+
+    In a square of the marker, light is changed by a factor.
+    """
     random = np.random.default_rng(5)
     side = 600
     tissue = np.kron(random.uniform(200, 2000, (60, 60)), np.ones((10, 10)))
@@ -28,8 +30,14 @@ def measured():
         signal += 300 * np.exp(-((y - row) ** 2 + (x - col) ** 2) / 200)
     pre = tissue + random.normal(0, 5, tissue.shape)
     post = GAIN * tissue + OFFSET + signal + random.normal(0, 7, tissue.shape)
+    post[64:192, 64:192] *= change
     evidence = make_evidence(np.rint(post), np.rint(pre))
     return estimate(evidence, SETTINGS), evidence.bins
+
+
+@pytest.fixture(scope="module")
+def measured():
+    return measure()
 
 
 def test_faint_flanks_of_cells_change_gain_and_offset_less(measured):
@@ -42,6 +50,16 @@ def test_faint_flanks_of_cells_change_gain_and_offset_less(measured):
     assert after.details["cells"] == np.count_nonzero(cells.count == 16)
     assert 0 < after.details["cells_used"] < after.details["cells"]
     assert "gain_ci95_statistical" not in after.details
+
+
+def test_a_place_of_other_light_is_left_out():
+    scale, cells = measure(0.7)
+    found = refine(scale, cells, NOISE).methods["linear"]
+    assert found.gain == pytest.approx(GAIN, rel=1e-3)
+    assert abs(found.offset - OFFSET) < 0.2  # 0.28 with them
+    assert 32**2 <= found.details["cells_outlying"] < cells.count.size / 4
+    whole = np.count_nonzero(cells.count == 16)
+    assert found.details["cells"] + found.details["cells_outlying"] == whole
 
 
 def test_other_methods_and_what_cannot_be_fitted_stay(measured):

@@ -13,6 +13,7 @@ import raw_slides
 import tifffile
 import zarr
 from made_slides import made_slide as made_results
+from made_slides import register_cycle
 from seeing import Seen
 
 from unglow.cli import main
@@ -170,15 +171,48 @@ def test_nothing_is_saved_for_a_slide(results):
     status, answer = seen.send("pair/s1/review", {"changes": []})
     assert status == 403
     assert answer["error"]
-    for name in ("candidates.json", "blocks.json", "arrows.json", "review.json", "regions.geojson"):
+    for name in ("candidates.json", "review.json", "regions.geojson"):
         assert seen.ask(f"pair/s1/{name}")[0].status == 200
+
+
+def pixels_of(seen, url):
+    chunk = seen.ask(f"pair/s1/{url}/0/c/0/0")[1]
+    return np.frombuffer(DECODERS["blosc"](chunk[:-4], 512 * 512 * 4), "<f4").reshape(512, 512)
+
+
+def test_each_cycle_shows_its_registration_as_a_pair_does(results, tmp_path):
+    seen, _ = results
+    field = register_cycle(tmp_path / "results/s1")
+    model = seen.json("pair/s1/pair.json")
+    assert model["cycles"] == [2, 3]
+    layers = {layer["title"]: layer for layer in model["layers"]}
+    assert [*layers] == ["CD3", "CD8", "error of the map, cycle 2"]  # that of cycle 3 failed
+    error = layers["error of the map, cycle 2"]
+    assert (error["kind"], error["unit"], error["cycle"]) == ("error", "px", 2)
+    found = pixels_of(seen, error["url"])
+    np.testing.assert_allclose(found[40, [0, 96]], [0.4, 0.05], atol=1e-6)
+    facts = model["facts"]["Cycle 2"]
+    assert (facts["residual_px"]["median"], facts["model"]) == (0.07, "translation + field")
+    assert facts["state"] == "ok"
+    blocks = seen.json("pair/s1/blocks-2.json")
+    rows = [dict(zip(blocks["columns"], cells, strict=True)) for cells in blocks["rows"]]
+    assert [(row["dx"], row["used"]) for row in rows] == [(0.125, 1), (-0.25, 1), (2, 0)]
+    points = np.array(seen.json("pair/s1/arrows-2.json")["points"])
+    np.testing.assert_allclose(points[:, 2:], field.evaluate(points[:, :2]), atol=1e-4)
+    assert seen.json("pair/s1/blocks-3.json")["rows"] == []
+    for name in ("blocks.json", "blocks-1.json", "arrows-4.json"):
+        assert seen.ask(f"pair/s1/{name}")[0].status == 404
 
 
 def test_a_folder_for_any_server_holds_a_slide_too(results, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    register_cycle(tmp_path / "results/s1")
     assert main(["view", "results/s1", "--static", "out"]) == 0
     assert "out: 1 pair" in capsys.readouterr().out
     model = json.loads((tmp_path / "out/pair/s1/pair.json").read_text())
+    assert len(model["layers"]) == 3
+    for cycle in model["cycles"]:
+        assert (tmp_path / f"out/pair/s1/blocks-{cycle}.json").is_file()
     for layer in model["layers"]:
         assert (tmp_path / "out/pair/s1" / layer["url"] / "0/c/0/0").is_file()
 

@@ -64,6 +64,7 @@ const SEARCH = [
 const OF_SLIDE = [
   ["State", ({ state }) => state],
   ["Reason", ({ why }) => why],
+  ...REGISTRATION,
   ["Spoilt share of the section", ({ spoilt_share: share }) => percent(share)],
   ["Loops of maps close within", ({ loop_px: loop }) => loop && Object.entries(loop).map(([cycle, px]) => (isKnown(px) ? rounded(px, 2, " px") : "?") + " (cycle " + cycle + ")").join(", ")],
   ["Background", ({ background }) => background],

@@ -252,6 +252,14 @@ export class App {
     return this.panes[this.sides ? this.shown.indexOf(shown) : 0];
   }
 
+  // The cycle of a slide that overlays are of: the first that is shown in a pane and was registered; null if none was. Nothing of a pair.
+  cycleOf(pane) {
+    if (!this.pair.is_slide) return "";
+    const layers = this.sides ? [this.shown[this.panes.indexOf(pane)]] : this.shown;
+    const found = layers.find(({ layer }) => this.pair.cycles.includes(layer.cycle));
+    return found ? found.layer.cycle : null;
+  }
+
   setPanes(count) {
     while (this.panes.length > count) {
       const pane = this.panes.pop();

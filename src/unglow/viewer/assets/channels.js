@@ -17,7 +17,7 @@ export class ChannelsPanel {
   }
 
   fill() {
-    const layers = this.app.pair.layers.map((layer) => ({ layer, box: el("input", { type: "checkbox", onchange: ({ target }) => this.choose(layer.name, target) }), colour: el("input", { type: "color", "aria-label": "Colour of " + layer.title, onchange: ({ target }) => this.app.looks.change(layer, { map: target.value }) }) }));
+    const layers = this.app.pair.layers.filter(({ kind }) => kind === "channel").map((layer) => ({ layer, box: el("input", { type: "checkbox", onchange: ({ target }) => this.choose(layer.name, target) }), colour: el("input", { type: "color", "aria-label": "Colour of " + layer.title, onchange: ({ target }) => this.app.looks.change(layer, { map: target.value }) }) }));
     this.rows = layers;
     fill(this.list, layers.map(({ layer, box, colour }) => el("div", {}, el("label", {}, box, layer.title), el("span", { class: "soft" }, "cycle " + layer.cycle), colour)));
     this.update(["layers", "look"]);

@@ -1,5 +1,8 @@
 // Overlays: residual blocks, arrows of the displacement field, the scale bar, and marks of panels.
 
+import { number } from "./status.js";
+
+const ARROW = "#ffe08a";
 const BLOCK = { used: "#57d27a", held: "#e8b84a", out: "#ff5555" };
 const MARGIN = 60;
 // Residuals and displacements are far smaller than what can be seen: they are drawn magnified.
@@ -19,32 +22,46 @@ export function drawMarks(app, pane) {
   if (!pane.place() || !layer) return;
   const inPost = layer.layer.frame === "post";
   const kinds = app.address.get("marks").split(",");
-  const arrows = inPost && kinds.includes("arrows") && app.known("arrows.json");
-  const blocks = inPost && kinds.includes("blocks") && app.known("blocks.json");
-  if (arrows) drawArrows(pane, context, arrows.points, width, height);
-  if (blocks) drawBlocks(pane, context, blocks, width, height);
+  const drawn = inPost ? drawRegistration(app, pane, context, kinds, width, height) : [];
   app.panels.draw(pane, context, { layer: layer.layer, inPost, kinds, width, height });
   if (app.address.get("mode") === "swipe" && !app.sides) drawSwipe(context, app.address.get("at") * width, height);
+  drawRulers(context, drawn, width, height);
+}
+
+// Residuals and displacements of a pair, or of the cycle that is shown; returns [what, colour, px of the longest arrow] of each.
+function drawRegistration(app, pane, context, kinds, width, height) {
+  const wanted = ["arrows", "blocks"].filter((kind) => kinds.includes(kind));
+  const cycle = app.cycleOf(pane);
+  if (!wanted.length || cycle === null) return wanted.length ? [["reference cycle: nothing was registered"]] : [];
+  const of = cycle ? ", cycle " + cycle : "";
+  return wanted.flatMap((kind) => {
+    const found = app.known(kind + (cycle && "-" + cycle) + ".json");
+    if (!found) return [];
+    const [draw, what, colour] = kind === "arrows" ? [drawArrows, "displacement", ARROW] : [drawBlocks, "residuals", BLOCK.used];
+    const longest = draw(pane, context, found, width, height);
+    return [[longest ? what + of : "no " + what + of, colour, longest]];
+  });
 }
 
 function isNear([x, y], width, height) {
   return x > -MARGIN && y > -MARGIN && x < width + MARGIN && y < height + MARGIN;
 }
 
-// The longest arrow is that many screen px.
-function stretch(lengths) {
+// The length that is drawn as `LONGEST` screen px; 0 if there is none.
+function longestOf(lengths) {
   const sorted = lengths.filter((value) => Number.isFinite(value)).sort((a, b) => a - b);
-  return LONGEST / Math.max(sorted[Math.floor(0.98 * (sorted.length - 1))] || 0, 1e-3);
+  return sorted.length && Math.max(sorted[Math.floor(0.98 * (sorted.length - 1))], 1e-3);
 }
 
-function drawArrows(pane, context, points, width, height) {
-  const long = stretch(points.map(([, , dx, dy]) => Math.hypot(dx, dy)));
-  context.strokeStyle = "#ffe08a";
+function drawArrows(pane, context, { points }, width, height) {
+  const longest = longestOf(points.map(([, , dx, dy]) => Math.hypot(dx, dy))), long = LONGEST / longest;
+  context.strokeStyle = ARROW;
   context.lineWidth = 1.5;
   for (const [x, y, dx, dy] of points) {
     const at = pane.screenAt(x, y);
     if (isNear(at, width, height)) arrow(context, at, [at[0] + dx * long, at[1] + dy * long]);
   }
+  return longest;
 }
 
 function arrow(context, [x0, y0], [x1, y1]) {
@@ -62,7 +79,8 @@ function arrow(context, [x0, y0], [x1, y1]) {
 // The residuals of the blocks of registration, from where the map puts them to where they were found.
 function drawBlocks(pane, context, { columns, rows }, width, height) {
   const at = Object.fromEntries(columns.map((name, n) => [name, n]));
-  const long = stretch(rows.filter((row) => row[at.used]).map((row) => Math.hypot(row[at.dx], row[at.dy])));
+  const longest = longestOf(rows.filter((row) => row[at.used]).map((row) => Math.hypot(row[at.dx], row[at.dy])));
+  const long = LONGEST / (longest || 1);
   context.lineWidth = 1.5;
   for (const row of rows) {
     const place = pane.screenAt(row[at.x], row[at.y]);
@@ -73,6 +91,23 @@ function drawBlocks(pane, context, { columns, rows }, width, height) {
     context.strokeRect(place[0] - 3, place[1] - 3, 6, 6);
     arrow(context, place, [place[0] + dx * shorter, place[1] + dy * shorter]);
   }
+  return longest;
+}
+
+// How long arrows are, and whose: a line each, with an arrow of the longest.
+function drawRulers(context, drawn, width, height) {
+  context.font = "13px sans-serif";
+  drawn.forEach(([what, colour, longest], n) => {
+    const text = longest ? number(+longest.toPrecision(2)) + " px: " + what : what;
+    const wide = context.measureText(text).width + (longest ? LONGEST + 8 : 0), left = width - wide - 16, y = height - 20 - 24 * n;
+    context.fillStyle = "rgb(0 0 0 / 0.6)";
+    context.fillRect(left - 8, y - 12, wide + 16, 24);
+    context.fillStyle = "#ffffff";
+    context.fillText(text, width - 16 - context.measureText(text).width, y + 4);
+    if (!longest) return;
+    context.strokeStyle = colour;
+    arrow(context, [left, y], [left + LONGEST, y]);
+  });
 }
 
 function drawSwipe(context, x, height) {

@@ -10,7 +10,7 @@ import { number } from "./status.js";
 const MOST_BARS = 2;
 const BLURS = [0, 0.5, 1, 1.5, 2, 3, 5, 8];
 const MARKS = [["candidates", "candidates"], ["blocks", "residual blocks"], ["arrows", "displacement"], ["regions", "regions"], ["spoilt", "spoilt places"], ["map", "overview map"]];
-const OF_SLIDES = ["spoilt", "map"];
+const OF_SLIDES = ["blocks", "arrows", "spoilt", "map"];
 const STATES = { ok: "good", suspect: "suspect", failed: "bad", skipped: "bad" };
 
 export class Toolbar {
