@@ -81,6 +81,13 @@ def pixel_type(dtype: np.dtype[Any]) -> int:
     return PIXEL_TYPES[f"{dtype.kind}{dtype.itemsize}"]
 
 
+def select_type(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return pixels without gaps in one of `PIXEL_TYPES`: float64 where theirs is another."""
+    kind = pixels.dtype.newbyteorder("=")
+    known = f"{kind.kind}{kind.itemsize}" in PIXEL_TYPES
+    return np.ascontiguousarray(pixels, kind if known else np.float64)
+
+
 @cache
 def kernel(name: str) -> Callable[..., None]:
     """Return a loop of ``kernels.h``; it takes arrays and numbers, and releases the lock.
