@@ -1,40 +1,104 @@
 /* Resampling pre onto post with Catmull-Rom splines (Keys' cubic convolution, a = -0.5). */
 #include <math.h>
+#include <string.h>
 
 #include "kernels.h"
 #include "places.h"
 #include "splines.h"
 
-/* Of the neighbours at -1, 0, 1, 2. */
+/* px of a row that are worked on together. */
+#define LANES 64
+
+/* Four numbers that are added and multiplied at once; those at even and at odd places of two. */
+typedef float four __attribute__((vector_size(16)));
+#ifdef __clang__
+#define EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
+#define ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
+#else
+typedef int32_t places4 __attribute__((vector_size(16)));
+#define EVEN(a, b) __builtin_shuffle(a, b, (places4){0, 2, 4, 6})
+#define ODD(a, b) __builtin_shuffle(a, b, (places4){1, 3, 5, 7})
+#endif
+
+/* Where px of a row fall in pre, and the weights of the neighbours at -1, 0, 1, 2 along x and y. */
 typedef struct {
-    float w[4];
-} taps4;
+    float x[LANES][4], y[LANES][4];
+    int32_t col[LANES], row[LANES];
+    int32_t inside[LANES];
+} places;
 
 /* Weights for a fraction s in [0, 1]. */
-static inline taps4 catmull_rom_weights(float s)
+static inline void weigh(float s, float *weights)
 {
     float rest = 1.0f - s;
     float before = -0.5f * s * rest * rest;
     float after = -0.5f * s * s * rest;
     float here = 1.0f + s * s * (1.5f * s - 2.5f);
-    taps4 found = {{before, here, 1.0f - before - here - after, after}};
+    weights[0] = before;
+    weights[1] = here;
+    weights[2] = 1.0f - before - here - after;
+    weights[3] = after;
+}
+
+/* Split positions into px and fractions; right and bottom are where pre ends. */
+static void find_places(const double *u, const double *v, double right, double bottom,
+                        int64_t count, places *found)
+{
+    for (int64_t k = 0; k < count; k++) {
+        int is_in = (u[k] >= -0.5) & (u[k] <= right) & (v[k] >= -0.5) & (v[k] <= bottom);
+        double x = is_in ? u[k] : 0.0, y = is_in ? v[k] : 0.0; /* or nowhere at all */
+        double left = floor(x), top = floor(y);
+        found->inside[k] = is_in;
+        found->col[k] = (int32_t)left;
+        found->row[k] = (int32_t)top;
+        weigh((float)(x - left), found->x[k]);
+        weigh((float)(y - top), found->y[k]);
+    }
+}
+
+static inline four load4(const float *px)
+{
+    four found;
+    memcpy(&found, px, sizeof found);
     return found;
 }
 
-/* Weighted sum of four px of a row. */
-static inline float row4(const float *line, const int64_t *cols, taps4 x)
+/* Weighted sum of four rows of four px: of neighbours first, along x before y. */
+static inline float sum16(four a, four b, four c, four d, const float *x, const float *y)
 {
-    return (x.w[0] * line[cols[0]] + x.w[1] * line[cols[1]]) +
-           (x.w[2] * line[cols[2]] + x.w[3] * line[cols[3]]);
+    four weights = load4(x);
+    a *= weights, b *= weights, c *= weights, d *= weights;
+    four upper = EVEN(a, b) + ODD(a, b), lower = EVEN(c, d) + ODD(c, d);
+    four part = (EVEN(upper, lower) + ODD(upper, lower)) * load4(y);
+    return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
-/* Where in `source`, which begins at `origin`, the neighbours of a px of pre are; beyond the
- * edges of pre its last px repeat. */
-static inline void neighbours(int64_t px, int64_t last, int64_t origin, int64_t *found)
+/* Pixels of pre, which go on beyond what is held of them. */
+typedef struct {
+    const float *px;
+    int64_t cols, y0, x0, pre_rows, pre_cols;
+} held;
+
+/* The value at a place inside pre; beyond the edges of pre its last px repeat. */
+static inline float sample(const held *from, const places *at, int64_t k)
 {
-    for (int64_t k = 0; k < 4; k++) {
-        found[k] = smaller(larger(px - 1 + k, 0), last) - origin;
+    int64_t left = at->col[k] - 1, top = at->row[k] - 1;
+    four lines[4];
+    if (left >= 0 && top >= 0 && left + 4 <= from->pre_cols && top + 4 <= from->pre_rows) {
+        const float *px = from->px + (top - from->y0) * from->cols + (left - from->x0);
+        for (int n = 0; n < 4; n++) {
+            lines[n] = load4(px + n * from->cols);
+        }
+    } else {
+        for (int n = 0; n < 4; n++) {
+            int64_t row = smaller(larger(top + n, 0), from->pre_rows - 1) - from->y0;
+            for (int m = 0; m < 4; m++) {
+                int64_t col = smaller(larger(left + m, 0), from->pre_cols - 1) - from->x0;
+                lines[n][m] = from->px[row * from->cols + col];
+            }
+        }
     }
+    return sum16(lines[0], lines[1], lines[2], lines[3], at->x[k], at->y[k]);
 }
 
 void catmull_rom(const float *source, int64_t source_rows, int64_t source_cols,
@@ -49,26 +113,17 @@ void catmull_rom(const float *source, int64_t source_rows, int64_t source_cols,
     const map known = {matrix, knots,   knot_rows,  knot_cols, spacing,
                        seams,  offsets, seam_count, axis,      of_pre};
     const double right = (double)pre_cols - 0.5, bottom = (double)pre_rows - 0.5;
+    const held here = {source, source_cols, source_y0, source_x0, pre_rows, pre_cols};
+    places at;
     for (int64_t row = 0; row < out_rows; row++) {
-        float *line = out + row * out_stride;
         place_row(&known, window_y0 + row, window_x0, out_cols, positions);
-        for (int64_t col = 0; col < out_cols; col++) {
-            double u = positions[col], v = positions[out_cols + col];
-            if (!(u >= -0.5 && u <= right && v >= -0.5 && v <= bottom)) {
-                line[col] = NAN; /* outside, or nowhere at all */
-                continue;
+        for (int64_t col = 0; col < out_cols; col += LANES) {
+            int64_t count = smaller(LANES, out_cols - col);
+            float *line = out + row * out_stride + col;
+            find_places(positions + col, positions + out_cols + col, right, bottom, count, &at);
+            for (int64_t k = 0; k < count; k++) {
+                line[k] = at.inside[k] ? sample(&here, &at, k) : NAN;
             }
-            double floor_u = floor(u), floor_v = floor(v);
-            taps4 wx = catmull_rom_weights((float)(u - floor_u));
-            taps4 wy = catmull_rom_weights((float)(v - floor_v));
-            int64_t cols[4], rows[4];
-            neighbours((int64_t)floor_u, pre_cols - 1, source_x0, cols);
-            neighbours((int64_t)floor_v, pre_rows - 1, source_y0, rows);
-            float part[4];
-            for (int k = 0; k < 4; k++) {
-                part[k] = wy.w[k] * row4(source + rows[k] * source_cols, cols, wx);
-            }
-            line[col] = (part[0] + part[1]) + (part[2] + part[3]);
         }
     }
 }
