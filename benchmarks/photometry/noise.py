@@ -20,7 +20,6 @@ from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.noise_fit import NoiseFit, fit_noise
-from unglow.photometry.resampled_noise import positions
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
 
@@ -162,9 +161,10 @@ def outcome(case: Case) -> Outcome:
     )
     snr = significance(scene, Window.from_shape(post.shape)).snr
     clean = np.isfinite(snr) & _inside(renderer) & ~_stained(renderer, scene.settings.reach)
+    y, x = np.indices(post.shape).reshape(2, -1)
     quarters = [
         np.std(part) if part.size >= LEAST_PX else float("nan")
-        for along in positions(transform, Window.from_shape(post.shape))
+        for along in transform.map(np.stack([x, y], axis=1)).T.reshape(2, *post.shape)
         for part in (snr[clean & (np.floor(along % 1 * 4) == n)] for n in range(4))
     ]
     values = snr[clean]

@@ -38,6 +38,8 @@ _MADV_DONTNEED = 4  # <sys/mman.h>
 _MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) \S+ \S+ \d+\s*(.*)")
 _LIBRARY = re.compile(r"\.so(\.|$)")
 _CHANGED = ("Anonymous", "Private_Dirty", "Swap")
+# Lines that are read of a mapping.
+_SIZES = ("Rss:", *(f"{name}:" for name in _CHANGED))
 
 
 def pin_threads() -> None:
@@ -135,13 +137,14 @@ def release_pages(library: str = "") -> float:
 def _all_mappings() -> Iterator[Mapping]:
     current: Mapping | None = None
     for line in read("self/smaps").splitlines():
-        head = _MAPPING.match(line)
+        # sizes begin with a capital letter: most lines need no search
+        head = None if line[:1].isupper() else _MAPPING.match(line)
         if head:
             if current is not None:
                 yield current
             start, end = int(head[1], 16), int(head[2], 16)
             current = Mapping(start, end, head[3], head[4], {})
-        elif current is not None and line.endswith(" kB"):
+        elif current is not None and line.startswith(_SIZES):
             name, _, value = line.partition(":")
             current.kilobytes[name] = int(value.split()[0])
     if current is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from unglow.core.kernels import kernel, pixel_type, select_type
 from unglow.memory.sizes import CELL, CELLS
 from unglow.photometry.saved import Saved
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Cells worked on at a time: their pixels, 16 of 8 bytes each, stay in the cache.
-_AT_A_TIME = 1 << 11
+# Cells worked on at a time, which bounds the memory.
+_AT_A_TIME = 1 << 14
 
 
 @dataclass(eq=False, slots=True)
@@ -117,16 +118,20 @@ class CellMoments(Saved):
         (top, bottom), (left, right) = spans
         if right <= left:
             return
-        col = _first(self.every) + left * step - origin[1]
-        rows = max(1, _AT_A_TIME // (right - left))
+        row, col = (
+            _first(self.every) + begin * step - at
+            for begin, at in zip((top, left), origin, strict=True)
+        )
+        signal, pre = select_type(post), np.ascontiguousarray(pre, np.float32)
+        images = signal, pixel_type(signal.dtype), pre, signal.shape[1]
+        tops, rows = np.array(self.tops, np.float64), max(1, _AT_A_TIME // (right - left))
         for begin in range(top, bottom, rows):
             end = min(bottom, begin + rows)
-            row = _first(self.every) + begin * step - origin[0]
-            grid = end - begin, right - left
-            planes = [_planes(block, (row, col), grid, step) for block in (post, pre)]
-            moments = _moments(planes[0], planes[1], self.tops)
-            for name, values in zip(self.ARRAYS, moments, strict=True):
-                getattr(self, name)[begin:end, left:right] = values.reshape(grid)
+            out = np.empty((len(self.ARRAYS), end - begin, right - left), np.float32)
+            first = row + (begin - top) * step
+            kernel("cell_moments")(*images, first, col, step, tops, out, *out.shape[1:])
+            for name, values in zip(self.ARRAYS, out, strict=True):
+                getattr(self, name)[begin:end, left:right] = values
 
     def exclude(self, cells: NDArray[np.bool_]) -> CellMoments:
         """Return the same moments without those of some cells, (ny, nx)."""
@@ -162,55 +167,3 @@ def _span(start: int, size: int, whole: int, every: int) -> tuple[int, int]:
     step = CELL * every
     begin, end = (max(0, -((_first(every) - at) // step)) for at in (start, stop))
     return begin, min(end, _cells(whole, every))
-
-
-def _planes(
-    block: NDArray[Any], corner: tuple[int, int], grid: tuple[int, int], step: int
-) -> Floats:
-    """Return the pixels of cells, (16, cells): the first px of all cells, the second, and so on."""
-    rows, cols = (
-        slice(first, first + (n - 1) * step + 1, step)
-        for first, n in zip(corner, grid, strict=True)
-    )
-    planes = np.empty((CELL, CELL, *grid))
-    for i in range(CELL):
-        for j in range(CELL):
-            planes[i, j] = block[
-                rows.start + i : rows.stop + i : step, cols.start + j : cols.stop + j : step
-            ]
-    return planes.reshape(CELL * CELL, -1)
-
-
-def _moments(post: Floats, pre: Floats, tops: tuple[float, float]) -> tuple[Floats, ...]:
-    """Count, means, variances, covariance and gradient of cells from their pixels, (16, cells)."""
-    usable = (post < tops[0]) & (pre < tops[1])  # False for NaN as well
-    count = _sum(usable.astype(np.float64))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        means = [_sum(np.where(usable, values, 0.0)) / count for values in (post, pre)]
-        a, b = (
-            np.where(usable, values - mean, 0.0)
-            for values, mean in zip((post, pre), means, strict=True)
-        )
-        second = [_sum(product) / count for product in (a * a, b * b, a * b)]
-    return count, *means, *second, _gradient(pre)
-
-
-def _gradient(pre: Floats) -> Floats:
-    """Mean square of the central differences of pre along both axes, over those that have data."""
-    cells = pre.reshape(CELL, CELL, -1)
-    total = np.zeros(pre.shape[1])
-    for a, b in ((cells[2:], cells[:-2]), (cells[:, 2:], cells[:, :-2])):
-        squares = ((a - b) / 2) ** 2
-        squares = squares.reshape(-1, pre.shape[1])
-        there = ~np.isnan(squares)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            total += _sum(np.where(there, squares, 0.0)) / _sum(there.astype(np.float64))
-    return total
-
-
-def _sum(planes: Floats) -> Floats:
-    """Sum over the first axis, always from first to last (numpy's own order depends on shapes)."""
-    total: Floats = planes[0].copy()
-    for plane in planes[1:]:
-        total += plane
-    return total

@@ -6,6 +6,7 @@ Resampling and blurring retain only a part of the noise of single px.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import product
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -67,7 +68,16 @@ class Retained(Generic[T]):
 
 
 def tabulate_pre_retention(jacobian: Floats, blur: Blur | None) -> Retained[Floats]:
-    """Return tables by phase, (phases, phases) each, of resampled pre."""
+    """Return tables by phase, (phases, phases) each, of resampled pre.
+
+    That of the slope is averaged over the four middle px of a cell.
+    """
+    return _tabulate_pre_retention(jacobian.tobytes(), blur)
+
+
+@lru_cache(maxsize=4)
+def _tabulate_pre_retention(local: bytes, blur: Blur | None) -> Retained[Floats]:
+    jacobian = np.frombuffer(local).reshape(2, 2)
     taps = np.ones(1) if blur is None else blur.select_taps("pre")
     phases = _PHASES if len(taps) == 1 else _BLURRED_PHASES
     within, scatter = cell_noise(jacobian, CELL, phases, taps)
@@ -75,11 +85,15 @@ def tabulate_pre_retention(jacobian: Floats, blur: Blur | None) -> Retained[Floa
     slope = np.convolve(taps, [-0.5, 0.0, 0.5])
     wide = np.pad(taps, (len(slope) - len(taps)) // 2)
     across, down = np.outer(wide, slope), np.outer(slope, wide)
+    slopes = compute_filtered_noise(jacobian, across, phases)
+    slopes += compute_filtered_noise(jacobian, down, phases)
+    y, x = np.indices(slopes.shape) / len(slopes)
+    shifts = [jacobian @ at for at in product((-0.5, 0.5), repeat=2)]
     return Retained(
         within,
         scatter,
-        compute_filtered_noise(jacobian, np.outer(mean, mean)),
-        compute_filtered_noise(jacobian, across) + compute_filtered_noise(jacobian, down),
+        compute_filtered_noise(jacobian, np.outer(mean, mean), phases),
+        np.mean([interpolate_phase(slopes, x + dx, y + dy) for dx, dy in shifts], axis=0),
     )
 
 
@@ -165,6 +179,8 @@ class Cells:
         jacobian = round_jacobian(transform, centre)
         x, y = transform.map(xy).T
         tables, in_post = tabulate_pre_retention(jacobian, blur), tabulate_post_retention(blur)
+        every = np.stack([getattr(tables, f.name) for f in fields(tables)])
+        pre_within, pre_scatter, pre_mean, pre_slope = interpolate_phase(every, x, y)
         post_within = np.full(len(xy), in_post.within / WHITE)
         post_mean = np.full(len(xy), in_post.mean)
         if post_transform is not None:
@@ -174,10 +190,10 @@ class Cells:
             post_mean = interpolate_phase(moved.mean, *at)
         return cls(
             **values,
-            pre_within=interpolate_phase(tables.within, x, y),
-            pre_scatter=interpolate_phase(tables.scatter, x, y),
-            pre_mean=interpolate_phase(tables.mean, x, y),
-            pre_slope=_average_phases(tables.slope, jacobian, x, y),
+            pre_within=pre_within,
+            pre_scatter=pre_scatter,
+            pre_mean=pre_mean,
+            pre_slope=pre_slope,
             post_within=post_within,
             post_mean=post_mean,
             xy=xy,
@@ -189,15 +205,6 @@ class Cells:
     def select(self, chosen: Flags | slice) -> Cells:
         """Return some of the cells."""
         return Cells(*(getattr(self, f.name)[chosen] for f in fields(self)))
-
-
-def _average_phases(table: Floats, jacobian: Floats, x: Floats, y: Floats) -> Floats:
-    """Average a table over the four middle px of cells around x, y in pre."""
-    total = np.zeros_like(x)
-    for at in product((-0.5, 0.5), repeat=2):
-        dx, dy = jacobian @ at
-        total += interpolate_phase(table, x + dx, y + dy)
-    return total / 4
 
 
 def find_aligned_cells(moments: CellMoments, transform: Transform) -> Flags:
@@ -338,7 +345,7 @@ class NoiseCells:
     def __len__(self) -> int:
         return len(self.post)
 
-    def select(self, chosen: Flags) -> NoiseCells:
+    def select(self, chosen: Flags | slice) -> NoiseCells:
         """Return some of the cells."""
         return NoiseCells(*(getattr(self, f.name)[chosen] for f in fields(self)))
 

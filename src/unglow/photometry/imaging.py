@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from unglow.core.kernels import kernel
 from unglow.memory.sizes import BLUR_REACH
 from unglow.photometry.saved import Saved
 
@@ -236,7 +237,7 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
     """
     out = np.empty(image.shape, np.float32)
     rows, cols = image.shape
-    reach = len(taps) // 2
+    reach, weights = len(taps) // 2, taps.astype(np.float32)
     for top in range(0, rows, _ROWS):
         bottom = min(top + _ROWS, rows)
         above, below = max(top - reach, 0), min(bottom + reach, rows)
@@ -245,27 +246,22 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
         strip[at, reach : reach + cols] = image[above:below]
         lost = np.isnan(strip)
         strip[lost] = 0
-        found = _filter_both(strip, taps)
+        found = _filter_both(strip, weights)
         # 1 minus what is lost: exactly 1 where nothing is
         with np.errstate(divide="ignore", invalid="ignore"):
-            found /= 1 - _filter_both(lost.astype(np.float32), taps)
+            found /= 1 - _filter_both(lost.astype(np.float32), weights)
         found[lost[reach : reach + len(found), reach : reach + cols]] = np.nan
         out[top:bottom] = found
     return out
 
 
-def _filter_both(padded: Image, taps: NDArray[np.float64]) -> Image:
+def _filter_both(padded: Image, taps: Image) -> Image:
     """Filter both axes; the result is smaller by the reach of the weights on every side."""
-    return _sum_rows(_sum_rows(padded, taps).T, taps).T
-
-
-def _sum_rows(padded: Image, taps: NDArray[np.float64]) -> Image:
-    """Sum rows with weights, from the first to the last: (rows - 2 r, cols)."""
-    rows = len(padded) - len(taps) + 1
-    total = padded[:rows] * np.float32(taps[0])
-    for k in range(1, len(taps)):
-        total += padded[k : k + rows] * np.float32(taps[k])
-    return total
+    rows, cols = (n - len(taps) + 1 for n in padded.shape)
+    line = np.empty(padded.shape[1], np.float32)
+    out = np.empty((rows, cols), np.float32)
+    kernel("filtered")(padded, padded.shape[1], taps, len(taps), line, out, rows, cols)
+    return out
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from unglow.core.kernels import kernel, pixel_type
+from unglow.core.kernels import kernel, pixel_type, select_type
 from unglow.photometry.saved import Counts
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class JointStatistics(Counts):
             raise ValueError(f"post {post.shape} and pre {pre.shape} are not blocks of one shape")
         if min(origin) < 0:
             raise ValueError(f"origin {origin} lies outside the image")
-        signal = _convert_block(post)
+        signal = select_type(post)
         cells, edges = _ratio_table()
         kernel("count_pairs")(
             signal,
@@ -265,10 +265,3 @@ def _ratio_table() -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     below = np.searchsorted(edges, starts, side="right").astype(np.int32)
     header = np.array([bits[0], _SHIFT], np.int32)
     return np.concatenate([header, below]), edges
-
-
-def _convert_block(block: NDArray[Any]) -> NDArray[Any]:
-    """Return the block as one of the few dtypes that the loop is compiled for."""
-    kind = block.dtype.newbyteorder("=")
-    known = (np.uint8, np.uint16, np.int16, np.float32, np.float64)
-    return np.ascontiguousarray(block, kind if kind in known else np.float64)

@@ -240,22 +240,25 @@ class FilteredVariance:
 
 
 def interpolate_phase(table: Floats, x: Floats, y: Floats) -> Floats:
-    """Interpolate a (phases, phases) table, [fy, fx], at positions in pre (any shape)."""
-    out = np.zeros(np.shape(x))
-    for row, col, weight in _find_corners(len(table), x, y):
-        out += weight * table[row, col]
+    """Interpolate tables (..., phases, phases), [fy, fx], at positions in pre (any shape)."""
+    flat = table.reshape(*table.shape[:-2], -1)
+    out = np.zeros((*flat.shape[:-1], *np.shape(x)))
+    for row, col, weight in _find_corners(table.shape[-1], x, y):
+        out += weight * flat[..., row * table.shape[-1] + col]
     return out
 
 
 def phase_shares(phases: int, x: Floats, y: Floats) -> Floats:
-    """Return the weight of each table entry in the mean of `interpolate_phase` at positions in pre.
+    """Return the weight of each table entry in means of `interpolate_phase` at positions in pre.
 
-    (phases, phases) float64, with a sum of 1.
+    ``x`` and ``y`` are (N, points). Returns (N, phases, phases) float64, with a sum of 1 each.
     """
-    shares = np.zeros(phases * phases)
+    first = phases * phases * np.arange(len(x))[:, None]
+    shares = np.zeros(len(x) * phases * phases)
     for row, col, weight in _find_corners(phases, x, y):
-        shares += np.bincount((row * phases + col).ravel(), weight.ravel(), len(shares))
-    return shares.reshape(phases, phases) / np.size(x)
+        at = first + row * phases + col
+        shares += np.bincount(at.ravel(), weight.ravel(), len(shares))
+    return np.asarray(shares.reshape(len(x), phases, phases) / x.shape[1])
 
 
 def _find_corners(
@@ -273,27 +276,6 @@ def _split_phase(position: Floats, phases: int) -> tuple[NDArray[np.intp], Float
     steps = (position - np.floor(position)) * phases
     before = np.floor(steps)
     return before.astype(np.intp) % phases, steps - before
-
-
-def positions(transform: Transform, window: Window) -> tuple[Floats, Floats]:
-    """Return x and y in pre of every px of a window of post, (rows, cols) each.
-
-    Like `Transform.map`, but with the field as two matrix products.
-    """
-    m = transform.matrix / transform.matrix[2, 2]
-    cols = np.arange(window.x0, window.x1, dtype=np.float64)
-    rows = np.arange(window.y0, window.y1, dtype=np.float64)[:, None]
-    u, v, w = (row[0] * cols + row[1] * rows + row[2] for row in m)
-    x, y = u / w, v / w
-    found = transform.displacement
-    if found is not None:
-        moved = found.dense(window)
-        if found.strips is not None:
-            points = np.stack(np.broadcast_arrays(cols, rows), axis=-1).reshape(-1, 2)
-            steps = found.strips.evaluate(points, moved.reshape(2, -1).T)
-            moved = moved + steps.T.reshape(moved.shape)
-        x, y = x + moved[0], y + moved[1]
-    return x, y
 
 
 @lru_cache(maxsize=512)

@@ -48,6 +48,8 @@ _GROUPS, _FOLDS = 10, 4
 # Noise and widths are fitted one after another so often; a width in this many steps of at most so
 # much (px^2), until a step is shorter than the last one.
 _ROUNDS, _STEPS, _LONGEST, _LAST = 4, 30, 0.5, 1e-7
+# A determinant below this share of the product of the diagonal is 0; and keeps sums above 0.
+_SINGULAR, _TINY = 1e-12, 1e-300
 # Frequencies are used as far as both images have more texture than noise, but at least this many.
 _FEWEST = 5
 # Texture is extrapolated to where the Gaussian is exp(-2); noise is looked for in the last third.
@@ -67,14 +69,14 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
     if len(spectra) < LEAST_BLOCKS:
         return None
     weights = _weigh_frequencies(spectra, gain)
-    both = _fit(spectra.sums(weights))
     group = np.arange(len(spectra)) % _GROUPS
-    fits = [_fit(spectra.select(group != k).sums(weights[group != k])) for k in range(_GROUPS)]
-    scatter = np.std([[fit.low, fit.high] for fit in fits], axis=0) * math.sqrt(_GROUPS - 1)
-    s, error = both.s, float(scatter.max())
+    kept = np.concatenate([np.ones((1, len(group)), bool), group != np.arange(_GROUPS)[:, None]])
+    fits = _fit(spectra.sums(weights * kept))
+    scatter = np.std([fits.low[1:], fits.high[1:]], axis=1) * math.sqrt(_GROUPS - 1)
+    s, error = float(fits.s[0]), float(scatter.max())
     ratio, sigmas = _score_held_out(spectra, weights)
     worth = (
-        both.has_agreement
+        fits.low[0] * fits.high[0] > 0
         and LEAST_PX**2 <= abs(s) < _MOST
         and abs(s) > _SIGMAS * error
         and ratio <= 1 - LEAST_GAIN
@@ -90,22 +92,21 @@ def compare(spectra: Spectra, gain: float) -> Sharpness | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Fit:
-    """Gain, the two values of s, and the noise of post and pre over that of the model."""
+@dataclass(frozen=True, eq=False, slots=True)
+class _Fits:
+    """Gains and the two values of s of M fits, and (M, 2) the noise of post and pre.
 
-    gain: float
-    low: float
-    high: float
-    noise: tuple[float, float]
+    The noise is over that of the model.
+    """
+
+    gain: Floats
+    low: Floats
+    high: Floats
+    noise: Floats
 
     @property
-    def s(self) -> float:
+    def s(self) -> Floats:
         return (self.low + self.high) / 2
-
-    @property
-    def has_agreement(self) -> bool:
-        return self.low * self.high > 0
 
 
 def _weigh_frequencies(spectra: Spectra, gain: float) -> Floats:
@@ -116,54 +117,67 @@ def _weigh_frequencies(spectra: Spectra, gain: float) -> Floats:
     return np.asarray(1 / (expected * np.maximum(1, rest / _STAINED)))
 
 
-def _fit(sums: Spectra) -> _Fit:
-    """Fit both ratios to sums over blocks, and the noise that is left at high frequencies."""
-    noise = 1.0, 1.0
-    fit = _Fit(0.0, 0.0, 0.0, noise)
+def _fit(sums: Spectra) -> _Fits:
+    """Fit both ratios to sums over blocks, and the noise that is left at high frequencies.
+
+    The sums are (M, bins), one row for each fit.
+    """
+    noise = np.ones((len(sums), 2))
     for _ in range(_ROUNDS):
-        of_post, of_pre = noise[0] * sums.post_noise, noise[1] * sums.pre_noise
+        of_post, of_pre = noise[:, :1] * sums.post_noise, noise[:, 1:] * sums.pre_noise
         post, pre = sums.post - of_post, sums.pre - of_pre
-        used = np.cumprod((post > of_post) & (pre > of_pre)).astype(bool)
-        used[:_FEWEST] = True
-        gain, high = _ratio(sums.shared, pre, COUNTS / (sums.post * sums.pre), used)
-        _, low = _ratio(post, sums.shared, COUNTS / sums.post**2, used)
-        fit = _Fit(gain, low, high, noise)
-        noise = _noise(sums, gain, fit.s)
-    return fit
+        used = np.cumprod((post > of_post) & (pre > of_pre), axis=1)
+        used[:, :_FEWEST] = 1
+        gain, high = _ratio(sums.shared, pre, used * COUNTS / (sums.post * sums.pre))
+        _, low = _ratio(post, sums.shared, used * COUNTS / sums.post**2)
+        fits = _Fits(gain, low, high, noise)
+        noise = _noise(sums, gain, fits.s)
+    return fits
 
 
-def _ratio(
-    above: Floats, below: Floats, weights: Floats, used: NDArray[np.bool_]
-) -> tuple[float, float]:
-    """Fit above = gain * exp(-s v) * below, v half the squared frequency, by Gauss and Newton."""
-    y, x, w, v = (a[used] for a in (above, below, weights, SQUARES))
+def _ratio(above: Floats, below: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Fit above = gain * exp(-s v) * below, v half the squared frequency, by Gauss and Newton.
+
+    All are (M, bins), gain and s (M,). A fit that does not say both stays where it is.
+    """
     few = slice(_FEWEST)
-    gain = float((w * x * y)[few].sum() / max((w * x * x)[few].sum(), np.finfo(float).tiny))
-    s = 0.0
+    across = (weights * below * above)[:, few].sum(axis=1)
+    gain = across / np.maximum((weights * below * below)[:, few].sum(axis=1), _TINY)
+    s, moves = np.zeros(len(gain)), np.ones(len(gain), bool)
     for _ in range(_STEPS):
-        shape = np.exp(-s * v) * x
-        slopes = np.stack([shape, -v * gain * shape])
-        normal = (slopes * w) @ slopes.T
-        step = np.linalg.lstsq(normal, (slopes * w) @ (y - gain * shape), rcond=1e-12)[0]
-        gain += float(step[0])
-        s = float(np.clip(s + np.clip(step[1], -_LONGEST, _LONGEST), -_MOST, _MOST))
-        if abs(step[1]) < _LAST:
+        shape = np.exp(-s[:, None] * SQUARES) * below
+        slope = -SQUARES * gain[:, None] * shape
+        left = weights * (above - gain[:, None] * shape)
+        (aa, ab, bb), (a, b) = (
+            [(one * other).sum(axis=1) for one, other in pairs]
+            for pairs in (
+                ((weights * shape, shape), (weights * shape, slope), (weights * slope, slope)),
+                ((left, shape), (left, slope)),
+            )
+        )
+        determinant = aa * bb - ab * ab
+        moves &= determinant > _SINGULAR * aa * bb
+        determinant = np.where(moves, determinant, np.inf)
+        gain = gain + (bb * a - ab * b) / determinant
+        step = (aa * b - ab * a) / determinant
+        s = np.clip(s + np.clip(step, -_LONGEST, _LONGEST), -_MOST, _MOST)
+        moves &= np.abs(step) >= _LAST
+        if not moves.any():
             break
     return gain, s
 
 
-def _noise(sums: Spectra, gain: float, s: float) -> tuple[float, float]:
-    """Return the power not shared at high frequencies, over the noise that the model predicts."""
-    last = RADII[abs(s) * SQUARES <= _FADED].max(initial=RADII[_FEWEST])
-    radii = RADII / last
-    within = (radii <= 1) & (radii >= _NOISY)
-    counts = COUNTS * within
-    transfer = gain * np.exp(-s * SQUARES)
-    of_post = (counts * (sums.post - transfer * sums.shared)).sum()
-    of_pre = (counts * (sums.pre - sums.shared / transfer)).sum()
-    post = of_post / (counts * sums.post_noise).sum()
-    pre = of_pre / (counts * sums.pre_noise).sum()
-    return float(np.clip(post, *_NOISE_RANGE)), float(np.clip(pre, *_NOISE_RANGE))
+def _noise(sums: Spectra, gain: Floats, s: Floats) -> Floats:
+    """Return the power not shared at high frequencies, over the noise of the model, (M, 2)."""
+    seen = np.abs(s)[:, None] * SQUARES <= _FADED
+    radii = RADII / np.where(seen, RADII, RADII[_FEWEST]).max(axis=1, keepdims=True)
+    counts = COUNTS * ((radii <= 1) & (radii >= _NOISY))
+    transfer = gain[:, None] * np.exp(-s[:, None] * SQUARES)
+    of_post = (counts * (sums.post - transfer * sums.shared)).sum(axis=1)
+    of_pre = (counts * (sums.pre - sums.shared / transfer)).sum(axis=1)
+    post = of_post / (counts * sums.post_noise).sum(axis=1)
+    pre = of_pre / (counts * sums.pre_noise).sum(axis=1)
+    return np.asarray(np.clip(np.stack([post, pre], axis=1), *_NOISE_RANGE))
 
 
 def _score_held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
@@ -177,17 +191,18 @@ def _score_held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
     The ratio, and the difference over blocks in standard errors.
     """
     fold = np.arange(len(spectra)) % _FOLDS
+    sums = spectra.sums(weights * (fold != np.arange(_FOLDS)[:, None]))
+    fits = _fit(sums)
+    pre = sums.pre - fits.noise[:, 1:] * sums.pre_noise
+    low = slice(2 * _FEWEST)
+    gains = (sums.raw * COUNTS)[:, low].sum(axis=1) / (pre * COUNTS)[:, low].sum(axis=1)
     plain, matched, noise = (np.zeros(len(spectra)) for _ in range(3))
-    for k in range(_FOLDS):
+    for k, (gain, own) in enumerate(zip(gains, fits.noise, strict=True)):
         out = fold == k
-        sums = spectra.select(~out).sums(weights[~out])
-        fit = _fit(sums)
-        pre = sums.pre - fit.noise[1] * sums.pre_noise
-        gain = float((sums.raw * COUNTS)[: 2 * _FEWEST].sum() / (pre * COUNTS)[: 2 * _FEWEST].sum())
         tested = spectra.select(out)
-        plain[out] = _excess(tested, gain, 0.0, fit.noise)
-        matched[out] = _excess(tested, fit.gain, fit.s, fit.noise)
-        of_post, of_pre = tested.post_noise * fit.noise[0], tested.pre_noise * fit.noise[1]
+        plain[out] = _excess(tested, gain, 0.0, own)
+        matched[out] = _excess(tested, fits.gain[k], fits.s[k], own)
+        of_post, of_pre = tested.post_noise * own[0], tested.pre_noise * own[1]
         noise[out] = (of_post + gain**2 * of_pre) @ COUNTS
     change = weights * (matched - plain)
     total = float((weights * (plain + noise)).sum())
@@ -198,7 +213,7 @@ def _score_held_out(spectra: Spectra, weights: Floats) -> tuple[float, float]:
     )
 
 
-def _excess(spectra: Spectra, gain: float, s: float, noise: tuple[float, float]) -> Floats:
+def _excess(spectra: Spectra, gain: float, s: float, noise: Floats) -> Floats:
     """Power of the residual above its noise, (N,), where the sharper image is blurred by s."""
     blurred = np.exp(-abs(s) * SQUARES)
     of_post, of_pre = (1.0, gain * blurred) if s > 0 else (blurred, gain)
@@ -236,7 +251,7 @@ def estimate_matched(
     if compared is None or blur is None or evidence.bins is None:
         return replace(plain, sharpness=compared)
     bins = take_matched_cells(evidence.bins, images, blur)
-    matched = estimate(replace(evidence, bins=bins, blur=blur), settings)
+    matched = estimate(replace(evidence, bins=bins, blur=blur), settings, known=plain)
     if matched.default != plain.default or "noise" not in matched.default_result.details:
         # too little is left of a small overlap
         return replace(plain, sharpness=replace(compared, blurred=None))

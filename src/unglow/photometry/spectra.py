@@ -18,7 +18,6 @@ from unglow.memory.sizes import CELL
 from unglow.photometry.resampled_noise import (
     compute_filtered_noise,
     phase_shares,
-    positions,
     round_jacobian,
 )
 
@@ -48,6 +47,10 @@ RADII = np.arange(_FIRST, _LAST + 1) * _STEP
 _LAG = 3
 # Every this many px of a block give its phases.
 _THIN = 4
+# Blocks that are transformed together: their spectra stay in the cache.
+_AT_ONCE = 16
+# Keeps a determinant above 0.
+_TINY = 1e-300
 # Shifts are found from frequencies below this, rad per px, in this many steps, and not believed
 # beyond this many px.
 _SHIFT_BAND, _SHIFT_STEPS, _SHIFT_MOST = 1.5, 3, 1.0
@@ -86,7 +89,7 @@ class Spectra:
         return Spectra(*(getattr(self, f.name)[chosen] for f in fields(Spectra)))
 
     def sums(self, weights: Floats) -> Spectra:
-        """Return sums over blocks, (bins,) each, with weights (N,)."""
+        """Return sums over blocks with weights: (N,) to (bins,) each, (M, N) to (M, bins)."""
         return Spectra(*(weights @ getattr(self, f.name) for f in fields(Spectra)))
 
 
@@ -142,19 +145,29 @@ def measure(
         Of the pair.
     """
     resampled = _Resampled.from_transform(transform)
-    measured = {}
-    for window in sorted(windows, key=lambda w: (w.y0 // CHUNK, w.x0 // CHUNK)):
-        post, pre = (np.asarray(one(window), np.float64) for one in read)
-        if not ((post < tops[0]) & (pre < tops[1])).all():  # False for NaN as well
-            continue
-        levels = np.array([post.mean(), pre.mean()])
-        of_post = float(noise.variance_post(levels)[0])
-        of_pre = float(noise.variance_pre(levels)[1])
-        spectra = _spectra(post, pre)
-        whites = np.full(len(RADII), of_post), of_pre * resampled.average_power(window)
-        measured[window] = (*spectra, *whites)
-    blocks = [measured[window] for window in windows if window in measured]
-    values = np.array(blocks).reshape(len(blocks), len(fields(Spectra)), len(RADII))
+    order = sorted(
+        range(len(windows)), key=lambda n: (windows[n].y0 // CHUNK, windows[n].x0 // CHUNK)
+    )
+    values = np.full((len(windows), len(fields(Spectra)), len(RADII)), np.nan)
+    for begin in range(0, len(order), _AT_ONCE):
+        numbers, blocks = [], []
+        for number in order[begin : begin + _AT_ONCE]:
+            block = np.empty((2, SIDE, SIDE))
+            for part, one in zip(block, read, strict=True):
+                part[:] = one(windows[number])
+            if all((part < top).all() for part, top in zip(block, tops, strict=True)):  # nor NaN
+                numbers.append(number)
+                blocks.append(block)
+        if blocks:
+            post, pre = np.stack(blocks, axis=1)
+            of_post = noise.variance_post(post.mean(axis=(1, 2))).astype(np.float64)
+            of_pre = noise.variance_pre(pre.mean(axis=(1, 2))).astype(np.float64)
+            whites = of_post[:, None] * np.ones(len(RADII))
+            resampled_whites = of_pre[:, None] * resampled.average_power(
+                [windows[number] for number in numbers]
+            )
+            values[numbers] = np.stack([*_spectra(post, pre), whites, resampled_whites], axis=1)
+    values = values[np.isfinite(values).all(axis=(1, 2))]
     return Spectra(*values.transpose(1, 0, 2).copy())
 
 
@@ -181,17 +194,28 @@ SQUARES = np.bincount(_BIN.ravel(), (_TIMES * (_WY**2 + _WX**2) / 2).ravel())[:-
 """Half the mean squared frequency of each bin, (bins,)."""
 
 
+_IN_BINS = np.bincount(_BIN.ravel())[:-1]
+_BY_BIN = np.argsort(_BIN.ravel(), kind="stable")[: _IN_BINS.sum()]
+_BIN_STARTS = np.cumsum(_IN_BINS) - _IN_BINS
+
+
 def _profile(power: Floats) -> Floats:
-    """Mean over the frequencies of each bin, (bins,)."""
-    return np.asarray(np.bincount(_BIN.ravel(), (_TIMES * power).ravel())[:-1] / COUNTS)
+    """Mean over the frequencies of each bin, of half spectra (..., rows, cols) to (..., bins)."""
+    flat = (_TIMES * power).reshape(*power.shape[:-2], -1)
+    return np.asarray(np.add.reduceat(flat[..., _BY_BIN], _BIN_STARTS, axis=-1) / COUNTS)
 
 
 def _spectra(post: Floats, pre: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Power of post and of pre, and what they share, without and with the block's own shift."""
+    """Power of blocks (N, rows, cols) of post and of pre, and what they share, (N, bins) each.
+
+    That is without and with the block's own shift.
+    """
     share = _HANN / _HANN.sum()
-    of_post, of_pre = (np.fft.rfft2((v - (v * share).sum()) * _HANN) for v in (post, pre))
+    of_post, of_pre = (
+        np.fft.rfft2((v - (v * share).sum(axis=(1, 2), keepdims=True)) * _HANN) for v in (post, pre)
+    )
     cross = of_post * np.conj(of_pre)
-    dx, dy = _shift(cross)
+    dx, dy = _find_shifts(cross).T[..., None, None]
     angle = _WX * dx + _WY * dy
     return (
         _profile(of_post.real**2 + of_post.imag**2),
@@ -201,26 +225,28 @@ def _spectra(post: Floats, pre: Floats) -> tuple[Floats, Floats, Floats, Floats]
     )
 
 
-def _shift(cross: NDArray[np.complex128]) -> tuple[float, float]:
-    """Shift of post against pre, (x, y) px, from the phase at low frequencies; 0 if there is none.
+def _find_shifts(cross: NDArray[np.complex128]) -> Floats:
+    """Shifts of post against pre, (N, 2) px, from the phases at low frequencies.
 
-    Least squares with the real part as weight, repeated, as the phase is taken as small.
+    Least squares with the real part as weight, repeated, as the phase is taken as small; 0 where
+    there is no shift to be found.
     """
-    x, y, c = _WX[_LOW], _WY[_LOW], (_TIMES * cross)[_LOW]
-    shift = np.zeros(2)
+    along = np.stack([_WX[_LOW], _WY[_LOW]])
+    products = np.stack([along[0] ** 2, along[0] * along[1], along[1] ** 2])
+    low = (_TIMES * cross)[:, _LOW]
+    shifts, found = np.zeros((len(cross), 2)), np.ones(len(cross), bool)
     for _ in range(_SHIFT_STEPS):
-        turned = c * np.exp(1j * (x * shift[0] + y * shift[1]))
-        weight = np.maximum(turned.real, 0)
-        matrix = np.array(
-            [[(weight * x * x).sum(), (weight * x * y).sum()], [0, (weight * y * y).sum()]]
+        turned = low * np.exp(1j * (shifts @ along))
+        xx, xy, yy = (np.maximum(turned.real, 0) @ products.T).T
+        x, y = (turned.imag @ along.T).T
+        determinant = xx * yy - xy * xy
+        found &= determinant > 1e-9 * (xx + yy) ** 2
+        steps = np.stack([yy * x - xy * y, xx * y - xy * x], axis=1)
+        shifts = np.where(
+            found[:, None], shifts - steps / np.maximum(determinant, _TINY)[:, None], 0
         )
-        matrix[1, 0] = matrix[0, 1]
-        if np.linalg.det(matrix) <= 1e-9 * np.trace(matrix) ** 2:
-            return 0.0, 0.0
-        shift -= np.linalg.solve(matrix, [(turned.imag * v).sum() for v in (x, y)])
-    if not np.hypot(*shift) <= _SHIFT_MOST:
-        return 0.0, 0.0
-    return float(shift[0]), float(shift[1])
+    found &= np.hypot(*shifts.T) <= _SHIFT_MOST
+    return np.where(found[:, None], shifts, 0.0)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -252,9 +278,12 @@ class _Resampled:
             waves.append(2 * _profile(np.cos(_WY * i + _WX * j)))
         return cls(transform, np.array(tables), np.array(waves))
 
-    def average_power(self, window: Window) -> Floats:
-        """Return the power in the bins, averaged over the phases of a block."""
-        x, y = (v[::_THIN, ::_THIN] for v in positions(self.transform, window))
-        share = phase_shares(self.tables.shape[1], x, y)
-        means = (self.tables * share).sum(axis=(1, 2))
+    def average_power(self, windows: Sequence[Window]) -> Floats:
+        """Return the power in the bins, averaged over the phases of blocks, (N, bins)."""
+        y, x = (v.ravel() for v in np.mgrid[0:SIDE:_THIN, 0:SIDE:_THIN])
+        corners = np.array([(window.x0, window.y0) for window in windows], np.float64)
+        points = corners[:, None] + np.stack([x, y], axis=1)
+        mapped = self.transform.map(points.reshape(-1, 2)).reshape(points.shape)
+        shares = phase_shares(self.tables.shape[1], mapped[..., 0], mapped[..., 1])
+        means = shares.reshape(len(shares), -1) @ self.tables.reshape(len(self.tables), -1).T
         return np.asarray(means @ self.waves)

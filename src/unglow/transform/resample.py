@@ -9,6 +9,7 @@ positions to 1/32 px in places and refuse sides above 32767 px.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,23 +119,23 @@ def source_window(
     if window.size == 0:
         return Window(0, 0, 0, 0)
     xs, ys = (window.x0, window.x1 - 1), (window.y0, window.y1 - 1)
-    corners = np.array([(x, y, 1.0) for y in ys for x in xs]).T
-    u, v, w = matrix @ corners
-    if (w <= 0).all():
+    rows = np.asarray(matrix).tolist()  # plain numbers: small arrays take longer
+    u, v, w = ([a * x + b * y + c for y in ys for x in xs] for a, b, c in rows)
+    if max(w) <= 0:
         return Window(0, 0, 0, 0)
-    if (w <= _HORIZON).any():
+    if min(w) <= _HORIZON:
         return Window.from_shape(pre_shape)
-    low, high = (np.zeros(2), np.zeros(2)) if field is None else field.bounds(window)
-    # clipped to just beyond the image first, so that absurd positions fit an int
-    y_range = np.clip(
-        [np.min(v / w) + low[1], np.max(v / w) + high[1]], -_FAR_PX, pre_shape[0] + _FAR_PX
-    )
-    x_range = np.clip(
-        [np.min(u / w) + low[0], np.max(u / w) + high[0]], -_FAR_PX, pre_shape[1] + _FAR_PX
-    )
-    y0, y1 = int(np.floor(y_range[0])) - SUPPORT, int(np.floor(y_range[1])) + SUPPORT + 2
-    x0, x1 = int(np.floor(x_range[0])) - SUPPORT, int(np.floor(x_range[1])) + SUPPORT + 2
-    return Window(y0, y1, x0, x1).clip(pre_shape)
+    low, high = ((0.0, 0.0), (0.0, 0.0)) if field is None else field.bounds(window)
+    ends = []
+    for axis, along, side in ((1, v, pre_shape[0]), (0, u, pre_shape[1])):
+        at = [position / below for position, below in zip(along, w, strict=True)]
+        # clipped to just beyond the image first, so that absurd positions fit an int
+        first, last = (
+            math.floor(min(max(end, -_FAR_PX), side + _FAR_PX))
+            for end in (min(at) + float(low[axis]), max(at) + float(high[axis]))
+        )
+        ends += [first - SUPPORT, last + SUPPORT + 2]
+    return Window(*ends).clip(pre_shape)
 
 
 def catmull_rom(

@@ -335,6 +335,25 @@ VALUES = {
 }
 
 
+@pytest.mark.parametrize("dtype", kernels.PIXEL_TYPES)
+@pytest.mark.parametrize(
+    ("shape", "where", "grid"),
+    [((40, 53), (0, 0, 4), (10, 13)), ((41, 50), (8, 4, 12), (3, 4)), ((4, 4), (0, 0, 4), (1, 1)),
+     ((40, 53), (0, 0, 4), (0, 3))],
+)  # fmt: skip
+@pytest.mark.parametrize("share", [0, 0.05, 1])
+def test_moments_of_cells(loop, dtype, shape, where, grid, share):
+    post = RNG.uniform(0, 100, shape).astype(dtype)
+    pre = spoiled(RNG.uniform(0, 100, shape).astype(f4), share)
+    if post.dtype.kind == "f":
+        post = spoiled(post, share)
+    tops, out = np.array([90.0, 95.0]), np.empty((7, *grid), f4)
+    images = post, kernels.pixel_type(post.dtype), pre, shape[1]
+    loop("cell_moments")(*images, *where, tops, out, *grid)
+    same(out, plain.cell_moments(post, pre, *where, tops, *grid))
+    assert share or (np.isfinite(out).all() and (out[0] > 0).all())
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("missing", [0, 0.02, 0.5, 0.9, 1])
 @pytest.mark.parametrize("name", VALUES)

@@ -42,13 +42,13 @@ _NUMBERS = {
     "float": ctypes.c_float,
     "double": ctypes.c_double,
 }
-_DTYPES = {
-    "uint8_t": "u1",
-    "int32_t": "i4",
-    "int64_t": "i8",
-    "float": "f4",
-    "double": "f8",
-    "complex64": "c8",
+_DTYPES: dict[str, np.dtype[Any] | None] = {
+    "uint8_t": np.dtype("u1"),
+    "int32_t": np.dtype("i4"),
+    "int64_t": np.dtype("i8"),
+    "float": np.dtype("f4"),
+    "double": np.dtype("f8"),
+    "complex64": np.dtype("c8"),
     "void": None,
 }
 
@@ -58,7 +58,7 @@ class _Pointer:
     """What an array has to be whose numbers a loop finds by a pointer to the first of them."""
 
     name: str
-    dtype: str | None
+    dtype: np.dtype[Any] | None
     written: bool
     rows_apart: bool
 
@@ -67,7 +67,7 @@ class _Pointer:
         if not isinstance(array, np.ndarray):
             raise TypeError(f"{self.name} has to be an array, not {type(array).__name__}")
         if self.dtype is not None and array.dtype != self.dtype:
-            raise TypeError(f"{self.name} has to be {np.dtype(self.dtype)}, not {array.dtype}")
+            raise TypeError(f"{self.name} has to be {self.dtype}, not {array.dtype}")
         first = array[0] if self.rows_apart and len(array) else array
         if not first.flags.c_contiguous:
             raise TypeError(f"the numbers of {self.name} have to be neighbours in memory")
@@ -79,6 +79,13 @@ class _Pointer:
 def pixel_type(dtype: np.dtype[Any]) -> int:
     """Return the number of a type of pixels, for a loop that takes several."""
     return PIXEL_TYPES[f"{dtype.kind}{dtype.itemsize}"]
+
+
+def select_type(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return pixels without gaps in one of `PIXEL_TYPES`: float64 where theirs is another."""
+    kind = pixels.dtype.newbyteorder("=")
+    known = f"{kind.kind}{kind.itemsize}" in PIXEL_TYPES
+    return np.ascontiguousarray(pixels, kind if known else np.float64)
 
 
 @cache

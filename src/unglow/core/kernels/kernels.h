@@ -93,6 +93,14 @@ void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t 
                  int64_t bins, int64_t *post_only, int64_t *ratios, int64_t groups,
                  int64_t *counters, double *extremes);
 
+/* unglow.photometry.cell_moments: moments of cells of 4 x 4 px of post, of `post_type`, and of pre,
+ * whose rows have `cols` px. The first cell begins at (row, col), the next ones are `step` px apart.
+ * tops: largest value of post and of pre. out (7, down, across): usable px, means of post and of
+ * pre, their variances and covariance, and mean squared gradient of pre. */
+void cell_moments(const void *post, int64_t post_type, const float *pre, int64_t cols,
+                  int64_t row, int64_t col, int64_t step, const double *tops, float *out,
+                  int64_t down, int64_t across);
+
 /* Add values to counts (bins,), 2 to 2^31, of bins of a width of `step`: the second one begins at
  * `start`, the first has what is below, the last what is beyond. NaN add to missing (1,). */
 void count_values(const float *values, int64_t count, double start, double step,

@@ -77,13 +77,19 @@ class Evidence:
 
 
 @step("estimate")
-def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
+def estimate(evidence: Evidence, settings: ScaleSettings, known: Scale | None = None) -> Scale:
     """Estimate gain and offset by every method of ``settings``.
 
     Never raises for what the pixels hold: a method that finds nothing to work with is marked
-    failed, with a sentence, and another one becomes the default.
+    failed, with a sentence, and another one becomes the default. ``known`` is an estimate from
+    other cells of the same pair: what methods take from histograms alone is taken from there.
     """
-    methods = {name: ESTIMATORS[name](evidence, settings) for name in settings.names}
+    methods = {
+        name: ESTIMATORS[name](evidence, settings)
+        if known is None or name == "linear"
+        else _without_noise(known.methods[name])
+        for name in settings.names
+    }
     if evidence.bins is not None and (line := methods.get("linear")) is not None and line.ok:
         outlying = find_outlying_cells(evidence.bins, *_line_at_cells(evidence.bins, line))
         rest = replace(evidence, bins=evidence.bins.exclude(outlying))
@@ -121,6 +127,11 @@ def estimate(evidence: Evidence, settings: ScaleSettings) -> Scale:
         notes=tuple(notes),
         bright_field=roles,
     )
+
+
+def _without_noise(result: MethodResult) -> MethodResult:
+    """Return a result as its method gives it, before the noise of the pair is added."""
+    return replace(result, details={k: v for k, v in result.details.items() if k != "noise"})
 
 
 def _write_notes(result: MethodResult) -> list[str]:
@@ -257,14 +268,16 @@ def _moffat(evidence: Evidence, _: ScaleSettings) -> MethodResult:
         "range_dex": [round_digits(fit.centres[0], 9), round_digits(fit.centres[-1], 9)],
         "gain_ci95_covers": _RATIO_CI_COVERS,
     }
-    interval = _bootstrap_interval(stats, fit.mu, lambda draws: moffat.peaks(draws, edges, span))
+    interval = _bootstrap_interval(
+        stats, fit.mu, lambda draws, edges: moffat.peaks(draws, edges, span)
+    )
     return MethodResult(round_digits(fit.gain, 9), 0.0, interval, details)
 
 
 def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
-    edges, stats = ratio_edges(), evidence.stats
+    stats = evidence.stats
 
-    def quantile(ratios: NDArray[Any]) -> float:
+    def quantile(ratios: NDArray[Any], edges: NDArray[np.float64]) -> float:
         below = np.concatenate([[0.0], np.cumsum(ratios[1:-1], dtype=np.float64)])
         if below[-1] == 0:
             raise ValueError("no pixel has a ratio")
@@ -272,12 +285,12 @@ def _percentile(evidence: Evidence, settings: ScaleSettings) -> MethodResult:
 
     details = {**_count_pixels(stats), "percentile": settings.percentile}
     try:
-        x = quantile(stats.ratio_counts)
+        x = quantile(stats.ratio_counts, ratio_edges())
     except ValueError as error:
         return MethodResult.make_failed(_explain_failure(stats, str(error)), details)
     details["gain_ci95_covers"] = _RATIO_CI_COVERS
     interval = _bootstrap_interval(
-        stats, x, lambda draws: np.array([quantile(d) for d, _ in draws])
+        stats, x, lambda draws, edges: np.array([quantile(d, edges) for d, _ in draws])
     )
     return MethodResult(round_digits(10**x, 9), 0.0, interval, details)
 
@@ -307,17 +320,23 @@ ESTIMATORS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
 
 
 def _bootstrap_interval(
-    stats: JointStatistics, x: float, estimator: Callable[[_Draws], NDArray[np.float64]]
+    stats: JointStatistics,
+    x: float,
+    estimator: Callable[[_Draws, NDArray[np.float64]], NDArray[np.float64]],
 ) -> tuple[float, float] | None:
     """95 % interval of the gain 10^x: bootstrap over the spatial groups of pixels.
 
     Groups are interleaved tiles, so correlation within a tile and differences over the section are
     in the interval, which drawing single pixels would exclude. The bins of each draw have a
     random phase, because where they lie is arbitrary. ``estimator`` takes the fine histogram of
-    each draw and that phase, as part of a bin, and gives log10 of the gains.
+    each draw and that phase, as part of a bin, and the edges of the bins, and gives log10 of the
+    gains.
     """
-    # sums of counts are exact as float64 as well, and faster
-    groups = stats.ratios[stats.ratios.any(axis=1)].astype(np.float64)
+    # bins that no group has anything in would only take time; sums of counts are exact as float64
+    filled = np.flatnonzero(stats.ratios[:, 1:-1].any(axis=0))
+    first, last = (int(filled[0]), int(filled[-1])) if len(filled) else (0, 0)
+    edges = ratio_edges()[first : last + 2]
+    groups = stats.ratios[stats.ratios.any(axis=1), first : last + 3].astype(np.float64)
     n = len(groups)
     if n < _LEAST_GROUPS:
         return None
@@ -325,7 +344,9 @@ def _bootstrap_interval(
     draws = random.multinomial(n, [1 / n] * n, size=_DRAWS)
     phases = random.uniform(-0.5, 0.5, size=_DRAWS)
     try:
-        drawn = estimator((w @ groups, phase) for w, phase in zip(draws, phases, strict=True))
+        drawn = estimator(
+            ((w @ groups, phase) for w, phase in zip(draws, phases, strict=True)), edges
+        )
     except ValueError:
         return None
     # The spread of the draws has n - 1 of n degrees of freedom.

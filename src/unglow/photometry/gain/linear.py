@@ -20,13 +20,15 @@ from unglow.memory.sizes import CELL
 from unglow.photometry.gain.robust import (
     FEEDBACK,
     LEAST,
-    LEVELS,
     SHIFT,
     compute_registration_variance,
     compute_steps,
     compute_weights,
     estimate_noise,
+    find_median,
     make_state,
+    sort_levels,
+    split_steps,
 )
 
 if TYPE_CHECKING:
@@ -49,10 +51,10 @@ it is stain, and texture that only one image shows, that move a gain by so much.
 """
 REGIONS = 4
 """The section is cut into this many by this many regions."""
-# The noise is estimated so often, and after each time the line at most so often.
-_ROUNDS, _STEPS = 4, 20
-# The line is still if gain moves by less than this part of it, the offset by this many levels. It
-# keeps moving by a tenth of that, with the cells that change their step of brightness.
+# The noise is estimated so often, and after each time the line at most so often: of about so many
+# cells, and the last time of all.
+_ROUNDS, _STEPS, _ROUGH = 4, 20, 1 << 13
+# The line is still if gain moves by less than this part of it, the offset by this many levels.
 _STILL_GAIN, _STILL_OFFSET = 1e-5, 1e-3
 # The first line goes through this quantile of post, at levels of pre with this many cells.
 _LOW, _LEAST_AT_LEVEL = 0.35, 20
@@ -134,30 +136,32 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
         )
     if not _is_textured(cells):
         raise ValueError(_NO_TEXTURE)
-    gain, offset = _start(cells)
-    registration, good = 0.0, np.ones(len(cells), bool)
-    for _ in range(_ROUNDS):
-        noise = estimate_noise(cells, good, gain, limits)
+    rough = cells.select(slice(None, None, max(1, len(cells) // _ROUGH)))
+    gain, offset = _start(rough)
+    registration = 0.0
+    noise = estimate_noise(rough, np.ones(len(rough), bool), gain, limits)
+    for number, some in enumerate((*[rough] * (_ROUNDS - 1), cells)):
+        state = make_state(some, gain, offset, noise, registration)
+        steps = sort_levels(state, noise, limits)
+        if number > 0:
+            good = compute_weights(state, noise, limits, steps)[0] > 0
+            registration = compute_registration_variance(state, good, registration)
+            noise = estimate_noise(some, good, gain, limits)
+            state = make_state(some, gain, offset, noise, registration)
         for _ in range(_STEPS):
             last = gain, offset
-            state = make_state(cells, gain, offset, noise, registration)
-            weights, spread = compute_weights(state, noise, limits)
-            gain, offset = _solve(cells, state, weights, spread)
+            weights, spread = compute_weights(state, noise, limits, steps)
+            gain, offset = _solve(some, state, weights, spread)
+            state = make_state(some, gain, offset, noise, registration)
             if (
                 abs(gain - last[0]) < _STILL_GAIN * abs(gain)
                 and abs(offset - last[1]) < _STILL_OFFSET * limits.grey_level
             ):
                 break
-        good = weights > 0
-        assumed, registration = (
-            registration,
-            compute_registration_variance(state, good, registration),
-        )
-    state = make_state(cells, gain, offset, noise, assumed)
-    half = half_widths(cells, state, weights, spread, assumed)
+    half = half_widths(cells, state, weights, spread, registration)
     if half.whole_gain > _VAGUE * gain:
         raise ValueError(_NO_TEXTURE)
-    return LinearFit(gain, offset, half, noise, assumed, spread, good)
+    return LinearFit(gain, offset, half, noise, registration, spread, weights > 0)
 
 
 _NO_TEXTURE = (
@@ -177,13 +181,12 @@ def _start(cells: Cells) -> tuple[float, float]:
 
     With a third of the cells stained, this quantile is near the middle of those that are not.
     """
-    steps = compute_steps(cells.pre)
-    groups = [steps == n for n in range(LEVELS)]
+    groups = split_steps(compute_steps(cells.pre))
     points = np.array(
         [
-            (np.median(cells.pre[g]), np.quantile(cells.post[g], _LOW), min(g.sum(), LEAST))
+            (find_median(cells.pre[g]), np.quantile(cells.post[g], _LOW), min(len(g), LEAST))
             for g in groups
-            if g.sum() >= _LEAST_AT_LEVEL
+            if len(g) >= _LEAST_AT_LEVEL
         ]
     )
     if len(points) < 2:

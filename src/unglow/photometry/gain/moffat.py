@@ -27,8 +27,9 @@ _STEPS = 300
 # Damping, relative to the diagonal: at first, and its range. A step that is better makes it ten
 # times as small, another one ten times as large.
 _DAMPING, _DAMPINGS = 1e-3, (1e-12, 1e12)
-# The last step is shorter than this in log(alpha) and log(beta); in mu than this share of its range
-_LAST = 1e-10
+# The last step is shorter than this in log(alpha) and log(beta), in mu than this share of its
+# range: of single fits, and of those of a bootstrap, whose spread alone counts.
+_LAST, _LAST_OF_DRAWS = 1e-10, 1e-6
 # Rounding leaves the sum of squared residuals uncertain by this share of the sum of squares.
 _ROUNDING = 1e-15
 # Keeps a diagonal above 0.
@@ -56,7 +57,9 @@ def profile(x: Floats, amplitude: float, mu: float, alpha: float, beta: float) -
     return np.asarray(amplitude * (1.0 + ((x - mu) / alpha) ** 2) ** -beta)
 
 
-def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floats) -> Profiles:
+def fit_profiles(
+    x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floats, shortest: float = _LAST
+) -> Profiles:
     """Fit a profile to the points of each row; whatever the points hold, nothing is raised.
 
     Parameters
@@ -67,11 +70,14 @@ def fit_profiles(x: Floats, y: Floats, start: Floats, lower: Floats, upper: Floa
         (N, 3) float64: mu, alpha and beta to start with.
     lower, upper
         (N, 3) float64: bounds of the same; those of alpha and beta are positive.
+    shortest
+        A shorter step, as a share of the range of mu and in the logarithm of the others, is the
+        last one.
     """
     here = ~np.isnan(x)
     x, y = np.where(here, x, 0.0), np.where(here, y, 0.0)
     low, high = _take_logs(lower), _take_logs(upper)
-    last = _LAST * np.stack([upper[:, 0] - lower[:, 0], *np.ones((2, len(x)))], axis=1)
+    last = shortest * np.stack([upper[:, 0] - lower[:, 0], *np.ones((2, len(x)))], axis=1)
     with np.errstate(all="ignore"):  # what is not finite is not converged
         rounding = _ROUNDING * (y * y).sum(axis=1)
         now = _Iterate.from_parameters(x, y, here, np.clip(_take_logs(start), low, high))
@@ -262,7 +268,7 @@ def peaks(
 ) -> NDArray[np.float64]:
     """Return mu of many histograms, each with its phase; else as `fit`."""
     wings = [_find_wing(ratios, edges, span, phase) for ratios, phase in draws]
-    return np.array([found.mu for found in _fit_wings(wings)])
+    return np.array([found.mu for found in _fit_wings(wings, _LAST_OF_DRAWS)])
 
 
 def _find_wing(
@@ -278,7 +284,8 @@ def _find_wing(
     # Splitting fine bins in proportion keeps the comb out that counting complete ones would leave.
     counts = np.diff(np.interp(coarse, edges, below))
     centres = (coarse[1:] + coarse[:-1]) / 2
-    padded = np.pad(counts, SMOOTH // 2, mode="symmetric")
+    rim = SMOOTH // 2  # the ends are mirrored
+    padded = np.concatenate([counts[rim - 1 :: -1], counts, counts[: -rim - 1 : -1]])
     smooth = np.asarray(np.convolve(padded, np.full(SMOOTH, 1 / SMOOTH), mode="valid"))
     allowed = ~_is_near_zero(centres, centres[1] - centres[0])
     top = int(np.argmax(np.where(allowed, smooth, -1.0)))
@@ -288,14 +295,15 @@ def _find_wing(
     return MoffatFit(centres, counts, smooth, fitted, mu0, mu0, *nan, converged=False)
 
 
-def _fit_wings(wings: list[MoffatFit]) -> list[MoffatFit]:
+def _fit_wings(wings: list[MoffatFit], shortest: float = _LAST) -> list[MoffatFit]:
     """Fit a profile to each wing; those with too little to fit, or that do not end, stay bare."""
     x = np.stack([wing.points() for wing in wings])
     used = ~np.isnan(x).all(axis=0)
     x, y = x[:, used], np.stack([np.tile(wing.smooth, 2) for wing in wings])[:, used]
     here = ~np.isnan(x)
     enough = (here.sum(axis=1) >= _LEAST_POINTS) & (here & (y > 0)).any(axis=1)
-    found = fit_profiles(x, y, *np.stack([_set_limits(wing) for wing in wings], axis=1))
+    start, lower, upper = np.stack([_set_limits(wing) for wing in wings], axis=1)
+    found = fit_profiles(x, y, start, lower, upper, shortest)
     return [
         replace(wing, amplitude=amplitude, mu=mu, alpha=alpha, beta=beta, converged=True)
         if good

@@ -5,6 +5,7 @@ Residuals are post - (gain * pre + offset), where gain and offset may differ fro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ _MEDIAN_15, _MEDIAN_1 = 0.956, 0.4549
 _NORMAL_MEDIAN = 0.6745
 # The error of the map is estimated from cells whose texture is above this quantile.
 _STEEP = 0.7
+_ALL = slice(None)
 # Least spread of residuals, expected standard deviations: of a copy they are all 0.
 _LEAST_SPREAD = 1e-3
 
@@ -63,28 +65,22 @@ class Limits:
 class State:
     """What a gain and an offset, which may differ from cell to cell, make of each cell, (N,).
 
-    Variances of the means by noise, squared gradient of pre and variance within by texture alone,
-    most likely level of pre, and residual.
+    Squared gradient of pre and variance within by texture alone, most likely level of pre, residual
+    and the standard deviation that is expected of it.
     """
 
     gain: Floats
     offset: Floats
-    pre_noise: Floats
-    post_noise: Floats
     gradient: Floats
     texture: Floats
     level: Floats
     residual: Floats
-
-    @property
-    def deviation(self) -> Floats:
-        """Standard deviation expected of each residual."""
-        return np.asarray(np.sqrt(self.post_noise + self.gain**2 * self.pre_noise))
+    deviation: Floats
 
 
 def _tukey(scaled: Floats) -> Floats:
-    limit = np.where(scaled < 0, _BELOW, _ABOVE)
-    return np.asarray(np.maximum(1 - (scaled / limit) ** 2, 0) ** 2, dtype=np.float64)
+    scaled = scaled * np.where(scaled < 0, 1 / _BELOW, 1 / _ABOVE)
+    return np.asarray(np.maximum(1 - scaled * scaled, 0) ** 2, dtype=np.float64)
 
 
 def _weigh_noise() -> tuple[float, float]:
@@ -126,12 +122,12 @@ def _fit_against_level(
 ) -> tuple[float, float]:
     """Fit medians of variances at each level: what is there without light, and how it rises."""
     steps = compute_steps(level)
-    groups = _split_steps(steps)
-    groups = [g[texture[g] <= _median(texture[g])] for g in groups if len(g) >= _LEAST_STEP]
+    groups = split_steps(steps)
+    groups = [g[texture[g] <= find_median(texture[g])] for g in groups if len(g) >= _LEAST_STEP]
     if not groups:
         return max(float(np.median(variance)), least), 0.0
-    x = np.array([_median(level[g]) for g in groups])
-    y = np.array([max(_median(variance[g]) / _MEDIAN_15, least) for g in groups])
+    x = np.array([find_median(level[g]) for g in groups])
+    y = np.array([max(find_median(variance[g]) / _MEDIAN_15, least) for g in groups])
     weights = np.array([len(g) for g in groups]) / y**2
     mean_x, mean_y = (float(np.average(v, weights=weights)) for v in (x, y))
     across = float(np.sum(weights * (x - mean_x) ** 2))
@@ -140,23 +136,28 @@ def _fit_against_level(
     return mean_y - slope * mean_x, slope
 
 
-def _median(values: Floats) -> float:
-    """Return the median of some values, as `np.median` does in five times the time."""
-    ordered = np.sort(values)
+def find_median(values: Floats) -> float:
+    """Return the median of some values, as `np.median` does in a multiple of the time."""
     half = len(values) // 2
-    return float(ordered[-1] if np.isnan(ordered[-1]) else (ordered[half] + ordered[~half]) / 2)
+    ordered = np.partition(values, half)
+    if np.isnan(ordered[half:].max()):  # sorted to the end
+        return math.nan
+    return float(ordered[half] if len(values) % 2 else (ordered[:half].max() + ordered[half]) / 2)
 
 
-def _split_steps(steps: NDArray[np.intp]) -> list[NDArray[np.intp]]:
+def split_steps(steps: NDArray[np.intp]) -> list[NDArray[np.intp]]:
     """Return the indices of the cells of each step of brightness, rising."""
     # of single bytes a stable sort counts, which takes a tenth of the time
     order = np.argsort(steps.astype(np.uint8), kind="stable")
     return np.split(order, np.bincount(steps, minlength=LEVELS).cumsum())
 
 
-def compute_steps(level: Floats) -> NDArray[np.intp]:
-    """Sort cells into steps of brightness, 0 to 31; rare extremes join the outermost."""
-    low, high = np.quantile(level, (0.005, 0.995))
+def compute_steps(level: Floats, some: NDArray[np.bool_] | slice = _ALL) -> NDArray[np.intp]:
+    """Sort cells into steps of brightness, 0 to 31; rare extremes join the outermost.
+
+    The steps divide the range of ``some`` cells: a slice, or (N,).
+    """
+    low, high = np.quantile(level[some], (0.005, 0.995))
     width = max(float(high - low), 1e-300) / LEVELS
     return np.asarray(np.clip((level - low) / width, 0, LEVELS - 1), dtype=np.intp)
 
@@ -182,35 +183,44 @@ def make_state(
     # central differences have half the variance of a px on each axis, less of resampled ones
     gradient = np.maximum(cells.gradient - pre_px * cells.pre_within, 0.0)
     # An error of the map bends both images equally: half of it belongs to each.
-    pre_noise = pre_px * cells.pre_mean + registration * gradient / 2
-    post_noise = post_px * cells.post_mean + square * registration * gradient / 2
-    level = (cells.pre / pre_noise + gain * (cells.post - offset) / post_noise) / (
-        1 / pre_noise + square / post_noise
-    )
+    bent = registration / 2 * gradient
+    pre_noise = square * (pre_px * cells.pre_mean + bent)
+    variance = post_px * cells.post_mean + square * bent + pre_noise
     residual = cells.post - expected
+    # the mean of both images by their noise: of the residual, pre is off by its share
+    level = cells.pre + residual * pre_noise / (gain * variance)
     texture = np.maximum(cells.cov / gain, 0.0)
     gain, offset = (np.broadcast_to(v, len(cells)) for v in (gain, offset))
-    return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual)
+    return State(gain, offset, gradient, texture, level, residual, np.sqrt(variance))
 
 
-def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
-    """Weights of the residuals, and their spread in expected standard deviations."""
-    deviation = state.deviation
-    scaled = state.residual / deviation
+def compute_weights(
+    state: State, noise: NoiseModel, limits: Limits, steps: NDArray[np.intp]
+) -> tuple[Floats, float]:
+    """Weights of the residuals, and their spread in expected standard deviations.
+
+    ``steps`` are those of brightness (`sort_levels`).
+    """
+    scaled = state.residual / state.deviation
     usable = find_unclipped(state, noise, limits)
     below = -scaled[usable & (scaled <= 0)]
     if len(below) < LEAST // 4:
         raise ValueError(
             "too few cells are left without those that noise, stain or saturation bends"
         )
-    spread = max(float(np.median(below)) / _NORMAL_MEDIAN, _LEAST_SPREAD)
-    weights = np.where(usable, _tukey(scaled / spread) / deviation**2, 0.0)
-    steps = compute_steps(np.where(usable, state.level, np.median(state.level[usable])))
+    spread = max(find_median(below) / _NORMAL_MEDIAN, _LEAST_SPREAD)
+    weights = usable * _tukey(scaled / spread) / (state.deviation * state.deviation)
+    totals = np.bincount(steps, weights, LEVELS)
+    factors = np.ones(LEVELS)
     for _ in range(3):
-        totals = np.bincount(steps, weights, LEVELS)
-        limit = _SHARE * totals.sum()
-        weights = weights * np.minimum(1.0, limit / np.maximum(totals, limit))[steps]
-    return weights, spread
+        limit = _SHARE * float((factors * totals).sum())
+        factors *= np.minimum(1.0, limit / np.maximum(factors * totals, limit))
+    return weights * factors[steps], spread
+
+
+def sort_levels(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.intp]:
+    """Sort cells into the steps of brightness that share the weight, (N,)."""
+    return compute_steps(state.level, find_unclipped(state, noise, limits))
 
 
 def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
@@ -221,14 +231,15 @@ def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[n
     """
     post = state.gain * state.level + state.offset
     usable = np.ones(len(post), bool)
+    floor = limits.floor - limits.grey_level / 2
     for level, top, variance, texture in (
         (state.level, limits.pre_top, noise.variance_pre, state.texture),
-        (post, limits.post_top, noise.variance_post, state.gain**2 * state.texture),
+        (post, limits.post_top, noise.variance_post, state.gain * state.gain * state.texture),
     ):
-        floor = limits.floor - limits.grey_level / 2
         at_floor, at_top = variance(np.array([limits.floor, top])).astype(np.float64)
-        usable &= level - _FROM_FLOOR * np.sqrt(at_floor) > floor
-        usable &= level + _FROM_TOP * np.sqrt(at_top + texture) < top
+        room = np.maximum(top - level, 0.0)
+        usable &= level > floor + _FROM_FLOOR * np.sqrt(at_floor)
+        usable &= room * room > _FROM_TOP**2 * (at_top + texture)
     return usable
 
 
@@ -248,7 +259,7 @@ def compute_registration_variance(
         return registration
     explained = state.deviation[steep] ** 2 - registration * texture
     rest = state.residual[steep] ** 2 / _MEDIAN_1 - explained
-    return max(0.0, float(np.median(rest / texture)))
+    return max(0.0, find_median(rest / texture))
 
 
 BLOCK_CELLS = 16
@@ -263,6 +274,8 @@ _PART = 0.25
 """A block is judged if this share of its cells has data."""
 _LEAST_CELLS, _LEAST_BLOCKS = 60, 30
 """Fewer cells of a level, or fewer blocks, have no spread to speak of."""
+_SCALED_BY = 1 << 16
+"""About so many cells say what is usual at their level."""
 _MOST = 0.3
 """If more of the cells depart, no part is the odd one, and none is excluded."""
 _SIGMA_OF_MAD = 1.4826
@@ -319,14 +332,16 @@ def _scale_by_level(values: Floats, level: Floats) -> Floats:
 
     Above it stain adds to them.
     """
-    scaled = np.zeros(len(values))
-    for at in _split_steps(compute_steps(level)):
+    some = slice(None, None, max(1, len(values) // _SCALED_BY))
+    known, steps = values[some], compute_steps(level, some)
+    centre, spread = np.zeros(LEVELS), np.full(LEVELS, np.inf)
+    for n, at in enumerate(split_steps(steps[some])[:LEVELS]):
         if len(at) >= _LEAST_CELLS:
-            departure = values[at] - np.median(values[at])
-            sigma = _SIGMA_OF_MAD * float(np.median(-departure[departure <= 0]))
-            if sigma > 0:
-                scaled[at] = departure / sigma
-    return scaled
+            centre[n] = find_median(known[at])
+            departure = known[at] - centre[n]
+            sigma = _SIGMA_OF_MAD * find_median(-departure[departure <= 0])
+            spread[n] = sigma if sigma > 0 else np.inf
+    return np.asarray((values - centre[steps]) / spread[steps])
 
 
 def _sum_blocks(values: Floats) -> Floats:

@@ -22,6 +22,7 @@ from unglow.photometry.gain.robust import (
     estimate_noise,
     find_unclipped,
     make_state,
+    sort_levels,
 )
 from unglow.photometry.imaging import GainMap, legendre
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 DEGREES = (2, 4)
-"""Degrees in x and in y of the polynomials that are tried."""
+"""Degrees in x and in y of the polynomials that are tried, one after the other."""
 WORTH = 0.9
 """A map is used if it makes residuals of cells that were kept out of its fit smaller than this.
 
@@ -43,11 +44,13 @@ As a part of what they are without a map.
 """
 BELIEVED = 2.5
 """Lamps and flat fields differ by less than this, from the dimmest place to the brightest."""
-# The noise is estimated so often, and after each time the map so often: in full, and in a trial.
-_FULL, _TRIAL_ROUNDS = (4, 6), (2, 4)
+# A map that makes them no smaller than this, as such a part, leaves nothing for a higher degree.
+_HOPELESS = 0.97
+# So many noises, and with each so many steps of the map: in full, and in a trial.
+_FULL, _TRIAL_ROUNDS = (4, 6), (1, 6)
 # A trial takes this many cells. They are held out by tiles, this many along each side, in this
 # many sets.
-_TRIAL, _TILES, _FOLDS = 1 << 14, 8, 4
+_TRIAL, _TILES, _FOLDS = 1 << 13, 8, 4
 # The dark level of pre is sought within about this part of its mean brightness around 0.
 _DARK = 0.1
 # Cells beyond this part of the way from the darkest to the brightest show light.
@@ -91,22 +94,26 @@ def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) 
     """
     trial = cells.select(slice(None, None, max(1, -(-len(cells) // _TRIAL))))
     # glass that is clipped at 0 is bent in its own way, which a map must not be judged by
-    plainly = make_state(trial, line.gain, line.offset, line.noise, line.registration)
-    trial = trial.select(find_unclipped(plainly, line.noise, limits))
+    state = make_state(trial, line.gain, line.offset, line.noise, line.registration)
+    trial = trial.select(find_unclipped(state, line.noise, limits))
     if len(trial) < _FOLDS * LEAST:
         return None
-    plain = _score_held_out(trial, limits, line, shape, 0)
-    found = {d: _score_held_out(trial, limits, line, shape, d) / plain for d in DEGREES}
-    degree = min(found, key=lambda d: found[d])
-    if not found[degree] < WORTH:
+    found, best = None, WORTH
+    for degree in DEGREES:
+        held_out = _score_held_out(trial, limits, line, shape, degree)
+        if held_out < best:
+            found, best = degree, held_out
+        if held_out > _HOPELESS:
+            break
+    if found is None:
         return None
-    return Shaded(*_fit(cells, limits, line, shape, degree, _FULL), found[degree])
+    return Shaded(*_fit(cells, limits, line, shape, found, _FULL), best)
 
 
 def _score_held_out(
     cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int], degree: int
 ) -> float:
-    """Median absolute residual of cells in tiles that were kept out, in standard deviations.
+    """Median absolute residual of cells in tiles that were kept out, over that without a map.
 
     Of all of them, stained or not: a line that is too low would leave less below it. But not of
     dark ones, which say nothing about light.
@@ -114,16 +121,20 @@ def _score_held_out(
     low, high = cells.xy.min(axis=0), cells.xy.max(axis=0)
     tiles = ((cells.xy - low) / np.maximum(high - low, 1) * _TILES).astype(np.intp)
     folds = (tiles[:, 0] + 2 * tiles[:, 1]) % _FOLDS
-    found, lit = [], _even_out(cells)
+    gain, offset = np.empty(len(cells)), np.empty(len(cells))
     for fold in range(_FOLDS):
         out = folds == fold
         fit, made = _fit(cells.select(~out), limits, line, shape, degree, _TRIAL_ROUNDS)
-        tested = cells.select(out)
-        relative = made.evaluate(tested.xy)
-        gain, offset = fit.gain * relative, made.dark + (fit.offset - made.dark) * relative
-        state = make_state(tested, gain, offset, line.noise, 0.0)
-        found.append(np.abs(state.residual / state.deviation)[lit[out]])
-    return float(np.median(np.concatenate(found)))
+        gain[out], offset[out] = made.line(made.evaluate(cells.xy[out]), fit.gain, fit.offset)
+    lit = _even_out(cells)
+    with_map, plain = (
+        float(np.median(np.abs(state.residual / state.deviation)[lit]))
+        for state in (
+            make_state(cells, gain, offset, line.noise, 0.0),
+            make_state(cells, line.gain, line.offset, line.noise, 0.0),
+        )
+    )
+    return with_map / plain
 
 
 def _fit(
@@ -134,7 +145,7 @@ def _fit(
     degree: int,
     effort: tuple[int, int],
 ) -> tuple[LinearFit, GainMap]:
-    """Fit a map of one degree (of degree 0 it is 1 everywhere) in this many rounds of steps."""
+    """Fit a map of one degree in this many rounds of steps, starting from a line without."""
     terms = [(i, j) for i in range(degree + 1) for j in range(degree + 1)]
     along_y, along_x = (
         legendre(cells.xy[:, axis], side, degree + 1)
@@ -144,21 +155,23 @@ def _fit(
     slopes = np.zeros(len(terms))
     slopes[0] = line.gain
     dark, shift = line.offset, 0.0  # c0, and c1 / gain
-    registration, good = line.registration, np.ones(len(cells), bool)
-    for _ in range(effort[0]):
-        gain = np.maximum(slopes @ basis, line.gain / 4)
-        noise = estimate_noise(cells, good, gain, limits)
-        for _ in range(effort[1]):
+    noise, registration = line.noise, line.registration
+    gain = np.full(len(cells), line.gain)
+    state = make_state(cells, gain, dark, noise, registration)
+    for number in range(effort[0]):
+        steps = sort_levels(state, noise, limits)
+        if number > 0:
+            good = compute_weights(state, noise, limits, steps)[0] > 0
+            registration = compute_registration_variance(state, good, registration)
+            noise = estimate_noise(cells, good, gain, limits)
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
-            weights, spread = compute_weights(state, noise, limits)
+        for _ in range(effort[1]):
+            weights, spread = compute_weights(state, noise, limits, steps)
             slopes, dark, step = _solve(cells, state, weights, spread, basis, shift)
             shift += step
             gain = np.maximum(slopes @ basis, line.gain / 4)
-        good = weights > 0
-        assumed, registration = (
-            registration,
-            compute_registration_variance(state, good, registration),
-        )
+            state = make_state(cells, gain, dark + gain * shift, noise, registration)
+    good = weights > 0
     lit = good & _even_out(cells)
     mean = float(np.mean(gain[lit]))
     coefficients = np.zeros((degree + 1, degree + 1))
@@ -167,9 +180,9 @@ def _fit(
     span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
     half = half_widths(
-        cells, state, weights, spread, assumed, across_side=2 * REGIONS, terms=len(terms) + 2
+        cells, state, weights, spread, registration, across_side=2 * REGIONS, terms=len(terms) + 2
     )
-    fit = LinearFit(mean, dark + mean * shift, half, noise, assumed, spread, good)
+    fit = LinearFit(mean, dark + mean * shift, half, noise, registration, spread, good)
     return fit, made
 
 
