@@ -31,7 +31,9 @@ LEVELS = 32
 _LEAST_STEP = 60
 # Tukey's constants below and above the line, in standard deviations: 4.685 is his, for 95 %
 # efficiency; above it stain is to have no weight, and `FEEDBACK` makes up for the narrowness.
-_BELOW, _ABOVE = 4.685, 2.5
+_BELOW, ABOVE = 4.685, 2.5
+# Cells beyond `ABOVE` up to here, but not those as far below, show how much faint stain there is.
+_FAINT = 4.0
 # The weights sum up over this many steps between the two.
 _INTEGRATION_STEPS = 4001
 # No single step of brightness has more than this share of all weight: empty glass is good evidence
@@ -82,26 +84,28 @@ class State:
         return np.asarray(np.sqrt(self.post_noise + self.gain**2 * self.pre_noise))
 
 
-def _tukey(scaled: Floats) -> Floats:
-    limit = np.where(scaled < 0, _BELOW, _ABOVE)
+def _tukey(scaled: Floats, below: float) -> Floats:
+    limit = np.where(scaled < 0, below, ABOVE)
     return np.asarray(np.maximum(1 - (scaled / limit) ** 2, 0) ** 2, dtype=np.float64)
 
 
-def _weigh_noise() -> tuple[float, float]:
-    """Return what weights narrower above than below make of unit noise without stain.
+def _weigh_noise(below: float) -> tuple[float, float]:
+    """Return what weights with this limit below and `ABOVE` make of unit noise without stain.
 
     Its weighted mean; and the mean weight over the mean slope of weight times departure from there,
     which is the mean of departure times that (Stein's lemma). By so much more than a fit with
     weights that stay as they are does a line move that is fitted again and again with its own
     (Huber and Ronchetti 2009, Robust Statistics, 7.6).
     """
-    z = np.linspace(-_BELOW, _ABOVE, _INTEGRATION_STEPS)
-    weights = _tukey(z) * np.exp(-(z**2) / 2)
+    z = np.linspace(-below, ABOVE, _INTEGRATION_STEPS)
+    weights = _tukey(z, below) * np.exp(-(z**2) / 2)
     mean = float(np.sum(weights * z) / np.sum(weights))
     return mean, float(np.sum(weights) / np.sum(weights * z * (z - mean)))
 
 
-SHIFT, FEEDBACK = _weigh_noise()
+SHIFT, FEEDBACK = _weigh_noise(_BELOW)
+EVEN_FEEDBACK = _weigh_noise(ABOVE)[1]
+"""That of weights as narrow below as above, which shift nothing."""
 
 
 def estimate_noise(
@@ -193,8 +197,13 @@ def make_state(
     return State(gain, offset, pre_noise, post_noise, gradient, texture, level, residual)
 
 
-def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Floats, float]:
-    """Weights of the residuals, and their spread in expected standard deviations."""
+def compute_weights(
+    state: State, noise: NoiseModel, limits: Limits, lowest: float = _BELOW
+) -> tuple[Floats, float]:
+    """Weights of the residuals, and their spread in expected standard deviations.
+
+    ``lowest`` is how many spreads below the line a weight ends.
+    """
     deviation = state.deviation
     scaled = state.residual / deviation
     usable = find_unclipped(state, noise, limits)
@@ -204,13 +213,21 @@ def compute_weights(state: State, noise: NoiseModel, limits: Limits) -> tuple[Fl
             "too few cells are left without those that noise, stain or saturation bends"
         )
     spread = max(float(np.median(below)) / _NORMAL_MEDIAN, _LEAST_SPREAD)
-    weights = np.where(usable, _tukey(scaled / spread) / deviation**2, 0.0)
+    weights = np.where(usable, _tukey(scaled / spread, lowest) / deviation**2, 0.0)
     steps = compute_steps(np.where(usable, state.level, np.median(state.level[usable])))
     for _ in range(3):
         totals = np.bincount(steps, weights, LEVELS)
         limit = _SHARE * totals.sum()
         weights = weights * np.minimum(1.0, limit / np.maximum(totals, limit))[steps]
     return weights, spread
+
+
+def measure_faint_stain(state: State, noise: NoiseModel, limits: Limits, spread: float) -> float:
+    """Return the share of cells just above the limit of the weights, less those as far below."""
+    usable = find_unclipped(state, noise, limits)
+    scaled = (state.residual / state.deviation)[usable] / spread
+    faint = (np.abs(scaled) > ABOVE) & (np.abs(scaled) < _FAINT)
+    return max(float(np.mean(np.sign(scaled) * faint)), 0.0)
 
 
 def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:
