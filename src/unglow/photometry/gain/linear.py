@@ -260,10 +260,10 @@ def half_widths(
     count = len(np.unique(regions[weights > 0]))
     free = max(count - terms, 0)
     grown = STUDENT[min(free, len(STUDENT) - 1)] * math.sqrt(count / (free + 1))
-    chance = [
+    of_gain, of_offset = (
         grown * math.sqrt(float(np.sum(np.bincount(regions, pull, across_side**2) ** 2)))
         for pull in pulls
-    ]
+    )
     even = compute_weights(state, noise, limits, ABOVE)[0]
     moved = EVEN_FEEDBACK * total / float(np.sum(even)) * (influence @ (even * state.residual))
     faint = FAINT * measure_faint_stain(state, noise, limits, spread) * spread
@@ -272,7 +272,10 @@ def half_widths(
     turned = math.hypot(faint * math.sqrt(number / across), float(np.mean(state.gain)) * split)
     lifted = math.hypot(faint * math.sqrt(number / total), turned * pre_mean)
     return HalfWidths(
-        *chance, math.hypot(float(moved[0]), turned), math.hypot(float(moved[1]), lifted)
+        of_gain,
+        of_offset,
+        math.hypot(float(moved[0]), turned),
+        math.hypot(float(moved[1]), lifted),
     )
 
 
