@@ -164,10 +164,11 @@ Akoya's processor, COMET HORIZON (closed).""",
     Section(
         "coverage",
         "Do the intervals of the gain contain the true one?",
-        "A 95 % interval should, in 182 to 197 of 200 pairs. *statistical* is what noise alone "
-        "makes uncertain; the *whole* interval, which is reported, has a margin for what is not "
-        "noise. *covered* counts the pairs for each of the two: below 182 of 200 (91 %) an "
-        "interval is too narrow, above 197 (98.5 %) wider than it has to be.",
+        "A 95 % interval should, in 182 to 197 of 200 pairs. *statistical* is what noise and "
+        "differences over the section make uncertain; the *whole* interval, which is reported, has "
+        "a margin as well, which follows from the pair. *covered* counts the pairs for each of the "
+        "two: below 182 of 200 (91 %) an interval is too narrow, above 197 (98.5 %) wider than it "
+        "has to be.",
         printed_by(
             ("photometry", "coverage", "--draws", "67", "--side", "512", "--jobs", "2"),
             ("photometry", "coverage", "--draws", "67", "--jobs", "2"),

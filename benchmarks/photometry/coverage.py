@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 KINDS = ("plain", "shaded", "deformed")
 """Even light and a map that moves all equally; uneven light; a section that is bent."""
 SHADING, BEND_PX = 0.15, 5.0
-AIM = 0.93
-"""Share of the pairs whose true gain is to lie in the statistical interval, at the least."""
+AIM = 0.91, 0.985
+"""Share of the pairs whose true gain is to lie in the reported interval, at least and at most.
+
+Of 200 intervals that hold the truth with 95 %, 182 to 197 do in 99 of 100 draws.
+"""
 _LIT = 0.2
 _Z95 = 1.96
 
@@ -134,12 +137,13 @@ def report(outcomes: Sequence[Outcome]) -> int:
     )
     header = ("pairs", "n", "error", "p95", "bias", "statistical", "covered", "scatter", "whole")
     print(table((*header, "covered"), [row for row in rows if row], left=1))
-    share = _covered(outcomes, "statistical")
+    low, high = AIM
+    reached = low <= _covered(outcomes, "whole") <= high
     print(
-        f"\naim: {100 * AIM:.0f} % in the statistical interval, all kinds together; missed: "
-        f"{'no' if share >= AIM else 'yes'}"
+        f"\naim: {100 * low:g} to {100 * high:g} % in the whole interval, all kinds together; "
+        f"missed: {'no' if reached else 'yes'}"
     )
-    return int(share < AIM)
+    return int(not reached)
 
 
 def _covered(some: Sequence[Outcome], name: str) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from unglow.photometry.cells import Cells
 from unglow.photometry.gain import linear
 from unglow.photometry.gain.linear import HalfWidths
 from unglow.photometry.gain.robust import (
+    EVEN_FEEDBACK,
     FEEDBACK,
     LEVELS,
     SHIFT,
@@ -23,6 +24,7 @@ from unglow.photometry.gain.robust import (
     estimate_noise,
     find_outlying_cells,
 )
+from unglow.photometry.imaging import NoiseModel
 
 WHITE = 15 / 16
 LIMITS = Limits(0.0, 255.0, 255.0, 1.0)
@@ -233,6 +235,10 @@ def test_a_step_needs_levels_that_rise_with_pre():
         linear._solve(falling, state_with([1.0, 2, 3], np.zeros(3)), np.ones(3), 1.0)
 
 
+def select(state, chosen):
+    return State(*(getattr(state, f.name)[chosen] for f in fields(state)))
+
+
 def in_regions(side, residuals):
     """Two cells in each region, of level 40 and 60 and pre 41 and 65, and their residuals."""
     places = np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1).reshape(-1, 2)
@@ -243,13 +249,23 @@ def in_regions(side, residuals):
     return cells, state_with(np.tile([40.0, 60], count), residuals, gradient=40.0)
 
 
+NO_NOISE = NoiseModel(0.0, 0.0, 0.0, 0.0, 1e-6)
+
+
+def halves(cells, state, weights, spread, registration, **more):
+    return linear.half_widths(cells, state, weights, spread, registration, NO_NOISE, LIMITS, **more)
+
+
 def test_by_chance_a_line_is_off_by_what_regions_differ():
     # In each of 15 regions both cells are off by a +- b; one more has no weight.
     a, b = np.arange(16.0) % 5 - 2, np.arange(16.0) % 3 - 1.5
     residuals = np.stack([a - b, a + b], axis=1).ravel() + SHIFT * 1.5 * 2  # what narrowness does
     weights = np.repeat(np.where(np.arange(16) == 6, 0.0, 0.5), 2)
+    # copies of the cells in their places, since weights need 50 below the line
+    many = np.tile(np.arange(32), 8)
     cells, state = in_regions(4, residuals)
-    found = linear.half_widths(cells, state, weights, 1.5, 0.2)
+    cells, state = cells.select(many), select(state, many)
+    found = halves(cells, state, weights[many], 1.5, 0.2)
     a, b = np.delete(a, 6), np.delete(b, 6)
     # 30 cells of weight 0.5, 10 off the mean level, 12 off the mean of pre, which is 53
     across = 30 * 0.5 * 10 * 12
@@ -261,15 +277,51 @@ def test_by_chance_a_line_is_off_by_what_regions_differ():
     assert found.offset == pytest.approx(offset, rel=1e-9)
 
 
-def test_the_map_and_the_method_make_a_line_uncertain_apart_from_chance():
+def test_errors_of_the_map_make_a_line_uncertain_apart_from_chance():
+    many = np.tile(np.arange(32), 4)
     cells, state = in_regions(4, np.zeros(32))
-    found = linear.half_widths(cells, state, np.full(32, 0.5), 0.0, 0.2)
+    cells, state = cells.select(many), select(state, many)
+    found = halves(cells, state, np.full(128, 0.5), 1.0, 0.2)
     # errors of the map: 0.2 px^2 on squared gradients of 40, half of it in either image
     split = 0.2 * 32 * 0.5 * 40 / 2 / (32 * 0.5 * 10 * 12)
-    assert found.gain_systematic == pytest.approx(2 * math.hypot(0.004, split), rel=1e-12)
+    assert found.gain_systematic == pytest.approx(2 * split, rel=1e-12)
     assert found.offset_systematic == pytest.approx(53 * found.gain_systematic, rel=1e-12)
-    below = replace(cells, pre=-cells.pre), replace(state, level=-state.level)
-    assert linear.half_widths(*below, np.full(32, 0.5), 0.0, 0.2) == found
+
+
+def test_stain_just_above_the_limit_makes_a_line_as_uncertain_as_it_is_frequent():
+    # every tenth cell is 3 standard deviations above the line, and every twentieth below it
+    kinds = np.resize([3.0, *[0.0] * 9, 3.0, -3.0, *[0.0] * 8], 640)
+    cells, state = in_regions(4, np.zeros(32))
+    many = np.repeat(np.arange(32), 20)
+    cells, state = cells.select(many), replace(select(state, many), residual=2 * kinds)
+    weights = np.where(kinds == 0, 0.25, 0.0)
+    found, none = (
+        halves(cells, replace(state, residual=2 * z), weights, 1.0, 0.0) for z in (kinds, 0 * kinds)
+    )
+    # one standard deviation of all cells is 2 grey levels, and levels are 10 and 12 off their mean
+    assert found.gain_systematic == pytest.approx(2.75 * 0.05 * 2 / math.sqrt(120), rel=1e-9)
+    lifted = math.hypot(2.75 * 0.05 * 2, 53 * found.gain_systematic)
+    assert found.offset_systematic == pytest.approx(lifted, rel=1e-9)
+    assert none.gain_systematic == 0
+
+
+def test_tails_that_differ_with_brightness_make_a_line_uncertain():
+    """Weights as narrow below as above would move it by what cells far below pull."""
+    cells, state = in_regions(4, np.zeros(32))
+    many = np.repeat(np.arange(32), 20)
+    cells, state = cells.select(many), select(state, many)
+    step = np.arange(640) % 20
+    noise = 0.6745 * np.where(step < 10, 1, -1) * (step % 19 > 0)  # the median of a spread of 1
+    tail = (step == 0) & (state.level > 50)
+    scaled = np.where(tail, -2.0, noise)
+    weights = np.full(640, 0.25)
+    found = halves(cells, replace(state, residual=2 * scaled), weights, 1.0, 0.0)
+    even = (1 - (scaled / 2.5) ** 2) ** 2
+    moved = EVEN_FEEDBACK * 640 / even.sum() * np.sum(even * 2 * scaled * (state.level - 50))
+    moved /= 640 * 0.25 * 10 * 12 * 4
+    assert moved < 0
+    # either brightness has half of all weight, though that of the tail is smaller
+    assert found.gain_systematic == pytest.approx(-moved, rel=0.05)
 
 
 @pytest.mark.parametrize(
@@ -284,8 +336,10 @@ def test_the_map_and_the_method_make_a_line_uncertain_apart_from_chance():
 )
 def test_few_regions_make_the_intervals_wider(side, terms, factor):
     ones = np.ones(2 * side**2)
+    many = np.tile(np.arange(len(ones)), 64)
     cells, state = in_regions(side, np.tile([-1.0, 1], side**2))
-    found = linear.half_widths(cells, state, ones, 0.0, 0.0, across_side=side, terms=terms)
+    cells, state = cells.select(many), select(state, many)
+    found = halves(cells, state, ones[many], 1.0, 0.0, across_side=side, terms=terms)
     # each region has a slope of 20 over 240 in it, and all of them add up as squares do
     assert found.gain == pytest.approx(factor * FEEDBACK * 20 / 240 / side, rel=1e-9)
 

@@ -48,9 +48,9 @@ _RATIO_CI_COVERS = (
     "camera offset, which biases every pure ratio, nor stain so dense that it hides the peak"
 )
 _LINEAR_CI_COVERS = (
-    "chance (noise, and differences between 16 regions of the section: gain_ci95_statistical has "
-    "it alone) and, added in squares, gain_systematic95: the error of the method with stain and "
-    "other texture, 0.4 % on pairs with known gain, and errors of the map"
+    "chance (noise, and differences between regions of the section: gain_ci95_statistical has it "
+    "alone) and, added in squares, gain_systematic95, as this pair shows it: tails of the noise, "
+    "faint stain, and errors of the map"
 )
 
 

@@ -18,6 +18,8 @@ import numpy as np
 
 from unglow.memory.sizes import CELL
 from unglow.photometry.gain.robust import (
+    ABOVE,
+    EVEN_FEEDBACK,
     FEEDBACK,
     LEAST,
     SHIFT,
@@ -27,6 +29,7 @@ from unglow.photometry.gain.robust import (
     estimate_noise,
     find_median,
     make_state,
+    measure_faint_stain,
     sort_levels,
     split_steps,
 )
@@ -43,11 +46,13 @@ if TYPE_CHECKING:
 STUDENT = [12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228]
 STUDENT += [2.201, 2.179, 2.160, 2.145, 2.131]
 """Two-sided 95 % points of Student's t for 1 to 15 degrees of freedom."""
-GAIN_BIAS = 0.004
-"""Error of the gain, as a part of it, that the interval allows for next to what the cells show.
+FAINT = 2.75
+"""How far faint stain may move a line, standard deviations of its cells, for each part of them.
 
-Of 240 made pairs and 96 of real pixels, stained or not, 95 % are within (benchmarks/photometry):
-it is stain, and texture that only one image shows, that move a gain by so much.
+As much of it lies within the limit of the weights as just above, where it can be counted. It lifts
+cells by 1 of these on average over all, and by this much where it is most frequent at one end of
+the brightness: 9 of 10 real images with a third of them stained are within (`benchmarks/photometry
+gain`).
 """
 REGIONS = 4
 """The section is cut into this many by this many regions."""
@@ -60,7 +65,7 @@ _STILL_GAIN, _STILL_OFFSET = 1e-5, 1e-3
 _LOW, _LEAST_AT_LEVEL = 0.35, 20
 # Means of cells have to vary by this times their noise, as variances.
 _TEXTURE = 2.0
-# Half of the interval of a gain, as a part of it, beyond which the gain is none.
+# Half of the statistical interval of a gain, as a part of it, beyond which the gain is none.
 _VAGUE = 0.15
 
 
@@ -158,8 +163,8 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
                 and abs(offset - last[1]) < _STILL_OFFSET * limits.grey_level
             ):
                 break
-    half = half_widths(cells, state, weights, spread, registration)
-    if half.whole_gain > _VAGUE * gain:
+    half = half_widths(cells, state, weights, spread, registration, noise, limits)
+    if half.gain > _VAGUE * gain:
         raise ValueError(_NO_TEXTURE)
     return LinearFit(gain, offset, half, noise, registration, spread, weights > 0)
 
@@ -229,7 +234,10 @@ def half_widths(
     weights: Floats,
     spread: float,
     registration: float,
+    noise: NoiseModel,
+    limits: Limits,
     *,
+    influence: Floats | None = None,
     across_side: int = REGIONS,
     terms: int = 2,
 ) -> HalfWidths:
@@ -237,27 +245,40 @@ def half_widths(
 
     By chance: the spread between regions of the section (a sandwich over 4 x 4 of them, so that
     differences over the section count; more where a fit of more terms takes such differences out).
-    Systematic: the bias of the method, and what is unknown of errors of the map, which may belong
-    to either image.
+    Systematic, from the pair itself: how far the line follows from the shape of the tails, what
+    faint stain may move it, and what is unknown of errors of the map, which may belong to either
+    image.
+
+    ``influence``, (2, N), is what a residual of each cell, times its weight, adds to gain and
+    offset; that of a line by default.
     """
     total = float(np.sum(weights))
     pre_mean, level_mean = (float(np.sum(weights * v)) / total for v in (cells.pre, state.level))
     arm = state.level - level_mean
     across = float(np.sum(weights * arm * (cells.pre - pre_mean)))
-    pull = FEEDBACK * weights * (state.residual - SHIFT * spread * state.deviation)
+    if influence is None:
+        influence = np.stack([arm / across, 1 / total - pre_mean * arm / across])
+    pulls = FEEDBACK * weights * (state.residual - SHIFT * spread * state.deviation) * influence
     regions = regions_of(cells.xy, across_side)
     count = len(np.unique(regions[weights > 0]))
-    slopes = np.bincount(regions, pull * arm, across_side**2) / across
-    heights = np.bincount(regions, pull, across_side**2) / total
     free = max(count - terms, 0)
     grown = STUDENT[min(free, len(STUDENT) - 1)] * math.sqrt(count / (free + 1))
+    of_gain, of_offset = (
+        grown * math.sqrt(float(np.sum(np.bincount(regions, pull, across_side**2) ** 2)))
+        for pull in pulls
+    )
+    even = compute_weights(state, noise, limits, sort_levels(state, noise, limits), ABOVE)[0]
+    moved = EVEN_FEEDBACK * total / float(np.sum(even)) * (influence @ (even * state.residual))
+    faint = FAINT * measure_faint_stain(state, noise, limits, spread) * spread
+    number = np.count_nonzero(weights)
     split = registration * float(np.sum(weights * state.gradient)) / 2 / across
-    bias = float(np.mean(state.gain)) * math.hypot(GAIN_BIAS, split)
+    turned = math.hypot(faint * math.sqrt(number / across), float(np.mean(state.gain)) * split)
+    lifted = math.hypot(faint * math.sqrt(number / total), turned * pre_mean)
     return HalfWidths(
-        grown * math.sqrt(float(np.sum(slopes**2))),
-        grown * math.sqrt(float(np.sum((heights - slopes * pre_mean) ** 2))),
-        bias,
-        bias * abs(pre_mean),
+        of_gain,
+        of_offset,
+        math.hypot(float(moved[0]), turned),
+        math.hypot(float(moved[1]), lifted),
     )
 
 

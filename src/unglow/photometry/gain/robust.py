@@ -32,7 +32,9 @@ LEVELS = 32
 _LEAST_STEP = 60
 # Tukey's constants below and above the line, in standard deviations: 4.685 is his, for 95 %
 # efficiency; above it stain is to have no weight, and `FEEDBACK` makes up for the narrowness.
-_BELOW, _ABOVE = 4.685, 2.5
+_BELOW, ABOVE = 4.685, 2.5
+# Cells beyond `ABOVE` up to here, but not those as far below, show how much faint stain there is.
+_FAINT = 4.0
 # The weights sum up over this many steps between the two.
 _INTEGRATION_STEPS = 4001
 # No single step of brightness has more than this share of all weight: empty glass is good evidence
@@ -78,26 +80,28 @@ class State:
     deviation: Floats
 
 
-def _tukey(scaled: Floats) -> Floats:
-    scaled = scaled * np.where(scaled < 0, 1 / _BELOW, 1 / _ABOVE)
+def _tukey(scaled: Floats, below: float) -> Floats:
+    scaled = scaled * np.where(scaled < 0, 1 / below, 1 / ABOVE)
     return np.asarray(np.maximum(1 - scaled * scaled, 0) ** 2, dtype=np.float64)
 
 
-def _weigh_noise() -> tuple[float, float]:
-    """Return what weights narrower above than below make of unit noise without stain.
+def _weigh_noise(below: float) -> tuple[float, float]:
+    """Return what weights with this limit below and `ABOVE` make of unit noise without stain.
 
     Its weighted mean; and the mean weight over the mean slope of weight times departure from there,
     which is the mean of departure times that (Stein's lemma). By so much more than a fit with
     weights that stay as they are does a line move that is fitted again and again with its own
     (Huber and Ronchetti 2009, Robust Statistics, 7.6).
     """
-    z = np.linspace(-_BELOW, _ABOVE, _INTEGRATION_STEPS)
-    weights = _tukey(z) * np.exp(-(z**2) / 2)
+    z = np.linspace(-below, ABOVE, _INTEGRATION_STEPS)
+    weights = _tukey(z, below) * np.exp(-(z**2) / 2)
     mean = float(np.sum(weights * z) / np.sum(weights))
     return mean, float(np.sum(weights) / np.sum(weights * z * (z - mean)))
 
 
-SHIFT, FEEDBACK = _weigh_noise()
+SHIFT, FEEDBACK = _weigh_noise(_BELOW)
+EVEN_FEEDBACK = _weigh_noise(ABOVE)[1]
+"""That of weights as narrow below as above, which shift nothing."""
 
 
 def estimate_noise(
@@ -195,11 +199,16 @@ def make_state(
 
 
 def compute_weights(
-    state: State, noise: NoiseModel, limits: Limits, steps: NDArray[np.intp]
+    state: State,
+    noise: NoiseModel,
+    limits: Limits,
+    steps: NDArray[np.intp],
+    lowest: float = _BELOW,
 ) -> tuple[Floats, float]:
     """Weights of the residuals, and their spread in expected standard deviations.
 
-    ``steps`` are those of brightness (`sort_levels`).
+    ``steps`` are those of brightness (`sort_levels`); ``lowest`` is how many spreads below the line
+    a weight ends.
     """
     scaled = state.residual / state.deviation
     usable = find_unclipped(state, noise, limits)
@@ -209,7 +218,7 @@ def compute_weights(
             "too few cells are left without those that noise, stain or saturation bends"
         )
     spread = max(find_median(below) / _NORMAL_MEDIAN, _LEAST_SPREAD)
-    weights = usable * _tukey(scaled / spread) / (state.deviation * state.deviation)
+    weights = usable * _tukey(scaled / spread, lowest) / (state.deviation * state.deviation)
     totals = np.bincount(steps, weights, LEVELS)
     factors = np.ones(LEVELS)
     for _ in range(3):
@@ -221,6 +230,14 @@ def compute_weights(
 def sort_levels(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.intp]:
     """Sort cells into the steps of brightness that share the weight, (N,)."""
     return compute_steps(state.level, find_unclipped(state, noise, limits))
+
+
+def measure_faint_stain(state: State, noise: NoiseModel, limits: Limits, spread: float) -> float:
+    """Return the share of cells just above the limit of the weights, less those as far below."""
+    usable = find_unclipped(state, noise, limits)
+    scaled = (state.residual / state.deviation)[usable] / spread
+    faint = (np.abs(scaled) > ABOVE) & (np.abs(scaled) < _FAINT)
+    return max(float(np.mean(np.sign(scaled) * faint)), 0.0)
 
 
 def find_unclipped(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.bool_]:

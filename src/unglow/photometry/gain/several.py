@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.photometry.gain.linear import GAIN_BIAS, REGIONS, STUDENT, regions_of
+from unglow.photometry.gain.linear import REGIONS, STUDENT, regions_of
 from unglow.photometry.gain.without_signal import first_shares, weigh
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ _DRAW_STEPS = 5
 """Steps of a fit without one region, which starts at the line of all."""
 _NOISE_ERROR = 0.3
 """The noise of a background is believed to this part of it."""
+_GAIN_BIAS = 0.004
+"""Error of a gain, as a part of all of them, that many cells with signal may cause."""
 _OFFSET_BIAS = 0.1
 """Error of the offset, as a part of the scatter, that signal fainter than half of it may cause."""
 _LEAST_NOISE = 0.1
@@ -146,7 +148,7 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     scatter = math.sqrt(float(state.weights @ state.variances / state.weights.sum()))
     return SeveralFit(
         gains,
-        np.hypot(_half(drawn[:, :-1]), GAIN_BIAS * gains.sum()) + unsure,
+        np.hypot(_half(drawn[:, :-1]), _GAIN_BIAS * gains.sum()) + unsure,
         float(line[-1] - gains @ middle),
         math.hypot(float(_half(offsets)), _OFFSET_BIAS * scatter),
         float(gains @ middle),

@@ -167,7 +167,7 @@ def _fit(
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
         for _ in range(effort[1]):
             weights, spread = compute_weights(state, noise, limits, steps)
-            slopes, dark, step = _solve(cells, state, weights, spread, basis, shift)
+            slopes, dark, step, normal = _solve(cells, state, weights, spread, basis, shift)
             shift += step
             gain = np.maximum(slopes @ basis, line.gain / 4)
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
@@ -179,8 +179,22 @@ def _fit(
         coefficients[i, j] = slope / mean
     span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
+    # how gain and offset follow from what is solved for, and so from each residual
+    follow = np.zeros((2, len(normal)))
+    follow[:, 1:-1] = basis[:, lit].mean(axis=1) * [[1.0], [shift]]
+    follow[1, 0], follow[1, -1] = 1.0, mean
+    c0, of_slopes, c1 = np.split(np.linalg.solve(normal.T, follow.T).T, (1, -1), axis=1)
     half = half_widths(
-        cells, state, weights, spread, registration, across_side=2 * REGIONS, terms=len(terms) + 2
+        cells,
+        state,
+        weights,
+        spread,
+        registration,
+        noise,
+        limits,
+        influence=c0 + of_slopes @ basis * (state.level + shift) + c1 * state.gain,
+        across_side=2 * REGIONS,
+        terms=len(terms) + 2,
     )
     fit = LinearFit(mean, dark + mean * shift, half, noise, registration, spread, good)
     return fit, made
@@ -194,8 +208,11 @@ def _even_out(cells: Cells) -> NDArray[np.bool_]:
 
 def _solve(
     cells: Cells, state: State, weights: Floats, spread: float, basis: Floats, shift: float
-) -> tuple[Floats, float, float]:
-    """Solve for the slopes (K,), c0, and a step of c1 / gain, with the levels as instruments."""
+) -> tuple[Floats, float, float, Floats]:
+    """Solve for the slopes (K,), c0, and a step of c1 / gain, with the levels as instruments.
+
+    The last is the matrix of the equations, c0 first, (K + 2, K + 2).
+    """
     post = cells.post - SHIFT * spread * state.deviation
     columns, instruments = (np.empty((len(basis) + 2, len(cells))) for _ in range(2))
     for rows, bright in ((columns, cells.pre), (instruments, state.level)):
@@ -210,7 +227,7 @@ def _solve(
     normal[-1, -1] += pull
     right[-1] -= pull * shift
     found: Floats = np.linalg.solve(normal, right).astype(np.float64)
-    return found[1:-1], float(found[0]), float(found[-1])
+    return found[1:-1], float(found[0]), float(found[-1]), normal
 
 
 def local_level(bins: CellMoments, gain: float, offset: float) -> Floats:
