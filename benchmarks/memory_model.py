@@ -23,7 +23,6 @@ from control_groups import ControlGroups, NoGroupsError, joined
 from job_memory import JobMemory, MemoryRuns, Setting, groups_text, rules_table, wrong_text
 from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
 from running import THREADED, WORK, say, snakemake_words
-from shortage import shortage
 
 from unglow.core.machine import memory_available_mb, processors
 from unglow.core.version import __version__
@@ -168,8 +167,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
         "--cgroup",
         type=float,
         metavar="FACTOR",
-        help="run each job in a memory control group of FACTOR x declared; "
-        "below 1: see that too little memory is reported and fixed",
+        help="run each job in a memory control group of FACTOR x declared",
     )
     add("--work", type=Path, default=WORK, help="directory for pairs and runs")
     add("--keep", action="store_true", help="keep the pairs")
@@ -200,16 +198,6 @@ def measured(options: argparse.Namespace, groups: ControlGroups | None) -> bool:
     return matrix.fine
 
 
-def starved(options: argparse.Namespace, groups: ControlGroups) -> bool:
-    """Give every rule too little memory; return whether all was reported and fixed."""
-    fine = True
-    for size, dtype in itertools.product(options.sizes, options.dtypes):
-        case = Case(*size_of(size), options.layouts[0], dtype)
-        raw = phantom(case, options.work.resolve() / "phantoms", processors())
-        fine &= shortage(case, raw, options.work.resolve(), groups, options.cgroup)
-    return fine
-
-
 def main() -> int:
     """Run what is asked for; return the exit status."""
     if sys.argv[1:2] == ["slides"]:
@@ -221,8 +209,7 @@ def main() -> int:
         return 0 if measured(options, None) else 1
     try:
         with ControlGroups() as groups:
-            kind = starved if options.cgroup < 1 else measured
-            return 0 if kind(options, groups) else 1
+            return 0 if measured(options, groups) else 1
     except NoGroupsError as reason:
         print(reason, file=sys.stderr)
         return 2

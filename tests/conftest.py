@@ -83,6 +83,20 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
+def groups():
+    """Memory control groups; the test is skipped where there can be none."""
+    from control_groups import ControlGroups, NoGroupsError  # of the benchmarks
+
+    try:
+        place = ControlGroups()
+    except NoGroupsError as reason:
+        pytest.skip(f"memory control groups are not to be had here: {reason}")
+    with place:
+        yield place
+    assert not place.directory.exists()
+
+
+@pytest.fixture(scope="session")
 def small_raw(tmp_path_factory) -> Path:
     """raw/ with one pair of 700 x 900, for tests of the machinery; do not change it."""
     from real_runs import small_phantom  # it imports numpy

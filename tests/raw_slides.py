@@ -1,4 +1,4 @@
-"""Slides and pairs of noise in a raw directory, with a table of markers."""
+"""Slides of noise with a table of markers, and black pairs, in a raw directory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def slide(base, name="s1", table=TABLE, names=NAMES, **more):
         (base / f"raw/{name}/markers.csv").write_text(table)
 
 
-def pair(base, name="p1"):
-    (base / "raw" / name).mkdir(parents=True)
+def pair(base, name="p1", dye="DAPI", shape=(96, 128), **options):
+    """Write two black images; return their folder."""
+    folder = base / "raw" / name
+    folder.mkdir(parents=True, exist_ok=True)
     for role in ("pre", "post"):
-        tifffile.imwrite(base / f"raw/{name}/{role}_DAPI.tif", np.zeros((96, 128), np.uint8))
+        tifffile.imwrite(folder / f"{role}_{dye}.tif", np.zeros(shape, np.uint8), **options)
+    return folder

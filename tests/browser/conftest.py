@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
-import threading
+from contextlib import ExitStack
 
 import pytest
-from devtools import Tab
+from devtools import Tab, leave
 from pages import CHROMIUM, Opened
+from served_sites import free_port, served
 
-from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.viewer.site import NAME, Viewer
 
@@ -43,13 +42,24 @@ def browse(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def view_tab(tmp_path_factory):
-    """A tab for the viewer, as large as the screens of small laptops."""
+def open_tab(tmp_path_factory):
+    """A function that opens a tab of some size, px, in a browser of its own."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), (1280, 900))
-    yield tab
-    tab.close()
+    with ExitStack() as stack:
+
+        def opened(*size):
+            tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), *size)
+            stack.callback(tab.close)
+            return tab
+
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def view_tab(open_tab):
+    """A tab for the viewer, as large as the screens of small laptops."""
+    return open_tab((1280, 900))
 
 
 @pytest.fixture
@@ -58,30 +68,19 @@ def view(view_tab):
 
     It returns the tab when all that is to be seen is there; ``tab.server`` serves it.
     """
-    servers = []
+    with ExitStack() as stack:
 
-    def show(results, **state):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        server = Server(Site([results], {NAME: Viewer}), port)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
-        servers.append(server)
-        view_tab.open("about:blank")
-        view_tab.wait("location.href === 'about:blank'")
-        view_tab.requests.clear()
-        view_tab.complaints.clear()
-        view_tab.server = server
-        hashed = "&".join(f"{key}={value}" for key, value in state.items())
-        view_tab.open(f"{server.url}0/{NAME}/#{hashed}")
-        view_tab.wait(
-            "window.unglow && document.documentElement.dataset.ready"
-            " && (unglow.settled || !unglow.message.hidden)",
-            120,
-        )
-        return view_tab
+        def show(results, **state):
+            server = stack.enter_context(served(Site([results], {NAME: Viewer}), free_port()))
+            leave(view_tab)
+            view_tab.server = server
+            hashed = "&".join(f"{key}={value}" for key, value in state.items())
+            view_tab.open(f"{server.url}0/{NAME}/#{hashed}")
+            view_tab.wait(
+                "window.unglow && document.documentElement.dataset.ready"
+                " && (unglow.settled || !unglow.message.hidden)",
+                120,
+            )
+            return view_tab
 
-    yield show
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield show

@@ -218,3 +218,11 @@ class Tab:
                 self.complaints.append(params["args"])
         elif event == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
             self.complaints.append(params["entry"])
+
+
+def leave(tab):
+    """Leave the page that a tab shows, and forget what it has asked for and complained of."""
+    tab.open("about:blank")
+    tab.wait("location.href === 'about:blank'")
+    tab.requests.clear()
+    tab.complaints.clear()

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import threading
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
 import yaml
-from devtools import Tab
-from pages import CHROMIUM
+from served_sites import free_port, served
 from viewer_hands import press
 
 from unglow.app import site as app
 from unglow.app.workplace import Workplace
-from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.viewer import site as viewer
 
@@ -24,12 +21,8 @@ READY = "document.documentElement.dataset.ready"
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), (1400, 1000))
-    yield tab
-    tab.close()
+def tab(open_tab):
+    return open_tab((1400, 1000))
 
 
 @pytest.fixture
@@ -46,24 +39,17 @@ def work(tmp_path, small_raw):
 @pytest.fixture
 def show(tab, work):
     """A function that opens the app of the directory in the tab."""
-    servers = []
+    with ExitStack() as stack:
 
-    def opened(place=work):
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        parts = {app.NAME: partial(app.App, workplace=Workplace(place)), viewer.NAME: viewer.Viewer}
-        server = Server(Site([place / "results"], parts), port, same_user=True)
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
-        servers.append(server)
-        tab.complaints.clear()
-        tab.open(f"{server.url}0/{app.NAME}/")
-        tab.wait(READY, 120)
+        def opened(place=work):
+            made = partial(app.App, workplace=Workplace(place))
+            site = Site([place / "results"], {app.NAME: made, viewer.NAME: viewer.Viewer})
+            server = stack.enter_context(served(site, free_port(), same_user=True))
+            tab.complaints.clear()
+            tab.open(f"{server.url}0/{app.NAME}/")
+            tab.wait(READY, 120)
 
-    yield opened
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield opened
     tab.open("about:blank")
 
 

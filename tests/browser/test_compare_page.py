@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from devtools import Tab
 from made_results import altered
-from pages import CHROMIUM
 
 from unglow.cli import main
 from unglow.comparison.finding import Finding
@@ -18,12 +16,8 @@ ROWS = "[...document.querySelectorAll('#results-0 table')[0].tBodies[0].rows]"
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), (1280, 900))
-    yield tab
-    tab.close()
+def tab(open_tab):
+    return open_tab((1280, 900))
 
 
 def shown(tab, path):

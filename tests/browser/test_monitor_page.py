@@ -7,23 +7,21 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
+from contextlib import ExitStack
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-from devtools import Tab
+from devtools import leave
 from made_telemetry import WALL, Made, end, job, profile, sample, state
-from pages import CHROMIUM
 from running_jobs import held
+from served_sites import free_port, served
 
 from unglow.reporting import runs
 from unglow.reporting.html.live_answers import JSON, Answer
-from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.telemetry.reading.plan import Machine
 
@@ -32,12 +30,8 @@ TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 2}}
 
 
 @pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"))
-    yield tab
-    tab.close()
+def tab(open_tab):
+    return open_tab()
 
 
 @pytest.fixture
@@ -49,34 +43,19 @@ def made(tmp_path, monkeypatch):
     return made
 
 
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 @pytest.fixture
 def serve(tab):
     """A function that shows results directories in the tab; returns the server."""
-    servers = []
+    with ExitStack() as stack:
 
-    def show(*places, parts=None):
-        # each on a port of its own: the browser keeps its connections
-        server = Server(Site(places, parts), free_port())
-        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
-        servers.append(server)
-        tab.open("about:blank")  # so that the page before asks no more
-        tab.wait("location.href === 'about:blank'")
-        tab.requests.clear()
-        tab.complaints.clear()
-        tab.open(server.url)
-        tab.wait("window.unglow && document.querySelector('.live [role=status]').textContent")
-        return server
+        def show(*places, parts=None):
+            server = stack.enter_context(served(Site(places, parts), free_port()))
+            leave(tab)  # so that the page before asks no more
+            tab.open(server.url)
+            tab.wait("window.unglow && document.querySelector('.live [role=status]').textContent")
+            return server
 
-    yield show
-    for server in servers:
-        server.shutdown()
-        server.server_close()
+        yield show
 
 
 def append(path, *lines):

@@ -9,10 +9,8 @@ import time
 import cv2
 import numpy as np
 import pytest
-from devtools import Tab
 from made_results import made_pair
 from made_telemetry import COLUMNS, WALL, Made, end, job, many, sample, state, step, step_end
-from pages import CHROMIUM
 
 from unglow.core import rounding
 from unglow.reporting.html.page import asset, page
@@ -192,13 +190,9 @@ def test_compared_runs_are_drawn(tmp_path, browse):
     assert "peak memory of all jobs" in opened.text
 
 
-@pytest.fixture
-def tab(tmp_path_factory):
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
-    tab = Tab(CHROMIUM, tmp_path_factory.mktemp("chromium"), (1280, 1800))
-    yield tab
-    tab.close()
+@pytest.fixture(scope="module")
+def tab(open_tab):
+    return open_tab((1280, 1800))
 
 
 def test_no_table_loses_columns_on_a_screen_of_usual_width(made, tab):

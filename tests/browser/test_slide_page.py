@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from devtools import Tab
+from devtools import leave
 from made_slides import made_slide
-from pages import CHROMIUM
 
 from unglow.reporting.html.report import write_report
 from unglow.reporting.marker_rows import SlideEntry
@@ -15,18 +14,15 @@ MARKERS = ("CD3", "CD8", "CD4", "CD20", "CD45", "PCNA", "Ki/67")
 
 
 @pytest.fixture
-def tab(tmp_path):
-    if CHROMIUM is None:
-        pytest.skip("chromium is not installed (Debian: apt-get install chromium)")
+def tab(tmp_path, view_tab):
     made_slide(tmp_path, markers=MARKERS)
     entry = SlideEntry("s1", dict.fromkeys(MARKERS, "AF"), "logs/s1")
     pair = {"sample": "left", "dye": "out", "message": "A file is damaged."}
     write_summary([entry], [pair], tmp_path, tmp_path / "summary.tsv")
-    opened = Tab(CHROMIUM, tmp_path / "chromium", (1280, 900))
-    opened.open(write_report(tmp_path).absolute().as_uri())
-    opened.wait("document.documentElement.dataset.ready")
-    yield opened
-    opened.close()
+    leave(view_tab)
+    view_tab.open(write_report(tmp_path).absolute().as_uri())
+    view_tab.wait("document.documentElement.dataset.ready")
+    return view_tab
 
 
 def test_markers_stand_below_their_slide(tab):

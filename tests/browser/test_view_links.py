@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 from made_results import made_pair, refused
-from test_monitor_page import free_port, tab  # noqa: F401 (a fixture)
+from served_sites import free_port, served
 
 from unglow.io.detection_results import read_candidates
-from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 from unglow.reporting.html.serving import redirect_file
 from unglow.viewer.site import NAME, Viewer
@@ -20,12 +18,20 @@ from unglow.viewer.site import NAME, Viewer
 NASTY = "a b~<img src=x onerror=document.title='owned'>&\"%41+日"
 
 
+@pytest.fixture(scope="module")
+def tab(open_tab):
+    return open_tab()
+
+
+@pytest.fixture
+def server(tmp_path):
+    with served(Site([tmp_path / "results"], {NAME: Viewer}), free_port()) as server:
+        yield server
+
+
 @pytest.mark.slow
-def test_a_pair_of_any_name_is_opened(tab, tmp_path):  # noqa: F811
-    results = tmp_path / "results"
-    refused(results / NASTY / "d'~")
-    server = Server(Site([results], {NAME: Viewer}), free_port())
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+def test_a_pair_of_any_name_is_opened(tab, server, tmp_path):
+    refused(tmp_path / "results" / NASTY / "d'~")
     tab.open(server.url)
     tab.wait("!!document.querySelector('.pair a.look')", 120)
     tab.follow("document.querySelector('.pair a.look')")
@@ -36,16 +42,12 @@ def test_a_pair_of_any_name_is_opened(tab, tmp_path):  # noqa: F811
     assert {url.split("/")[2] for url in tab.requests if url.startswith("http")} == {
         f"127.0.0.1:{server.port}"
     }
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.slow
-def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, tmp_path):  # noqa: F811
+def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, server, tmp_path):
     pair = tmp_path / "results" / "S1" / "DAPI"
     made_pair(pair)
-    server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
     tab.open(server.url)
     first = "document.querySelector('.pair .links a')"
     tab.wait(f"!!{first}", 120)
@@ -55,16 +57,12 @@ def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, tmp_
     best = listed.xy[listed.is_counted][np.argmax(listed.snr[listed.is_counted])]
     shown = [tab.run(f"unglow.address.get('{key}')") for key in "xy"]
     assert shown == pytest.approx(best, abs=0.06)
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.slow
-def test_a_click_on_a_picture_leads_to_its_place_in_the_viewer(tab, tmp_path):  # noqa: F811
+def test_a_click_on_a_picture_leads_to_its_place_in_the_viewer(tab, server, tmp_path):
     pair = tmp_path / "results" / "S1" / "DAPI"
     made_pair(pair)
-    server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
     tab.open(server.url)
     tab.wait("!!document.querySelector('.main-picture button')", 120)
     tab.run("document.querySelector('.main-picture button').click()")
@@ -81,15 +79,11 @@ def test_a_click_on_a_picture_leads_to_its_place_in_the_viewer(tab, tmp_path):  
     shown = [tab.run(f"unglow.address.get('{key}')") for key in ("x", "y", "zoom", "a")]
     assert shown[:2] == pytest.approx((0.7 * cols, 0.4 * rows), abs=0.01 * cols)
     assert shown[2:] == [2, "difference-linear"]
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.mark.slow
-def test_a_browser_is_led_to_the_page_and_no_process_shows_the_address(tab, tmp_path):  # noqa: F811
+def test_a_browser_is_led_to_the_page_and_no_process_shows_the_address(tab, server, tmp_path):
     made_pair(tmp_path / "results" / "S1" / "DAPI")
-    server = Server(Site([tmp_path / "results"], {NAME: Viewer}), free_port())
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
     with redirect_file(f"{server.url}0/{NAME}/#pair=S1%7EDAPI&a=pre") as file:
         tab.open(file.as_uri())
         tab.wait("!!(window.unglow && unglow.settled)", 120)
@@ -103,5 +97,3 @@ def test_a_browser_is_led_to_the_page_and_no_process_shows_the_address(tab, tmp_
             shown.append(arguments.read_text(errors="replace"))
     assert any("chrom" in words for words in shown)
     assert not any(server.token in words for words in shown)
-    server.shutdown()
-    server.server_close()

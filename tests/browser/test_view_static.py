@@ -7,6 +7,7 @@ import http.server
 import threading
 
 import pytest
+from devtools import leave
 from viewer_hands import framed
 
 from unglow.cli import main
@@ -58,10 +59,7 @@ def test_a_folder_shows_the_same_on_any_web_server(
         if url is None:
             view(small_finished / "results", **state)
         else:
-            view_tab.open("about:blank")
-            view_tab.wait("location.href === 'about:blank'")
-            view_tab.complaints.clear()
-            view_tab.requests.clear()
+            leave(view_tab)
             view_tab.open(url)
         view_tab.wait("window.unglow && unglow.settled", 120)
         framed(view_tab)

@@ -7,36 +7,15 @@ from __future__ import annotations
 
 import re
 import shutil
-import sys
 
 import pytest
+import running
+from control_groups import joined
 from real_runs import BIN, PROJECT, command
 
 pytestmark = pytest.mark.workflow
 SNAKEFILE = ("-s", PROJECT / "Snakefile", "--cores", "2")
 RUN = ("snakemake", *SNAKEFILE, "--config", "scale={methods: [moffat]}")
-
-
-@pytest.fixture(scope="module")
-def bench():
-    sys.path.insert(0, str(PROJECT / "benchmarks"))
-    import control_groups
-    import running
-
-    yield control_groups, running
-    sys.path.remove(str(PROJECT / "benchmarks"))
-
-
-@pytest.fixture(scope="module")
-def groups(bench):
-    control_groups, _ = bench
-    try:
-        place = control_groups.ControlGroups()
-    except control_groups.NoGroupsError as reason:
-        pytest.skip(f"memory control groups are not to be had here: {reason}")
-    with place:
-        yield place
-    assert not place.directory.exists()
 
 
 @pytest.fixture
@@ -46,15 +25,14 @@ def work(small_raw, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def run_inside(bench, groups, small_raw, tmp_path_factory):
+def run_inside(groups, small_raw, tmp_path_factory):
     """A working directory in which every job has run in a group of 1.2 x declared, and records."""
-    control_groups, running = bench
     work = tmp_path_factory.mktemp("groups")
     (work / "raw").symlink_to(small_raw)
     status, text = running.run(*RUN, directory=work, environment=groups.environment(1.2))
     assert status == 0, text
     found = running.read_telemetry(work / "results" / "telemetry")
-    return work, control_groups.joined(found, groups.collect())  # raises for a job outside
+    return work, joined(found, groups.collect())  # raises for a job outside
 
 
 def test_every_job_gets_through_with_little_more_than_was_declared(run_inside):
@@ -68,10 +46,7 @@ def test_every_job_gets_through_with_little_more_than_was_declared(run_inside):
         assert 10 < job["group_mb"] <= job["limit_mb"], job
 
 
-def test_a_job_that_the_kernel_kills_is_reported_in_a_sentence_and_runs_later(
-    bench, groups, run_inside
-):
-    _, running = bench
+def test_a_job_that_the_kernel_kills_is_reported_in_a_sentence_and_runs_later(groups, run_inside):
     work, _ = run_inside
     store = "results/phantom/SYTO9/post.ome.zarr/zarr.json"
     before = (work / store).read_bytes()

@@ -1,7 +1,7 @@
 """Every fault that images, disks and users have shown us: right, or one sentence; never garbage.
 
-What a run of the whole workflow decides is driven with snakemake in one session; what a single
-stage decides (formats, doubtful pairs) goes through the same functions that the scripts call.
+What a single stage decides (formats, doubtful pairs) goes through the same functions that the
+scripts call. Pairs that a run leaves out or ends as failed: `test_bad_inputs`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,6 @@ from unglow.workflow.stages.register import register_stores
 pytestmark = pytest.mark.workflow
 
 GAIN = 1.3
-ONE_METHOD = ("--config", "scale={methods: [moffat]}")
 RGB = {"photometric": "rgb"}
 
 
@@ -61,136 +60,18 @@ def phantom(small_raw):
     return Phantom(tuple(images), np.array(json.loads(truth.read_text())["map"]["matrix"]))
 
 
-def write(raw, sample, post, pre, dye="D", options=None, pre_options=None):
-    """Make a pair of files; an image is an array, a path to copy, or the bytes of the file."""
-    directory = raw / sample
-    directory.mkdir(parents=True, exist_ok=True)
-    for role, content in (("post", post), ("pre", pre)):
-        target = directory / f"{sample}_{role}_{dye}.tif"
-        if isinstance(content, bytes):
-            target.write_bytes(content)
-        else:
-            more = pre_options if role == "pre" and pre_options is not None else options
-            tifffile.imwrite(target, content, **({"photometric": "minisblack"} | (more or {})))
-
-
-def deepened(image):
-    """Grey levels on a 16-bit scale that no 8 bits hold."""
-    return image.astype(np.uint16) * np.uint16(200) + (image % 7)
+def write(raw, post, pre, **options):
+    """Make the files of sample P, dye D."""
+    (raw / "P").mkdir(parents=True)
+    for role, image in (("post", post), ("pre", pre)):
+        tifffile.imwrite(
+            raw / "P" / f"P_{role}_D.tif", image, **({"photometric": "minisblack"} | options)
+        )
 
 
 def pixels(store):
     """All pixels of level 0."""
     return store.read(Window(0, store.shape[0], 0, store.shape[1]))
-
-
-# ------------------------------------------------------------------------ the whole workflow
-
-
-@pytest.fixture(scope="module")
-def session(tmp_path_factory, phantom):
-    """One run over pairs that end in every way that a run can end."""
-    work = tmp_path_factory.mktemp("faults")
-    raw = work / "raw"
-    post, pre = phantom.post, phantom.pre
-    deep = [deepened(image) for image in phantom.rgb]
-    write(raw, "Grüße Schnitt 2", *deep, dye="SYTO 9 grün", options=RGB)
-    write(raw, "Same", post, post)
-    write(raw, "Copy", post, post, pre_options={"compression": "lzw"})
-    write(raw, "Black", post * 0, pre)
-    write(raw, "Negative", *(image.astype(np.int16) - 100 for image in (post, pre)))
-    write(raw, "Tiny", post[300:320, 300:320], pre[300:320, 300:320])
-    write(raw, "Wide", *(image.astype(np.uint64) for image in (post, pre)))
-    wide = [image.astype(np.uint32) * 70000 for image in phantom.rgb]
-    write(raw, "WideColours", *wide, options=RGB)
-    write(raw, "Complex", *(image.astype(np.complex64) for image in (post, pre)))
-    write(raw, "Pages", np.stack([post * 0, post]), np.stack([pre * 0, pre]))
-    write(raw, "Picture", cv2.imencode(".png", post)[1].tobytes(), pre)
-    tifffile.imwrite(work / "whole.tif", post, compression="lzw", rowsperstrip=16)
-    write(raw, "CutLzw", (work / "whole.tif").read_bytes()[:100_000], pre)
-    write(raw, "CutHeader", (work / "whole.tif").read_bytes()[:6], pre)
-    write(raw, "Dyes", post, pre, dye="SYTO9")
-    (raw / "Dyes" / "Dyes_pre_SYTO9.tif").rename(raw / "Dyes" / "Dyes_pre_Syto9.tif")
-    (raw / "Gone").symlink_to(work / "nowhere")
-    return work, snakemake(work, *TABLES, *ONE_METHOD)
-
-
-LEFT_OUT = {
-    "Wide": ("Wide_post_D.tif", "uint64", "export it"),
-    "WideColours": ("WideColours_post_D.tif", "3 channels of uint32", "`channel`"),
-    "Complex": ("Complex_post_D.tif", "complex", "export it"),
-    "Pages": ("Pages_post_D.tif", "2 planes", "plane: {z: N}"),
-    "Picture": ("Picture_post_D.tif", "PNG", "convert it to TIFF"),
-    "CutLzw": ("CutLzw_post_D.tif", "cut short", "copy it again"),
-    "CutHeader": ("CutHeader_post_D.tif", "cut short", "copy it again"),
-    "Dyes": ("Dyes_pre_Syto9.tif", "spell their dyes differently", "rename"),
-}
-
-
-@pytest.mark.parametrize(("sample", "words"), LEFT_OUT.items())
-def test_an_unusable_pair_is_named_with_a_remedy_before_any_job(session, sample, words):
-    work, run = session
-    row = summary_of(work)[sample]
-    assert row["status"] == "skipped"
-    for word in words:
-        assert word in row["reasons"], word
-    assert row["reasons"] in " ".join(run.text.split("Job stats")[0].split())
-    assert not (work / "results" / sample).exists()
-
-
-def test_a_folder_that_is_a_broken_link_is_not_passed_over_in_silence(session):
-    _, run = session
-    assert "raw/Gone is a link to" in run.text.split("Job stats")[0]
-
-
-@pytest.mark.parametrize(
-    ("sample", "status", "words"),
-    [
-        ("Grüße Schnitt 2", "ok", ""),
-        ("Same", "failed", "hold the same bytes"),
-        ("Copy", "suspect", "the same noise px by px"),
-        ("Black", "failed", "post-stain image is empty"),
-        ("Negative", "suspect", "offset"),
-        ("Tiny", "failed", "20 x 20 px is too small"),
-    ],
-)
-def test_a_pair_that_runs_ends_with_the_right_verdict(session, sample, status, words):
-    work, _ = session
-    row = summary_of(work)[sample]
-    assert row["status"] == status, row
-    assert words in row["reasons"]
-    assert bool(row["reasons"]) == (status != "ok")
-
-
-def test_sixteen_bits_of_colour_stay_and_names_may_be_unicode_with_spaces(session, phantom):
-    work, _ = session
-    pair = work / "results" / "Grüße Schnitt 2" / "SYTO 9 grün"
-    stored = open_store(pair / "post.ome.zarr")
-    np.testing.assert_array_equal(pixels(stored), deepened(phantom.post))
-    row = summary_of(work)["Grüße Schnitt 2"]
-    assert float(row["gain"]) == pytest.approx(GAIN, rel=0.02)
-    assert row["channels"] == "G"
-
-
-def test_one_image_in_two_files_is_the_identity_with_gain_one_and_no_difference(session):
-    work, _ = session
-    row = summary_of(work)["Copy"]
-    assert float(row["gain"]) == 1.0
-    found = json.loads((work / "results" / "Copy" / "D" / "transform.json").read_text())
-    np.testing.assert_allclose(found["matrix"], np.eye(3), atol=0.01)
-    store = open_store(work / "results" / "Copy" / "D" / "difference" / "moffat.ome.zarr")
-    difference = pixels(store)
-    assert np.nanmax(np.abs(difference[2:-2, 2:-2])) <= 1.0
-
-
-def test_the_run_ends_with_status_1_and_without_a_traceback(session):
-    _, run = session
-    assert run.code == 1
-    assert "Traceback" not in run.text
-    for sample in LEFT_OUT:
-        assert f"skipped: {sample} " in run.text, sample
-    for sample in ("Black", "Tiny"):
-        assert f"failed: {sample} " in run.text, sample
 
 
 # ------------------------------------------------------------------------ disk and settings
@@ -316,12 +197,12 @@ EXACT = {
 }  # fmt: skip
 
 
-def stored(work, sample="P", dye="D", *, config=None):
-    """Ingest a pair as the jobs would; its plan and its stores."""
-    batch = Batch.load(config or {}, work)
-    assert (sample, dye) in batch.pairs, batch.problems
-    headers = batch.headers[sample, dye]
-    plan = make_plan(*headers, channel="auto", dye=dye)
+def stored(work):
+    """Ingest the pair as the jobs would; its plan and its stores."""
+    batch = Batch.load({}, work)
+    assert ("P", "D") in batch.pairs, batch.problems
+    headers = batch.headers["P", "D"]
+    plan = make_plan(*headers, channel="auto", dye="D")
     for role in ("post", "pre"):
         SignalStore(plan, role, work / f"{role}.ome.zarr").make(workers=2)
     return plan, *(open_store(work / f"{role}.ome.zarr") for role in ("post", "pre"))
@@ -331,7 +212,7 @@ def stored(work, sample="P", dye="D", *, config=None):
 def test_a_format_keeps_every_value_of_the_signal(phantom, tmp_path, name):
     make, how, dtype = EXACT[name]
     raw = tmp_path / "raw"
-    write(raw, "P", b"", b"")
+    (raw / "P").mkdir(parents=True)
     for role, image in zip(("post", "pre"), phantom.rgb, strict=True):
         path, green = raw / "P" / f"P_{role}_D.tif", image[..., 1]
         if isinstance(how, str):
@@ -350,7 +231,7 @@ def test_a_format_keeps_every_value_of_the_signal(phantom, tmp_path, name):
 def test_jpeg_takes_the_same_channel_of_both_images(phantom, tmp_path, space):
     how = {**RGB, "compression": "jpeg", "tile": (256, 256)}
     how["compressionargs"] = {"level": 95, **({"outcolorspace": "rgb"} if space == "rgb" else {})}
-    write(tmp_path / "raw", "P", *phantom.rgb, options=how)
+    write(tmp_path / "raw", *phantom.rgb, **how)
     plan, post, pre = stored(tmp_path)
     assert plan.choice["names"] == ("G",)
     for store, image in ((post, phantom.post), (pre, phantom.pre)):
@@ -425,7 +306,7 @@ RIGHT = {
 @pytest.mark.parametrize("name", RIGHT)
 def test_an_unusual_pair_is_registered_and_scaled_right(phantom, tmp_path, name):
     post, pre, change = RIGHT[name](phantom)
-    write(tmp_path / "raw", "P", post, np.ascontiguousarray(pre))
+    write(tmp_path / "raw", post, np.ascontiguousarray(pre))
     status, reasons, found, gain = verdict(tmp_path, tmp_path)
     assert status == "ok", reasons
     points = np.array([[100.0, 100], [800, 100], [100, 600], [800, 600], [450, 350]])
@@ -459,7 +340,7 @@ OFFSETS = {
 @pytest.mark.parametrize("name", NOT_BELIEVED)
 def test_a_pair_that_cannot_be_right_never_ends_ok(phantom, tmp_path, name):
     make, expected = NOT_BELIEVED[name]
-    write(tmp_path / "raw", "P", *make(phantom))
+    write(tmp_path / "raw", *make(phantom))
     status, reasons, _, gain = verdict(tmp_path, tmp_path)
     assert status == expected, (reasons, gain)
     assert reasons.endswith((".", ")."))
@@ -467,7 +348,7 @@ def test_a_pair_that_cannot_be_right_never_ends_ok(phantom, tmp_path, name):
 
 @pytest.mark.parametrize("name", OFFSETS)
 def test_offsets_of_cameras_matter_to_ratios_and_not_to_the_line(phantom, tmp_path, name):
-    write(tmp_path / "raw", "P", *OFFSETS[name](phantom))
+    write(tmp_path / "raw", *OFFSETS[name](phantom))
     status, reasons, _, gain = verdict(tmp_path, tmp_path)
     assert status == "ok", reasons
     assert gain == pytest.approx(GAIN, rel=0.01)
@@ -481,7 +362,7 @@ def test_another_section_is_not_taken_for_the_same(phantom, tmp_path):
     assert made.code == 0, made.text
     (other,) = (tmp_path / "raw").rglob("*_pre_*.tif")
     pre = tifffile.imread(other)[..., 1]
-    write(tmp_path / "other" / "raw", "P", phantom.post, pre)
+    write(tmp_path / "other" / "raw", phantom.post, pre)
     status, reasons, *_ = verdict(tmp_path / "other", tmp_path)
     assert status == "failed", reasons
 

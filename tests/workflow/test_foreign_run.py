@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import sys
-from contextlib import contextmanager
 
 import pytest
 from real_runs import PROJECT, command
@@ -171,34 +170,18 @@ def test_commands_read_the_record(work):
     assert "Nothing to do" in again.text
 
 
-def test_what_the_kernel_killed_is_reported_with_what_to_declare(work):
-    with control_group(60) as group:
-        done = run_of(
-            work,
-            f'rule big:\n    output: "o/big"\n    resources: mem_mb=60\n    shell: "echo $$ > '
-            f'{group}/cgroup.procs; sleep 1; " + PY + " hold.py 200 {{output}}"\n',
-        )
+def test_what_the_kernel_killed_is_reported_with_what_to_declare(work, groups):
+    group = groups.group("big", 60)
+    done = run_of(
+        work,
+        f'rule big:\n    output: "o/big"\n    resources: mem_mb=60\n    shell: "echo $$ > '
+        f'{group}/cgroup.procs; sleep 1; " + PY + " hold.py 200 {{output}}"\n',
+    )
     assert done.code == 1, done.text
     [a] = attempts_of(work)
     assert a.outcome == "oom_killed", a.attempt.end
     assert a.attempt.end.needed_mb == 100
     assert "--set-resources big:mem_mb=100" in a.attempt.end.remedy
-
-
-@contextmanager
-def control_group(limit_mb):
-    sys.path.insert(0, str(PROJECT / "benchmarks"))
-    try:
-        import control_groups
-
-        try:
-            place = control_groups.ControlGroups()
-        except control_groups.NoGroupsError as reason:
-            pytest.skip(f"memory control groups are not to be had here: {reason}")
-        with place:
-            yield place.group("big", limit_mb)
-    finally:
-        sys.path.remove(str(PROJECT / "benchmarks"))
 
 
 def test_a_dry_run_leaves_nothing(work):

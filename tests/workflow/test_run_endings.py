@@ -34,7 +34,7 @@ def assert_ends_with(run, sentence):
     ("words", "message"),
     [
         (("--config", "results=" + 300 * "r"), "config key 'results' is too long for a path"),
-        (("--config", "fwhm=1"), "config key 'fwhm' is not known"),
+        (("--config", "regster={a: 1}"), "'regster' is not known; did you mean 'register'?"),
         (("--cores", "0"), "--cores is 0, but has to be at least 1."),
         (("--cores", "-1"), "--cores is -1, but has to be at least 1."),
         (("--resources", "disk_streams=0"), "disk_streams of --resources is 0, but"),
@@ -43,6 +43,7 @@ def assert_ends_with(run, sentence):
 )
 def test_a_refused_run_prints_its_sentence_alone(fresh, words, message):
     assert_ends_with(snakemake(fresh, "-n", *words), message)
+    assert not (fresh / "results").exists()
 
 
 def test_a_run_that_does_not_fit_ends_with_what_would_help(fresh):

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import configured_results
-from unglow.cli.monitor import port
-from unglow.cli.view import browser_opener
+from unglow.cli.view import add_page, browser_opener
 from unglow.core.errors import InputError
 from unglow.core.printable import say
 from unglow.core.process import is_mounted
@@ -35,12 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folders with images outside of this directory, to read",
     )
-    parser.add_argument(
-        "--port", type=port, metavar="N", help="port (8798, or the next that is free)"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address and open no browser"
-    )
+    add_page(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

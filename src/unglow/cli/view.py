@@ -37,12 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="working directory or results directory (here), or the results of a pair: their "
         "directory, or SAMPLE/DYE",
     )
-    parser.add_argument(
-        "--port", type=port, metavar="N", help="port (8798, or the next that is free)"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address and open no browser"
-    )
+    add_page(parser)
     parser.add_argument(
         "--static",
         type=Path,
@@ -53,6 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--computed",
         action="store_true",
         help="with --static: also write images that are computed while one looks (large)",
+    )
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that show a page."""
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="port (8798, or the next that is free)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address and open no browser"
     )
 
 
@@ -135,13 +140,9 @@ def _hash(results: Path, directory: Path) -> str:
     return "" if found is None else f"#pair={quote(found.id, safe='~')}"
 
 
-def browser_opener(*, is_wanted: bool) -> Callable[[str], None] | None:
+def browser_opener(*, is_wanted: bool) -> Callable[[str], object] | None:
     """Return what opens an address in a browser; None if none is wanted or can be seen."""
-    return _open_browser if is_wanted and _has_display() else None
-
-
-def _open_browser(address: str) -> None:
-    webbrowser.open(address)
+    return webbrowser.open if is_wanted and _has_display() else None
 
 
 def _has_display() -> bool:

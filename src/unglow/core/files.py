@@ -106,10 +106,10 @@ def read_file(path: str | Path, most_bytes: int = MOST_BYTES) -> bytes:
         return stream.read(size)
 
 
-def read_json(path: str | Path, most_bytes: int = MOST_BYTES) -> Any:
+def read_json(path: str | Path) -> Any:
     """Return the content of a JSON file; raises `OSError` as `read_file`, and `ValueError`."""
     try:
-        return json.loads(read_file(path, most_bytes).decode("utf-8"))
+        return json.loads(read_file(path).decode("utf-8"))
     except RecursionError as error:
         raise ValueError("its JSON is nested too deeply") from error
 

@@ -168,9 +168,8 @@ def read_processor_quota(root: Path = CGROUP_ROOT) -> float | None:
     """Return how many processors the groups of this process may use at a time; None for all."""
     shares = []
     for group in _find_processor_groups("self", root):
-        allowed, period = ([*_read_words(group / "cpu.max"), "", ""])[
-            :2
-        ]  # version 2: "200000 100000"
+        # version 2: "200000 100000"
+        allowed, period, *_ = *_read_words(group / "cpu.max"), "", ""
         if not allowed:
             allowed = "".join(_read_words(group / "cpu.cfs_quota_us"))
             period = "".join(_read_words(group / "cpu.cfs_period_us"))

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 from made_scenes import render, similarity
+from registration import anhir
+from subcommands import run_command
 
 from unglow.core.errors import InputError
 from unglow.transform import apply_matrix
 
 pytestmark = pytest.mark.slow
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 SHAPE, SOURCE_SHAPE = (640, 600), (650, 620)
 COVER = "Target image,Target landmarks,Source image,Source landmarks\n"
-
-
-@pytest.fixture(scope="module")
-def anhir():
-    sys.path.insert(0, str(BENCHMARKS))
-    yield importlib.import_module("registration.anhir")
-    sys.path.remove(str(BENCHMARKS))
 
 
 @pytest.fixture
@@ -46,9 +37,7 @@ def data(tmp_path):
     return tmp_path
 
 
-def test_landmarks_of_a_known_map_are_met(anhir, data, capsys):
-    from subcommands import run_command
-
+def test_landmarks_of_a_known_map_are_met(data, capsys):
     words = ["anhir", str(data), "--json", str(data / "out.json")]
     assert run_command("registration", [anhir], words) == 0
     figures = json.loads((data / "out.json").read_text())
@@ -61,7 +50,7 @@ def test_landmarks_of_a_known_map_are_met(anhir, data, capsys):
     assert whole.split()[-1] == "1.000"
 
 
-def test_measures_are_those_of_the_formulas(anhir):
+def test_measures_are_those_of_the_formulas():
     target = np.array([[0.0, 0], [10, 0], [20, 0]])
     source = target + np.array([0, 10])
     warped = np.array([[0, 5.0], [10, 20], [np.nan, np.nan]])
@@ -73,19 +62,12 @@ def test_measures_are_those_of_the_formulas(anhir):
     np.testing.assert_allclose(refused.after, refused.before)
     assert refused.robustness == 0
     words = anhir.table_of_all([score, refused]).splitlines()
-    assert words[1].split()[-8:-1] == [
-        "2",
-        "21.667",
-        "21.667",
-        "20.000",
-        "20.000",
-        "30.000",
-        "30.000",
-    ]
+    numbers = words[1].split()[-8:-1]
+    assert numbers == ["2", *("21.667", "21.667", "20.000", "20.000", "30.000", "30.000")]
     assert words[2].split()[-8] == "1"
 
 
-def test_pairs_of_a_cover_without_landmarks_are_left_out(anhir, data, capsys):
+def test_pairs_of_a_cover_without_landmarks_are_left_out(data, capsys):
     cover = data / "dataset.csv"
     place = "lung_1/scale-5pc"
     rows = [
@@ -101,6 +83,6 @@ def test_pairs_of_a_cover_without_landmarks_are_left_out(anhir, data, capsys):
         anhir.read_cover(cover, data)
 
 
-def test_a_directory_without_landmarks_is_named(anhir, tmp_path):
+def test_a_directory_without_landmarks_is_named(tmp_path):
     with pytest.raises(InputError, match="no two images with landmarks"):
         anhir.find(tmp_path)

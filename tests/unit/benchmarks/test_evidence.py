@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-try:
-    from evidence.registration import CASES, judge
-    from evidence.tools import Outcome, all_tools
-finally:
-    sys.path.remove(str(BENCHMARKS))
+from evidence.registration import CASES, judge
+from evidence.tools import Outcome, all_tools
 
 TRUTH = np.column_stack([np.linspace(0, 900, 200), np.linspace(50, 700, 200)])
 NEAR = TRUTH + np.array([0.3, 0.4])

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
-sys.path.insert(0, str(BENCHMARKS))
-try:
-    from damage.judging import Outcome
-    from evidence import command, cost, finding, honesty, subtraction
-    from photometry.spots import Score
-finally:
-    sys.path.remove(str(BENCHMARKS))
-
-
-def load_peer(name):
-    """Import a script of peers/, which needs nothing but numpy and scipy."""
-    path = BENCHMARKS / "evidence" / "peers" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"peer_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-FORMULAS = load_peer("formulas")
+from damage.judging import Outcome
+from evidence import command, cost, finding, honesty, subtraction
+from evidence.peers import formulas
+from photometry.spots import Score
 
 
 @pytest.fixture
@@ -97,10 +77,10 @@ def test_interpolation_weighs_by_cycle_and_exposure():
         np.array([300.0, 100, 200]),
         np.array([2, 1, 5]),
     )
-    left, gains = FORMULAS.interpolate(image, blanks, exposures, cycles)
+    left, gains = formulas.interpolate(image, blanks, exposures, cycles)
     assert gains == pytest.approx([0.75 * 3, 0.25 * 1.5])
     assert left == pytest.approx(np.zeros((2, 2)))  # 200 - 225 - 15
-    left, gains = FORMULAS.interpolate(image, blanks, exposures, cycles, times=False)
+    left, gains = formulas.interpolate(image, blanks, exposures, cycles, times=False)
     assert gains == pytest.approx([0.75, 0.25])
     assert left == pytest.approx(np.full((2, 2), 115.0))
 
@@ -108,21 +88,21 @@ def test_interpolation_weighs_by_cycle_and_exposure():
 def test_mutual_information_is_that_of_the_joint_histogram():
     rng = np.random.default_rng(1)
     a, b = rng.random((400, 400)), rng.random((400, 400))
-    assert FORMULAS.mutual_information(a, b) < 0.02
-    assert FORMULAS.mutual_information(a, a) > 4.0  # ln 64 for 64 equal bins
+    assert formulas.mutual_information(a, b) < 0.02
+    assert formulas.mutual_information(a, a) > 4.0  # ln 64 for 64 equal bins
 
 
 def test_unmixing_finds_the_gain_of_independent_images():
     rng = np.random.default_rng(2)
     blank, signal = rng.gamma(2, 100, (256, 256)), rng.gamma(2, 100, (256, 256))
-    _, gains = FORMULAS.unmix(signal + 0.6 * blank, blank[None])
+    _, gains = formulas.unmix(signal + 0.6 * blank, blank[None])
     assert gains == pytest.approx([0.6], abs=0.05)
 
 
 def test_a_weighed_blank_never_takes_more_than_the_signal():
     rng = np.random.default_rng(3)
     blank = rng.random((64, 64)) * 1000
-    left, gains = FORMULAS.weigh(0.5 * blank, blank[None])
+    left, gains = formulas.weigh(0.5 * blank, blank[None])
     assert left.min() == 0
     assert np.isnan(gains).all()
 

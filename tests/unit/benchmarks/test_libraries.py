@@ -4,27 +4,15 @@ from __future__ import annotations
 
 import runpy
 import shutil
-import sys
 from pathlib import Path
 
-import pytest
+import libraries
 
 from unglow.core import measured
 from unglow.workflow.stage_table import STAGES
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
-
-@pytest.fixture(scope="module")
-def libraries():
-    sys.path.insert(0, str(BENCHMARKS))
-    import libraries
-
-    yield libraries
-    sys.path.remove(str(BENCHMARKS))
-
-
-def test_memory_is_the_most_of_all_environments(libraries):
+def test_memory_is_the_most_of_all_environments():
     def environment(private_mb, imported_mb, used_mb):
         start = libraries.Start(0.2, 300, [], private_mb, imported_mb)
         starts = dict.fromkeys(map(libraries.script_of, STAGES), start)
@@ -40,7 +28,7 @@ def test_memory_is_the_most_of_all_environments(libraries):
     assert found.keys() == measured.LIBRARIES_MB.keys()
 
 
-def test_seconds_are_a_line_through_both_sizes(libraries):
+def test_seconds_are_a_line_through_both_sizes():
     took = [(4.0, 1.4), (4.0, 1.6), (16.0, 4.5)]
     jobs = [libraries.Ended("align", mpx, seconds, 0.0) for mpx, seconds in took]
     jobs += [libraries.Ended("figures", 0.0, seconds, 0.0) for seconds in (2.0, 3.0)]
@@ -50,7 +38,7 @@ def test_seconds_are_a_line_through_both_sizes(libraries):
     assert found == {"align": (0.5, 0.25), "figures": (2.5, 0.0), "scale": (1.0, 0.001)}
 
 
-def test_tables_are_written_one_at_a_time(libraries, tmp_path, monkeypatch):
+def test_tables_are_written_one_at_a_time(tmp_path, monkeypatch):
     path = Path(shutil.copy(measured.__file__, tmp_path))
     monkeypatch.setattr(measured, "__file__", str(path))
     rows = {key: mb + 7 for key, mb in measured.LIBRARIES_MB.items()}

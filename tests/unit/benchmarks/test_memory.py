@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
+import memory_model as model
 import numpy as np
+import phantoms
 import pytest
+import slides
 import tifffile
+
+from unglow.core.windows import Window
+from unglow.io.raw_images import open_reader, read_header
 
 pytestmark = pytest.mark.slow
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 
-
-@pytest.fixture(scope="module")
-def model():
-    sys.path.insert(0, str(BENCHMARKS))
-    import memory_model
-
-    yield memory_model
-    sys.path.remove(str(BENCHMARKS))
-
-
-def job(model, declared, peak, **more):
+def job(declared, peak, **more):
     values = {"rule": "align", "what": "", "outcome": "ok", **more}
     case = model.Case(1024, 1024, "tiles", "uint8")
     setting = model.Setting(400, 2)
@@ -43,12 +35,12 @@ def job(model, declared, peak, **more):
         (390, 300, {"kills": 1}, "killed in its control group"),
     ],
 )
-def test_what_is_wrong_with_a_prediction(model, declared, peak, more, wrong):
-    assert job(model, declared, peak, **more).wrong == wrong
+def test_what_is_wrong_with_a_prediction(declared, peak, more, wrong):
+    assert job(declared, peak, **more).wrong == wrong
 
 
-def test_the_table_names_the_worst_jobs(model):
-    jobs = [job(model, d, 300, what=w) for d, w in ((330, "pre"), (290, "post"), (600, "both"))]
+def test_the_table_names_the_worst_jobs():
+    jobs = [job(d, 300, what=w) for d, w in ((330, "pre"), (290, "post"), (600, "both"))]
     lines = [line.split() for line in model.rules_table(jobs).splitlines()]
     assert lines[1] == ["align", "3", "0.97!", "1.10", "2.00+", "2", "300-300"]
     assert lines[4][:6] == ["align", "tightest", "290", "/", "300", "="]
@@ -61,7 +53,7 @@ def test_the_table_names_the_worst_jobs(model):
 @pytest.mark.parametrize(
     ("text", "size"), [("8192", (8192, 8192)), ("30000x25000", (30000, 25000))]
 )
-def test_sizes(model, text, size):
+def test_sizes(text, size):
     assert model.size_of(text) == size
     with pytest.raises(ValueError, match="30000 x"):
         model.size_of("30000 x 25000")
@@ -76,7 +68,7 @@ def test_sizes(model, text, size):
         ("zstd-strip", "uint16", 1),
     ],
 )
-def test_pairs_of_all_layouts_show_the_same_section(model, tmp_path, layout, dtype, strips):
+def test_pairs_of_all_layouts_show_the_same_section(tmp_path, layout, dtype, strips):
     raw = model.phantom(model.Case(300, 260, layout, dtype), tmp_path, 2)
     plain = model.phantom(model.Case(300, 260, "strips", dtype), tmp_path, 1)
     assert model.phantom(model.Case(300, 260, layout, dtype), tmp_path, 2) == raw
@@ -94,9 +86,7 @@ def test_pairs_of_all_layouts_show_the_same_section(model, tmp_path, layout, dty
     assert {path.name for path in tmp_path.iterdir()} == {raw.name, plain.name}
 
 
-def test_a_turned_window_of_pre_does_not_depend_on_the_window(model):
-    import phantoms
-
+def test_a_turned_window_of_pre_does_not_depend_on_the_window():
     section = phantoms.Section((900, 800), (918, 824))
     whole = section.pre(phantoms.Window(0, 918, 0, 824)).astype(int)
     part = section.pre(phantoms.Window(300, 500, 200, 600)).astype(int)
@@ -104,12 +94,7 @@ def test_a_turned_window_of_pre_does_not_depend_on_the_window(model):
 
 
 @pytest.mark.parametrize("layout", ["tiles", "samples", "strips", "zarr"])
-def test_slides_of_all_layouts_hold_the_same_pixels(model, tmp_path, layout):
-    import slides
-
-    from unglow.core.windows import Window
-    from unglow.io.raw_images import open_reader, read_header
-
+def test_slides_of_all_layouts_hold_the_same_pixels(tmp_path, layout):
     case = slides.SlideCase(300, 340, 4, layout, "uint16")
     folder = slides.make_slide(case, tmp_path, 1) / slides.SAMPLE
     assert (folder / "markers.csv").read_text().splitlines()[2:] == [

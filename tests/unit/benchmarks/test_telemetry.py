@@ -5,20 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
-
-
-@pytest.fixture(scope="module")
-def bench():
-    sys.path.insert(0, str(BENCHMARKS))
-    import telemetry
-
-    yield telemetry
-    sys.path.remove(str(BENCHMARKS))
+import telemetry as bench
 
 
 @pytest.mark.parametrize(
@@ -32,9 +21,7 @@ def bench():
         (100.0, 0.009, 21, 1),
     ],
 )
-def test_the_exit_status_reports_any_aim_that_was_missed(
-    bench, capsys, said, core, more_ms, missed
-):
+def test_the_exit_status_reports_any_aim_that_was_missed(capsys, said, core, more_ms, missed):
     peaks = [bench.Peak("align", "ok", 200, 200), bench.Peak("align", "killed", said, 100)]
     costs = {"with": [50.0 + more_ms] * 3, "without": [50.0] * 3}
     assert bench.report(peaks, [bench.Load(8, 300, core, 10.0)], costs) == missed
@@ -43,7 +30,7 @@ def test_the_exit_status_reports_any_aim_that_was_missed(
     assert "2 jobs" in out
 
 
-def test_a_peak_is_that_of_the_job_and_of_all_below_it(bench, tmp_path):
+def test_a_peak_is_that_of_the_job_and_of_all_below_it(tmp_path):
     path = tmp_path / "x" / "1.jsonl"
     path.parent.mkdir()
     lines = [
@@ -58,7 +45,7 @@ def test_a_peak_is_that_of_the_job_and_of_all_below_it(bench, tmp_path):
     assert bench.compared(tmp_path, seen) == [bench.Peak("align", "ok", 300.0, 250.0)]
 
 
-def test_the_observer_sees_what_a_process_has_held(bench):
+def test_the_observer_sees_what_a_process_has_held():
     with bench.observed() as seen:
         code = "import time; x = b'1' * 120_000_000; time.sleep(0.1); del x; time.sleep(0.3)"
         child = subprocess.Popen([sys.executable, "-c", code])

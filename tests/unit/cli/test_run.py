@@ -6,9 +6,8 @@ import io
 import os
 import sys
 
-import numpy as np
 import pytest
-import tifffile
+from raw_slides import pair
 
 from unglow.cli import main
 from unglow.core import workflow_files
@@ -103,9 +102,7 @@ def test_the_line_about_the_profile_is_not_printed():
 def test_debug_is_a_run_of_one_job_that_has_to_be_named(became, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(VARIABLE, "")
-    (tmp_path / "raw" / "A").mkdir(parents=True)
-    for role in ("pre", "post"):
-        tifffile.imwrite(tmp_path / "raw" / "A" / f"{role}_D.tif", np.zeros((96, 80), np.uint8))
+    pair(tmp_path, "A", "D")
     words = became("register", "A/D", command="debug")
     alone = ["--allowed-rules", "register", "--force", "--retries", "0"]
     assert words[words.index(LOGGER) + 1 :][: len(alone)] == alone

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz import file_mutations, result_readers, trial
+from fuzz import inputs as small_files
 from made_results import made_pair
 
 from unglow.core.errors import UnglowError
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 #: Those that change what a file holds; what may be in its place needs a process for each file.
 CONTENT = ("cut short", "bytes anywhere", "values", "types", "keys", "extremes")
 FILES = {
@@ -29,13 +27,6 @@ FILES = {
     "review.csv": ("review",),
 }
 REVIEW = 'id,x,y,decision,note,time,candidates\n1,20.0,30.0,accepted,"a note",,\n'
-
-
-@pytest.fixture(scope="module")
-def fuzz():
-    sys.path.insert(0, str(BENCHMARKS))
-    yield lambda name: importlib.import_module(f"fuzz.{name}")
-    sys.path.remove(str(BENCHMARKS))
 
 
 @pytest.fixture(scope="module")
@@ -58,8 +49,8 @@ def sentence_of(reader):
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FILES)
-def test_damaged_results_are_read_or_refused_by_name(fuzz, pair, tmp_path, name):
-    readers = dict(fuzz("result_readers").readers(pair / name, pair.parents[1]))
+def test_damaged_results_are_read_or_refused_by_name(pair, tmp_path, name):
+    readers = dict(result_readers.readers(pair / name, pair.parents[1]))
     whole = tmp_path / name
     shutil.copy(pair / name, whole)
     refused = 0
@@ -67,7 +58,7 @@ def test_damaged_results_are_read_or_refused_by_name(fuzz, pair, tmp_path, name)
         for number in range(6 * len(CONTENT)):
             damage, rng = CONTENT[number % len(CONTENT)], np.random.default_rng([3, number])
             shutil.copy(whole, pair / name)
-            fuzz("file_mutations").damage_file(pair / name, damage, rng)
+            file_mutations.damage_file(pair / name, damage, rng)
             for reader in FILES[name]:
                 said = sentence_of(readers[reader])
                 assert said is None or name in said, (damage, number, said)
@@ -78,24 +69,22 @@ def test_damaged_results_are_read_or_refused_by_name(fuzz, pair, tmp_path, name)
 
 
 @pytest.fixture(scope="module")
-def inputs(fuzz, tmp_path_factory):
-    return dict(fuzz("inputs").lay_out(tmp_path_factory.mktemp("inputs")))
+def inputs(tmp_path_factory):
+    return dict(small_files.lay_out(tmp_path_factory.mktemp("inputs")))
 
 
 @pytest.mark.parametrize(
     "name", ["both.csv", "post.csv", "map.txt", "map.json", "transform.json", "qupath.geojson"]
 )
-def test_damaged_help_of_users_is_used_or_refused_by_name(
-    fuzz, inputs, tmp_path, monkeypatch, name
-):
+def test_damaged_help_of_users_is_used_or_refused_by_name(inputs, tmp_path, monkeypatch, name):
     verdicts = []
     for number in range(4 * len(CONTENT)):
         damage, rng = CONTENT[number % len(CONTENT)], np.random.default_rng([5, number])
         room = tmp_path / str(number)
-        path = fuzz("inputs").damage(inputs[name], damage, rng, room)
+        path = small_files.damage(inputs[name], damage, rng, room)
         monkeypatch.chdir(room)
-        outcome = fuzz("inputs").read(path, inputs[name], damage, room)
-        assert outcome.verdict not in fuzz("trial").BAD, (damage, number, outcome.text)
+        outcome = small_files.read(path, inputs[name], damage, room)
+        assert outcome.verdict not in trial.BAD, (damage, number, outcome.text)
         verdicts.append(outcome.verdict)
         monkeypatch.chdir(tmp_path)
         shutil.rmtree(room)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tifffile
+from fuzz import tiff_mutations, trial
 
 from unglow.core.errors import InputError
 
@@ -31,13 +31,6 @@ FILES = (
 )
 
 
-@pytest.fixture(scope="module")
-def fuzz():
-    sys.path.insert(0, str(BENCHMARKS))
-    yield lambda name: importlib.import_module(f"fuzz.{name}")
-    sys.path.remove(str(BENCHMARKS))
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is measured as Linux reports it")
 def test_nothing_bad_comes_of_damaged_files():
@@ -53,12 +46,12 @@ def test_nothing_bad_comes_of_damaged_files():
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("big", [False, True])
-def test_the_map_of_a_file_is_right(fuzz, tmp_path, order, big):
+def test_the_map_of_a_file_is_right(tmp_path, order, big):
     path = tmp_path / "a.tif"
     image = np.arange(6000, dtype=np.uint16).reshape(60, 100)
     tifffile.imwrite(path, image, byteorder=order, bigtiff=big, rowsperstrip=7)
     data = path.read_bytes()
-    plan = fuzz("tiff_mutations").Map(data)
+    plan = tiff_mutations.Map(data)
     with tifffile.TiffFile(path) as tif:
         page = tif.pages.first
         assert [entry.code for entry in plan.entries] == [tag.code for tag in page.tags]
@@ -67,19 +60,21 @@ def test_the_map_of_a_file_is_right(fuzz, tmp_path, order, big):
     assert len(plan.directories) == 1
 
 
-def test_each_kind_of_damage_does_some_and_the_same_every_time(fuzz, tmp_path):
+def test_each_kind_of_damage_does_some_and_the_same_every_time(tmp_path):
     path = tmp_path / "a.ome.tif"
     noise = np.random.default_rng(0).integers(1, 255, (3, 40, 50), np.uint8)
     tifffile.imwrite(path, noise, tile=(16, 16), metadata={"axes": "CYX"})
-    whole, mutations = path.read_bytes(), fuzz("tiff_mutations")
+    whole = path.read_bytes()
 
     def made(kind):
-        return [mutations.mutated(whole, kind, np.random.default_rng(seed)) for seed in range(9)]
+        return [
+            tiff_mutations.mutated(whole, kind, np.random.default_rng(seed)) for seed in range(9)
+        ]
 
-    for kind in mutations.DAMAGES:
+    for kind in tiff_mutations.DAMAGES:
         assert made(kind) == made(kind)
         assert sum(one != whole for one in made(kind)) > 4, kind
-    assert set(made(mutations.UNTOUCHED)) == {whole}
+    assert set(made(tiff_mutations.UNTOUCHED)) == {whole}
 
 
 def end_with(what):
@@ -105,8 +100,7 @@ def end_with(what):
         (InputError("'a.tif' is damaged,\nquite."), "no sentence", "'a.tif' is damaged,\nquite."),
     ],
 )
-def test_the_verdict_on_one_file(fuzz, monkeypatch, what, verdict, text):
-    trial = fuzz("trial")
+def test_the_verdict_on_one_file(monkeypatch, what, verdict, text):
     monkeypatch.setattr(trial, "HANG_S", 1)
     outcome = trial.attempt(end_with(what), "a.tif")
     assert outcome.verdict == verdict

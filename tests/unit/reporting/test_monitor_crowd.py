@@ -14,9 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 from made_telemetry import Made
+from served_sites import served
 
 from unglow.reporting.html import live_connections
-from unglow.reporting.html.live_server import ADDRESS, Server
+from unglow.reporting.html.live_server import ADDRESS
 from unglow.reporting.html.live_site import Site
 
 CROWD = 200
@@ -36,16 +37,7 @@ def made(tmp_path):
 def serve():
     """A function that serves a site from this process."""
     with contextlib.ExitStack() as stack:
-
-        def start(site):
-            server = stack.enter_context(Server(site))
-            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-            thread.start()
-            stack.callback(thread.join)
-            stack.callback(server.shutdown)
-            return server
-
-        yield start
+        yield lambda site: stack.enter_context(served(site))
 
 
 class Program:

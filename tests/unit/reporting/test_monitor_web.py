@@ -5,11 +5,11 @@ import http.client
 import json
 import os
 import socket
-import threading
 import time
 
 import pytest
 from made_telemetry import WALL, Made, end, job, sample, state
+from served_sites import served
 
 from unglow.core.errors import InputError
 from unglow.reporting.html.live_server import ADDRESS, PORT, Server
@@ -30,12 +30,8 @@ def made(tmp_path):
 
 @pytest.fixture
 def server(made):
-    with Server(Site([made.results])) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with served(Site([made.results])) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def ask(server, path, host=None, method="GET", **headers):

@@ -11,7 +11,6 @@ import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,6 @@ from unglow.telemetry.attempt_files import attempt_files
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.recording.process_sampler import COLUMNS
 
-BENCHMARKS = Path(__file__).resolve().parents[3] / "benchmarks"
 SCRIPT = """
 import os, signal, sys, time
 from types import SimpleNamespace
@@ -292,26 +290,11 @@ def test_an_attempt_that_repeats_the_first_says_so_in_a_file_of_its_own(work):
     assert end["message"].startswith("ended by an error that is not the data's fault")
 
 
-@pytest.fixture
-def group():
-    sys.path.insert(0, str(BENCHMARKS))
-    import control_groups
-
-    try:
-        place = control_groups.ControlGroups()
-    except control_groups.NoGroupsError as reason:
-        pytest.skip(f"memory control groups are not to be had here: {reason}")
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    with place:
-        yield place
-
-
-def test_a_kill_by_the_kernel_is_distinguished_from_one_by_a_person(work, group):
-    small = group.group("telemetry", 150)
+def test_a_kill_by_the_kernel_is_distinguished_from_one_by_a_person(work, groups):
+    small = groups.group("telemetry", 150)
 
     def inside(words):
-        return group.inside(small, *words)
+        return groups.inside(small, *words)
 
     body = "held = bytearray(b'1') * 400_000_000"
     said, lines = work.run(body, mem_mb=1000, inside=inside)

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
 from unglow.io.stored_values import grey_level, has_grey_levels, value_range
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store, verify
+from unglow.io.zarr import StoreLayout, open_store, verify
 from unglow.photometry.difference import Matched, difference
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
@@ -30,23 +31,15 @@ def layout(shape, dtype, shard=64):
     return StoreLayout(shape, dtype, (32, 32), (shard, shard), 2)
 
 
-def raw_store(path, image, pixel_size_um=(0.5, 0.25), **attributes):
+def raw_store(path, image, **attributes):
     """Write a store as ingest does."""
     integer = image.dtype.kind in "iu"
     valid = image[np.isfinite(image)]
-    writer = StoreWriter(
-        path,
-        layout(image.shape, image.dtype.name),
-        name=path.name,
-        pixel_size_um=pixel_size_um,
-        attributes={"grey_levels": "integer" if integer else "real"},
-    )
-    with writer:
-        for window in writer.windows():
-            writer.write(window, np.ascontiguousarray(image[window.slices]))
-        statistics = {"min": float(valid.min()), "max": float(valid.max())}
-        writer.publish({"statistics": statistics, **attributes})
-    return open_store(path)
+    known = {"grey_levels": "integer" if integer else "real"}
+    about = {"pixel_size_um": (0.5, 0.25), "attributes": known}
+    statistics = {"min": float(valid.min()), "max": float(valid.max())}
+    derived = layout(image.shape, image.dtype.name)
+    return write_store(path, image, derived, **about, statistics=statistics, **attributes)
 
 
 def noise(shape, seed, dtype=np.uint8):

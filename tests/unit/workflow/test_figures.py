@@ -12,11 +12,12 @@ import matplotlib.image
 import numpy as np
 import pytest
 from made_plan import plan_content
+from made_stores import write_store
 
 from unglow.core import digests
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
+from unglow.io.zarr import open_store, plan_layout
 from unglow.io.zarr.overviews import Overview, overview
 from unglow.photometry.difference import Difference, Matched
 from unglow.photometry.difference_histogram import DifferenceHistogram
@@ -57,27 +58,13 @@ def height_of(path):
 
 def raw_store(path, image):
     """Write a store as ingest does."""
-    writer = StoreWriter(
-        path,
-        plan_layout(image.shape, image.dtype.name),
-        name=path.name,
-        pixel_size_um=(0.5, 0.25),
-        attributes={"grey_levels": "integer"},
-    )
-    with writer:
-        for window in writer.windows():
-            writer.write(window, np.ascontiguousarray(image[window.slices]))
-        writer.publish({"statistics": {"min": int(image.min()), "max": int(image.max())}})
-    return open_store(path)
+    about = {"pixel_size_um": (0.5, 0.25), "attributes": {"grey_levels": "integer"}}
+    statistics = {"min": int(image.min()), "max": int(image.max())}
+    return write_store(path, image, **about, statistics=statistics)
 
 
-def empty_store(path, shape=SHAPE, dtype="uint8", reason=REASON):
-    writer = StoreWriter(
-        path, plan_layout(shape, dtype), name=path.name, pixel_size_um=None, attributes={}
-    )
-    with writer:
-        writer.publish_empty(reason)
-    return open_store(path)
+def empty_store(path, dtype="uint8"):
+    return write_store(path, np.zeros(SHAPE, dtype), empty=REASON)
 
 
 def differences_of(images, scale, transform, statistics, place):
@@ -293,7 +280,7 @@ def refused_registration(pair, place):
 
 
 def refused_image(pair, place):
-    return {"post": empty_store(place / "p.zarr", reason=REASON)}
+    return {"post": empty_store(place / "p.zarr")}
 
 
 def refused_scale(pair, place):

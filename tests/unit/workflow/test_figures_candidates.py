@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
+from unglow.core.windows import Window
 from unglow.io.detection_results import Candidates, SearchCounts
-from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting.figures import stamps, table
@@ -22,37 +23,25 @@ NAMES = ("candidates", "purity", "gallery")
 COUNTS = SearchCounts(3.5, *np.zeros((2, 0), np.int64), np.full((34, 48), 70), 9)
 
 
-def store(path, image):
-    with StoreWriter(
-        path,
-        plan_layout(image.shape, image.dtype.name),
-        name=path.name,
-        pixel_size_um=(0.5, 0.5),
-        attributes={},
-    ) as writer:
-        for window in writer.windows():
-            writer.write(window, np.ascontiguousarray(image[window.slices]))
-        writer.publish()
-    return open_store(path)
-
-
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
     place = tmp_path_factory.mktemp("pair")
+
+    def store(name, image):
+        return write_store(place / f"{name}.zarr", image, pixel_size_um=(0.5, 0.5))
+
     random = np.random.default_rng(0)
     post = random.poisson(80, SHAPE).astype(np.uint16)
     left = np.float32(post - np.float32(78.5))
     histogram = DifferenceHistogram.create(-100, 100, 1 / 32)
     histogram.add(left)
     return {
-        "post": store(place / "post.zarr", post),
-        "aligned": store(place / "aligned.zarr", np.full(SHAPE, 78.5, np.float32)),
+        "post": store("post", post),
+        "aligned": store("aligned", np.full(SHAPE, 78.5, np.float32)),
         "scale": Scale("moffat", {"moffat": MethodResult(1.0, 0.0, None)}),
         "transform": Transform("ok", SHAPE, SHAPE, matrix=np.eye(3)),
         "spoilt": (),
-        "differences": Differences(
-            {"moffat": store(place / "d.zarr", left)}, {"moffat": histogram}, "moffat"
-        ),
+        "differences": Differences({"moffat": store("d", left)}, {"moffat": histogram}, "moffat"),
     }
 
 
@@ -131,7 +120,7 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     draw(pair, listed([9.0]), report(1, 4.0), COUNTS, targets(tmp_path))
     (stamp,) = seen
     assert stamp.post.shape == (39, 39)
-    assert stamp.post[19, 19] == pair["post"].read(gallery_window())[30, 20]
+    assert stamp.post[19, 19] == pair["post"].read(Window.from_shape(SHAPE))[30, 20]
     assert stamp.background[19, 19] == pytest.approx(78.5)
     assert stamp.difference[19, 19] == pytest.approx(stamp.post[19, 19] - 78.5)
     edge = listed([9.0])
@@ -139,12 +128,6 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     draw(pair, edge, report(1, 4.0), COUNTS, targets(tmp_path))
     assert np.isnan(seen[1].post[:, :19]).all()
     assert np.isfinite(seen[1].post[:, 19:]).all()
-
-
-def gallery_window():
-    from unglow.core.windows import Window
-
-    return Window.from_shape(SHAPE)
 
 
 def test_a_pair_that_was_not_searched_says_why_in_each_place(pair, tmp_path):

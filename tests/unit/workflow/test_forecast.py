@@ -6,9 +6,8 @@ import json
 import math
 import time
 
-import numpy as np
 import pytest
-import tifffile
+from raw_slides import pair
 
 from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
@@ -241,11 +240,8 @@ def test_the_last_runs_are_kept_and_a_damaged_file_is_as_good_as_none(tmp_path, 
 
 @pytest.fixture
 def batch(tmp_path):
-    for sample, dye, kind in (("A", "SYTO9", {}), ("B", "SYTO9", {"compression": "jpeg2000"})):
-        for role in ("pre", "post"):
-            path = tmp_path / "raw" / sample / f"{sample}_{role}_{dye}.tif"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tifffile.imwrite(path, np.zeros((1000, 500), np.uint8), tile=(64, 64), **kind)
+    for sample, codec in (("A", None), ("B", "jpeg2000")):
+        pair(tmp_path, sample, "SYTO9", (1000, 500), tile=(64, 64), compression=codec)
     exports = {"tiff": ["post", "difference"], "fits": ["snr"]}
     return Batch.load({"exports": exports, "scale": {"methods": ["linear", "moffat"]}}, tmp_path)
 

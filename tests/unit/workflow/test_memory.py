@@ -60,54 +60,6 @@ def demands(tmp_path_factory):
     return made
 
 
-# MB without libraries: with one block in flight, and with 2 and 4 threads of 2000 MB. Change them
-# together with a measurement (benchmarks/memory_model.py).
-PREDICTED = {
-    ("tiles", "plan"): (53, 53, 53),
-    ("tiles", "ingest"): (53, 90, 167),
-    ("tiles", "register"): (106, 116, 137),
-    ("tiles", "align"): (87, 146, 265),
-    ("tiles", "difference"): (84, 153, 291),
-    ("tiles", "detect"): (132, 191, 269),
-    ("tiles", "snr"): (65, 117, 221),
-    ("tiles", "export"): (60, 60, 60),
-    ("tiles", "export_computed"): (92, 92, 92),
-    ("strips", "plan"): (12, 12, 12),
-    ("strips", "ingest"): (125, 237, 297),
-    ("strips", "register"): (120, 130, 151),
-    ("strips", "align"): (87, 146, 265),
-    ("strips", "difference"): (84, 154, 292),
-    ("strips", "detect"): (135, 194, 272),
-    ("strips", "snr"): (65, 117, 221),
-    ("strips", "export"): (60, 60, 60),
-    ("strips", "export_computed"): (92, 92, 92),
-    ("float", "plan"): (12, 12, 12),
-    ("float", "ingest"): (79, 145, 278),
-    ("float", "register"): (120, 130, 151),
-    ("float", "align"): (94, 161, 293),
-    ("float", "difference"): (82, 152, 290),
-    ("float", "detect"): (125, 184, 263),
-    ("float", "snr"): (65, 117, 221),
-    ("float", "export"): (60, 60, 60),
-    ("float", "export_computed"): (92, 92, 92),
-    ("small", "plan"): (12, 12, 12),
-    ("small", "ingest"): (13, 13, 13),
-    ("small", "register"): (73, 84, 105),
-    ("small", "align"): (24, 24, 24),
-    ("small", "difference"): (13, 13, 13),
-    ("small", "detect"): (15, 15, 15),
-    ("small", "snr"): (13, 13, 13),
-    ("small", "export"): (13, 13, 13),
-    ("small", "export_computed"): (13, 13, 13),
-}
-IMAGES = {
-    "tiles": ((6000, 7000, 3), np.uint8, {"tile": (256, 256)}),
-    "strips": ((3000, 20000), np.uint16, {"rowsperstrip": 16}),
-    "float": ((4096, 4096), np.float32, {"tile": (256, 256)}),
-    "small": ((64, 64), np.float32, {"rowsperstrip": 64}),
-}
-
-
 def test_two_images_are_side_by_side_where_both_fit_and_in_turn_else():
     post, pre = Demand(100.0, 30.0, 20.0), Demand(100.0, 10.0, 5.0, most=2)
     both = PairDemand((post, pre), before=160.0)
@@ -118,35 +70,6 @@ def test_two_images_are_side_by_side_where_both_fit_and_in_turn_else():
     assert replace(both, before=300.0).peak_mb(10_000, 2) == 300
     least = replace(pre, least=170.0)  # an image that is decoded before its blocks are there
     assert PairDemand((post, least)).peak_mb(10_000, 2) == 100 + 50 + 70
-
-
-@pytest.mark.parametrize("image", IMAGES)
-def test_what_is_predicted_is_what_was_measured_against(tmp_path, image):
-    shape, dtype, options = IMAGES[image]
-    post = header(tmp_path / "image.tif", shape, dtype, **options)
-    layout = layouts(post, post, "auto")
-    derived = layout["derived"]
-    made = {
-        "plan": stages.plan((post, post)),
-        "ingest": both_of(post, layout),
-        "register": stages.register((derived.shape, derived.shape), 1024, 256),
-        "align": stages.align(derived, layout["pre"]),
-        "difference": stages.difference(derived),
-        "detect": stages.detect(derived),
-        "snr": stages.snr(derived),
-        "export": stages.export(derived),
-        "export_computed": stages.export(derived, computed=True),
-    }
-    peaks = {
-        stage: tuple(
-            demand.peak_mb(mb, threads) - demand.base
-            for mb, threads in ((0, 1), (2000, 2), (2000, 4))
-        )
-        for stage, demand in made.items()
-    }
-    predicted = {stage: peak for (name, stage), peak in PREDICTED.items() if name == image}
-    assert predicted == {stage: peaks[stage] for stage in predicted}
-    assert len(predicted) >= 8
 
 
 def test_the_peak_is_the_sum_that_the_formula_says():

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+import raw_slides
 import tifffile
 
 from unglow.cli import main
@@ -22,11 +23,7 @@ HEADER = "sample\tdye\tpre\tpost"
 
 
 def add_pair(work, sample="A", dye="X", shape=(96, 80)):
-    folder = work / "raw" / sample
-    folder.mkdir(parents=True, exist_ok=True)
-    for role in ("post", "pre"):
-        tifffile.imwrite(folder / f"{role}_{dye}.tif", np.zeros(shape, np.uint8))
-    return folder
+    return raw_slides.pair(work, sample, dye, shape)
 
 
 def names(dye, sample="A", registration=""):

@@ -7,9 +7,8 @@ import re
 import shlex
 from collections import Counter
 
-import numpy as np
 import pytest
-import tifffile
+from raw_slides import pair
 
 from unglow import cli
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
@@ -321,10 +320,7 @@ def test_a_module_finds_its_configuration():
 @pytest.fixture
 def work(tmp_path):
     for sample, shape in (("A", (96, 80)), ("B", (300, 200))):
-        for role in ("pre", "post"):
-            path = tmp_path / "raw" / sample / f"{sample}_{role}_SYTO9.tif"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tifffile.imwrite(path, np.zeros(shape, np.uint8))
+        pair(tmp_path, sample, "SYTO9", shape)
     return tmp_path
 
 
@@ -408,16 +404,13 @@ def test_threads_and_memory_of_rules_can_be_changed(work):
 
 
 def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused_with_advice(work):
-    for role in ("pre", "post"):
-        raw = work / "raw" / "B" / f"B_{role}_SYTO9.tif"
-        image = np.zeros((7000, 7000), np.uint8)
-        tifffile.imwrite(raw, image, compression="jpeg2000", rowsperstrip=7000)
+    pair(work, "B", "SYTO9", (7000, 7000), compression="jpeg2000", rowsperstrip=7000)
     tasks = pending_jobs(Batch.load({"memory_per_job": 300}, work), work / "results")
     found = check(tasks, capacity(2, 10_000, 20_000.0, {str(work): 1e6}.items()), 300)
     assert found.level == Level.REFUSED
     assert "memory_per_job is 300 MB, but ingest of B SYTO9 needs at least" in texts(found)[0]
     assert any(
-        r.text.startswith(f"'{work / 'raw' / 'B' / 'B_post_SYTO9.tif'}' is stored as one strip of")
+        r.text.startswith(f"'{work / 'raw' / 'B' / 'post_SYTO9.tif'}' is stored as one strip of")
         and "write it again in tiles" in r.text
         for r in found.suggestions
     )
@@ -429,13 +422,10 @@ def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused_with_advice
 def counts_with_only(work, only, **more):
     """Jobs by sample, dye and rule of a run of one pair; the dye FITC takes the map of DAPI."""
     for sample, dye in (("S", "DAPI"), ("S", "FITC"), ("control", "FITC")):
-        for role in ("pre", "post"):
-            path = work / "raw" / sample / f"{sample}_{role}_{dye}.tif"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            tifffile.imwrite(path, np.zeros((96, 80), np.uint8))
+        pair(work, sample, dye)
     rows = ["sample,dye,pre,post,control"]
     for s, d, c in (("S", "DAPI", ""), ("S", "FITC", ""), ("control", "FITC", "true")):
-        rows.append(f"{s},{d},raw/{s}/{s}_pre_{d}.tif,raw/{s}/{s}_post_{d}.tif,{c}")
+        rows.append(f"{s},{d},raw/{s}/pre_{d}.tif,raw/{s}/post_{d}.tif,{c}")
     (work / "sheet.csv").write_text("\n".join(rows))
     config = {"samples": "sheet.csv", "only": [only], **more}
     jobs = pending_jobs(Batch.load(config, work), work / "results")

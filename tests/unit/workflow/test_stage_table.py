@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import tifffile
+from raw_slides import pair
 
 from unglow.core.measured import LIBRARIES_MB, SECONDS
 from unglow.memory import stages
@@ -21,10 +20,7 @@ from unglow.workflow.stage_table import STAGES, files_of, measured_as
 
 @pytest.fixture
 def batch(tmp_path):
-    for role in ("pre", "post"):
-        path = tmp_path / "raw" / "A" / f"A_{role}_SYTO9.tif"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        tifffile.imwrite(path, np.zeros((96, 80), np.uint8))
+    pair(tmp_path, "A", "SYTO9", (96, 80))
     config = {
         "sweep": {"register.model": ["affine", "homography"], "scale.percentile": [40, 60]},
         "exports": {"tiff": ["post", "difference"], "fits": ["snr", "aligned_pre"]},

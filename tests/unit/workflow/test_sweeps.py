@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import tifffile
+from raw_slides import pair
 
 from unglow.core.errors import ConfigError
 from unglow.core.levels import VARIANT
@@ -24,10 +23,7 @@ PAIR = {"sample": "A", "dye": "D"}
 
 @pytest.fixture
 def work(tmp_path):
-    (tmp_path / "raw" / "A").mkdir(parents=True)
-    for role in ("pre", "post"):
-        image = np.zeros((96, 80, 3), np.uint8)
-        tifffile.imwrite(tmp_path / "raw" / "A" / f"A_{role}_D.tif", image, photometric="rgb")
+    pair(tmp_path, "A", "D", (96, 80, 3), photometric="rgb")
     return tmp_path
 
 
@@ -170,7 +166,7 @@ def test_a_mistake_is_reported_in_a_sentence(sweep, message):
 def test_a_pair_with_a_value_of_its_own_cannot_be_swept(work):
     sheet = work / "config" / "samples.tsv"
     sheet.parent.mkdir()
-    raw = "raw/A/A_{}_D.tif"
+    raw = "raw/A/{}_D.tif"
     row = f"A\tD\t{raw.format('pre')}\t{raw.format('post')}\tR\n"
     sheet.write_text("sample\tdye\tpre\tpost\tchannel\n" + row)
     with pytest.raises(

@@ -9,11 +9,11 @@ import subprocess
 import numpy as np
 import pytest
 from made_plan import plan_content
+from made_stores import write_store
 
 from unglow.cli import main
 from unglow.core import digests
 from unglow.core.files import write_json
-from unglow.io.zarr import StoreWriter, plan_layout
 from unglow.jobs.attempt_lock import leftovers, size_mb
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting import multiqc
@@ -23,12 +23,7 @@ from unglow.workflow.verify import check_file, check_pair, check_store, contents
 
 
 def make_store(path, value, **attributes):
-    layout = plan_layout((40, 50), "uint8")
-    writer = StoreWriter(path, layout, name="x", pixel_size_um=None, attributes=attributes)
-    with writer:
-        for window in writer.windows():
-            writer.write(window, np.full(window.shape, value, np.uint8))
-        return writer.publish()
+    return write_store(path, np.full((40, 50), value, np.uint8), attributes=attributes).digest
 
 
 def write_map(path, matrix=None):

@@ -146,12 +146,13 @@ def _pixels(series: tifffile.TiffPageSeries) -> int:
     return int(series.keyframe.imagelength) * int(series.keyframe.imagewidth)
 
 
-def _list_series(every: list[tifffile.TiffPageSeries], most: int = 8) -> str:
+def _list_series(every: list[tifffile.TiffPageSeries]) -> str:
     parts = []
-    for i, one in enumerate(every[:most]):
+    for i, one in enumerate(every[:8]):
         name = f"{one.name!r} " if one.name else ""
         parts.append(f"{i} {name}{' x '.join(map(str, one.shape))} {one.axes}")
-    return ", ".join(parts) + (f" and {len(every) - most} more" if len(every) > most else "")
+    more = len(every) - len(parts)
+    return ", ".join(parts) + (f" and {more} more" if more > 0 else "")
 
 
 def _page_axes(path: str, series: tifffile.TiffPageSeries) -> list[tuple[str, int]]:

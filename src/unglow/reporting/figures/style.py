@@ -41,7 +41,7 @@ DISAGREES = "#ff5555"
 """Colour of blocks that do not agree with the map."""
 STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplete": SOFT}
 # Okabe and Ito's colours, which the colour-blind distinguish.
-BLUE, ORANGE, GREEN, SKY, PURPLE = "#0072B2", "#E69F00", "#009E73", "#56B4E9", "#CC79A7"
+BLUE, ORANGE, GREEN, SKY = "#0072B2", "#E69F00", "#009E73", "#56B4E9"
 METHOD = {name: method.colour for name, method in METHODS.items()}
 DIVERGING = LinearSegmentedColormap.from_list(
     "unglow",

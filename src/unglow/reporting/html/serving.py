@@ -45,7 +45,7 @@ def serve(
     say: Callable[[str], None],
     *,
     page: str = "",
-    open_browser: Callable[[str], None] | None = None,
+    open_browser: Callable[[str], object] | None = None,
     until_input_ends: bool = False,
     same_user: bool = False,
 ) -> None:

@@ -74,7 +74,7 @@ class Attempt:
                 "python": "{}.{}.{}".format(*sys.version_info),
                 "machine_mb": round(physical / 1e6),
                 "cgroup_mb": round(min(limits) / 1e6) if limits else None,
-                "cores": _cores(),
+                "cores": machine.allowed_processors(),
                 "columns": list(COLUMNS),
             }
         )
@@ -139,8 +139,3 @@ class Attempt:
         end = {"kind": "end", **times, "outcome": outcome, "message": message, **measured}
         self._file.write(end)
         self._file.close()
-
-
-def _cores() -> int:
-    """Return how many processors the attempt may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
