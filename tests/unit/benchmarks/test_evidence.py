@@ -11,7 +11,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
-    from evidence.registration import CASES, judge
+    from evidence.registration import CASES, choose_tools, judge
     from evidence.tools import Outcome, all_tools
 finally:
     sys.path.remove(str(BENCHMARKS))
@@ -42,3 +42,13 @@ def test_a_tool_that_is_not_there_is_a_row_that_says_so(tmp_path):
     found = {tool.name: tool.missing for tool in all_tools(tmp_path)}
     assert found["unglow"] == ""
     assert found["exo2micro 2.4"] == "no environment exo2micro"
+
+
+def test_each_pair_is_registered_by_the_kind_of_map_that_it_needs(tmp_path):
+    tools = all_tools(tmp_path)
+    names = {case.name: [tool.name for tool in choose_tools(case, tools)] for case in CASES}
+    affine = ["unglow", "greedy, affine", "elastix, rigid + affine", "exo2micro 2.4"]
+    assert names["shift and rotation"] == names["another section"] == affine
+    bent = ["unglow", "greedy, affine + deformable", "elastix, + B-spline 128 px", "exo2micro 2.4"]
+    assert names["2 px smooth"] == names["6 px smooth"] == bent
+    assert {name for all_of in names.values() for name in all_of} == {tool.name for tool in tools}
