@@ -72,7 +72,7 @@ def printed_by(small: Sequence[str], full: Sequence[str]) -> Callable[[Options],
 
 
 def _registration(options: Options) -> tuple[str, bool]:
-    size = 4096 if options.full else 1024
+    size = 4096 if options.full else 1536
     rows = registration.measure(
         all_tools(options.peers), size, options.work, every_tool=options.full
     )
