@@ -15,7 +15,7 @@ LOOPS := hatch_build.py $(wildcard src/unglow/core/kernels/*.[ch] src/unglow/cor
 # Where it is set, every start of Snakemake and of a job compiles all of its libraries again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-fast oldest mutants lint settings format docs bench evidence wheels clean
+.PHONY: help demo test test-fast oldest mutants lint settings format docs bench peers evidence wheels clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -80,7 +80,18 @@ docs: $(VENV)/installed-docs  ## build the documentation site in build/docs, and
 bench: $(VENV)/installed-run  ## time the whole run against sizes, print a table
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/whole_run.py $(ARGS)
 
-# The other tools are measured if they are installed: see benchmarks/README.md.
+# Other tools, each in an environment of its own. EXO2MICRO is the directory of a clone.
+PEERS := $(basename $(notdir $(wildcard benchmarks/evidence/peers/*.txt)))
+ifndef EXO2MICRO
+PEERS := $(filter-out exo2micro,$(PEERS))
+endif
+peers: $(PEERS:%=benchmarks/work/peers/%/installed)  ## install the other tools that evidence measures
+
+benchmarks/work/peers/%/installed: benchmarks/evidence/peers/%.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --quiet -r $<
+	@touch $@
+
 evidence: $(VENV)/installed-test  ## measure unglow next to other tools, write docs/evidence.md
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/evidence $(ARGS)
 

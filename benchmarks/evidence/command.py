@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import platform
 import re
+import resource
 import sys
 import tempfile
 import textwrap
@@ -15,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from running import PROJECT, WORK, run, say
+from tables import number, table
 
 from evidence import cost, finding, honesty, registration, subtraction
 from evidence.tools import all_tools
 from unglow.core.machine import busy_processors, processors
+from unglow.core.process import cpuinfo
 from unglow.core.version import __version__
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ class Options:
 class Section:
     """A part of the page: its key, heading and words, and what measures its table.
 
-    ``about`` may name ``{size}`` and ``{lost}``. ``measure`` returns the table and whether it is
+    ``measure`` returns the table and whether it is
     complete.
     """
 
@@ -70,7 +73,9 @@ def printed_by(small: Sequence[str], full: Sequence[str]) -> Callable[[Options],
 
 def _registration(options: Options) -> tuple[str, bool]:
     size = 4096 if options.full else 1536
-    rows = registration.measure(all_tools(options.peers), size, options.work)
+    rows = registration.measure(
+        all_tools(options.peers), size, options.work, every_tool=options.full
+    )
     text = f"Phantoms of {size} px.\n\n"
     return text + "\n".join(_markdown(registration.HEADER, rows)), True
 
@@ -105,13 +110,16 @@ def _cost(options: Options) -> tuple[str, bool]:
 TOP = """\
 # Evidence
 
-What unglow promises, measured next to other tools on images whose truth is known. A command writes
-this page; each part says when it was measured, and `--only` measures some parts again ([how to get
-the other tools](../benchmarks/README.md#other-tools-evidence)):
+What unglow promises, measured next to other tools on images whose truth is known. This command
+writes the page ([what it needs](../benchmarks/README.md#other-tools-evidence)):
 
-    make evidence
+    make peers evidence
 
-{about}
+It takes 15 minutes on two idle processors; `ARGS=--full` takes hours, with larger images and more
+draws. The line below each table says how it was measured. CPU is processor time: of all processes
+of the part, other tools included, or of one command in a column of a table. It depends less than
+wall time on what else the machine does, and compares only within a table. Settings of other tools
+are in `benchmarks/evidence/peers/`.
 """
 SECTIONS = (
     Section(
@@ -120,7 +128,8 @@ SECTIONS = (
         "Errors are distances to the true place, px, over points of the section that are not "
         f"damaged. A map whose 95th percentile is above {registration.LOST_PX:g} px is wrong. "
         "*Result* is what the tool itself says. unglow's row is the entire Snakemake command up to "
-        "the map.",
+        "the map. Deformable settings are run on the deformed pairs, affine ones on all others "
+        "(`--full`: all on all).",
         _registration,
         "Not measured: VALIS (its import downloads weights), palom (its pinned scikit-image has no "
         "wheel for Python 3.11), ANTs.",
@@ -180,8 +189,8 @@ Akoya's processor, COMET HORIZON (closed).""",
         "Phantoms whose microbes are known; the false-discovery rate that unglow claims, and the "
         "true one.",
         printed_by(
-            ("photometry", "detection", "--draws", "3"),
-            ("photometry", "detection", "--draws", "20"),
+            ("photometry", "detection", "--draws", "3", "--jobs", "2"),
+            ("photometry", "detection", "--draws", "20", "--jobs", "2"),
         ),
     ),
     Section(
@@ -223,7 +232,7 @@ Not measured: deepBlink, Piscis (both download weights).""",
 def main(words: Sequence[str] | None = None) -> int:
     """Measure everything, or some parts; return 1 if a command failed."""
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="hours instead of 20 minutes")
+    parser.add_argument("--full", action="store_true", help="larger images, more draws: hours")
     parser.add_argument(
         "--only",
         nargs="+",
@@ -242,20 +251,37 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=PAGE, metavar="FILE", help="what is written")
     options = parser.parse_args(words)
     parts = read_parts(options.page) if options.only else {}
-    failed = False
+    failed, rows = False, []
     WORK.mkdir(parents=True, exist_ok=True)
     for section in SECTIONS:
         if options.only and section.key not in options.only:
             continue
         say(section.title)
-        started = time.monotonic()
+        started, used = time.monotonic(), cpu_seconds()
         with tempfile.TemporaryDirectory(prefix="evidence-", dir=WORK) as work:
             given = Options(options.peers.resolve(), options.full, Path(work))
             text, done = section.measure(given)
         failed |= not done
-        parts[section.title] = _write(section, text, time.monotonic() - started, full=options.full)
+        taken = [(time.monotonic() - started) / 60, (cpu_seconds() - used) / 60]
+        rows.append((section.key, *taken))
+        words = f"--only {section.key}" + (" --full" if options.full else "")
+        parts[section.title] = write_part(section, text, words, *taken)
         options.page.write_text(join_parts(parts))
+    print(table_of_times(rows))
     return int(failed)
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process and of all that it started and that ended, s."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in usages)
+
+
+def table_of_times(rows: Sequence[tuple[str, float, float]]) -> str:
+    """Return a line for each part, and their sum, from wall and processor time, min."""
+    total = ("all", *(sum(values) for values in list(zip(*rows, strict=True))[1:]))
+    lines = [(key, number(wall), number(cpu)) for key, wall, cpu in (*rows, total)]
+    return table(("part", "wall min", "CPU min"), lines)
 
 
 def read_parts(page: Path) -> dict[str, str]:
@@ -267,33 +293,26 @@ def read_parts(page: Path) -> dict[str, str]:
 
 def join_parts(parts: Mapping[str, str]) -> str:
     """Return the page with the parts that there are."""
-    versions = [f"{name} {metadata.version(name)}" for name in LIBRARIES]
-    about = (
-        f"unglow {__version__}, Python {platform.python_version()}, {', '.join(versions)}. "
-        f"{platform.machine()} with {processors()} processors. Times compare only within a table, "
-        "and only on an idle machine. The settings of other tools are in "
-        "`benchmarks/evidence/peers/`."
-    )
-    page = TOP.format(about=wrap(about))
     known = [section.title for section in SECTIONS if section.title in parts]
-    return page + "".join(f"\n## {title}\n\n{parts[title]}\n" for title in known)
+    return TOP + "".join(f"\n## {title}\n\n{parts[title]}\n" for title in known)
 
 
-def _write(section: Section, table: str, seconds: float, *, full: bool) -> str:
-    """Return a part without its heading."""
-    words = f"--only {section.key}" + (" --full" if full else "")
-    head = (
-        f"{section.about} Measured on {time.strftime('%Y-%m-%d')} in {seconds / 60:.0f} min "
-        f"(`{words}`), on a machine with {load_text()}."
+def write_part(section: Section, measured: str, words: str, wall_min: float, cpu_min: float) -> str:
+    """Return a part without its heading: words, table, how it was measured, and more words."""
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in LIBRARIES)
+    how = (
+        f'Measured on {time.strftime("%Y-%m-%d")} with `make evidence ARGS="{words}"`: '
+        f"{number(cpu_min)} min of CPU, {number(wall_min)} min with {load_text()}. "
+        f"unglow {__version__}, Python {platform.python_version()}, {versions}."
     )
-    head = wrap(head)
-    after = [] if not section.after else [wrap(section.after)]
-    return "\n\n".join([head, table, *after])
+    after = [section.after] if section.after else []
+    return "\n\n".join([wrap(section.about), measured, *map(wrap, [how, *after])])
 
 
 def load_text() -> str:
-    """Say how busy the machine is, this program included."""
-    return f"a load of {busy_processors():.0f} on {processors()} processors"
+    """Say how busy the machine is, this program included, and what it is."""
+    name = cpuinfo().get("model name") or platform.machine()
+    return f"a load of {busy_processors():.0f} on {processors()} processors ({name})"
 
 
 def wrap(text: str) -> str:

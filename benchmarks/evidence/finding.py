@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from photometry.spots import Phantom, Score, judged, match, pooled, searched
 from running import command, say
 
 from evidence.tools import PEERS
+from unglow.core.machine import processors
 from unglow.io.stored_values import quantise
 from unglow.phantom.spec import PhantomSpec
 from unglow.photometry.difference import difference
@@ -80,15 +82,19 @@ def measure(environments: Path, side: int, pairs: int, work: Path) -> list[list[
     np.savez(given, images=np.array([one.left for one in searches]), sigma=SIGMA_PX)
     own = pooled([one.score for one in searches])
     rows = [["unglow", *write_score(own), f"{claimed_of(searches):.3f}", *_false(own), "-"]]
-    for name, environment, word in PEER_TOOLS:
+
+    def run(tool: tuple[str, str, str]) -> list[str]:
+        name, environment, word = tool
         python = environments / environment / "bin" / "python"
         if not python.is_file():
-            rows.append([name, f"no environment {environment}", *["-"] * 6])
-            continue
+            return [name, f"no environment {environment}", *["-"] * 6]
         say(f"spots: {name}")
         found = place / f"{word}.npz"
         command(python, PEERS / "find_spots.py", word, given, found, directory=place)
-        rows.append([name, *judge_lists(found, searches)])
+        return [name, *judge_lists(found, searches)]
+
+    with ThreadPoolExecutor(processors()) as pool:
+        rows += pool.map(run, PEER_TOOLS)
     rows += [[name, why, *["-"] * 6] for name, why in ABSENT]
     shutil.rmtree(place)
     return rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -90,14 +91,14 @@ def measure(
     for seed in range(draws):
         batch = make_cases(side, seed, place)
         found = run_batch(batch, place, processors()) / FOUND
-        for case in batch.cases:
-            if case.kind == UNDAMAGED:
-                continue
-            outcome = judge_pair(case, found, found / UNDAMAGED)
-            outcomes.append(outcome)
-            folder = place / batch.name / "raw" / case.name
-            said_by_other.append(run_other(other, case, folder))
-            rows.append([*write_row(outcome), said_by_other[-1]])
+        cases = [case for case in batch.cases if case.kind != UNDAMAGED]
+        raw = place / batch.name / "raw"
+        with ThreadPoolExecutor(processors()) as pool:
+            said = list(pool.map(partial(run_other, other, raw), cases))
+        said_by_other += said
+        for case, text in zip(cases, said, strict=True):
+            outcomes.append(judge_pair(case, found, found / UNDAMAGED))
+            rows.append([*write_row(outcomes[-1]), text])
     shutil.rmtree(place, ignore_errors=True)
     jobs = [partial(negative, seed, None) for seed in range(negatives)]
     counts = Counter(one.status for one in in_children(_call, jobs, processors()))
@@ -142,13 +143,14 @@ def sum_up(outcomes: list[Outcome], unrelated: Counter[str], others: Sequence[st
     return ["sum", own, "-", "-", "-", f"{named} of {len(maps)} wrong maps reported"]
 
 
-def run_other(tool: Tool | None, case: Case, folder: Path) -> str:
+def run_other(tool: Tool | None, folders: Path, case: Case) -> str:
     """Return what the map of another tool is worth."""
     if tool is None or tool.missing:
         return tool.missing if tool else "-"
     say(f"{case.kind}: {tool.name}")
-    place = folder.parent.parent / "other"
-    raw = place / "raw" / folder.name
+    folder = folders / case.name
+    place = folders.parent / "other" / case.name
+    raw = place / "raw" / case.name
     raw.mkdir(parents=True)
     truth = Truth.load(truth_path(folder))
     images = []

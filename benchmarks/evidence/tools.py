@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,13 +38,12 @@ class Outcome:
         (N, 2) places in pre (x, y), px; None if there is no map.
     said
         What the tool itself says of its result; '' if it says nothing.
-    wall_s, cpu_s, peak_mb
-        Of the whole command, and the largest of its processes.
+    cpu_s, peak_mb
+        Processor time of the whole command, and memory of the largest of its processes.
     """
 
     mapped: NDArray[np.float64] | None = None
     said: str = ""
-    wall_s: float = float("nan")
     cpu_s: float = float("nan")
     peak_mb: float = float("nan")
 
@@ -54,17 +53,18 @@ class Tool:
     """A tool: its name with what it was set to, and what runs it on a pair.
 
     ``run`` takes the directory that holds raw/, the images (post, pre), and points of post.
+    ``is_deformable`` says which maps these settings look for; None if the tool decides.
     """
 
     name: str
     run: Callable[[Path, tuple[Path, Path], NDArray[np.float64]], Outcome]
     missing: str = ""
+    is_deformable: bool | None = None
 
 
 @dataclass(slots=True)
 class _Taken:
     status: int = 1
-    wall_s: float = 0.0
     cpu_s: float = 0.0
     peak_mb: float = 0.0
     said: str = ""
@@ -73,7 +73,6 @@ class _Taken:
 def _take(words: Sequence[object], directory: Path) -> _Taken:
     """Run a command to its end and say what it took; its largest process counts for memory."""
     log = directory / "command.log"
-    started = perf_counter()
     with log.open("w") as out:
         process = subprocess.Popen(
             [str(word) for word in words], cwd=directory, env=tools(), stdout=out, stderr=out
@@ -83,7 +82,6 @@ def _take(words: Sequence[object], directory: Path) -> _Taken:
     lines = log.read_text(errors="replace").splitlines()
     return _Taken(
         process.returncode,
-        perf_counter() - started,
         usage.ru_utime + usage.ru_stime,
         usage.ru_maxrss * 1024 / 1e6,
         next((s[len(_SAYS) :] for s in lines if s.startswith(_SAYS)), ""),
@@ -96,16 +94,24 @@ def run_unglow(place: Path, _: tuple[Path, Path], points: NDArray[np.float64]) -
     (pair,) = open_results(place / "results").pairs.values()
     status = str(pair.registration["status"])
     mapped = None if status == "failed" else pair.transform.map(points)
-    return Outcome(mapped, status, taken.wall_s, taken.cpu_s, taken.peak_mb)
+    return Outcome(mapped, status, taken.cpu_s, taken.peak_mb)
 
 
-def make_peer(name: str, script: str, python: Path, *more: str, grey: bool = True) -> Tool:
+def make_peer(
+    name: str,
+    script: str,
+    python: Path,
+    *more: str,
+    grey: bool = True,
+    is_deformable: bool | None = None,
+) -> Tool:
     """Return a tool that a script in peers/ runs in an environment of its own.
 
     It gets ``grey`` images as float32 in .npy files, so that it needs no reader, or the TIFF files.
     """
 
     def run(place: Path, raw: tuple[Path, Path], points: NDArray[np.float64]) -> Outcome:
+        place = Path(tempfile.mkdtemp(dir=place))  # others may run on this pair at the same time
         given, mapped = place / "points.npy", place / "mapped.npy"
         np.save(given, points)
         mapped.unlink(missing_ok=True)
@@ -118,10 +124,10 @@ def make_peer(name: str, script: str, python: Path, *more: str, grey: bool = Tru
         taken = _take(["timeout", MOST_S, *words], place)
         found = np.load(mapped) if taken.status == 0 and mapped.is_file() else None
         said = taken.said if found is not None else f"exit status {taken.status}"
-        return Outcome(found, said, taken.wall_s, taken.cpu_s, taken.peak_mb)
+        return Outcome(found, said, taken.cpu_s, taken.peak_mb)
 
     missing = "" if python.is_file() else f"no environment {python.parent.parent.name}"
-    return Tool(name, run, missing)
+    return Tool(name, run, missing, is_deformable)
 
 
 def read_grey(path: Path) -> NDArray[np.float32]:
@@ -136,11 +142,16 @@ def all_tools(environments: Path) -> list[Tool]:
     def python(name: str) -> Path:
         return environments / name / "bin" / "python"
 
+    greedy, elastix, exo2micro = map(python, ("greedy", "elastix", "exo2micro"))
     return [
         Tool("unglow", run_unglow),
-        make_peer("greedy, affine", "greedy.py", python("greedy")),
-        make_peer("greedy, affine + deformable", "greedy.py", python("greedy"), "deformable"),
-        make_peer("elastix, rigid + affine", "elastix.py", python("elastix")),
-        make_peer("elastix, + B-spline 128 px", "elastix.py", python("elastix"), "bspline"),
-        make_peer("exo2micro 2.4", "run_exo2micro.py", python("exo2micro"), grey=False),
+        make_peer("greedy, affine", "greedy.py", greedy, is_deformable=False),
+        make_peer(
+            "greedy, affine + deformable", "greedy.py", greedy, "deformable", is_deformable=True
+        ),
+        make_peer("elastix, rigid + affine", "elastix.py", elastix, is_deformable=False),
+        make_peer(
+            "elastix, + B-spline 128 px", "elastix.py", elastix, "bspline", is_deformable=True
+        ),
+        make_peer("exo2micro 2.4", "run_exo2micro.py", exo2micro, grey=False),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from evidence.registration import CASES, judge
+from evidence.registration import CASES, choose_tools, judge
 from evidence.tools import Outcome, all_tools
 
 TRUTH = np.column_stack([np.linspace(0, 900, 200), np.linspace(50, 700, 200)])
@@ -33,3 +33,13 @@ def test_a_tool_that_is_not_there_is_a_row_that_says_so(tmp_path):
     found = {tool.name: tool.missing for tool in all_tools(tmp_path)}
     assert found["unglow"] == ""
     assert found["exo2micro 2.4"] == "no environment exo2micro"
+
+
+def test_each_pair_is_registered_by_the_kind_of_map_that_it_needs(tmp_path):
+    tools = all_tools(tmp_path)
+    names = {case.name: [tool.name for tool in choose_tools(case, tools)] for case in CASES}
+    affine = ["unglow", "greedy, affine", "elastix, rigid + affine", "exo2micro 2.4"]
+    assert names["shift and rotation"] == names["another section"] == affine
+    bent = ["unglow", "greedy, affine + deformable", "elastix, + B-spline 128 px", "exo2micro 2.4"]
+    assert names["2 px smooth"] == names["6 px smooth"] == bent
+    assert {name for all_of in names.values() for name in all_of} == {tool.name for tool in tools}

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import platform
+import re
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -163,6 +168,37 @@ def test_parts_that_are_not_measured_stay_as_they_are(tmp_path, monkeypatch):
     assert parts[kept] == "first\n\n| a |\n|---|\n| 1 |"
     assert "\n\nFalse\n\n" in parts[done.title]
     assert "Old." not in page.read_text()
+
+
+def test_a_part_says_how_it_was_measured(tmp_path, monkeypatch, capsys):
+    section = replace(command.SECTIONS[0], measure=lambda _: ("| a |", True), after="Words after.")
+    monkeypatch.setattr(command, "SECTIONS", (section,))
+    page = tmp_path / "evidence.md"
+    assert command.main(["--full", "--only", section.key, "--page", str(page)]) == 0
+    *_, table, how, after = command.read_parts(page)[section.title].split("\n\n")
+    assert (table, after) == ("| a |", "Words after.")
+    how = " ".join(how.split())
+    assert f'`make evidence ARGS="--only {section.key} --full"`' in how
+    assert f"Python {platform.python_version()}, snakemake {metadata.version('snakemake')}" in how
+    assert re.search(r"\d min of CPU, [\d.]+ min with a load of \d+ on \d+ processors \(", how)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["part", section.key, "all"]
+
+
+def test_times_of_parts_are_added_up():
+    rows = [("gain", 1.0, 2.0), ("cost", 0.5, 0.25)]
+    lines = [line.split() for line in command.table_of_times(rows).splitlines()]
+    assert lines[1:] == [
+        ["gain", "1.00", "2.00"],
+        ["cost", "0.50", "0.25"],
+        ["all", "1.50", "2.25"],
+    ]
+
+
+def test_processor_time_has_that_of_commands_that_ended():
+    before = command.cpu_seconds()
+    subprocess.run([sys.executable, "-c", "sum(range(3_000_000))"], check=True)
+    assert command.cpu_seconds() > before
 
 
 def test_a_part_that_stops_fails_the_command(tmp_path, monkeypatch):

@@ -90,7 +90,7 @@ def test_a_turned_window_of_pre_does_not_depend_on_the_window():
     section = phantoms.Section((900, 800), (918, 824))
     whole = section.pre(phantoms.Window(0, 918, 0, 824)).astype(int)
     part = section.pre(phantoms.Window(300, 500, 200, 600)).astype(int)
-    assert np.abs(whole[300:500, 200:600] - part).max() <= 2  # positions of 1/32 px
+    assert np.abs(whole[300:500, 200:600] - part).max() <= 3  # positions of 1/32 px
 
 
 @pytest.mark.parametrize("layout", ["tiles", "samples", "strips", "zarr"])

@@ -13,7 +13,14 @@ from unglow.cli import app, main
 
 def test_it_prints_its_address_and_the_way_from_another_machine(tmp_path):
     words = [sys.executable, "-m", "unglow", "app", "--no-browser"]
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+        # whatever these tests run in may have it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    ) as process:
         try:
             port, path = re.search(r":(\d+)(/\S+/0/app/)\n", process.stdout.readline()).groups()
             assert f"ssh -N -L {port}:127.0.0.1:{port} " in process.stdout.readline()

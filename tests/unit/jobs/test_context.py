@@ -149,16 +149,16 @@ def test_a_users_error_is_one_sentence_on_stderr_and_in_the_log_without_a_traceb
 
 
 def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp_path):
-    done = run(tmp_path, "def deep():\n    return 1 // 0\ndeep()")
+    done = run(tmp_path, "def deep():\n    return 1 / 0\ndeep()")
     assert done.returncode == 1
     assert done.stderr == (
         "align (S1, SYTO9): ended by an error that is not the data's fault (ZeroDivisionError: "
-        "integer division or modulo by zero); please report it with logs/a/b/rule.log.\n"
+        "division by zero); please report it with logs/a/b/rule.log.\n"
     )
     text = logged(tmp_path)
     assert "Traceback (most recent call last)" in text
     assert "in deep" in text
-    assert "ZeroDivisionError: integer division or modulo by zero" in text
+    assert "ZeroDivisionError: division by zero" in text
     assert records(tmp_path)[0]["outcome"] == "error"
 
 
@@ -180,7 +180,7 @@ def test_an_error_in_bytes_that_are_no_utf8_reaches_the_log(tmp_path):
 
 
 def test_the_log_is_started_again_and_holds_what_the_package_says(tmp_path):
-    run(tmp_path, "1 // 0")
+    run(tmp_path, "1 / 0")
     body = """
         import logging
         logging.getLogger("unglow.workflow.stages.ingest").warning("strip %d is odd", 7)
