@@ -42,7 +42,7 @@ def test_just_what_was_changed_is_said(small_finished, small_work, said, tmp_pat
     about = lines[4 : lines.index("")]
     expected = (
         r"    map moved 0\.20 px \(its error is 0\.\d+\), most 0\.20 px at x \d+, y \d+",
-        r"    gain of linear \+1\.0 % \(\d\.\d times its interval\)",
+        r"    gain of linear \+1\.0 % \(\d+(\.\d)? times its interval\)",
         rf"    candidates: 10 lost \((\d clear|all clear)\), {len(rows) - 10} matched",
         r"    transform\.json, scale\.json, candidates\.csv of B: not as published .other digests.",
     )
