@@ -91,9 +91,11 @@ ZARR = 20.0
 
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7
-# Bytes per cell, with copies of some while they are written; and what a few of them are computed
-# with in each block in flight, MB.
-_PER_CELL, _CELLS_AT_WORK = 40.0, 2.5
+# Bytes per cell, with copies of some while they are written.
+_PER_CELL = 40.0
+# What the warp of a block leaves to the allocator while the block is written, MB: with two threads a
+# pair of 30000 x 25000 px took 189 to 201 MB in five runs, without this 200 were declared.
+_WARP_LEFT = 8.0
 
 
 def libraries_mb(stage: str) -> float:
@@ -180,7 +182,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     shard_px, shards = _shards(layout)
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
     warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
-    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _CELLS_AT_WORK
+    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _WARP_LEFT
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
     return Demand(libraries_mb("align"), each, fixed=fixed, most=shards)
