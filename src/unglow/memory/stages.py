@@ -93,8 +93,8 @@ ZARR = 20.0
 _STATISTICS = 4.7
 # Bytes per cell, with copies of some while they are written.
 _PER_CELL = 40.0
-# What the warp of a block leaves to the allocator while the block is written, MB: with two threads a
-# pair of 30000 x 25000 px took 189 to 201 MB in five runs, without this 200 were declared.
+# What the warp of a block leaves to the allocator while the block is written, MB: with two threads
+# a pair of 30000 x 25000 px took 189 to 201 MB in five runs, where 200 were declared without this.
 _WARP_LEFT = 8.0
 
 
