@@ -115,7 +115,7 @@ writes the page ([what it needs](../benchmarks/README.md#other-tools-evidence)):
 
     make peers evidence
 
-It takes 15 minutes on two idle processors; `ARGS=--full` takes hours, with larger images and more
+It takes 12 minutes on two idle processors; `ARGS=--full` takes hours, with larger images and more
 draws. The line below each table says how it was measured. CPU is processor time: of all processes
 of the part, other tools included, or of one command in a column of a table. It depends less than
 wall time on what else the machine does, and compares only within a table. Settings of other tools
@@ -129,7 +129,8 @@ SECTIONS = (
         f"damaged. A map whose 95th percentile is above {registration.LOST_PX:g} px is wrong. "
         "*Result* is what the tool itself says. unglow's row is the entire Snakemake command up to "
         "the map. Deformable settings are run on the deformed pairs, affine ones on all others "
-        "(`--full`: all on all).",
+        "(`--full`: all on all). exo2micro is lost on pairs of this size; at 2048 px it placed "
+        "five of the six, with medians of 0.14 to 1.3 px (2026-11-26).",
         _registration,
         "Not measured: VALIS (its import downloads weights), palom (its pinned scikit-image has no "
         "wheel for Python 3.11), ANTs.",
