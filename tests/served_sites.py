@@ -1,4 +1,4 @@
-"""Sites on real servers of this process, each for as long as a block goes on."""
+"""Sites on real servers of this process, each until its block ends."""
 
 from __future__ import annotations
 

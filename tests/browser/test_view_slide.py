@@ -186,5 +186,5 @@ def test_the_error_of_a_map_is_an_image(view, results):
     about = tab.run("document.querySelector('.about').innerText")
     assert "median 0.07 px, 95\u00a0% below 0.2 px" in about
     tab.run("unglow.address.set({ panel: 'channels' })")
-    assert tab.wait("document.querySelectorAll('.channels > div').length") == 4  # it is no channel
+    assert tab.wait("document.querySelectorAll('.channels > div').length") == 4  # channels alone
     assert not tab.complaints

@@ -18,6 +18,7 @@ from unglow.core.kernels import kernel
 from unglow.core.windows import Window, cells, strips
 from unglow.detection.coarse_grid import SPAN, CoarseGrid, predict_squared_shift
 from unglow.io.zarr.layout import CHUNK
+from unglow.photometry.imaging import filter_both
 from unglow.photometry.resampled_noise import FilteredVariance
 from unglow.review.polygons import mask_over
 
@@ -305,12 +306,12 @@ def _ratio(
         post, pre, difference = images
         weight = np.ones([n + 2 * SPAN for n in band.shape], dtype=np.float32)
         squares = np.ones(band.shape, dtype=np.float32)
-    pre = _smooth(pre, filters.taps)
+    pre = filter_both(pre, filters.taps)
     pre /= weight
     gain = np.broadcast_to(scene.gain_over(band), band.shape)
     kernel("significance")(
-        _smooth(difference[_INNER], filters.taps),
-        _smooth(post[_INNER], filters.squares),
+        filter_both(difference[_INNER], filters.taps),
+        filter_both(post[_INNER], filters.squares),
         *(a for image in (pre, weight) for a in (image[_INNER], _stride(image))),
         squares,
         np.ascontiguousarray(gain),
@@ -340,15 +341,6 @@ def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> 
     last = np.empty(-(-cols // 64), dtype=np.int64)
     stride = _stride(reasons)
     kernel("usable_share")(reasons, stride, taps, len(taps), least, line, last, out, *out.shape)
-    return out
-
-
-def _smooth(image: Floats, taps: Floats) -> Floats:
-    """Filter both axes and cut off the rim; the px of a row have to be neighbours in memory."""
-    rows, cols = (n - len(taps) + 1 for n in image.shape)
-    line = np.empty(image.shape[1], dtype=np.float32)
-    out = np.empty((rows, cols), dtype=np.float32)
-    kernel("filtered")(image, _stride(image), taps, len(taps), line, out, rows, cols)
     return out
 
 

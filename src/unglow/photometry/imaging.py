@@ -246,21 +246,26 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
         strip[at, reach : reach + cols] = image[above:below]
         lost = np.isnan(strip)
         strip[lost] = 0
-        found = _filter_both(strip, weights)
+        found = filter_both(strip, weights)
         # 1 minus what is lost: exactly 1 where nothing is
         with np.errstate(divide="ignore", invalid="ignore"):
-            found /= 1 - _filter_both(lost.astype(np.float32), weights)
+            found /= 1 - filter_both(lost.astype(np.float32), weights)
         found[lost[reach : reach + len(found), reach : reach + cols]] = np.nan
         out[top:bottom] = found
     return out
 
 
-def _filter_both(padded: Image, taps: Image) -> Image:
-    """Filter both axes; the result is smaller by the reach of the weights on every side."""
-    rows, cols = (n - len(taps) + 1 for n in padded.shape)
-    line = np.empty(padded.shape[1], np.float32)
+def filter_both(image: Image, taps: Image) -> Image:
+    """Filter both axes of a float32 image, (rows, cols), and cut off the rim.
+
+    Weights ``taps`` are float32, an odd number. The result is smaller by their reach on every side.
+    The px of a row have to be neighbours in memory; rows may lie apart.
+    """
+    rows, cols = (n - len(taps) + 1 for n in image.shape)
+    line = np.empty(image.shape[1], np.float32)
     out = np.empty((rows, cols), np.float32)
-    kernel("filtered")(padded, padded.shape[1], taps, len(taps), line, out, rows, cols)
+    stride = image.strides[0] // image.itemsize
+    kernel("filtered")(image, stride, taps, len(taps), line, out, rows, cols)
     return out
 
 

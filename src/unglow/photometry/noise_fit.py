@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _PX = CELL * CELL
 # The fit is repeated at most so often, until the sum of the noises moves by less than this part:
-# first with about so many cells, then with all.
+# first with about this many cells, then with all.
 _ROUNDS, _STILL, _ROUGH = 15, 1e-4, 1 << 13
 # Standard deviation of a normal variate over the median of its absolute value.
 _NORMAL = 1.4826

@@ -229,7 +229,7 @@ def _find_shifts(cross: NDArray[np.complex128]) -> Floats:
     """Shifts of post against pre, (N, 2) px, from the phases at low frequencies.
 
     Least squares with the real part as weight, repeated, as the phase is taken as small; 0 where
-    there is no shift to be found.
+    no shift can be found.
     """
     along = np.stack([_WX[_LOW], _WY[_LOW]])
     products = np.stack([along[0] ** 2, along[0] * along[1], along[1] ** 2])

@@ -137,6 +137,8 @@ def _is_plain(name: str) -> bool:
 
 
 CANDIDATES, BLOCKS = "candidates.csv", "blocks.csv"
+# Of a registration, which pages have elsewhere.
+_SAID = ("version", "matrix", "post_shape", "pre_shape")
 GREY, RATIO, PX, FACTOR = "grey levels", "", "px", ""
 # The first range of viewers: most of it is noise, which is 1.
 _SNR_WINDOW = {"min": -1000.0, "max": 1000.0, "start": -10.0, "end": 10.0}
@@ -191,6 +193,11 @@ class Layer:
             "default": self.default,
             **self.more,
         }
+
+
+def registration_model(transform: Transform) -> dict[str, Any]:
+    """Return what a page says of a registration, as JSON types."""
+    return {key: value for key, value in transform.to_dict().items() if key not in _SAID}
 
 
 class Registered(NamedTuple):

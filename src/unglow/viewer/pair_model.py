@@ -12,8 +12,8 @@ from unglow.core.version import __version__
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.page import as_json
+from unglow.viewer.layers import registration_model
 from unglow.viewer.served_files import UNREADABLE, sentence_of
-from unglow.viewer.slide_layers import registration_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from unglow.results.directory import SlideResults
 from unglow.results.stack import find_stack, open_stack
 from unglow.review.decisions import Listed
 from unglow.viewer.computed_stores import ComputedStore, ImagedChannel, error_store
-from unglow.viewer.layers import BLOCKS, GREY, PX, Layer, Registered
+from unglow.viewer.layers import BLOCKS, GREY, PX, Layer, Registered, registration_model
 from unglow.viewer.raw_files import raw_slide
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.plan import fingerprint
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
     from unglow.results.stack import StackImage
     from unglow.transform import Transform
     from unglow.viewer.layers import Layers, Pair
-
-# Of a registration, which pages have elsewhere.
-_SAID = ("version", "matrix", "post_shape", "pre_shape")
-
-
-def registration_model(transform: Transform) -> dict[str, Any]:
-    """Return what a page says of a registration, as JSON types."""
-    return {key: value for key, value in transform.to_dict().items() if key not in _SAID}
 
 
 class SlideLayers:

@@ -11,8 +11,9 @@ from scipy import ndimage
 from unglow.core.windows import ArrayPixels
 from unglow.detection import search
 from unglow.detection.coarse_grid import SPAN, predict_squared_shift
-from unglow.detection.snr import Images, _smooth
+from unglow.detection.snr import Images
 from unglow.detection.source_extraction import Components
+from unglow.photometry.imaging import filter_both
 
 TAPS = np.exp(-0.5 * (np.arange(-4, 5) / 1.3) ** 2)
 TAPS /= TAPS.sum()
@@ -21,10 +22,10 @@ TAPS /= TAPS.sum()
 def test_the_filter_is_a_correlation_along_both_axes_and_the_same_in_any_window():
     image = np.random.default_rng(1).normal(100, 20, (70, 90)).astype("f4")
     skewed = (TAPS * np.linspace(0.5, 1.5, 9)).astype("f4")  # no symmetry is taken for granted
-    found = _smooth(image, skewed)
+    found = filter_both(image, skewed)
     expected = ndimage.correlate1d(ndimage.correlate1d(image.astype(float), skewed, 0), skewed, 1)
     np.testing.assert_allclose(found, expected[4:-4, 4:-4], rtol=2e-6)
-    np.testing.assert_array_equal(_smooth(image[11:50, 7:61], skewed), found[11:42, 7:53])
+    np.testing.assert_array_equal(filter_both(image[11:50, 7:61], skewed), found[11:42, 7:53])
 
 
 @pytest.mark.parametrize("level", [0.2, 1.0, 2.0])

@@ -23,9 +23,9 @@ from unglow.photometry.gain.robust import (
     FEEDBACK,
     LEAST,
     SHIFT,
-    compute_registration_variance,
     compute_steps,
     compute_weights,
+    estimate_again,
     estimate_noise,
     find_median,
     make_state,
@@ -56,8 +56,8 @@ gain`).
 """
 REGIONS = 4
 """The section is cut into this many by this many regions."""
-# The noise is estimated so often, and after each time the line at most so often: of about so many
-# cells, and the last time of all.
+# Rounds of noise and line, steps of the line in each at most, and about how many cells they take,
+# but for the last round, which takes all.
 _ROUNDS, _STEPS, _ROUGH = 4, 20, 1 << 13
 # The line is still if gain moves by less than this part of it, the offset by this many levels.
 _STILL_GAIN, _STILL_OFFSET = 1e-5, 1e-3
@@ -149,9 +149,7 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
         state = make_state(some, gain, offset, noise, registration)
         steps = sort_levels(state, noise, limits)
         if number > 0:
-            good = compute_weights(state, noise, limits, steps)[0] > 0
-            registration = compute_registration_variance(state, good, registration)
-            noise = estimate_noise(some, good, gain, limits)
+            noise, registration = estimate_again(some, state, noise, registration, limits, steps)
             state = make_state(some, gain, offset, noise, registration)
         for _ in range(_STEPS):
             last = gain, offset

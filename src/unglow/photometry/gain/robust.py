@@ -227,6 +227,23 @@ def compute_weights(
     return weights * factors[steps], spread
 
 
+def estimate_again(
+    cells: Cells,
+    state: State,
+    noise: NoiseModel,
+    registration: float,
+    limits: Limits,
+    steps: NDArray[np.intp],
+) -> tuple[NoiseModel, float]:
+    """Estimate the noise and the variance by errors of the map, px^2, from cells with weight.
+
+    ``noise`` and ``registration`` are those that ``state`` was made with.
+    """
+    good = compute_weights(state, noise, limits, steps)[0] > 0
+    again = estimate_noise(cells, good, state.gain, limits)
+    return again, compute_registration_variance(state, good, registration)
+
+
 def sort_levels(state: State, noise: NoiseModel, limits: Limits) -> NDArray[np.intp]:
     """Sort cells into the steps of brightness that share the weight, (N,)."""
     return compute_steps(state.level, find_unclipped(state, noise, limits))
@@ -292,7 +309,7 @@ _PART = 0.25
 _LEAST_CELLS, _LEAST_BLOCKS = 60, 30
 """Fewer cells of a level, or fewer blocks, have no spread to speak of."""
 _SCALED_BY = 1 << 16
-"""About so many cells say what is usual at their level."""
+"""What is usual at a level follows from about this many cells."""
 _MOST = 0.3
 """If more of the cells depart, no part is the odd one, and none is excluded."""
 _SIGMA_OF_MAD = 1.4826

@@ -17,9 +17,8 @@ from unglow.photometry.gain.linear import REGIONS, LinearFit, half_widths
 from unglow.photometry.gain.robust import (
     LEAST,
     SHIFT,
-    compute_registration_variance,
     compute_weights,
-    estimate_noise,
+    estimate_again,
     find_unclipped,
     make_state,
     sort_levels,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from unglow.photometry.cell_moments import CellMoments
     from unglow.photometry.cells import Cells
     from unglow.photometry.gain.robust import Limits, State
+    from unglow.photometry.imaging import NoiseModel
 
     Floats = NDArray[np.float64]
 
@@ -46,7 +46,7 @@ BELIEVED = 2.5
 """Lamps and flat fields differ by less than this, from the dimmest place to the brightest."""
 # A map that makes them no smaller than this, as such a part, leaves nothing for a higher degree.
 _HOPELESS = 0.97
-# So many noises, and with each so many steps of the map: in full, and in a trial.
+# Rounds of noise and map, and steps of the map in each: in full, and in a trial.
 _FULL, _TRIAL_ROUNDS = (4, 6), (1, 6)
 # A trial takes this many cells. They are held out by tiles, this many along each side, in this
 # many sets.
@@ -87,6 +87,32 @@ class Shaded:
         return self.map.limits[1] <= BELIEVED * self.map.limits[0]
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class _Fitted:
+    """A map as it was fitted, with what the intervals of its line follow from.
+
+    The gain where m is 1, c1 / gain, the polynomials at the cells and which of these show light,
+    the matrix of the equations, and the last state, weights, spread and noise.
+    """
+
+    map: GainMap
+    gain: float
+    shift: float
+    basis: Floats
+    lit: NDArray[np.bool_]
+    normal: Floats
+    state: State
+    weights: Floats
+    spread: float
+    noise: NoiseModel
+    registration: float
+
+    @property
+    def offset(self) -> float:
+        """c0 + c1."""
+        return self.map.dark + self.gain * self.shift
+
+
 def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) -> Shaded | None:
     """Fit a gain map of one of `DEGREES`; None where held-out cells gain too little by it.
 
@@ -107,7 +133,8 @@ def find(cells: Cells, limits: Limits, line: LinearFit, shape: tuple[int, int]) 
             break
     if found is None:
         return None
-    return Shaded(*_fit(cells, limits, line, shape, found, _FULL), best)
+    fitted = _fit(cells, limits, line, shape, found, _FULL)
+    return Shaded(_measure_line(cells, limits, fitted), fitted.map, best)
 
 
 def _score_held_out(
@@ -124,8 +151,9 @@ def _score_held_out(
     gain, offset = np.empty(len(cells)), np.empty(len(cells))
     for fold in range(_FOLDS):
         out = folds == fold
-        fit, made = _fit(cells.select(~out), limits, line, shape, degree, _TRIAL_ROUNDS)
-        gain[out], offset[out] = made.line(made.evaluate(cells.xy[out]), fit.gain, fit.offset)
+        fitted = _fit(cells.select(~out), limits, line, shape, degree, _TRIAL_ROUNDS)
+        relative = fitted.map.evaluate(cells.xy[out])
+        gain[out], offset[out] = fitted.map.line(relative, fitted.gain, fitted.offset)
     lit = _even_out(cells)
     with_map, plain = (
         float(np.median(np.abs(state.residual / state.deviation)[lit]))
@@ -144,7 +172,7 @@ def _fit(
     shape: tuple[int, int],
     degree: int,
     effort: tuple[int, int],
-) -> tuple[LinearFit, GainMap]:
+) -> _Fitted:
     """Fit a map of one degree in this many rounds of steps, starting from a line without."""
     terms = [(i, j) for i in range(degree + 1) for j in range(degree + 1)]
     along_y, along_x = (
@@ -161,9 +189,7 @@ def _fit(
     for number in range(effort[0]):
         steps = sort_levels(state, noise, limits)
         if number > 0:
-            good = compute_weights(state, noise, limits, steps)[0] > 0
-            registration = compute_registration_variance(state, good, registration)
-            noise = estimate_noise(cells, good, gain, limits)
+            noise, registration = estimate_again(cells, state, noise, registration, limits, steps)
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
         for _ in range(effort[1]):
             weights, spread = compute_weights(state, noise, limits, steps)
@@ -171,33 +197,48 @@ def _fit(
             shift += step
             gain = np.maximum(slopes @ basis, line.gain / 4)
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
-    good = weights > 0
-    lit = good & _even_out(cells)
+    lit = (weights > 0) & _even_out(cells)
     mean = float(np.mean(gain[lit]))
     coefficients = np.zeros((degree + 1, degree + 1))
     for (i, j), slope in zip(terms, slopes, strict=True):
         coefficients[i, j] = slope / mean
     span = float(gain[lit].min() / mean), float(gain[lit].max() / mean)
     made = GainMap(shape, coefficients, span, dark)
-    # how gain and offset follow from what is solved for, and so from each residual
-    follow = np.zeros((2, len(normal)))
-    follow[:, 1:-1] = basis[:, lit].mean(axis=1) * [[1.0], [shift]]
-    follow[1, 0], follow[1, -1] = 1.0, mean
-    c0, of_slopes, c1 = np.split(np.linalg.solve(normal.T, follow.T).T, (1, -1), axis=1)
+    return _Fitted(
+        made, mean, shift, basis, lit, normal, state, weights, spread, noise, registration
+    )
+
+
+def _measure_line(cells: Cells, limits: Limits, fitted: _Fitted) -> LinearFit:
+    """Return the line of a map with its intervals."""
+    # how gain and offset follow from what was solved for, and so from each residual
+    basis, shift, state = fitted.basis, fitted.shift, fitted.state
+    follow = np.zeros((2, len(fitted.normal)))
+    follow[:, 1:-1] = basis[:, fitted.lit].mean(axis=1) * [[1.0], [shift]]
+    follow[1, 0], follow[1, -1] = 1.0, fitted.gain
+    solved = np.linalg.solve(fitted.normal.T, follow.T).T
+    c0, of_slopes, c1 = np.split(solved, (1, -1), axis=1)
     half = half_widths(
         cells,
         state,
-        weights,
-        spread,
-        registration,
-        noise,
+        fitted.weights,
+        fitted.spread,
+        fitted.registration,
+        fitted.noise,
         limits,
         influence=c0 + of_slopes @ basis * (state.level + shift) + c1 * state.gain,
         across_side=2 * REGIONS,
-        terms=len(terms) + 2,
+        terms=len(basis) + 2,
     )
-    fit = LinearFit(mean, dark + mean * shift, half, noise, registration, spread, good)
-    return fit, made
+    return LinearFit(
+        fitted.gain,
+        fitted.offset,
+        half,
+        fitted.noise,
+        fitted.registration,
+        fitted.spread,
+        fitted.weights > 0,
+    )
 
 
 def _even_out(cells: Cells) -> NDArray[np.bool_]:
