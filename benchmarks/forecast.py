@@ -30,7 +30,7 @@ from unglow.workflow.forecast import (
     forecast,
     read_runs,
 )
-from unglow.workflow.preflight.pending_jobs import capacity_for, pending_jobs
+from unglow.workflow.pending_jobs import capacity_for, pending_jobs
 
 RIGHT = 1.5
 """A forecast is right within this factor."""

@@ -27,7 +27,7 @@ from running import THREADED, WORK, say, snakemake_words
 from unglow.core.machine import memory_available_mb, processors
 from unglow.core.version import __version__
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.pending_jobs import RuleSettings, pending_jobs
+from unglow.workflow.pending_jobs import RuleSettings, pending_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -24,7 +24,7 @@ from slides import DTYPES, LAYOUTS, SAMPLE, SlideCase, make_slide
 
 from unglow.core.machine import processors
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.pending_jobs import pending_jobs
+from unglow.workflow.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -71,7 +71,7 @@ _KILL = "os.kill(os.getpid(), 9)"
 # Neither file nor samples: what is left is the job as it was without telemetry.
 _BARE = """
 from unglow.jobs import watchdog
-from unglow.telemetry.recording.process_sampler import Sample
+from unglow.telemetry.recording.attempt import Sample
 watchdog.Sampler.take = lambda self: Sample()
 watchdog.Sampler.__init__ = lambda self, pid, interval_s: setattr(self, "interval_s", 1.0)
 """

@@ -1,15 +1,15 @@
 """Preflight: before the first job, does what is missing fit memory and disk? See docs/memory.md."""
 
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
-from unglow.workflow.preflight.check import (
+from unglow.workflow.preflight import (
     FORCE,
     PLANNED_PER_S,
     Level,
     check,
     too_many_jobs,
 )
-from unglow.workflow.preflight.check import messages
-from unglow.workflow.preflight.pending_jobs import (
+from unglow.workflow.preflight import messages
+from unglow.workflow.pending_jobs import (
     RuleSettings,
     capacity_for,
     pending_jobs,

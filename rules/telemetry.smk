@@ -6,7 +6,7 @@ from unglow.core.settings import to_json
 from unglow.jobs.outcomes import COMMAND
 from unglow.jobs.outside.recorder import OutsideRecorder
 from unglow.jobs.parent_process import announce
-from unglow.jobs.schedulers.lost_jobs import LostJobs
+from unglow.jobs.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry import attempt_files
 from unglow.telemetry.recording import profiler

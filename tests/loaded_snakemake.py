@@ -30,7 +30,7 @@ LIBRARIES = (
     "snakemake.executors.local",
     "unglow.telemetry.recording.environment",
     "unglow.workflow.batch",
-    "unglow.workflow.preflight.check",
+    "unglow.workflow.preflight",
 )
 
 

@@ -8,6 +8,6 @@ from pathlib import Path
 # where `python3` is not that of unglow: its sources next to the profile, or the package around it
 sys.path.extend(str(Path(__file__).resolve().parents[n] / s) for n, s in ((2, "src"), (4, "")))
 
-from unglow.jobs.schedulers.choice import choose_scheduler
+from unglow.jobs.schedulers import choose_scheduler
 
 subprocess.Popen([choose_scheduler().cancel_command, *sys.argv[1:]], start_new_session=True)

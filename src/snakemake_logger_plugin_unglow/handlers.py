@@ -1,7 +1,9 @@
 """What a call of Snakemake shows, and what records a run of another workflow.
 
 Shown are a screen, lines, a plan, or Snakemake's own text. Runs of other workflows are those whose
-Snakefile has not attached itself to the plugin.
+Snakefile has not attached itself to the plugin. Snakemake gives no logger the workflow; it is found
+where it is executed, when its jobs are known. The record goes to `FOREIGN` in the working
+directory, which Snakemake keeps for itself: whoever publishes results leaves it out already.
 """
 
 from __future__ import annotations
@@ -12,16 +14,26 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import warn
+from unglow.core.rounding import duration
 from unglow.core.workflow_files import FOREIGN
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.reporting.terminal.run_output import Mode, RunOutput
-from unglow.workflow.snakemake_internals import command_line, hides_finished_jobs, quiet_kinds
+from unglow.workflow.snakemake_internals import (
+    command_line,
+    describe_run,
+    hides_finished_jobs,
+    planned_jobs,
+    quiet_kinds,
+    workflow_at_work,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
     from typing import TextIO
 
-    from unglow.workflow.foreign_run import ForeignRun
+    from unglow.jobs.outside.recorder import OutsideRecorder
+    from unglow.telemetry.recording.run import RunRecorder
 
 
 def foreign_for(settings: Any, output: RunOutput | None) -> Foreign | None:
@@ -36,13 +48,14 @@ def foreign_for(settings: Any, output: RunOutput | None) -> Foreign | None:
 
 
 class Foreign(logging.Handler):
-    """Waits, in the thread of the run, for the first word about its jobs."""
+    """Waits, in the thread of the run, for the first word about its jobs, then records the run."""
 
     def __init__(self, output: RunOutput | None, quiet: frozenset[str]) -> None:
         super().__init__(logging.INFO)
         self._output, self._quiet = output, quiet
         self._has_seen_jobs = False
-        self._run: ForeignRun | None = None
+        self._run: RunRecorder | None = None
+        self._outside: OutsideRecorder | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Start to record, unless unglow's own Snakefile does."""
@@ -55,35 +68,60 @@ class Foreign(logging.Handler):
             warn(f"unglow: this run is not recorded ({error!r}).")
 
     def stop_watching(self) -> None:
-        """Before the last look of the display."""
-        if self._run is not None:
-            self._run.stop_watching()
+        """End what is recorded of jobs, before the last look of the display."""
+        if self._outside is not None:
+            self._outside.close()
 
     def conclude(self) -> None:
         """After it: write the report, and say where."""
         if self._run is None:
             return
-        page = self._run.close()
-        if page is not None and self._output is not None and "all" not in self._quiet:
-            warn(self._run.describe_end())
+        from unglow.reporting.html.report import write_report  # noqa: PLC0415 (loads numpy)
+
+        ending = self._run.find_outcome()
+        self._run.close()
+        place = self._run.telemetry.parent
+        if not (self._run.telemetry / "runs" / f"{self._run.run_id}.jsonl").is_file():
+            return
+        page = write_report(place, ending=ending)
+        if self._output is not None and "all" not in self._quiet:
+            warn(_describe_end(place))
             warn(f"Report: {page.relative_to(page.parents[2])} (open it in a browser)")
 
     def _start(self) -> None:
-        if _is_recorded_by_itself():
-            return
-        from unglow.workflow.foreign_run import ForeignRun  # noqa: PLC0415
+        """Record the run that this thread executes, unless a Snakefile of unglow does."""
+        from unglow.jobs.outside.recorder import OutsideRecorder  # noqa: PLC0415
+        from unglow.telemetry.attempt_files import RUNS, start_run  # noqa: PLC0415
+        from unglow.telemetry.recording.run import RunRecorder  # noqa: PLC0415
 
-        self._run = ForeignRun(is_quiet=hides_finished_jobs(self._quiet))
+        logger = logging.getLogger("snakemake.logging")
+        if any(isinstance(handler, RunRecorder) for handler in logger.handlers):
+            return
+        workflow = workflow_at_work()
+        run = RunRecorder(
+            FOREIGN.absolute() / "telemetry" / RUNS,
+            start_run(),
+            lambda: describe_run(workflow, str(FOREIGN)) | {"config": dict(workflow.config)},
+            lambda: planned_jobs(workflow, run.is_recorded),
+        )
+        self._run = run
+        self._outside = OutsideRecorder(run, is_quiet=hides_finished_jobs(self._quiet))
+        logger.addHandler(self._outside)  # which is closed first
+        logger.addHandler(run)
         if self._output is not None:
             self._output.attach(results=FOREIGN, pairs=[], problems=[])
 
 
-def _is_recorded_by_itself() -> bool:
-    """Whether a Snakefile of unglow has its run recorded."""
-    from unglow.telemetry.recording.run import RunRecorder  # noqa: PLC0415
+def _describe_end(place: Path) -> str:
+    """Return how many jobs of the last run are done, and how long that took."""
+    from unglow.reporting.runs import Runs  # noqa: PLC0415 (loads numpy)
 
-    handlers = logging.getLogger("snakemake.logging").handlers
-    return any(isinstance(handler, RunRecorder) for handler in handlers)
+    last = Runs.read(place).last
+    if last is None:
+        return ""
+    failed = sum(rule.failed for rule in last.rules)
+    words = f", {failed} failed" if failed else ""
+    return f"{last.done} of {last.of} jobs done in {duration(last.seconds)}{words}."
 
 
 SWITCH = "UNGLOW_MONITOR"

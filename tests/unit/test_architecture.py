@@ -191,7 +191,7 @@ PARSES = {
     "unglow.io.detection_results": "detection.json",
     "unglow.multiplexed.results": "slide.json, subtraction.json, and scale.json of slides",
     "unglow.workflow.stages.slide_subtract": "state.json of parts of slides",
-    "unglow.telemetry.reading.rejections": "status and reasons, which all of these share",
+    "unglow.telemetry.reading.pairs": "status and reasons, which all of these share",
     "unglow.workflow.verify": "documents of stores, and whether a file is JSON at all",
     "unglow.workflow.header_cache": "its own cache",
     "unglow.workflow.forecast": "its own times",

@@ -14,7 +14,7 @@ import tifffile
 from real_runs import PROJECT, TABLES, command, images_of, runs_of, snakemake
 
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.pending_jobs import pending_jobs
+from unglow.workflow.pending_jobs import pending_jobs
 
 pytestmark = pytest.mark.workflow
 JOBS = 9  # of one pair with three scale methods, without 'all'

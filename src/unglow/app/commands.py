@@ -19,7 +19,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import tail
 from unglow.core.machine import processors
 from unglow.core.printable import harmless, printable
-from unglow.jobs import stop
+from unglow.jobs.run_records import end_jobs, find_running, finish_jobs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,7 +91,7 @@ class Commands:
             One is at work here already, or the directory may not be written.
         """
         with self._lock:
-            if self._lives() or stop.find_running(self.results) is not None:
+            if self._lives() or find_running(self.results) is not None:
                 raise InputError(_SECOND)
             output = self.directory.joinpath(*_OUTPUT)
             if not output.resolve().is_relative_to(self.directory.resolve()):
@@ -118,16 +118,16 @@ class Commands:
     def stop(self, *, now: bool) -> str:
         """End the run after its running jobs, or at once; return what happens, in a sentence."""
         with self._lock:
-            trace = stop.find_running(self.results)
+            trace = find_running(self.results)
             if trace is None:
                 if self._run is not None and self._lives():  # it has only just been started
                     self._run.terminate()
                     return "The run is stopped before its first job."
                 return "Nothing runs any more."
             if now:
-                stop.end_jobs(trace, self.results)
+                end_jobs(trace, self.results)
                 return "The run has been stopped. Run continues with what is missing."
-            stop.finish_jobs(trace)
+            finish_jobs(trace)
             return "Running jobs finish, and no other job starts. Run continues later."
 
     def state(self) -> dict[str, Any]:
@@ -136,7 +136,7 @@ class Commands:
             own = self._lives()
             code = None if self._run is None else self._run.returncode
         try:
-            running, why = own or stop.find_running(self.results) is not None, ""
+            running, why = own or find_running(self.results) is not None, ""
         except InputError as error:
             running, why = True, str(error)
         output = self.directory.joinpath(*_OUTPUT)

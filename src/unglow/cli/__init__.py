@@ -24,23 +24,20 @@ if TYPE_CHECKING:
 #: Name of a sub-command to its module and what it does.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("unglow.cli.run", "run the workflow: snakemake with the installed Snakefile"),
-    "app": ("unglow.cli.app", "choose, name, set, run and look, on one page in a browser"),
+    "app": ("unglow.cli.pages", "choose, name, set, run and look, on one page in a browser"),
     "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
     "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
     "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
-    "monitor": ("unglow.cli.monitor", "follow runs"),
-    "view": ("unglow.cli.view", "look at the pixels of results in a browser"),
-    "resume": ("unglow.cli.resume", "continue after anything was killed"),
+    "monitor": ("unglow.cli.pages", "follow runs"),
+    "view": ("unglow.cli.pages", "look at the pixels of results in a browser"),
+    "resume": ("unglow.cli.run", "continue after anything was killed"),
     "stop": ("unglow.cli.stop", "end a run from another terminal"),
     "status": ("unglow.cli.status", "show the progress of each pair"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
-    "clean": ("unglow.cli.clean", "remove what killed jobs have left behind"),
+    "clean": ("unglow.cli.verify", "remove what killed jobs have left behind"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
-    "report": ("unglow.cli.monitor", "write the report of a results directory"),
-    "compare": (
-        "unglow.cli.compare",
-        "compare results and cost of runs",
-    ),
+    "report": ("unglow.cli.pages", "write the report of a results directory"),
+    "compare": ("unglow.cli.compare", "compare results and cost of runs"),
     "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
     "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
     "debug": ("unglow.cli.run", "run one job again in a debugger"),
@@ -74,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ["--help"],
     ):
         arguments, words = arguments[:1], arguments[1:]
-    elif getattr(module, "TAKES_WORDS", False) and "--" in arguments:
+    elif command in getattr(module, "TAKES_WORDS", ()) and "--" in arguments:
         cut = arguments.index("--")
         arguments, words = arguments[:cut], arguments[cut + 1 :]
     options = parser.parse_args(arguments, argparse.Namespace(words=words))

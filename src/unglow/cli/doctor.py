@@ -17,11 +17,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow import doctor as checks
 from unglow.cli.directories import add_working_directory, configured_results
 from unglow.core.errors import InputError
 from unglow.core.printable import say
-from unglow.doctor import checks
-from unglow.doctor.checks import Finding, Level
+from unglow.doctor import Finding, Level
 
 if TYPE_CHECKING:
     import argparse

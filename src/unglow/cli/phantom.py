@@ -6,13 +6,9 @@ import argparse
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError
 from unglow.phantom.spec import KINDS, PhantomSpec, check_names
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DEFAULT = PhantomSpec()
 # Option, metavariable and help of every setting that is one number.
@@ -37,6 +33,32 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+_SLIDES = (
+    ("--cycles", "K", int, 2, "cycles of imaging"),
+    (
+        *("--distinct-cycles", "K", int, 0),
+        "have cycles after this one repeat the pixels of earlier ones, in the space of one",
+    ),
+    (
+        *("--cycle-rotation-deg", "DEG", float, 0.03),
+        "rotation of each cycle against the one before, degrees",
+    ),
+    (
+        *("--cycle-scale", "S", float, 1.0),
+        "how much smaller the section is in each cycle than in the one before",
+    ),
+    (
+        *("--gain-error", "PART", float, -0.1),
+        "relative difference of gains from the ratio of exposure times",
+    ),
+    (
+        *("--offset-marker", "COUNTS", float, 130.0),
+        "camera offset of later cycles; that of the first is 100",
+    ),
+)
+"""Option, metavariable, type, default and help of the settings of slides that are one number."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow phantom` to a parser."""
     parser.description = (
@@ -48,90 +70,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--raw", type=Path, default=Path("raw"), help="directory of raw images (default: raw)")
     add("--sample", default="phantom", help="sample name (default: phantom)")
     add("--dye", default="SYTO9", help="dye name (default: SYTO9)")
-    add(
-        "--pairs",
-        type=int,
-        default=1,
-        metavar="N",
-        help="make N pairs, <sample>_01, <sample>_02, ... with seeds that follow (default: 1)",
-    )
+    about = "make N pairs, <sample>_01, <sample>_02, ... with seeds that follow (default: 1)"
+    add("--pairs", type=int, default=1, metavar="N", help=about)
     add("--seed", type=int, default=_DEFAULT.seed, help="seed of the first pair (default: 0)")
+    about = "post image: rows x columns in px, such as 25000x30000 (default: 2048x2048)"
+    add("--size", type=_size, default=_DEFAULT.shape, metavar="ROWSxCOLS", help=about)
+    about = "pre image: rows x columns in px (default: 2 %% taller and 3 %% wider than post)"
+    add("--pre-size", type=_size, metavar="ROWSxCOLS", help=about)
+    about = "shift of pre against post, to the right and down, px (default: 100 60)"
     add(
-        "--size",
-        type=_size,
-        default=_DEFAULT.shape,
-        metavar="ROWSxCOLS",
-        help="post image: rows x columns in px, such as 25000x30000 (default: 2048x2048)",
-    )
-    add(
-        "--pre-size",
-        type=_size,
-        metavar="ROWSxCOLS",
-        help="pre image: rows x columns in px (default: 2 %% taller and 3 %% wider than post)",
-    )
-    add(
-        "--shift-px",
-        type=float,
-        nargs=2,
-        default=_DEFAULT.shift_px,
-        metavar=("X", "Y"),
-        help="shift of pre against post, to the right and down, px (default: 100 60)",
+        "--shift-px", type=float, nargs=2, default=_DEFAULT.shift_px, metavar=("X", "Y"), help=about
     )
     for name, metavar, text in _NUMBERS:
         default = getattr(_DEFAULT, name)
-        add(
-            "--" + name.replace("_", "-"),
-            type=float,
-            default=default,
-            metavar=metavar,
-            help=f"{text} (default: {default:g})",
-        )
-    add(
-        "--pre-pixel-size-um",
-        type=float,
-        metavar="UM",
-        help="pixel size in the header of pre, micrometres (default: that of post / --scale, which "
-        "is true)",
+        about = f"{text} (default: {default:g})"
+        add(f"--{name.replace('_', '-')}", type=float, default=default, metavar=metavar, help=about)
+    about = (
+        "pixel size in the header of pre, micrometres (default: that of post / --scale, which is "
+        "true)"
     )
-    add(
-        "--dtype",
-        choices=("uint8", "uint16"),
-        default=_DEFAULT.dtype,
-        help="pixel type; uint16 holds 64 counts per grey level (default: uint8)",
-    )
-    add(
-        "--rgb",
-        action=argparse.BooleanOptionalAction,
-        default=_DEFAULT.rgb,
-        help="RGB with the signal in green, or one channel (default: --rgb)",
-    )
-    add(
-        "--layout",
-        choices=("tiles", "strips", "single-strip", "jpeg-tiles"),
-        default="tiles",
-        help="layout of the TIFF files; jpeg-tiles is lossy (default: tiles)",
-    )
-    add(
-        "--compression",
-        choices=("zlib", "lzw", "zstd", "none"),
-        default="zlib",
-        help="compression of the TIFF files, except jpeg-tiles (default: zlib)",
-    )
+    add("--pre-pixel-size-um", type=float, metavar="UM", help=about)
+    about = "pixel type; uint16 holds 64 counts per grey level (default: uint8)"
+    add("--dtype", choices=("uint8", "uint16"), default=_DEFAULT.dtype, help=about)
+    about = "RGB with the signal in green, or one channel (default: --rgb)"
+    add("--rgb", action=argparse.BooleanOptionalAction, default=_DEFAULT.rgb, help=about)
+    layouts = ("tiles", "strips", "single-strip", "jpeg-tiles")
+    about = "layout of the TIFF files; jpeg-tiles is lossy (default: tiles)"
+    add("--layout", choices=layouts, default="tiles", help=about)
+    compressions = ("zlib", "lzw", "zstd", "none")
+    about = "compression of the TIFF files, except jpeg-tiles (default: zlib)"
+    add("--compression", choices=compressions, default="zlib", help=about)
     add("--workers", type=int, default=1, metavar="N", help="threads (default: 1)")
-    add(
-        "--damage",
-        default=_DEFAULT.damage,
-        metavar="KIND:SIZE[:STRENGTH],...",
-        help=f"spoil places of post, or all of it: {', '.join(KINDS)} (see docs/commands.md); "
-        "the truth has their polygons",
+    about = (
+        f"spoil places of post, or all of it: {', '.join(KINDS)} (see docs/commands.md); the truth "
+        "has their polygons"
     )
-    add(
-        "--damage-seed",
-        type=int,
-        default=_DEFAULT.damage_seed,
-        metavar="N",
-        help="other places and forms of the damage in the same scene (default: 0)",
-    )
+    damage = "KIND:SIZE[:STRENGTH],..."
+    add("--damage", default=_DEFAULT.damage, metavar=damage, help=about)
+    about = "other places and forms of the damage in the same scene (default: 0)"
+    add("--damage-seed", type=int, default=_DEFAULT.damage_seed, metavar="N", help=about)
     _add_slide(parser)
 
 
@@ -146,66 +123,20 @@ def _add_slide(parser: argparse.ArgumentParser) -> None:
     )
     add = group.add_argument
     add("--channels", type=int, metavar="N", help="channels: nuclei, backgrounds and markers")
-    add("--cycles", type=int, default=2, metavar="K", help="cycles of imaging (default: 2)")
-    add(
-        "--distinct-cycles",
-        type=int,
-        default=0,
-        metavar="K",
-        help="have cycles after this one repeat the pixels of earlier ones, in the space of one",
+    for option, metavar, kind, default, text in _SLIDES:
+        about = f"{text} (default: {default:g})"
+        add(option, type=kind, default=default, metavar=metavar, help=about)
+    about = "shift of each cycle against the one before, px (default: 3.4 -2.1)"
+    shift = (3.4, -2.1)
+    add("--cycle-shift-px", type=float, nargs=2, default=shift, metavar=("X", "Y"), help=about)
+    about = (
+        "2: the ratio of two changes from cycle to cycle, the last cycle shows the backgrounds "
+        "once more, and each marker has two (default: 1)"
     )
-    add(
-        "--cycle-shift-px",
-        type=float,
-        nargs=2,
-        default=(3.4, -2.1),
-        metavar=("X", "Y"),
-        help="shift of each cycle against the one before, px (default: 3.4 -2.1)",
-    )
-    add(
-        "--cycle-rotation-deg",
-        type=float,
-        default=0.03,
-        metavar="DEG",
-        help="rotation of each cycle against the one before, degrees (default: 0.03)",
-    )
-    add(
-        "--cycle-scale",
-        type=float,
-        default=1.0,
-        metavar="S",
-        help="how much smaller the section is in each cycle than in the one before (default: 1)",
-    )
-    add(
-        "--fluorophores",
-        type=int,
-        choices=(1, 2),
-        default=1,
-        help="2: the ratio of two changes from cycle to cycle, the last cycle shows the "
-        "backgrounds once more, and each marker has two (default: 1)",
-    )
-    add(
-        "--bleach-cycles",
-        type=float,
-        nargs=2,
-        default=(4.0, 40.0),
-        metavar=("A", "B"),
-        help="cycles in which each of two fluorophores falls to 1/e (default: 4 40)",
-    )
-    add(
-        "--gain-error",
-        type=float,
-        default=-0.1,
-        metavar="PART",
-        help="relative difference of gains from the ratio of exposure times (default: -0.1)",
-    )
-    add(
-        "--offset-marker",
-        type=float,
-        default=130.0,
-        metavar="COUNTS",
-        help="camera offset of later cycles; that of the first is 100 (default: 130)",
-    )
+    add("--fluorophores", type=int, choices=(1, 2), default=1, help=about)
+    about = "cycles in which each of two fluorophores falls to 1/e (default: 4 40)"
+    falls = (4.0, 40.0)
+    add("--bleach-cycles", type=float, nargs=2, default=falls, metavar=("A", "B"), help=about)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -241,25 +172,24 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run_slide(args: argparse.Namespace) -> int:
-    # Late: see `run`.
-    from unglow.phantom.slide import make_slide  # noqa: PLC0415 (see above)
-    from unglow.phantom.slide_spec import SlideSpec  # noqa: PLC0415 (see above)
+    from unglow.phantom.slide import make_slide  # noqa: PLC0415 (see `run`)
+    from unglow.phantom.slide_spec import SlideSpec  # noqa: PLC0415
 
     check_names(args.sample, "slide")
-    shift: Sequence[float] = args.cycle_shift_px
-    bleaching: Sequence[float] = args.bleach_cycles
+    x, y = args.cycle_shift_px
+    first, second = args.bleach_cycles
     spec = SlideSpec(
         shape=args.size,
         channels=args.channels,
         cycles=args.cycles,
         distinct=args.distinct_cycles,
-        shift_px=(shift[0], shift[1]),
+        shift_px=(x, y),
         rotation_deg=args.cycle_rotation_deg,
         scale=args.cycle_scale,
         deform_px=args.deform_px,
         deform_wavelength_px=args.deform_wavelength_px,
         fluorophores=args.fluorophores,
-        bleach_cycles=(bleaching[0], bleaching[1]),
+        bleach_cycles=(first, second),
         gain_error=args.gain_error,
         offset=args.offset_marker,
         pixel_size_um=args.pixel_size_um,
@@ -273,11 +203,11 @@ def _run_slide(args: argparse.Namespace) -> int:
 
 def spec_of(args: argparse.Namespace) -> PhantomSpec:
     """Return the specification that the options ask for."""
-    shift: Sequence[float] = args.shift_px
+    x, y = args.shift_px
     return PhantomSpec(
         shape=args.size,
         pre_shape=args.pre_size,
-        shift_px=(shift[0], shift[1]),
+        shift_px=(x, y),
         dtype=args.dtype,
         rgb=args.rgb,
         seed=args.seed,

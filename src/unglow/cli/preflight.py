@@ -21,24 +21,22 @@ from unglow.core.rounding import gigabytes
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
-from unglow.workflow.forecast import (
-    Throughput,
-    file_of_machine,
-    forecast,
-    read_runs,
-    time_in_words,
+from unglow.workflow.forecast import Throughput, file_of_machine, forecast, read_runs, time_in_words
+from unglow.workflow.pending_jobs import (
+    capacity_for,
+    heaviest_at_once,
+    pending_jobs,
+    skip_oversized,
 )
-from unglow.workflow.preflight.check import LEAST_BUDGET, USUAL_BUDGET, Level, check, messages
-from unglow.workflow.preflight.oversized import skip_oversized
-from unglow.workflow.preflight.pending_jobs import capacity_for, heaviest_at_once, pending_jobs
+from unglow.workflow.preflight import LEAST_BUDGET, USUAL_BUDGET, Level, check, messages
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from unglow.workflow.forecast import Forecast
-    from unglow.workflow.preflight.check import PreflightResult
-    from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
+    from unglow.workflow.pending_jobs import Capacity, PendingJob
+    from unglow.workflow.preflight import PreflightResult
 
 
 SCHEMA = 1

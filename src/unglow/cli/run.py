@@ -1,4 +1,4 @@
-"""``unglow run``, ``debug`` and ``where``: Snakemake with the workflow of this copy of unglow."""
+"""``unglow run``, ``resume``, ``debug`` and ``where``: Snakemake with the installed workflow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
+
 #: Its words are Snakemake's.
 TAKES_ALL_WORDS = ("run",)
+#: What follows ``--`` is for another command.
+TAKES_WORDS = ("resume",)
 _PROFILE = "--workflow-profile"
 _WEB = "--web"
 
@@ -105,7 +108,7 @@ def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
 
 def run_debug(arguments: argparse.Namespace) -> NoReturn:
     """Become the Snakemake that runs the job."""
-    from unglow.jobs.debugging import VARIABLE  # noqa: PLC0415 (imports pdb)
+    from unglow.jobs.context import DEBUGGED  # noqa: PLC0415
     from unglow.jobs.snakemake_command import ONLY  # noqa: PLC0415
     from unglow.workflow.batch import Batch  # noqa: PLC0415 (imports numpy)
     from unglow.workflow.config import CONFIG, read_stored  # noqa: PLC0415
@@ -114,7 +117,7 @@ def run_debug(arguments: argparse.Namespace) -> NoReturn:
     job = job_named(batch, arguments.rule, arguments.pair, arguments.wildcards)
     if not sys.stdin.isatty():
         warn("unglow debug: standard input is not a terminal; commands of pdb are read from it.")
-    os.environ[VARIABLE] = "1"
+    os.environ[DEBUGGED] = "1"
     target = job.files[0].replace("<results>", batch.settings.results, 1)
     only = ("--allowed-rules", job.rule, "--force", "--retries", "0")
     pairs = (ONLY, arguments.pair) if arguments.pair else ()
@@ -165,3 +168,31 @@ def run_where(_arguments: argparse.Namespace) -> int:
     """Print the path."""
     say(snakefile())
     return 0
+
+
+def add_arguments_resume(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow resume` to a parser."""
+    parser.description = (
+        "Go on after anything was killed. Makes sure that nothing of the last run writes any more "
+        "(ends what is left of it, here and in the queues of a cluster), removes the lock that it "
+        "has left behind, and gives the same snakemake command again. The exit status is that of "
+        "Snakemake."
+    )
+    parser.usage = "unglow resume [-h] [--lost HOST] [DIR] [-- WORDS...]"
+    parser.epilog = "WORDS are added to the snakemake command."
+    from unglow.cli.directories import add_directory, add_lost  # noqa: PLC0415 (imports numpy)
+
+    add_directory(parser)
+    add_lost(parser)
+
+
+def run_resume(arguments: argparse.Namespace) -> int:
+    """Become Snakemake."""
+    from unglow.cli.directories import results_of  # noqa: PLC0415
+    from unglow.jobs.resume import resume  # noqa: PLC0415
+
+    named = arguments.directory
+    resume(
+        *(named, results_of(named), arguments.words, arguments.lost),
+        lambda sentence: warn(f"unglow resume: {sentence}"),
+    )

@@ -16,9 +16,9 @@ from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.runs import SCHEMA, Runs
 from unglow.reporting.terminal.formatting import OUTCOMES
 from unglow.results.summary_table import SKIPPED
+from unglow.telemetry.reading.pairs import WAITING, Work, sentence_of
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.work import WAITING, Work, sentence_of
-from unglow.workflow.preflight.pending_jobs import pending_jobs
+from unglow.workflow.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
     import argparse
@@ -143,11 +143,7 @@ def _show_rules(runs: Runs, *, as_json: bool) -> int:
     return int(last is not None and last.outcome not in (ENDED_WELL, RUNNING))
 
 
-def _say_json(
-    runs: Runs,
-    statuses: Sequence[PairStatus] = (),
-    then: Sequence[str] = (),
-) -> None:
+def _say_json(runs: Runs, statuses: Sequence[PairStatus] = (), then: Sequence[str] = ()) -> None:
     """Print pairs and last run as JSON; docs/commands.md has the keys."""
     found = {
         "schema": SCHEMA,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from unglow.cli.directories import add_directory, named, results_of
 from unglow.core.errors import UnglowError
 from unglow.core.printable import say
-from unglow.jobs import stop
+from unglow.jobs.run_records import end_jobs, find_running, finish_jobs, wait_for_end
 from unglow.reporting.html.live_answers import JSON, Answer
 from unglow.reporting.runs import Runs
 
@@ -40,17 +40,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Stop the run, and say what happened."""
     results = results_of(arguments.directory)
-    trace = stop.find_running(results)
+    trace = find_running(results)
     if trace is None:
         say(f"Nothing runs in {results}.")
         return 0
     if arguments.now:
-        stop.end_jobs(trace, results)
+        end_jobs(trace, results)
     else:
-        stop.finish_jobs(trace)
+        finish_jobs(trace)
         if titles := _running(results):
             say(f"Waiting for {titles} (--now ends them).")
-        stop.wait(trace)
+        wait_for_end(trace)
     say(f"Stopped: {_done(results)}. `unglow resume{named(arguments.directory, '.')}` continues.")
     return 0
 
@@ -85,12 +85,12 @@ class StopButton:
             text, status = "Send to this address to stop the run.\n", HTTPStatus.METHOD_NOT_ALLOWED
             return Answer.text(text, status=status)
         try:
-            trace = stop.find_running(self._results)
+            trace = find_running(self._results)
         except UnglowError as error:
             return Answer.text(json.dumps({"error": str(error)}), JSON, HTTPStatus.CONFLICT)
         if trace is None:
             return Answer.text(json.dumps({"text": "Nothing runs any more."}), JSON)
-        stop.finish_jobs(trace)
+        finish_jobs(trace)
         said = (
             "The run ends after its running jobs; `unglow stop --now` in a terminal ends them too."
         )

@@ -21,9 +21,10 @@ from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import open_file, write_text
 from unglow.core.machine import busy_processors, memory_total_mb, processors
 from unglow.core.printable import say
+from unglow.core.printable import table as align
 from unglow.core.settings import to_json
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
+from unglow.jobs.snakemake_command import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.totals import by_rule
 from unglow.workflow.batch import Batch
@@ -128,17 +129,11 @@ def table(trials: Sequence[Trial]) -> list[str]:
     header = ("cores", "time s", "speed-up", "CPU s", "peak MB", "declared MB", "largest job MB")
     rows: list[tuple[str, ...]] = [header]
     for one in trials:
-        speed = trials[0].seconds / one.seconds
-        numbers = (one.cpu_s, one.peak_mb, one.declared_mb, one.largest_mb)
         spread = "" if one.spread_s is None else f" ± {one.spread_s:.1f}"
-        cells = (
-            f"{one.seconds:.1f}{spread}",
-            f"{speed:.2f}",
-            *(f"{number:.0f}" for number in numbers),
-        )
-        rows.append((str(one.cores), *cells))
-    widths = [max(len(row[k]) for row in rows) for k in range(len(header))]
-    return ["  ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in rows]
+        times = f"{one.seconds:.1f}{spread}", f"{trials[0].seconds / one.seconds:.2f}"
+        numbers = (one.cpu_s, one.peak_mb, one.declared_mb, one.largest_mb)
+        rows.append((str(one.cores), *times, *(f"{number:.0f}" for number in numbers)))
+    return [line[2:] for line in align(rows, "r" * len(header)).splitlines()]
 
 
 def advice(trials: Sequence[Trial]) -> str:
@@ -198,9 +193,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "runs is kept, and compare.html next to it has their curves over each other."
     )
     parser.add_argument(
-        "--pair",
-        metavar="SAMPLE/DYE",
-        help="pair to run (default: the one with the most pixels)",
+        "--pair", metavar="SAMPLE/DYE", help="pair to run (default: the one with the most pixels)"
     )
     parser.add_argument(
         "--cores",
@@ -244,7 +237,9 @@ def run(arguments: argparse.Namespace) -> int:
             "many cores are worth it: run again on an idle machine, or add --force."
         )
     refuse_what_snakemake_stumbles_over()
-    snakefile = _snakefile(arguments.snakefile)
+    path = (arguments.snakefile or snakefile()).absolute()
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
     directory = arguments.directory
     batch = Batch.load(read_stored(directory / CONFIG), directory)
     settings = batch.settings
@@ -262,7 +257,7 @@ def run(arguments: argparse.Namespace) -> int:
             name = f"{cores}-core{'s' * (cores != 1)}" + f"-{k}" * (arguments.repeat > 1)
             runs.append(kept / name)
             with tempfile.TemporaryDirectory(prefix=".unglow-tune-", dir=directory) as place:
-                found = _run_trial(Path(place), snakefile, settings, [pair] * copies, cores)
+                found = _run_trial(Path(place), path, settings, [pair] * copies, cores)
                 for part in (Path("results") / "telemetry", Path("logs")):  # without images
                     shutil.copytree(Path(place) / part, runs[-1] / part)
             repeats.append(found)
@@ -295,13 +290,6 @@ def _choose_cores(given: Sequence[int] | None) -> list[int]:
     return sorted(set(given))
 
 
-def _snakefile(given: Path | None) -> Path:
-    path = given or snakefile()
-    if not path.is_file():
-        raise InputError(f"{path} does not exist; say with -s where unglow's Snakefile is.")
-    return path.absolute()
-
-
 def _choose_pair(batch: Batch, name: str | None) -> Pair:
     """Return the pair of a name, or the one with the most pixels."""
     # markers of slides cannot be written in a sample sheet
@@ -330,7 +318,7 @@ def _warm_up(pair: Pair) -> None:
 
 
 def _run_trial(
-    place: Path, snakefile: Path, settings: Settings, pairs: Sequence[Pair], cores: int
+    place: Path, workflow: Path, settings: Settings, pairs: Sequence[Pair], cores: int
 ) -> Trial:
     """Run the workflow in a directory of its own; return what it took."""
     named = [
@@ -343,7 +331,7 @@ def _run_trial(
         own["detect"]["threshold_from"] = "negative"
     write_text(place / SHEET, sheet_text(named, place))
     write_text(place / CONFIG, yaml.safe_dump(own, sort_keys=False))
-    words = ["-m", "snakemake", "-s", str(snakefile), "--cores", str(cores), "--nolock"]
+    words = ["-m", "snakemake", "-s", str(workflow), "--cores", str(cores), "--nolock"]
     done = subprocess.run(  # noqa: S603 (our own interpreter)
         [sys.executable, *words],
         cwd=place,

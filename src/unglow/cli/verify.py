@@ -1,11 +1,11 @@
-"""``unglow verify``: check results for damage and changes, and raw images against their results."""
+"""``unglow verify`` and ``clean``: damage, changes, other raw images, leftovers of killed jobs."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.cli.directories import add_results, existing, named
+from unglow.cli.directories import add_directory, add_lost, add_results, existing, named, results_of
 from unglow.core.digests import FOLDER, SUFFIX, Published
 from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
@@ -21,7 +21,7 @@ from unglow.workflow.verify import Defect
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.samples import Pair
@@ -56,10 +56,8 @@ def check_images(plan_file: Path, pair: Pair) -> Iterator[Defect]:
         plan = Plan.load(plan_file, raw)
     except (StoreError, OSError):
         return
-    published = Published.from_files((plan_file.parent / FOLDER).glob(f"*{SUFFIX}"))
-    for role, path in raw.items():
-        if _is_other(plan.headers[role], plan.fingerprints[role], path):
-            yield _of_another(path, plan_file, published)
+    images = ((plan.headers[role], plan.fingerprints[role], raw[role]) for role in raw)
+    yield from _find_others(images, plan_file)
 
 
 def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
@@ -68,18 +66,20 @@ def check_slide_images(record: Path, known: KnownSlide) -> Iterator[Defect]:
         prints = SlideRecord.load(record).fingerprints
     except (StoreError, OSError):
         return
+    paths = (Path(header.path) for header in known.headers)
+    yield from _find_others(zip(known.headers, prints, paths, strict=False), record)
+
+
+def _find_others(images: Iterable[tuple[TiffHeader, str, Path]], record: Path) -> Iterator[Defect]:
+    """Yield each image, given with header and recorded fingerprint, that is another one now."""
     published = Published.from_files((record.parent / FOLDER).glob(f"*{SUFFIX}"))
-    for header, fingerprint_ in zip(known.headers, prints, strict=False):
-        if _is_other(header, fingerprint_, Path(header.path)):
-            yield _of_another(Path(header.path), record, published)
-
-
-def _of_another(image: Path, record: Path, published: Published) -> Defect:
-    return Defect(
-        f"{image} is not the image that {record.parent} was made from; delete {record} and rerun "
-        "the workflow to make all of it again",
-        published.list_job_outputs(record),
-    )
+    for header, recorded, image in images:
+        if _is_other(header, recorded, image):
+            yield Defect(
+                f"{image} is not the image that {record.parent} was made from; delete {record} and "
+                "rerun the workflow to make all of it again",
+                published.list_job_outputs(record),
+            )
 
 
 def _is_other(header: TiffHeader, recorded: str, path: Path) -> bool:
@@ -143,7 +143,7 @@ def _remove(path: Path) -> None:
     try:
         path.unlink()
     except FileNotFoundError:
-        return
+        pass
     except OSError as error:  # a directory in the place of a file, for example
         say(f"{path} could not be removed ({error.strerror}): move it away by hand")
     else:
@@ -220,3 +220,38 @@ def _leftovers(results: Path) -> bool:
             "removes them"
         )
     return bool(left)
+
+
+def add_arguments_clean(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow clean` to a parser."""
+    parser.description = (
+        "Remove what jobs that were killed have left behind in the results: files and stores that "
+        "were never published. Results themselves are never touched, and nothing is removed while "
+        "something of a run may still be at work."
+    )
+    add_directory(parser)
+    parser.add_argument(
+        "-n", "--dry-run", action="store_true", help="only say what would be removed"
+    )
+    add_lost(parser)
+
+
+def run_clean(arguments: argparse.Namespace) -> int:
+    """Remove, and print what; return 1 if something could not be removed."""
+    from unglow.jobs.attempt_lock import leftovers, remove, size_mb  # noqa: PLC0415 (only here)
+    from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
+
+    results = results_of(arguments.directory)
+    paths = leftovers(results)
+    if paths and not arguments.dry_run:
+        refuse_if_at_work(results, arguments.lost, warn)
+    total, stayed = 0.0, 0
+    for path in paths:
+        mb = size_mb(path)
+        gone = arguments.dry_run or remove(path)
+        word = "would remove" if arguments.dry_run else "removed" if gone else "could not remove"
+        say(f"{word} {path} ({mb:.1f} MB)")
+        total, stayed = total + mb * gone, stayed + (not gone)
+    would = "would be" if arguments.dry_run else "were"
+    say(f"{total:.1f} MB {would} removed." if paths else "There is nothing to remove.")
+    return 1 if stayed else 0

@@ -13,7 +13,6 @@ import os
 import sys
 import time
 import traceback
-from bdb import BdbQuit
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,16 +24,9 @@ from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
 from unglow.core.printable import LOGGER, SHOWN, begin_log, printable, warn
 from unglow.core.progress import step
-from unglow.jobs import (
-    debugging,
-    memory_limit,
-    outcomes,
-    parent_process,
-    retries,
-    watchdog,
-)
+from unglow.jobs import memory_limit, outcomes, parent_process, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
-from unglow.jobs.leftovers import MachineMemory
+from unglow.jobs.memory_limit import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
 from unglow.memory.demand import from_json
 from unglow.telemetry.recording import profiler
@@ -51,6 +43,12 @@ if TYPE_CHECKING:
 _LEFT_BEHIND_MB = 200.0
 # Name of the output that lists the digests of the others.
 DIGESTS = "digests"
+DEBUGGED = "UNGLOW_DEBUG"
+"""Variable that `unglow debug` sets: the job runs in the process of its script, at the terminal.
+
+Without a second process nothing measures it or ends it: no samples, no limits of memory and time.
+Results are the same.
+"""
 
 log = logging.getLogger(LOGGER)
 
@@ -156,7 +154,7 @@ class Job:
         )
 
     def __enter__(self) -> Self:
-        debugged = debugging.is_debugged()
+        debugged = _is_debugged()
         stream = begin_log(None if debugged else self.log_path)
         log.info("%s: %d threads, %.0f MB declared", self.title, self.threads, self.mem_mb)
         directory = self.record_path and retries.attempts_directory(self.record_path)
@@ -164,7 +162,9 @@ class Job:
         self._telemetry = self._begin()
         if debugged:
             self._begin_block()
-            debugging.stop_at(sys._getframe(1))  # noqa: SLF001 (of the script)
+            import pdb  # noqa: PLC0415, T100 (only to debug)
+
+            pdb.Pdb(nosigint=True).set_trace(sys._getframe(1))  # noqa: SLF001 (of the script)
             return self
         try:
             self._learn()
@@ -201,7 +201,7 @@ class Job:
                 self._list_digests()
             except Exception as failure:  # noqa: BLE001 (it ends the job, as one of its block does)
                 kind, error, trace = type(failure), failure, failure.__traceback__
-        if debugging.is_debugged():
+        if _is_debugged():
             self._leave_debugger(error, trace)
             return
         self._telemetry.leave_job()
@@ -226,8 +226,13 @@ class Job:
 
     def _leave_debugger(self, error: BaseException | None, trace: TracebackType | None) -> None:
         """Open the debugger where the job failed, and record how it ended."""
+        import pdb  # noqa: PLC0415, T100 (only to debug)
+        from bdb import BdbQuit  # noqa: PLC0415
+
         if error is not None and not isinstance(error, BdbQuit | SystemExit):
-            debugging.look_at(error, trace)
+            traceback.print_exception(error)
+            if trace is not None:
+                pdb.post_mortem(trace)
         self._telemetry.leave_job()
         outcome, message = ("ok", "") if error is None else ("interrupted", "ended in a debugger")
         self._end(outcome, message, peak_mb=round(process.peak_mb(), 3))
@@ -265,7 +270,7 @@ class Job:
             If the imports alone took more than was declared.
         """
         self._loading.close()
-        if debugging.is_debugged():
+        if _is_debugged():
             return
         limit = memory_limit.set_limit(self.mem_mb, self.threads)
         if limit is not None:
@@ -426,3 +431,7 @@ class Job:
             retries.write_record(self.record_path)
         except OSError as error:  # a record is no reason to lose a result, nor to hide its error
             log.warning("%s could not be written (%s)", self.record_path, error.strerror)
+
+
+def _is_debugged() -> bool:
+    return bool(os.environ.get(DEBUGGED))

@@ -35,9 +35,9 @@ WORTH_ANOTHER = ("ok", "killed", "interrupted", "stalled", "node_lost", SUPERSED
 COMMAND = "UNGLOW_COMMAND"
 """Variable with the command that the user typed, for remedies."""
 
-# Factor by which a remedy raises what was declared, where nothing says how much is enough.
-_MORE = 1.5
-_FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+MORE = 1.5
+"""Factor by which what was declared is raised, where nothing says how much is enough."""
+FROM_OUTSIDE = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
 _CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
 
 
@@ -235,8 +235,12 @@ def _estimate_needed_mb(job: Declared, peak_mb: float, error: BaseException | No
     least = job.least_mb
     if least is not None and job.mem_mb < least:
         return least
-    needed = max(job.mem_mb * _MORE, peak_mb + (memory_limit.asked_mb(error) or 0), least or 0)
-    return math.ceil(needed / 50) * 50
+    return raise_mb(job.mem_mb, peak_mb + (memory_limit.asked_mb(error) or 0), least or 0)
+
+
+def raise_mb(declared_mb: float, *seen_mb: float) -> int:
+    """Return a declaration, MB, for another attempt of a job that lacked memory."""
+    return math.ceil(max(declared_mb * MORE, *seen_mb) / 50) * 50
 
 
 def _explain_timeout(job: Declared, ending: Ending) -> Cause:
@@ -282,7 +286,7 @@ def _explain_silent_end(job: Declared, ending: Ending) -> Cause:
     if ending.signal == signal.SIGINT:
         return Cause("interrupted", "interrupted")
     name = signal.Signals(ending.signal).name if ending.signal else f"status {ending.code}"
-    if ending.signal in _FROM_OUTSIDE:
+    if ending.signal in FROM_OUTSIDE:
         return _explain_kill(ending, name)
     return Cause(
         "error", f"ended by a fault in a library ({name}); please report it with {_log_name(job)}."

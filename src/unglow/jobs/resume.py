@@ -23,7 +23,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import open_file, open_text, read_file
 from unglow.core.process import Process, host, working_in
 from unglow.core.workflow_files import snakefile
-from unglow.jobs.obstacles import refuse_what_snakemake_stumbles_over
+from unglow.jobs import schedulers
 from unglow.jobs.run_records import (
     Trace,
     find_directory,
@@ -31,10 +31,15 @@ from unglow.jobs.run_records import (
     last_run,
     open_attempts,
     same_place,
+    send,
 )
-from unglow.jobs.schedulers import choice as schedulers
-from unglow.jobs.schedulers.choice import SCHEDULERS, SUBMITTED
-from unglow.jobs.snakemake_command import RUN, add_options, split_command
+from unglow.jobs.schedulers import SCHEDULERS, SUBMITTED
+from unglow.jobs.snakemake_command import (
+    RUN,
+    add_options,
+    refuse_what_snakemake_stumbles_over,
+    split_command,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -256,9 +261,8 @@ def end_orphans(attempts: Iterable[Trace], say: Callable[[str], None]) -> None:
         numbers = ", ".join(str(process.pid) for process in alive)
         say(f"ending jobs of the killed run: process {numbers}")
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for process in filter(Process.lives, alive):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process.pid, number)
+        for process in alive:
+            send(process, number)
         end = time.monotonic() + PATIENCE_S
         while alive := [process for process in alive if process.lives()]:
             if time.monotonic() > end:

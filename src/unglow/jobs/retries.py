@@ -164,36 +164,22 @@ def fewer_in_flight(earlier: Mapping[str, Any]) -> int | None:
     return in_flight // 2 if earlier["outcome"] in LACKED_MEMORY and in_flight > 1 else None
 
 
-def _raise_mb(earlier: Mapping[str, Any], declared_mb: int) -> int:
-    """Return what another attempt should declare, MB: more only if nothing else helps.
-
-    Parameters
-    ----------
-    earlier
-        Record of the attempt before.
-    declared_mb
-        What the first attempt declared, MB.
-    """
-    if earlier["outcome"] not in LACKED_MEMORY or fewer_in_flight(earlier) is not None:
-        return declared_mb
-    return max(declared_mb, int(earlier.get("needed_mb", declared_mb)))
-
-
 def next_mb(record: Path, declared_mb: int) -> int:
-    """Return what the next attempt at a job declares, MB, given its record."""
+    """Return what the next attempt at a job declares, MB: more only if nothing else helps.
+
+    ``record`` is that of the job, ``declared_mb`` what the first attempt declared.
+    """
     records, _ = earlier(attempts_directory(record))
-    return _raise_mb(records[-1], declared_mb) if records else declared_mb
+    last = records[-1] if records else {"outcome": ""}
+    if last["outcome"] not in LACKED_MEMORY or fewer_in_flight(last) is not None:
+        return declared_mb
+    return max(declared_mb, int(last.get("needed_mb", declared_mb)))
 
 
 def next_min(record: Path, declared_min: int) -> int:
     """Return the time limit of the next attempt at a job, minutes: longer after one that was late.
 
-    Parameters
-    ----------
-    record
-        The job's record.
-    declared_min
-        The limit of the first attempt, minutes.
+    ``record`` is that of the job, ``declared_min`` the limit of the first attempt.
     """
     records, _ = earlier(attempts_directory(record))
     late = sum(one["outcome"] == "timeout" for one in records)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import ctypes
 import faulthandler
 import json
 import logging
@@ -19,18 +18,19 @@ import signal
 import sys
 import threading
 import time
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from unglow.core import machine, process
 from unglow.core.process import Stat, read, thread_ids
-from unglow.telemetry.recording.process_sampler import INTERVAL_S, Sampler
+from unglow.telemetry.recording.attempt import INTERVAL_S, Sampler
+from unglow.telemetry.recording.profiler import die_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
 
-    from unglow.telemetry.recording.process_sampler import Sample
+    from unglow.telemetry.recording.attempt import Sample
 
 
 STALL_S = 60.0
@@ -45,58 +45,39 @@ _AWAKE_S = 2.0
 # Processes that end together with the job do so in this time, s.
 _DYING_S = 0.2
 _DUMP = signal.SIGUSR1
-_PR_SET_PDEATHSIG = 1
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
-    """What a process and its children have done so far.
-
-    Attributes
-    ----------
-    cpu_s
-        Time on a processor, s.
-    moved
-        Bytes through read and write calls, cached or not.
-    """
-
-    cpu_s: float = 0.0
-    moved: int = 0
-
-
-class Turn(Enum):
-    """Whether a stall has started or is over."""
-
-    STALLED = "stalled"
-    OVER = "over"
-
-
 @dataclass(slots=True)
 class Stall:
-    """How long a job has done nothing, from samples of its activity."""
+    """How long a job and its children have done nothing, from samples of what they have done."""
 
     after_s: float = STALL_S
     quiet_s: float = 0.0
     longest_s: float = 0.0
-    _mark: Activity = field(default_factory=Activity)
+    _cpu_s: float = 0.0
+    _moved: int = 0
 
     @property
     def idle_s(self) -> float:
         """How long it has done nothing, s; 0 if it does not stall now."""
         return self.quiet_s if self.quiet_s >= self.after_s else 0.0
 
-    def sample(self, seconds: float, now: Activity) -> Turn | None:
-        """Take a sample ``seconds`` after the last; return what has changed."""
+    def sample(self, seconds: float, cpu_s: float, moved: int) -> Literal["stalled", "over"] | None:
+        """Take a sample ``seconds`` after the last; return whether a stall has started or is over.
+
+        So far they were on processors for ``cpu_s``, and have ``moved`` bytes through read and
+        write calls.
+        """
         before = self.quiet_s
-        if now.moved != self._mark.moved or abs(now.cpu_s - self._mark.cpu_s) > _IDLE_CPU_S:
-            self._mark, self.quiet_s = now, 0.0
-            return Turn.OVER if before >= self.after_s else None
+        if moved != self._moved or abs(cpu_s - self._cpu_s) > _IDLE_CPU_S:
+            self._cpu_s, self._moved, self.quiet_s = cpu_s, moved, 0.0
+            return "over" if before >= self.after_s else None
         self.quiet_s += seconds
         if self.quiet_s >= self.after_s:
             self.longest_s = max(self.longest_s, self.quiet_s)
-        return Turn.STALLED if before < self.after_s <= self.quiet_s else None
+        return "stalled" if before < self.after_s <= self.quiet_s else None
 
 
 class Reason(NamedTuple):
@@ -151,11 +132,11 @@ class _Idleness:
     def sample(self, seconds: float, taken: Sample, pids: Sequence[int]) -> None:
         """Take a sample ``seconds`` after the last, of these processes."""
         idle_s = self.stall.quiet_s
-        turn = self.stall.sample(seconds, Activity(taken.cpu_s, taken.read + taken.written))
-        if turn is Turn.STALLED:
+        turn = self.stall.sample(seconds, taken.cpu_s, taken.read + taken.written)
+        if turn == "stalled":
             self.waited = stall_reason(pids, self._pid)
             self._on_stall(self.stall.quiet_s, self.waited, False)  # noqa: FBT003
-        elif turn is Turn.OVER and self.waited is not None:
+        elif turn == "over" and self.waited is not None:
             self._on_stall(idle_s, self.waited, True)  # noqa: FBT003
 
 
@@ -220,8 +201,7 @@ def fork() -> tuple[int, int]:
         os.close(writing)
         return pid, reading
     os.close(reading)
-    with contextlib.suppress(OSError, AttributeError):  # not Linux
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     if os.getppid() != watchdog:
         os._exit(1)
     return 0, writing
@@ -262,8 +242,8 @@ def watch(
     *,
     limit_s: float | None,
     on_stall: Callable[[float, Reason, bool], None],
-    on_sample: Callable[[Sample], None] | None = None,
-    on_end: Callable[[], None] | None = None,
+    on_sample: Callable[[Sample], object] = lambda _: None,
+    on_end: Callable[[], object] = lambda: None,
     interval_s: float = INTERVAL_S,
     abandoned: Callable[[], bool] = lambda: False,
 ) -> Ending:
@@ -291,16 +271,15 @@ def watch(
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the job as well
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
-    kills = _kernel_kills(pid)
-    killed_before = kills()
+    group = machine.find_kills_file(pid)
+    killed_before = count_kernel_kills(group)
     sampler, idleness = Sampler(pid, interval_s=interval_s), _Idleness(pid, on_stall)
     spent, timed_out, alone = 0.0, False, False
     said = bytearray()
     last = due = time.monotonic()
     while True:
         taken = sampler.take()
-        if on_sample is not None:
-            on_sample(taken)
+        on_sample(taken)
         now = time.monotonic()
         step, last = min(now - last, _AWAKE_S), now
         spent += step
@@ -313,8 +292,7 @@ def watch(
         due = max(due + sampler.interval_s, now)
         if _listen(reading, said, due - now):
             break
-    if on_end is not None:
-        on_end()
+    on_end()
     _, status, usage = os.wait4(pid, 0)
     return Ending(
         report=_parse_report(said),
@@ -332,7 +310,7 @@ def watch(
         stalled_s=idleness.stall.longest_s,
         idle_s=idleness.stall.idle_s,
         timed_out=timed_out,
-        by_kernel=kills() > killed_before,
+        by_kernel=count_kernel_kills(group) > killed_before,
         abandoned=alone,
         waited=idleness.waited,
     )
@@ -380,10 +358,10 @@ def _parse_report(said: bytearray) -> dict[str, Any]:
     return report
 
 
-def _kernel_kills(pid: int) -> Callable[[], int]:
-    """Return what counts the processes that the kernel kills because of a lack of memory.
+def count_kernel_kills(group: Path | None) -> int:
+    """Return how many processes the kernel has killed because of a lack of memory.
 
-    These are those of the job's own control group, or of the entire machine where there is none.
+    These are those of a control group (`machine.find_kills_file`), or of the entire machine where
+    there is none.
     """
-    group = machine.find_kills_file(pid)
-    return process.machine_oom_kills if group is None else lambda: machine.count_kills(group) or 0
+    return process.machine_oom_kills() if group is None else machine.count_kills(group) or 0

@@ -18,16 +18,16 @@ from unglow.reporting.summary import Entry, rows, texts
 from unglow.results.summary_table import SKIPPED, read_summary
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
-from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.rejections import failed_pairs
-from unglow.telemetry.reading.work import (
+from unglow.telemetry.reading.pairs import (
     STOPPED,
     WAITING,
     Work,
+    failed_pairs,
     last_attempts,
     select_pair,
     works_for,
 )
+from unglow.telemetry.reading.records import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

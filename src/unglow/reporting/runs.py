@@ -25,9 +25,9 @@ from unglow.telemetry.jsonl import SUFFIX, number, whole_number
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, join
 from unglow.telemetry.reading.incidents import Incident, incidents
+from unglow.telemetry.reading.pairs import failed_pairs
 from unglow.telemetry.reading.plan import Machine, machine_mb
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.rejections import failed_pairs
 from unglow.telemetry.reading.time_left import time_left
 from unglow.telemetry.speedscope import SUFFIX as PROFILE
 from unglow.telemetry.speedscope import Stack, read_profile

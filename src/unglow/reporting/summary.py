@@ -32,7 +32,7 @@ from unglow.reporting.marker_rows import (
 from unglow.results.pair import PairResults, judge
 from unglow.results.summary_table import SKIPPED
 from unglow.review import REVIEW
-from unglow.telemetry.reading.rejections import first_reasons
+from unglow.telemetry.reading.pairs import first_reasons
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

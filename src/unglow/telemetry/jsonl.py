@@ -110,7 +110,7 @@ def _line(content: dict[str, Any] | list[Any]) -> bytes:
 # Lines of ours are nested in fewer levels, and numbers of ours are smaller: of bytes, of seconds
 # since some start, and of Unix time (the end of the year 9999).
 _DEEPEST = 50
-_MOST, _LONGEST_S, _LATEST_S = 1e18, 1e10, 253402300799.0
+MOST, LONGEST_S, _LATEST_S = 1e18, 1e10, 253402300799.0
 # Rows are drawn for the threads of a job: no machine that jobs run on has more.
 _MOST_THREADS = 1024
 
@@ -138,7 +138,7 @@ def parse_rows(lines: list[bytes]) -> list[list[Any]]:
 
 def number(value: object) -> float | None:
     """Return a number that a size or a count may have, or None for everything else."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _MOST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
         return None
     return float(value)
 
@@ -146,7 +146,7 @@ def number(value: object) -> float | None:
 def moment(value: object) -> float:
     """Return a time since some start, s; 0 if it is not one."""
     t = number(value)
-    return t if t is not None and 0 <= t <= _LONGEST_S else 0.0
+    return t if t is not None and 0 <= t <= LONGEST_S else 0.0
 
 
 def unix_time(value: object) -> float:

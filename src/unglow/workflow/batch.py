@@ -41,8 +41,8 @@ from unglow.workflow.samples import (
     read_sheet,
     repeated_images,
 )
-from unglow.workflow.samples.chosen import chosen_keys
 from unglow.workflow.samples.naming import placeholder_in
+from unglow.workflow.samples.pair import chosen_keys
 from unglow.workflow.slides import marker_pairs, read_slides, refused_slides
 
 if TYPE_CHECKING:

@@ -38,8 +38,10 @@ SECTIONS = dict(zip(VARIANT, ("channel", "register", "scale", "detect"), strict=
 """Levels of variants to what is swept for them: a section of the configuration, or a single key."""
 SOURCE = "register.from"
 """It says which pairs depend on which, and cannot be swept."""
-_OF_SLIDES = "register.on"
-"""It concerns slides alone, which are not swept either."""
+_NOT_SWEPT = {
+    SOURCE: "pairs depend on each other by it",
+    "register.on": "it is of slides, which have no variants",
+}
 MOST_VARIANTS = 10_000
 """Most variants of a pair in a sweep: parsing takes some seconds then."""
 
@@ -270,17 +272,12 @@ def _sweepable(sweep: Any, rules: Schema) -> dict[str, Schema]:
     """Return the rules of all keys that can be swept, after those that are were checked."""
     sections = SECTIONS.values()
     pairs = (pair for name in sections for pair in _keys(name, rules["properties"][name]))
-    sweepable = {name: rule for name, rule in pairs if name not in (SOURCE, _OF_SLIDES)}
+    sweepable = {name: rule for name, rule in pairs if name not in _NOT_SWEPT}
     for name in sweep if isinstance(sweep, dict) else ():
-        if name == SOURCE:
+        if name in _NOT_SWEPT:
             raise ConfigError(
-                f"config key 'sweep.{SOURCE}' cannot be swept, since pairs depend on each other by "
-                "it; compare two runs with other results directories instead."
-            )
-        if name == _OF_SLIDES:
-            raise ConfigError(
-                f"config key 'sweep.{_OF_SLIDES}' cannot be swept, since it is of slides, which "
-                "have no variants; compare two runs with other results directories instead."
+                f"config key 'sweep.{name}' cannot be swept, since {_NOT_SWEPT[name]}; compare two "
+                "runs with other results directories instead."
             )
         if name not in sweepable:
             raise ConfigError(

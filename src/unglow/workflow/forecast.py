@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.reading.records import Placed
     from unglow.workflow.batch import Batch
-    from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
+    from unglow.workflow.pending_jobs import Capacity, PendingJob
 
     Kind = Literal["seconds", "cpu_s"]
 

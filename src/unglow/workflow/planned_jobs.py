@@ -14,15 +14,13 @@ from unglow.workflow.paths import CORRECTED, FORMS, PLACES
 from unglow.workflow.stage_table import STAGES, figures_of, files_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from unglow.workflow.batch import Batch
-
-    Wildcards = Mapping[str, str]
-    from collections.abc import Callable, Mapping
-
     from unglow.workflow.samples import Pair
     from unglow.workflow.settings import Settings
+
+    Wildcards = Mapping[str, str]
 
 RATIO_SETTINGS = ("fwhm_px", "max_error_px")
 """Keys of the section ``detect`` that the signal-to-noise ratio follows from."""
@@ -158,7 +156,7 @@ def manual_gain(pair: Pair, settings: Settings) -> float | None:
     return None if gain is None else float(gain)
 
 
-def scale_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+def scale_methods(batch: Batch, wildcards: Wildcards) -> tuple[str, ...]:
     """Return the scale methods of a pair; a given manual gain switches ``manual`` on.
 
     Exposure times are known of slides alone.
@@ -169,13 +167,13 @@ def scale_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]
     return (*methods, "manual") if given and "manual" not in methods else methods
 
 
-def main_method(batch: Batch, wildcards: Mapping[str, str]) -> str:
+def main_method(batch: Batch, wildcards: Wildcards) -> str:
     """Return the main method of a pair, whose difference is always written."""
     default = batch.variant_settings(wildcards).scale.default
     return str(default or scale_methods(batch, wildcards)[0])
 
 
-def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ...]:
+def written_methods(batch: Batch, wildcards: Wildcards) -> tuple[str, ...]:
     """Return the methods whose differences are written at full size, the main one first."""
     main = main_method(batch, wildcards)
     more = batch.variant_settings(wildcards).scale.write or ()
@@ -183,7 +181,7 @@ def written_methods(batch: Batch, wildcards: Mapping[str, str]) -> tuple[str, ..
     return (main, *(m for m in others if more == "all" or m in more))
 
 
-def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
+def counted_methods(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the methods that the job of a difference counts in addition to the one it writes.
 
     That of the main method counts all others, so that one file has the counts of all.
@@ -193,24 +191,24 @@ def counted_methods(batch: Batch, wildcards: Mapping[str, str]) -> list[str]:
     return [m for m in methods if m != main]
 
 
-def same_difference_as(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
+def same_difference_as(batch: Batch, wildcards: Wildcards) -> str | None:
     """Return the first variant of the subtraction whose difference by a method has to be the same.
 
     None if that is the one that the wildcards name themselves (``method`` among them).
     """
     method = wildcards["method"]
 
-    def follows(names: Mapping[str, str]) -> list[Any] | None:
+    def follows(names: Wildcards) -> list[Any] | None:
         written = method in written_methods(batch, names)
         return _follows_from(batch, names) if written else None
 
     return _first_same(batch, "subtraction", wildcards, follows)
 
 
-def same_ratio_as(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
+def same_ratio_as(batch: Batch, wildcards: Wildcards) -> str | None:
     """Return the first variant of the search with the same signal-to-noise ratio, as above."""
 
-    def follows(names: Mapping[str, str]) -> list[Any]:
+    def follows(names: Wildcards) -> list[Any]:
         detect = batch.variant_settings(names).detect
         return [getattr(detect, key) for key in RATIO_SETTINGS]
 
@@ -220,7 +218,7 @@ def same_ratio_as(batch: Batch, wildcards: Mapping[str, str]) -> str | None:
 def _first_same(
     batch: Batch,
     level: str,
-    wildcards: Mapping[str, str],
+    wildcards: Wildcards,
     follows: Callable[[Mapping[str, str]], list[Any] | None],
 ) -> str | None:
     """Return the first variant on a level for which ``follows`` gives the same; None for itself."""
@@ -238,7 +236,7 @@ def _first_same(
     return None if same == wildcards[level] else same
 
 
-def _follows_from(batch: Batch, wildcards: Mapping[str, str]) -> list[Any]:
+def _follows_from(batch: Batch, wildcards: Wildcards) -> list[Any]:
     """Return what of the configuration a difference by a method follows from.
 
     The focus is matched by what the main method finds.

@@ -235,17 +235,12 @@ class Settings:
         "Apptainer pulls (docker://...). Without that option it has no meaning.",
         default=None,
     )
-    register: RegisterSettings = section(
-        RegisterSettings,
-        "How pre is registered onto post.",
-    )
+    register: RegisterSettings = section(RegisterSettings, "How pre is registered onto post.")
     scale: ScaleSettings = section(
-        ScaleSettings,
-        "How much brighter the background became from pre to post.",
+        ScaleSettings, "How much brighter the background became from pre to post."
     )
     detect: DetectSettings = section(
-        DetectSettings,
-        "What counts as a candidate on the difference of the default scale method.",
+        DetectSettings, "What counts as a candidate on the difference of the default scale method."
     )
     multiplexed: MultiplexedSettings = section(
         MultiplexedSettings,

@@ -19,17 +19,12 @@ from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS
 from unglow.io.zarr.layout import DTYPES
-from unglow.multiplexed.channels import (
-    named_markers,
-    reference_cycle,
-    registered_on,
-    slide_of,
-)
+from unglow.multiplexed.channels import named_markers, reference_cycle, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers, suggestion
 from unglow.multiplexed.sample import bands_of
 from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide
 from unglow.registration.settings import DECLARED
-from unglow.telemetry.reading.rejections import reasons_of
+from unglow.telemetry.reading.pairs import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
 from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.samples import Pair, Problem, unsafe
@@ -88,10 +83,7 @@ class KnownSlide:
     @property
     def frame_header(self) -> TiffHeader:
         """The header of the image whose frame is that of the slide."""
-        slide = self.slide
-        return self.headers[
-            next(one.image for one in slide.channels if one.cycle == slide.frame_cycle)
-        ]
+        return self.header_of(self.slide.frame_cycle)
 
     def header_of(self, cycle: int) -> TiffHeader:
         """Return the header of the (first) image of a cycle."""
@@ -207,26 +199,21 @@ def _markers(
     files: SlideFiles, headers: Sequence[TiffHeader], settings: Settings, cache: HeaderCache
 ) -> tuple[Sequence[Marker], str]:
     """Return the channels of a slide, and where they come from."""
-    if files.table is not None:
-        rows: Sequence[Marker] = read_markers(files.table)
-        if any(row.exposure is not None for row in rows):
-            return rows, str(files.table)
-        times = [time for header in headers for time in cache.exposures(header)]
-        if len(times) == len(rows):
-            rows = [replace(row, exposure=time) for row, time in zip(rows, times, strict=True)]
+    rows: Sequence[Marker] = () if files.table is None else read_markers(files.table)
+    if any(row.exposure is not None for row in rows):
         return rows, str(files.table)
     times = [time for header in headers for time in cache.exposures(header)]
-    backgrounds = settings.multiplexed.backgrounds
-    return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
+    if files.table is None:
+        backgrounds = settings.multiplexed.backgrounds
+        return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
+    if len(times) == len(rows):
+        rows = [replace(row, exposure=time) for row, time in zip(rows, times, strict=True)]
+    return rows, str(files.table)
 
 
 def _find_paired_cycles(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
     """Return the cycles of markers that candidates are looked for in, and of their backgrounds."""
-    markers = [
-        one
-        for one in slide.markers
-        if (chosen == "all" or one.name in chosen) and len(one.backgrounds) == 1
-    ]
+    markers = (one for one in chosen_markers(slide, chosen) if len(one.backgrounds) == 1)
     cycles = {(one.cycle, slide.channel(one.backgrounds[0]).cycle) for one in markers}
     return tuple(sorted((a, b) for a, b in cycles if a != b))
 
@@ -261,9 +248,9 @@ class MarkerPairs:
     problems: list[Problem] = field(default_factory=list)
 
 
-def chosen_markers(known: KnownSlide, chosen: Sequence[str] | str) -> list[Channel]:
+def chosen_markers(slide: Slide, chosen: Sequence[str] | str) -> list[Channel]:
     """Return the markers of a slide that ``multiplexed.candidates`` names."""
-    return [one for one in known.slide.markers if chosen == "all" or one.name in chosen]
+    return [one for one in slide.markers if chosen == "all" or one.name in chosen]
 
 
 def marker_pairs(
@@ -284,7 +271,7 @@ def marker_pairs(
     samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
     found = MarkerPairs(problems=list(_find_unknown(slides, chosen)))
     for name, known in slides.items():
-        sample, markers = name + CANDIDATES_SUFFIX, chosen_markers(known, chosen)
+        sample, markers = name + CANDIDATES_SUFFIX, chosen_markers(known.slide, chosen)
         if markers and sample in samples:
             found.problems.append(
                 Problem(
@@ -295,27 +282,32 @@ def marker_pairs(
             )
             continue
         for marker in markers:
-            if len(marker.backgrounds) > 1:
-                sentence = (
-                    f"Slide {name}: candidates are looked for in markers with one background, but "
-                    f"{marker.name} has {len(marker.backgrounds)}: leave it out of {_KEY}."
-                )
+            why = _find_fault(marker, sample)
+            if why is not None:
+                sentence = f"Slide {name}: candidates {why}."
                 found.problems.append(Problem(sentence, "candidates", sample, marker.name))
                 continue
             pair = _make_pair(known, marker)
-            bad = next((one for one in (pair.dye, pair.sample) if unsafe(one)), None)
-            if bad is None:
-                found.pairs.append(pair)
-                (background,) = known.slide.backgrounds_of(marker)
-                headers = known.headers[marker.image], known.headers[background.image]
-                found.headers[pair.key] = headers
-                continue
-            sentence = (
-                f"Slide {name}: candidates in {marker.name} need a folder, but the name '{bad}' "
-                f"{unsafe(bad)}; rename it, or leave the marker out of multiplexed.candidates."
-            )
-            found.problems.append(Problem(sentence, "candidates", *pair.key))
+            found.pairs.append(pair)
+            (background,) = known.slide.backgrounds_of(marker)
+            found.headers[pair.key] = known.headers[marker.image], known.headers[background.image]
     return found
+
+
+def _find_fault(marker: Channel, sample: str) -> str | None:
+    """Return why candidates cannot be looked for in a marker, as the end of a sentence."""
+    if len(marker.backgrounds) > 1:
+        return (
+            f"are looked for in markers with one background, but {marker.name} has "
+            f"{len(marker.backgrounds)}: leave it out of {_KEY}"
+        )
+    bad = next((one for one in (marker.name, sample) if unsafe(one)), None)
+    if bad is None:
+        return None
+    return (
+        f"in {marker.name} need a folder, but the name '{bad}' {unsafe(bad)}; rename it, or leave "
+        "the marker out of multiplexed.candidates"
+    )
 
 
 def _find_unknown(

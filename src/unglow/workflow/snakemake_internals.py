@@ -20,13 +20,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unglow.jobs.schedulers.choice import (
-    NoAnswerError,
-    QueuedJob,
-    has_ended,
-    read_accounts,
-    slurm_queue,
-)
+from unglow.jobs.schedulers import NoAnswerError, QueuedJob, has_ended, read_accounts, slurm_queue
 from unglow.jobs.snakemake_command import snakemake_words
 from unglow.telemetry.recording.environment import surroundings
 
@@ -41,6 +35,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from types import FrameType
 
 
 LOOK_S = 15.0
@@ -183,23 +178,22 @@ def command_line() -> Namespace | None:
 
     When the workflow is parsed, it does not yet know what it is going to do.
     """
-    frame = inspect.currentframe()
-    while frame is not None:
-        if frame.f_code.co_name == "args_to_api":
-            return frame.f_locals.get("args")
-        frame = frame.f_back
-    return None
+    frames = (frame for frame in _callers() if frame.f_code.co_name == "args_to_api")
+    return next((frame.f_locals.get("args") for frame in frames), None)
 
 
 def workflow_at_work() -> Any:
     """Return the workflow that this thread executes; None if it executes none."""
+    owners = (frame.f_locals.get("self") for frame in _callers())
+    return next((one for one in owners if type(one).__name__ == "Workflow"), None)
+
+
+def _callers() -> Iterator[FrameType]:
+    """Yield the frames of this thread, the innermost first."""
     frame = inspect.currentframe()
     while frame is not None:
-        own = frame.f_locals.get("self")
-        if type(own).__name__ == "Workflow":
-            return own
+        yield frame
         frame = frame.f_back
-    return None
 
 
 def quiet_kinds(settings: Any) -> frozenset[str]:

@@ -88,11 +88,7 @@ class Stage(NamedTuple):
     streams: bool = False
 
 
-_SAME = {
-    "figures_registration": "figures",
-    "slide_part": "slide_subtract",
-    "verdict": "summary",
-}
+_SAME = {"figures_registration": "figures", "slide_part": "slide_subtract", "verdict": "summary"}
 
 
 def measured_as(rule: str) -> str:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 
-from unglow.cli import app, main
+from unglow.cli import main, pages
 
 
 def test_it_prints_its_address_and_the_way_from_another_machine(tmp_path):
@@ -43,6 +43,6 @@ def test_a_folder_that_is_none_is_refused(tmp_path, monkeypatch, capsys):
 
 def test_without_a_way_to_know_who_asks_it_does_not_start(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(app, "is_mounted", lambda: False)
+    monkeypatch.setattr(pages, "is_mounted", lambda: False)
     assert main(["app"]) == 2
     assert "/proc" in capsys.readouterr().err

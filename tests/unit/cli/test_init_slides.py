@@ -71,7 +71,7 @@ def test_files_of_a_macsima_are_channels_of_their_cycles(here):
     known = Batch.load({}, here).slides["s1"].slide
     assert known.subtracted == {"CD3": "CD3_background", "CD4": "CD4_background"}
     assert [(one.image, one.cycle) for one in known.channels] == [
-        *((0, 1), (1, 1), (2, 1), (3, 2), (4, 2)),
+        *((0, 1), (1, 1), (2, 1), (3, 2), (4, 2))
     ]
 
 

@@ -12,7 +12,7 @@ from raw_slides import pair
 from unglow.cli import main
 from unglow.core import workflow_files
 from unglow.core.printable import WEB
-from unglow.jobs.debugging import VARIABLE
+from unglow.jobs.context import DEBUGGED
 from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
 from unglow.jobs.start_snakemake import ProfileLineFilter
 
@@ -101,14 +101,14 @@ def test_the_line_about_the_profile_is_not_printed():
 
 def test_debug_is_a_run_of_one_job_that_has_to_be_named(became, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.setenv(DEBUGGED, "")
     pair(tmp_path, "A", "D")
     words = became("register", "A/D", command="debug")
     alone = ["--allowed-rules", "register", "--force", "--retries", "0"]
     assert words[words.index(LOGGER) + 1 :][: len(alone)] == alone
     assert 'only=["A/D"]' in words
     assert words[-2:] == ["--", "results/A/D/transform.json"]
-    assert os.environ[VARIABLE] == "1"
+    assert os.environ[DEBUGGED] == "1"
     for wrong, said in (
         (["register", "A/E"], "'A/E' is not one of the pairs: A/D."),
         (["register"], "run has no job register."),

@@ -19,7 +19,7 @@ import pytest
 from made_results import refused
 
 from unglow.cli import main
-from unglow.cli.view import place_of
+from unglow.cli.pages import place_of
 from unglow.core.errors import InputError
 from unglow.reporting.html.serving import redirect_file
 

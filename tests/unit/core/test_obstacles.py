@@ -12,7 +12,7 @@ import tifffile
 
 from unglow.cli import main
 from unglow.core.errors import InputError
-from unglow.jobs.obstacles import message_of, obstacles, refuse_what_snakemake_stumbles_over
+from unglow.jobs.snakemake_command import message_of, obstacles, refuse_what_snakemake_stumbles_over
 
 # Root may write everywhere, unless it gives that up.
 AS_OTHERS = ("setpriv", "--bounding-set=-dac_override,-dac_read_search")
@@ -20,7 +20,7 @@ UNGLOW = Path(sys.executable).with_name("unglow")
 ASK = """
 import sys
 from pathlib import Path
-from unglow.jobs.obstacles import obstacles
+from unglow.jobs.snakemake_command import obstacles
 print(*obstacles([Path(sys.argv[1])]))
 """
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from unglow import doctor as checks
 from unglow.core.machine import Mount
-from unglow.doctor import checks
-from unglow.doctor.checks import Level
+from unglow.doctor import Level
 
 OK, WARNING, FAULT = Level.OK, Level.WARNING, Level.FAULT
 NFS = Mount("/data", "nfs4", "server:/export", frozenset({"rw", "local_lock=all"}))

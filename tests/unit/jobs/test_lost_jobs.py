@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from unglow.jobs import parent_process, retries
-from unglow.jobs.schedulers.lost_jobs import LostJobs
+from unglow.jobs.lost_jobs import LostJobs
 from unglow.telemetry.attempt_files import attempt_file, attempt_numbers, take_number
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from unglow.jobs.outside.endings import Failure, describe_failure, exit_code, overrun
+from unglow.jobs.outside.watched import Failure, describe_failure, exit_code, overrun
 
 FAILED = "Command 'set -euo pipefail;  {}' returned non-zero exit status {}."
 FAILURE = Failure("r", 100.0, 130.0, 1, 0, interrupted=False)

@@ -22,7 +22,7 @@ from unglow.jobs.run_records import (
     last_run,
     open_attempts,
 )
-from unglow.jobs.schedulers.choice import SUBMITTED
+from unglow.jobs.schedulers import SUBMITTED
 from unglow.telemetry.jsonl import LineFile
 
 

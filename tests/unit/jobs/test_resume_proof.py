@@ -18,10 +18,9 @@ import pytest
 from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, started_ticks
-from unglow.jobs import resume
+from unglow.jobs import resume, schedulers
 from unglow.jobs.resume import again, cancel_queued, make_sure, refuse_if_at_work
 from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace
-from unglow.jobs.schedulers import choice
 
 
 class Written:
@@ -512,7 +511,7 @@ def slurm_log(work):
 
 def note_submitted(written, text):
     """Note what was given to a queue; return the file."""
-    noted = written.work / choice.SUBMITTED
+    noted = written.work / schedulers.SUBMITTED
     noted.parent.mkdir(parents=True, exist_ok=True)
     noted.write_text(text)
     return noted
@@ -602,7 +601,7 @@ def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(writ
 
 def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeypatch):
     monkeypatch.setattr(resume, "_queued", lambda jobs, names: {"slurm": ["17", "18"]})
-    monkeypatch.setattr(choice, "run", lambda *words: (0, ""))
+    monkeypatch.setattr(schedulers, "run", lambda *words: (0, ""))
     slept = sleeping(monkeypatch, 100.0)
     with pytest.raises(InputError) as error:
         cancel_queued(written.work, written.said.append)
@@ -615,13 +614,13 @@ def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeyp
 def test_a_command_that_takes_too_long_has_not_answered(commands):
     make, _ = commands
     make("squeue", 'echo out; echo err >&2; exit "$last"')
-    assert choice.run("squeue", "0") == (0, "out\n")
-    assert choice.run("squeue", "3") == (3, "out\nerr\n")
+    assert schedulers.run("squeue", "0") == (0, "out\n")
+    assert schedulers.run("squeue", "3") == (3, "out\nerr\n")
     make("qstat", "exec sleep 60")
-    status, text = choice.run("qstat", patience_s=0.1)
+    status, text = schedulers.run("qstat", patience_s=0.1)
     assert status == -1
     assert "timed out after 0.1 seconds" in text
-    status, text = choice.run("qdel")
+    status, text = schedulers.run("qdel")
     assert status == -1
     assert "No such file or directory: 'qdel'" in text
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from unglow.jobs.schedulers import choice
-from unglow.jobs.schedulers.choice import JobRequest
+from unglow.jobs import schedulers as choice
+from unglow.jobs.schedulers import JobRequest
 
 PROFILE = Path(__file__).resolve().parents[3] / "profiles" / "cluster-generic"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unglow.jobs.schedulers.choice import NoAnswerError, slurm_queue
+from unglow.jobs.schedulers import NoAnswerError, slurm_queue
 from unglow.workflow import snakemake_internals as slurm_watch
 
 

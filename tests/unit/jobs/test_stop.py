@@ -15,7 +15,7 @@ from unglow.cli import main
 from unglow.cli.stop import StopButton
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, ignores, started_ticks
-from unglow.jobs import stop
+from unglow.jobs.run_records import find_running
 from unglow.reporting.html.live_answers import Request
 
 # Says which signal it got, and ends; deaf to Ctrl-C if that is asked for.
@@ -109,7 +109,7 @@ def test_another_process_of_that_number_is_left_alone(work, start, changes):
     place, run = work
     other = start()
     run(other.pid, **changes)
-    assert stop.find_running(place / "results") is None
+    assert find_running(place / "results") is None
     assert other.poll() is None
 
 
@@ -118,10 +118,10 @@ def test_a_run_elsewhere_and_a_record_of_others_are_refused(work, start):
     snakemake = start()
     run(snakemake.pid, host="node7")
     with pytest.raises(InputError, match=r"began on node7 .*unglow stop"):
-        stop.find_running(place / "results")
+        find_running(place / "results")
     run(snakemake.pid).chmod(0o666)
     with pytest.raises(InputError, match="others may write to it"):
-        stop.find_running(place / "results")
+        find_running(place / "results")
     assert snakemake.poll() is None
 
 

@@ -17,7 +17,7 @@ import pytest
 from unglow.core.process import boot_id, started_ticks
 from unglow.telemetry.attempt_files import attempt_files
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.recording.process_sampler import COLUMNS
+from unglow.telemetry.recording.attempt import COLUMNS
 
 SCRIPT = """
 import os, signal, sys, time

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.telemetry.recording.process_sampler import COLUMNS, Sample, Sampler
+from unglow.telemetry.recording.attempt import COLUMNS, Sample, Sampler
 
 STAT = "{pid} (a (b) c) {state} 1 1 1 0 -1 0 0 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 {n} 0 5"
 
@@ -93,7 +93,7 @@ def test_parts_of_memory_and_bytes_of_disks_are_summed_and_runnable_threads_coun
 def test_the_proportional_set_is_taken_once_a_second(proc, monkeypatch):
     process(proc, 10)
     now = 100.0
-    monkeypatch.setattr("unglow.telemetry.recording.process_sampler.time.monotonic", lambda: now)
+    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.monotonic", lambda: now)
     sampler = Sampler(10, str(proc))
     taken = []
     for tick in range(21):
@@ -106,7 +106,7 @@ def test_the_proportional_set_is_taken_as_soon_as_there_is_another_process(proc,
     process(proc, 10)
     process(proc, 11)
     now = 100.0
-    monkeypatch.setattr("unglow.telemetry.recording.process_sampler.time.monotonic", lambda: now)
+    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.monotonic", lambda: now)
     sampler = Sampler(10, str(proc))
     taken = []
     for tick in range(21):
@@ -125,8 +125,8 @@ def test_where_the_proportional_set_is_dear_it_is_taken_less_often(proc, monkeyp
         spent += 0.01
         return spent
 
-    monkeypatch.setattr("unglow.telemetry.recording.process_sampler.time.monotonic", lambda: now)
-    monkeypatch.setattr("unglow.telemetry.recording.process_sampler.time.thread_time", cost)
+    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.monotonic", lambda: now)
+    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.thread_time", cost)
     sampler = Sampler(10, str(proc))
     taken = []
     for tick in range(60):

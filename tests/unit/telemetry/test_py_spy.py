@@ -14,8 +14,7 @@ import pytest
 
 from unglow.jobs import watchdog
 from unglow.telemetry.recording import profiler
-from unglow.telemetry.recording.attempt import Attempt
-from unglow.telemetry.recording.process_sampler import Sample
+from unglow.telemetry.recording.attempt import Attempt, Sample
 from unglow.telemetry.speedscope import SUFFIX, Frame, Profile, read_profile
 
 

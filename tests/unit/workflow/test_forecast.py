@@ -24,8 +24,8 @@ from unglow.workflow.forecast import (
     read_runs,
 )
 from unglow.workflow.job_resources import runtime_min, work_mpx
+from unglow.workflow.pending_jobs import Capacity, PendingJob
 from unglow.workflow.planned_jobs import jobs_of_pair
-from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
 from unglow.workflow.stage_table import STAGES, Time
 
 CHAIN = ("ingest", "register", "align", "scale", "difference", "detect", "figures")

@@ -14,8 +14,8 @@ from unglow.viewer.raw_files import raw_files
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
+from unglow.workflow.pending_jobs import pending_jobs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair, jobs_of_slide
-from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import discover
 from unglow.workflow.stages.plan import make_plan
 

@@ -91,11 +91,7 @@ def test_sample_names_do_not_confuse(tmp_path, sample):
             ["2 pre-stain images", "pre2_X.tif, pre_X.tif"],
         ),
         (["pre_X.tif", "post_X.tif", "post_X.tiff"], "two-post", ["2 post-stain images"]),
-        (
-            ["pre_dapi.tif", "post_DAPI.tif"],
-            "dye-case",
-            ["rename pre_dapi.tif to 'pre_DAPI.tif'"],
-        ),
+        (["pre_dapi.tif", "post_DAPI.tif"], "dye-case", ["rename pre_dapi.tif to 'pre_DAPI.tif'"]),
         (
             ["pre_Alexa_488.tif", "post_Alexa488.tif"],
             "dye-spelling",

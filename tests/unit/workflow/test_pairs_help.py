@@ -232,10 +232,7 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
     ("text", "message"),
     [
         ("[{", "post_X.regions.geojson, line 1: it is not JSON"),
-        (
-            drawn((200, 200), (300, 300)),
-            "x 200 to 300, y 200 to 300, and so",
-        ),
+        (drawn((200, 200), (300, 300)), "x 200 to 300, y 200 to 300, and so"),
     ],
 )
 def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, message, monkeypatch, capsys):

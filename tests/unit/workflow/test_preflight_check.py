@@ -16,15 +16,7 @@ from unglow.jobs.snakemake_command import set_options, snakemake_words
 from unglow.memory import stages
 from unglow.memory.demand import Demand
 from unglow.workflow.batch import Batch
-from unglow.workflow.preflight.check import (
-    Finding,
-    Level,
-    PreflightResult,
-    Suggestion,
-    check,
-    messages,
-)
-from unglow.workflow.preflight.pending_jobs import (
+from unglow.workflow.pending_jobs import (
     Capacity,
     PendingJob,
     RuleSettings,
@@ -32,6 +24,7 @@ from unglow.workflow.preflight.pending_jobs import (
     heaviest_at_once,
     pending_jobs,
 )
+from unglow.workflow.preflight import Finding, Level, PreflightResult, Suggestion, check, messages
 
 # 100 MB, and 200 more for each of at most two blocks in flight.
 PAIRWISE = Demand(100.0, 200.0)

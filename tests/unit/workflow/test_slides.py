@@ -23,8 +23,8 @@ from unglow.workflow.config import load
 from unglow.workflow.header_cache import CACHE, HeaderCache
 from unglow.workflow.job_resources import demand_of
 from unglow.workflow.paths import CORRECTED
+from unglow.workflow.pending_jobs import pending_jobs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
-from unglow.workflow.preflight.pending_jobs import pending_jobs
 from unglow.workflow.samples import discover
 from unglow.workflow.slides import KnownSlide, read_slides, remove_placeholders
 

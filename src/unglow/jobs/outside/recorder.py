@@ -18,9 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
 from unglow.core.process import OpenFiles, is_mounted
-from unglow.jobs.outside.endings import Failure, describe_failure, exit_code, overrun
 from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
-from unglow.jobs.outside.watched import SpanFiles, WatchedAttempt, directory_of
+from unglow.jobs.outside.watched import (
+    Failure,
+    SpanFiles,
+    WatchedAttempt,
+    describe_failure,
+    exit_code,
+    overrun,
+)
 from unglow.telemetry.jsonl import SUFFIX
 
 if TYPE_CHECKING:
@@ -141,16 +147,11 @@ class OutsideRecorder(logging.Handler):
         memory = dict(job["resources"].items()).get("mem_mb")
         declared_mb = float(memory) if isinstance(memory, int | float) else None
         attempt = WatchedAttempt(
-            directory_of(self._run.telemetry, rule, wildcards),
-            {
-                "rule": rule,
-                "wildcards": wildcards,
-                "attempt": self._tries[jobid],
-                "declared_mb": declared_mb,
-                "threads": job["threads"],
-                "limit_s": None,
-                "log": logs[0] if logs else "",
-            },
+            *(self._run.telemetry, rule, wildcards),
+            attempt=self._tries[jobid],
+            declared_mb=declared_mb,
+            threads=job["threads"],
+            log=logs[0] if logs else "",
         )
         known = OutsideJob(
             jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")
@@ -254,18 +255,10 @@ class OutsideRecorder(logging.Handler):
     def _watch_for_rule(self, pid: int, jobs: Sequence[OutsideJob]) -> None:
         """Record a process that may be any of several jobs of a rule, as one of that rule."""
         wildcards = {"job": f"one of {len(jobs)} with the same command"}
-        declared = {
-            "rule": jobs[0].rule,
-            "wildcards": wildcards,
-            "attempt": 1,
-            "declared_mb": self._running[jobs[0].jobid].declared_mb,
-            "threads": 1,
-            "limit_s": None,
-            "log": "",
-            "jobs": [job.jobid for job in jobs],
-        }
         attempt = WatchedAttempt(
-            directory_of(self._run.telemetry, jobs[0].rule, wildcards), declared
+            *(self._run.telemetry, jobs[0].rule, wildcards),
+            declared_mb=self._running[jobs[0].jobid].declared_mb,
+            jobs=[job.jobid for job in jobs],
         )
         attempt.add_process(pid)
         self._of_rules.append(attempt)

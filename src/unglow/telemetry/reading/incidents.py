@@ -16,9 +16,9 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
+from unglow.telemetry.reading.pairs import what_helps
 from unglow.telemetry.reading.plan import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.rejections import what_helps
 from unglow.telemetry.reading.totals import leftovers
 
 if TYPE_CHECKING:

@@ -65,14 +65,10 @@ class RuleProgress:
             (self.failed, "failed"),
             (self.submitted, "submitted"),
             (self.ready, "ready"),
-            (self.waiting, " ".join(("waiting", *self._for))),
+            (self.waiting, f"waiting for {', '.join(self.waits_for)}".removesuffix(" for ")),
             (self.blocked, "cannot start"),
         ]
         return ", ".join(f"{n} {word}" for n, word in counts if n)
-
-    @property
-    def _for(self) -> tuple[str, ...]:
-        return ("for", ", ".join(self.waits_for)) if self.waits_for else ()
 
 
 def states(run: RunRecord, outcome: str, attempts: Iterable[Placed]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.telemetry.jsonl import number
+from unglow.telemetry.jsonl import LONGEST_S, MOST, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,8 +21,6 @@ NUMBERS = (
     *("file", "shmem", "swap", "runnable"),
 )
 """Columns of samples that are numbers."""
-# Nothing that is sampled is more; and no attempt takes longer, s.
-_MOST, _LONGEST_S = 1e18, 1e10
 MOST_SAMPLES = 4096
 """An attempt of more than twice as many samples (14 minutes) is thinned out as it is read."""
 
@@ -80,9 +78,9 @@ class Samples:
         none = (math.nan,) * len(rows)
         numbers = {name: np.array(found.get(name, none), dtype=np.float64) for name in NUMBERS}
         for values in numbers.values():
-            values[~(np.abs(values) <= _MOST)] = np.nan
+            values[~(np.abs(values) <= MOST)] = np.nan
         state = np.array([str(s or "") for s in found.get("state", ("",) * len(rows))], dtype="<U2")
-        at = (numbers["t"] >= 0) & (numbers["t"] <= _LONGEST_S)
+        at = (numbers["t"] >= 0) & (numbers["t"] <= LONGEST_S)
         return cls(state=state[at], **{name: values[at] for name, values in numbers.items()})
 
     @classmethod

@@ -183,7 +183,7 @@ class PySpy:
                 stderr=subprocess.DEVNULL,
                 pass_fds=[self._stacks],
                 process_group=0,  # Ctrl-C is for the job alone
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 (the watchdog has one thread)
+                preexec_fn=die_with_parent,  # noqa: PLW1509 (the watchdog has one thread)
             )
 
     def _resume_job(self) -> None:
@@ -222,7 +222,8 @@ def add_trace(profile: Profile, trace: bytes, start: float) -> None:
                 threads[thread] = t, stack[:-1]
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

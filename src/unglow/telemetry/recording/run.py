@@ -38,7 +38,7 @@ log = logging.getLogger("unglow")
 
 
 class LostJobs(Protocol):
-    """What follows jobs on other machines: `unglow.jobs.schedulers.lost_jobs.LostJobs`."""
+    """What follows jobs on other machines: `unglow.jobs.lost_jobs.LostJobs`."""
 
     def add_job(self, job: Mapping[str, Any], /) -> None:
         """Remember a job that is handed over."""

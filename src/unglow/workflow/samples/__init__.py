@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from unglow.workflow.samples.discovery import discover
-from unglow.workflow.samples.hint_files import map_sources
 from unglow.workflow.samples.naming import SAFE_NAME, unsafe
-from unglow.workflow.samples.pair import Discovery, Pair, Problem, repeated_images
+from unglow.workflow.samples.pair import Discovery, Pair, Problem, map_sources, repeated_images
 from unglow.workflow.samples.sheet import read_sheet, sheet_text
 
 __all__ = [

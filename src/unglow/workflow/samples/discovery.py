@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.io.raw_header import is_ome_zarr
-from unglow.workflow.samples.hint_files import FilesBeside
 from unglow.workflow.samples.naming import (
     COUNTERPARTS,
     MARKERS,
     RESERVED,
-    SYNONYMS,
     composed,
     images_of,
+    marker_of,
     replace_word,
     safe_version,
     take_apart,
@@ -24,7 +23,14 @@ from unglow.workflow.samples.naming import (
     without_marker,
     word_of,
 )
-from unglow.workflow.samples.pair import Discovery, Pair, Problem, SlideFiles, slide_files
+from unglow.workflow.samples.pair import (
+    Discovery,
+    FilesBeside,
+    Pair,
+    Problem,
+    SlideFiles,
+    slide_files,
+)
 from unglow.workflow.samples.raw_directory import (
     check_raw,
     dangling_sentence,
@@ -115,10 +121,10 @@ def _is_one_sample(loose: list[Path], folders: list[Path]) -> bool:
             return False
         return not any(images_of(listing_if_any(folder)) for folder in folders)
     words = {folder: word_of(folder.name) for folder in folders}
-    if len({_marker(word) for word in words.values() if word}) < len(MARKERS):
+    if len({marker_of(word) for word in words.values() if word}) < len(MARKERS):
         return False  # before any folder is listed: network disks are slow
     filled = [words[folder] for folder in folders if images_of(listing_if_any(folder))]
-    return None not in filled and len({_marker(word or "") for word in filled}) == len(MARKERS)
+    return None not in filled and len({marker_of(word or "") for word in filled}) == len(MARKERS)
 
 
 def _of_one_sample(raw: Path, *, mapped: bool) -> Discovery:
@@ -184,20 +190,17 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
 
 def _lonely(folder: _Folder) -> None:
     """Name files that help a pair, and that no image is named like."""
-    for file in folder.landmarks.unmatched:
-        folder.problem(
-            "lonely-landmarks",
-            f"{file}: no image next to it has this name; call it like the image that it was "
-            "clicked in, with .landmarks.csv in the place of .tif, or move it away.",
-            file,
-        )
-    for file in folder.regions.unmatched:
-        folder.problem(
-            "lonely-regions",
-            f"{file}: no image next to it has this name; call it like the post-stain image that "
-            "it was drawn on, with .regions.geojson in the place of .tif, or move it away.",
-            file,
-        )
+    for kind, whose, ending in (
+        (folder.landmarks, "the image that it was clicked in", ".landmarks.csv"),
+        (folder.regions, "the post-stain image that it was drawn on", ".regions.geojson"),
+    ):
+        for file in kind.unmatched:
+            folder.problem(
+                f"lonely-{kind.kind}",
+                f"{file}: no image next to it has this name; call it like {whose}, with {ending} "
+                "in the place of .tif, or move it away.",
+                file,
+            )
 
 
 def _nested(folder: _Folder, inside: list[Path]) -> None:
@@ -238,7 +241,7 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
 def _words_of(folder: _Folder, file: Path, parts: FileName) -> tuple[str, ...]:
     """Return the words for pre and post of a file and, if they disagree, of the folder it is in."""
     word = None if file.parent == folder.path else word_of(file.parent.name)
-    disagree = word is not None and _marker(word) not in parts.markers
+    disagree = word is not None and marker_of(word) not in parts.markers
     return (*parts.words[:1], word) if word is not None and disagree else parts.words
 
 
@@ -254,10 +257,6 @@ def _either(body: str, parts: FileName) -> list[str]:
     start = f"{body}_" if body else ""
     words = parts.words if len(parts.words) == len(MARKERS) else MARKERS
     return [f"{start}{word}_{parts.dye}{parts.suffix}" for word in words]
-
-
-def _marker(word: str) -> str:
-    return SYNONYMS.get(word, word)
 
 
 Slots = dict[str, dict[str, list[tuple[Path, "FileName"]]]]

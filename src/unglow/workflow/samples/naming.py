@@ -216,14 +216,14 @@ def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
         word = word_of(folder) or ""
         rule = f"'{word}' as the name of the folder"
         dye = stem if dye is None else dye
-        return FileName(name, suffix, body, dye, (_marker_of(word),), rule, (word,), folder)
+        return FileName(name, suffix, body, dye, (marker_of(word),), rule, (word,), folder)
     if not underscore:
         split = _split_at_hyphens(stem, sample)
         body, dye = split if split is not None else (stem, None)
     elif not found.words and (at_end := word_of(last)) is not None:
         start, _, before = body.rpartition("_")
         is_dye = bool(_without_sample(before, sample).strip("_"))
-        found = _Found((_marker_of(at_end),), f"'{at_end}' as the last word", (at_end,))
+        found = _Found((marker_of(at_end),), f"'{at_end}' as the last word", (at_end,))
         body, dye = (f"{start}_{last}".lstrip("_"), before) if is_dye else (stem, None)
     return FileName(name, suffix, body, dye, found.markers, found.rule, found.words)
 
@@ -266,7 +266,8 @@ def replace_word(text: str, word: str, other: str) -> str:
     return replaced if count == 1 else other  # which one it is is not worth guessing
 
 
-def _marker_of(word: str) -> str:
+def marker_of(word: str) -> str:
+    """Return ``pre`` or ``post`` for a word that means it."""
     return SYNONYMS.get(word, word)
 
 

@@ -92,10 +92,7 @@ def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
     elif not folders:
         found, kind = f"The raw directory {raw} holds no folders and no {_READ}", "no-tiffs"
     else:
-        found, kind = (
-            f"The folders in {raw} ({some(folders)}) hold no {_READ}",
-            "no-tiffs",
-        )
+        found, kind = (f"The folders in {raw} ({some(folders)}) hold no {_READ}", "no-tiffs")
     return Problem(f"{found}: expected are images as {raw}/{EXPECTED}.", kind, paths=(raw,))
 
 

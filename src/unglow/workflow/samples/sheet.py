@@ -19,16 +19,18 @@ from unglow.core.files import read_file
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.raw_header import is_ome_zarr
 from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples.hint_files import (
+from unglow.workflow.samples.naming import RESERVED, composed, unsafe
+from unglow.workflow.samples.pair import (
     INITIAL,
     LANDMARKS,
     REGIONS,
+    Discovery,
+    Pair,
+    Problem,
     file_problem,
     hint_files,
     hint_problem,
 )
-from unglow.workflow.samples.naming import RESERVED, composed, unsafe
-from unglow.workflow.samples.pair import Discovery, Pair, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

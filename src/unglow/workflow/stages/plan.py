@@ -100,12 +100,7 @@ _PIECES = 64
 
 
 def plan_pair(
-    post: Path,
-    pre: Path,
-    headers: dict[str, dict[str, Any]],
-    *,
-    channel: ChannelSetting,
-    dye: str,
+    post: Path, pre: Path, headers: dict[str, dict[str, Any]], *, channel: ChannelSetting, dye: str
 ) -> Plan:
     """Return the plan of a pair whose headers were read while the workflow was parsed."""
     read = {

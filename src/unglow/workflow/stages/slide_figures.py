@@ -60,12 +60,7 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
         line = chosen.gain or 0.0, chosen.offset or 0.0
         shown[name] = MarkerPictures.of(rows[name], overview, line)
         figure = draw_marker(
-            shown[name],
-            one,
-            residues[name],
-            step=step,
-            pixel_size_um=size,
-            title=titles[name],
+            shown[name], one, residues[name], step=step, pixel_size_um=size, title=titles[name]
         )
         save_png(figure, files[name])
     for name, marker in shown.items():

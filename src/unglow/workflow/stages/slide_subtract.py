@@ -170,10 +170,7 @@ def subtract_part(work: Work, targets: Part, *, workers: int, channels_at_a_time
                     _tiff_sink(work, targets.tiles, workers, band=targets.band)
                 )
                 left = work.write(
-                    sink,
-                    workers=workers,
-                    channels_at_a_time=channels_at_a_time,
-                    band=targets.band,
+                    sink, workers=workers, channels_at_a_time=channels_at_a_time, band=targets.band
                 )
                 save_part(targets.counts, left, sink.tables, targets.band)
     except InputError as error:
@@ -286,10 +283,7 @@ def _images(targets: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _write(
-    work: Work,
-    left: Mapping[str, Subtracted],
-    targets: Mapping[str, Path],
-    reason: str | None,
+    work: Work, left: Mapping[str, Subtracted], targets: Mapping[str, Path], reason: str | None
 ) -> None:
     """Write the record of the corrected slide; for a refused one, with empty images."""
     scales, choice = work.scales, work.choice

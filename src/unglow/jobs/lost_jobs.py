@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
 from unglow.jobs import retries
-from unglow.jobs.outcomes import LACKED_MEMORY
-from unglow.jobs.schedulers.choice import state_of
+from unglow.jobs.outcomes import LACKED_MEMORY, MORE
+from unglow.jobs.schedulers import state_of
 from unglow.telemetry.attempt_files import Ends, attempt_file, last_number, read_ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
 
 _OOM_KILLED, _TIMEOUT, _LOST, _KILLED = "oom_killed", "timeout", "node_lost", "killed"
 # States of Slurm that a job ends with, but for those that it can report itself.
@@ -47,8 +48,6 @@ _SENTENCES = {
     _LOST: "Its node does not answer any more",
     _KILLED: "It was cancelled or preempted by the batch system",
 }
-# What a declaration grows by if nothing is known but that it was too small.
-_MORE = 1.5
 # The end of a log in which the patterns are looked for, bytes.
 _TAIL_BYTES = 4096
 # How long a command of Slurm may take while Snakemake waits for it, s.
@@ -175,7 +174,7 @@ class LostJobs:
         }
         if lost.outcome in LACKED_MEMORY:
             # Snakemake may have been what was killed: more for both
-            entry["needed_mb"] = math.ceil(asked_mb * _MORE - self.launcher_mb)
+            entry["needed_mb"] = math.ceil(asked_mb * MORE - self.launcher_mb)
         retries.note_loss(attempt.record, entry)
 
 

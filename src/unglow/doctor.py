@@ -95,10 +95,7 @@ _LEAST_MB, _USUAL_MB = 300.0, 2000.0
 def check_processors() -> Finding:
     """Report how many processors there are, may be used, and are wanted by other programs."""
     return usable(
-        os.cpu_count() or 1,
-        allowed_processors(),
-        read_processor_quota(),
-        round(busy_processors()),
+        os.cpu_count() or 1, allowed_processors(), read_processor_quota(), round(busy_processors())
     )
 
 

@@ -1,7 +1,9 @@
-"""Pending jobs of a batch, and the capacity that there is for them: what preflight compares.
+"""Pending jobs of a batch, the capacity for them, and what cannot fit by itself.
 
 Only headers and the names of files are looked at. A job is still to be done if one of its outputs
-is not there; a store is there if its root ``zarr.json`` is.
+is not there; a store is there if its root ``zarr.json`` is. What cannot fit is skipped, and the
+others continue; where none would remain nothing is skipped, so that the run is refused with all
+that would help (`unglow.workflow.preflight`).
 """
 
 from __future__ import annotations
@@ -14,10 +16,12 @@ from typing import TYPE_CHECKING
 
 from unglow.core.levels import LEVELS
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb
+from unglow.core.rounding import gigabytes
 from unglow.io.pair_plan import ROLES
 from unglow.io.tiff import remedy
 from unglow.workflow.job_resources import demand_of, disk_mb, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
+from unglow.workflow.samples import Problem
 from unglow.workflow.stage_table import STAGES
 
 if TYPE_CHECKING:
@@ -36,12 +40,8 @@ class PendingJob:
     ----------
     title
         What it belongs to, for messages: ``Rock7 SYTO9``.
-    rule
-        Name of its rule.
-    demand
-        Its memory demand.
-    threads
-        Threads that its rule asks for.
+    rule, demand, threads
+        Its rule, its memory demand, and the threads that the rule asks for.
     variant, step
         Jobs of one variant of a pair run one step after the other; those of one step may run side
         by side.
@@ -277,12 +277,7 @@ def _is_missing(job: PlannedJob, results: Path) -> bool:
 
 
 def _make_pending(
-    batch: Batch,
-    job: PlannedJob,
-    rules: RuleSettings,
-    disk: str,
-    *,
-    missing: bool,
+    batch: Batch, job: PlannedJob, rules: RuleSettings, disk: str, *, missing: bool
 ) -> PendingJob:
     names = job.wildcards
     return PendingJob(
@@ -322,3 +317,83 @@ def _name_by_device(jobs: list[PendingJob]) -> list[PendingJob]:
         job if devices[job.disk] == job.disk else replace(job, disk=devices[job.disk])
         for job in jobs
     ]
+
+
+def skip_oversized(
+    batch: Batch, results: Path, limit_mb: float | None, available_mb: float | None
+) -> Batch:
+    """Return the batch without what cannot fit by itself, each with a problem that says so.
+
+    Parameters
+    ----------
+    results
+        Where results go: of what is there already nothing is needed.
+    limit_mb, available_mb
+        Memory of all jobs together, and what this machine has now; None where jobs do not run here
+        or there is no limit.
+    """
+    bounds = [
+        (available_mb, "MB are available", "run it on a machine with more memory"),
+        (limit_mb, "MB are allowed for all jobs together", "raise --resources mem_mb"),
+        (batch.settings.memory_per_job, "MB are allowed by memory_per_job", "raise that"),
+    ]
+    free_mb = disk_free_mb(results)
+    sentences: dict[tuple[str, str], str] = {}
+    for key in batch.keys:
+        pending = pending_jobs(batch, results, only=[key])
+        jobs = [job for job in pending if job.variant[:2] == key]
+        name = " ".join(filter(None, key))
+        sentence = _about_disk(name, jobs, free_mb, results)
+        heaviest = max(jobs, key=lambda job: job.least_mb, default=None)
+        for mb, what, helps in bounds:
+            if heaviest is not None and mb is not None and heaviest.least_mb > mb:
+                sentence = (
+                    f"{name}: its job {heaviest.rule} needs at least {heaviest.least_mb} MB of "
+                    f"memory, but {mb:.0f} {what}: {helps}, or set force_run: true."
+                )
+                sentence += f" Or {heaviest.advice}." if heaviest.advice else ""
+                break
+        if sentence is not None:
+            sentences[key] = sentence
+    sentences |= dict(_followers(batch, sentences))
+    if not sentences or len(sentences) == len(batch.keys):
+        return batch
+    problems = [
+        Problem(
+            sentence,
+            "oversized",
+            key[0],
+            key[1] or None,
+            batch.pairs[key].files[:2] if key[1] else batch.slides[key[0]].slide.images,
+        )
+        for key, sentence in sentences.items()
+    ]
+    return replace(
+        batch,
+        pairs={key: pair for key, pair in batch.pairs.items() if key not in sentences},
+        slides={name: one for name, one in batch.slides.items() if (name, "") not in sentences},
+        problems=(*batch.problems, *problems),
+    )
+
+
+def _about_disk(name: str, jobs: Sequence[PendingJob], free_mb: float, results: Path) -> str | None:
+    needed = sum(job.disk_mb for job in jobs)
+    if needed <= free_mb:
+        return None
+    return (
+        f"{name}: its results take up to {gigabytes(needed)} GB, but {gigabytes(free_mb)} GB are "
+        f"free for {results}: free space, set another results directory, or set force_run: true."
+    )
+
+
+def _followers(
+    batch: Batch, skipped: dict[tuple[str, str], str]
+) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the pairs that take the map of one that is skipped, or of a slide."""
+    for key, pair in batch.pairs.items():
+        of_dye = pair.sample, batch.maps_from.get(key, "")
+        of_slide = pair.slide or "", ""
+        source = next((one for one in (of_dye, of_slide) if one in skipped), None)
+        if source is not None and key not in skipped:
+            name = " ".join(filter(None, source))
+            yield key, f"{' '.join(key)} takes the map of {name}, which is skipped."

@@ -1,7 +1,7 @@
 """Preflight: whether what is left to compute fits memory and disks, and what would help.
 
 `check` takes plain data and returns plain data: no file is touched and nothing is asked of the
-machine here (see `unglow.workflow.preflight.pending_jobs` for that). MB are 1e6 bytes, GB are 1e9.
+machine here (see `unglow.workflow.pending_jobs` for that). MB are 1e6 bytes, GB are 1e9.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from unglow.core.printable import wrap_text
 from unglow.core.rounding import gigabytes
 from unglow.core.settings import schema_of
 from unglow.jobs.snakemake_command import set_options
-from unglow.workflow.preflight.pending_jobs import heaviest_at_once
+from unglow.workflow.pending_jobs import heaviest_at_once
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from unglow.workflow.preflight.pending_jobs import Capacity, PendingJob
+    from unglow.workflow.pending_jobs import Capacity, PendingJob
 
 
 ROOMY = 0.8
@@ -240,11 +240,7 @@ def _fits(jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float) -> b
 
 
 def _suggest_limits(
-    jobs: Sequence[PendingJob],
-    capacity: Capacity,
-    budget_mb: float,
-    least: int,
-    available: float,
+    jobs: Sequence[PendingJob], capacity: Capacity, budget_mb: float, least: int, available: float
 ) -> list[Suggestion]:
     """Try another limit for all jobs, another budget of each, and both together."""
     limit = least

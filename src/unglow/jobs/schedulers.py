@@ -277,10 +277,7 @@ def _outcome(job: str) -> State:
 
 
 VARIABLE = "UNGLOW_SCHEDULER"
-SCHEDULERS: dict[str, type[Scheduler]] = {
-    "slurm": Slurm,
-    "sge": GridEngine,
-}
+SCHEDULERS: dict[str, type[Scheduler]] = {"slurm": Slurm, "sge": GridEngine}
 
 
 def choose_scheduler() -> Scheduler:

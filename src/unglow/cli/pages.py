@@ -1,0 +1,308 @@
+"""``unglow monitor``, ``report``, ``view`` and ``app``: runs and results, mostly in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import webbrowser
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from unglow.cli.directories import (
+    TELEMETRY,
+    add_results,
+    all_results_of,
+    configured_results,
+    recorded,
+    results_of,
+)
+from unglow.core.errors import InputError
+from unglow.core.levels import LEVELS, PAIR, nearest
+from unglow.core.printable import say
+from unglow.core.process import is_mounted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unglow.reporting.html.live_answers import Part
+    from unglow.reporting.html.live_site import Source
+
+
+# Between two looks; a shorter time would only be spent on looking.
+_SHORTEST_S, _LONGEST_S = 0.1, 3600.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow monitor` to a parser."""
+    parser.description = (
+        "Follow the runs of directories: jobs, their memory, what went wrong and what helps. Of a "
+        "directory in which nothing runs, the last run is shown. In a pipe or a log file there is "
+        "a line for each event. The exit status is 1 if the last run failed or was killed."
+    )
+    parser.add_argument(
+        "directories",
+        nargs="*",
+        type=Path,
+        default=[Path()],
+        metavar="DIR",
+        help="working directories or results directories (here)",
+    )
+    parser.add_argument("--once", action="store_true", help="show what there is now, and end")
+    parser.add_argument(
+        "--interval", type=_interval, default=1.0, metavar="S", help="look every S seconds (1)"
+    )
+    parser.add_argument(
+        "--web", action="store_true", help="show it in a browser, on this machine alone"
+    )
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="port for --web (8798, or the next that is free)"
+    )
+    parser.add_argument(
+        "--until-input-ends",
+        action="store_true",
+        help="end --web with the program that holds its standard input",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show the runs; return 1 if the last one of a directory failed or was killed."""
+    places = all_results_of(arguments.directories)
+    if arguments.web:
+        from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
+        from unglow.reporting.html.live_site import Site  # noqa: PLC0415
+        from unglow.reporting.html.serving import serve  # noqa: PLC0415 (so does the page)
+        from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
+
+        site = Site(places, {NAME: Viewer, "stop": StopButton})
+        serve(site, arguments.port, say, until_input_ends=arguments.until_input_ends)
+        return 0
+    from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
+
+    return follow(places, sys.stdout, arguments.interval, once=arguments.once)
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not _SHORTEST_S <= seconds <= _LONGEST_S:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of seconds from {_SHORTEST_S} to {_LONGEST_S:.0f}"
+        )
+    return seconds
+
+
+def port(text: str) -> int:
+    """Return the number of a port that was given as an option."""
+    if not (text.isdecimal() and 1 <= int(text) <= 65535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
+    return int(text)
+
+
+def add_arguments_report(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow report` to a parser."""
+    parser.description = (
+        "Write the report of a results directory in one HTML file that opens offline: the results "
+        "of each pair, then time and memory of every job. Each run writes it at its end; this "
+        "command also writes it during a run, or after one was killed."
+    )
+    add_results(parser)
+    about = "file to write (default: RESULTS/report.html)"
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help=about)
+
+
+def run_report(arguments: argparse.Namespace) -> int:
+    """Write the report and print where it is."""
+    from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
+
+    place = recorded(arguments.results)
+    say(write_report(place, arguments.output))
+    return 0
+
+
+_PLAN = "plan.json"
+
+
+def add_arguments_view(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow view` to a parser."""
+    parser.description = (
+        "Look at any pixel of any stage in a browser: post, pre, aligned pre, the differences of "
+        "all scale methods, the signal-to-noise ratio and the error of the map. Finished results "
+        "are enough, and they may be read-only; nothing of them is changed."
+    )
+    parser.add_argument(
+        "place",
+        nargs="?",
+        default=".",
+        metavar="DIR|PAIR",
+        help="working directory or results directory (here), or the results of a pair: their "
+        "directory, or SAMPLE/DYE",
+    )
+    add_page(parser)
+    parser.add_argument(
+        "--static",
+        type=Path,
+        metavar="OUT",
+        help="write a folder that any web server or object store can serve, to look at only",
+    )
+    parser.add_argument(
+        "--computed",
+        action="store_true",
+        help="with --static: also write images that are computed while one looks (large)",
+    )
+
+
+def add_page(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that show a page."""
+    parser.add_argument(
+        "--port", type=port, metavar="N", help="port (8798, or the next that is free)"
+    )
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address and open no browser"
+    )
+
+
+def run_view(arguments: argparse.Namespace) -> int:
+    """Serve results until Ctrl-C, or write a folder to be served."""
+    if arguments.static is not None:
+        return _write_static(arguments)
+    from unglow.reporting.html.live_site import Site  # noqa: PLC0415
+    from unglow.reporting.html.serving import serve  # noqa: PLC0415 (imports numpy)
+    from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
+
+    results, pair = place_of(arguments.place)
+    site = Site([results], {NAME: Viewer})
+    Viewer(site.sources[0]).check_images()
+    page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
+    open_browser = browser_opener(is_wanted=not arguments.no_browser)
+    serve(site, arguments.port, say, page=page, open_browser=open_browser)
+    return 0
+
+
+def _write_static(arguments: argparse.Namespace) -> int:
+    from unglow.export.images import refuse_existing  # noqa: PLC0415
+    from unglow.viewer.static_site import write_site  # noqa: PLC0415 (imports numpy)
+
+    results, _ = place_of(arguments.place)
+    refuse_existing(arguments.static)
+    pairs, size = write_site(results, arguments.static, computed=arguments.computed, say=say)
+    count = f"{pairs} pair{'' if pairs == 1 else 's'}"
+    say(f"{arguments.static}: {count}, {size / 1e6:.0f} MB; serve it with any web server")
+    return 0
+
+
+def place_of(text: str) -> tuple[Path, Path | None]:
+    """Return the results directory that is meant, and the directory of a pair if one is.
+
+    Raises
+    ------
+    InputError
+        There is no such directory, or nothing of unglow's in it.
+    """
+    place = Path(text)
+    if not place.is_dir():
+        return _find_pair(text)
+    here = place.absolute()
+    if (here / "slide.json").is_file():
+        return here.parent, here
+    above = here.parents[len(PAIR) - 1 : len(LEVELS)]
+    results = next((one for one in above if (one / TELEMETRY).is_dir()), None)
+    if results is None and (plan := nearest(place, _PLAN)) is not None:
+        results = plan.parents[len(PAIR)]
+    if results is not None:
+        return results, here
+    if any(place.glob(f"*/*/{_PLAN}")):
+        return place, None
+    return results_of(place), None
+
+
+def _find_pair(text: str) -> tuple[Path, Path]:
+    """Return the results directory here, and the directory of a pair that is named below it."""
+    results = results_of(Path())
+    pair = results / text
+    if ".." in Path(text).parts or not pair.is_dir():
+        raise InputError(
+            f"{text} is neither a directory nor a pair of {results}; name a working directory, a "
+            "results directory, or a pair as SAMPLE/DYE."
+        )
+    return results, pair
+
+
+def _hash(results: Path, directory: Path) -> str:
+    """Return the part of the address that opens a pair."""
+    from unglow.reporting.html.live_site import Source  # noqa: PLC0415 (imports numpy)
+    from unglow.viewer.site import Viewer  # noqa: PLC0415
+
+    pairs = Viewer(Source(results, "")).pairs()
+    wanted = directory.resolve()
+    found = next((p for p in pairs.values() if p.directory.resolve() == wanted), None)
+    if found is None:  # the directory of a pair that has variants
+        found = next((p for p in pairs.values() if wanted in p.directory.resolve().parents), None)
+    return "" if found is None else f"#pair={quote(found.id, safe='~')}"
+
+
+def browser_opener(*, is_wanted: bool) -> Callable[[str], object] | None:
+    """Return what opens an address in a browser; None if none is wanted or can be seen."""
+    return webbrowser.open if is_wanted and _has_display() else None
+
+
+def _has_display() -> bool:
+    """Whether a browser has somewhere to show a page."""
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    return sys.platform != "linux" or bool(display)
+
+
+def add_arguments_app(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow app` to a parser."""
+    parser.description = (
+        "Work in a browser: choose the folder of the images, name them, change settings, run, and "
+        "look at the results. It writes in this directory alone, and answers only the user who "
+        "started it, on this machine. A run outlives the page, the server and the terminal."
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        metavar="FOLDER",
+        help="folders with images outside of this directory, to read",
+    )
+    add_page(parser)
+
+
+def run_app(arguments: argparse.Namespace) -> int:
+    """Serve the page until Ctrl-C."""
+    from unglow.app.site import NAME, App  # noqa: PLC0415
+    from unglow.app.workplace import Workplace  # noqa: PLC0415
+    from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
+    from unglow.reporting.html.live_site import Site  # noqa: PLC0415
+    from unglow.reporting.html.serving import serve  # noqa: PLC0415 (imports numpy)
+    from unglow.viewer import site as viewer  # noqa: PLC0415
+
+    missing = [folder for folder in arguments.folders if not folder.is_dir()]
+    if missing:
+        raise InputError(f"{missing[0]} is not a directory; name a folder with images.")
+    if not is_mounted():
+        raise InputError(
+            "This system does not report who opens a connection (no /proc), so a page that starts "
+            "runs is not safe here: use `unglow run` and `unglow view`."
+        )
+    here = Path.cwd()
+    parts: dict[str, Callable[[Source], Part]] = {
+        NAME: partial(App, workplace=Workplace(here, arguments.folders)),
+        viewer.NAME: viewer.Viewer,
+        "stop": StopButton,
+    }
+    site = Site([configured_results(here)], parts)
+    serve(
+        site,
+        arguments.port,
+        say,
+        page=f"0/{NAME}/",
+        open_browser=browser_opener(is_wanted=not arguments.no_browser),
+        same_user=True,
+    )
+    return 0

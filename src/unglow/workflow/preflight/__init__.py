@@ -1,1 +1,0 @@
-"""Whether a run fits the memory and the disk, before it begins."""
