@@ -6,7 +6,6 @@ their own.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import math
@@ -287,28 +286,6 @@ def test_libraries_are_loaded_late_and_get_one_thread_whatever_the_environment_s
     done = run(tmp_path, body, env=env | {"PATH": ""})
     assert (tmp_path / "said").read_text().split() == ["1"] * 8, done.stderr
     assert records(tmp_path)[0]["opencv_threads"] == 1
-
-
-def test_no_job_imports_what_takes_long_and_is_not_needed():
-    scripts = Path(__file__).parents[3] / "scripts"
-    imports = {
-        ast.unparse(node)
-        for path in scripts.glob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Import | ast.ImportFrom)
-    }
-    assert len(imports) > 30
-    code = "\n".join([*sorted(imports), "import sys", "print(*sys.modules)"])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "unglow.workflow.stages.detect" in done.stdout.split()
-    assert not {"scipy", "zarr", "yaml", "jsonschema"} & set(done.stdout.split())
-
-
-@pytest.mark.parametrize("stage", ["slide_subtract", "slide_figures"])
-def test_what_is_declared_for_slides_is_without_opencv(stage):
-    code = f"import unglow.workflow.stages.{stage}, sys; print('cv2' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "False\n"
 
 
 # ------------------------------------------------------------------------------------- description

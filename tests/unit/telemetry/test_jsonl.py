@@ -1,4 +1,4 @@
-"""Append-only files: names, whole lines of several writers, disks that are full; steps of a job."""
+"""Append-only files: names, whole lines of several writers, full disks; steps and spans."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+import unglow
 from unglow.core.process import boot_id, started_ticks
-from unglow.core.progress import progress, record_steps, step
+from unglow.core.progress import is_recording, progress, record_steps, step
 from unglow.telemetry.jsonl import LineFile, identity
+from unglow.telemetry.recording import span as spans
 
 
 def read(path):
@@ -185,3 +188,61 @@ def test_outside_a_job_they_do_nothing(file, steps, tmp_path, monkeypatch):
         == ("match", None, end["id"])
         == ("match", None, 1)
     )
+
+
+CODE = "import unglow\nwith unglow.span('a'):\n  with unglow.span('b'): pass\nprint('done')"
+
+
+def run(place):
+    environment = {} if place is None else {spans.VARIABLE: str(place)}
+    words = [sys.executable, "-c", CODE]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture(autouse=True)
+def no_steps():
+    record_steps(None)  # whatever ran before in this process
+    yield
+    record_steps(None)
+    spans._opened_by = None
+
+
+def test_it_does_nothing_outside_a_run(monkeypatch):
+    monkeypatch.delenv(spans.VARIABLE, raising=False)
+    with unglow.span("x"):
+        assert not is_recording()
+
+
+def test_spans_are_steps_in_a_file_of_the_process(tmp_path):
+    assert run(tmp_path) == "done\n"
+    [file] = tmp_path.iterdir()
+    head, *lines = map(json.loads, file.read_text().splitlines())
+    assert head["kind"] == "spans"
+    assert [(line.get("name"), line["edge"]) for line in lines] == [
+        *(("a", "begin"), ("b", "begin"), (None, "end"), (None, "end"))
+    ]
+    assert lines[1]["in"] == lines[0]["id"]
+
+
+@pytest.mark.parametrize("make", ["file", "missing"])
+def test_a_place_that_cannot_be_written_is_no_reason_to_fail(tmp_path, make):
+    place = tmp_path / "x"
+    if make == "file":
+        place.write_text("")
+    assert run(place) == "done\n"
+
+
+def test_a_job_that_records_its_steps_writes_no_second_file(tmp_path, monkeypatch):
+    monkeypatch.setenv(spans.VARIABLE, str(tmp_path))
+    contents = []
+
+    class Sink:
+        def write(self, content):
+            contents.append(content)
+
+    record_steps(Sink())
+    with unglow.span("x"):
+        pass
+    assert [line["edge"] for line in contents] == ["begin", "end"]
+    assert not list(tmp_path.iterdir())

@@ -49,9 +49,14 @@ def test_loading_is_idempotent_and_leaves_the_input_alone():
     ("given", "key", "value"),
     [
         ({"memory_per_job": "600"}, ("memory_per_job",), 600),
+        ({"memory_per_job": "1e3"}, ("memory_per_job",), 1000),
+        ({"memory_per_job": "1.e3"}, ("memory_per_job",), 1000),
+        ({"timeout_per_job": "1E+3"}, ("timeout_per_job",), 1000),
+        ({"timeout_per_job": "10e2"}, ("timeout_per_job",), 1000),
         ({"allow_failed": "True"}, ("allow_failed",), True),
         ({"channel": 1}, ("channel",), "1"),
         ({"channel": "G"}, ("channel",), "G"),
+        ({"channel": "1e3"}, ("channel",), "1e3"),
         ({"series": "2"}, ("series",), 2),
         ({"samples": "null"}, ("samples",), None),
         ({"plane": {"z": "max"}}, ("plane", "z"), "max"),
@@ -113,16 +118,6 @@ def test_what_is_wrong_is_said_in_one_sentence_before_anything_runs(given, messa
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text", ["1e3", "1E+3", "10e2", "1.e3"])
-def test_a_number_may_be_written_with_an_exponent(text):
-    assert config.load({"memory_per_job": text}).memory_per_job == 1000
-    assert config.load({"timeout_per_job": text}).timeout_per_job == 1000
-
-
-def test_a_channel_may_be_called_like_a_number_with_an_exponent():
-    assert config.load({"channel": "1e3"}).channel == "1e3"
-
-
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "null\n"])
 def test_an_empty_file_means_the_defaults(tmp_path, text):
     path = tmp_path / "config.yaml"
@@ -141,7 +136,6 @@ def test_an_empty_file_means_the_defaults(tmp_path, text):
         ("# " + "x" * 1_100_000, "has more than 1 MB"),
         ("raw: &a\n  b: *a\n", "a value contains itself"),
         (3000 * "[", "nested too deep"),
-        ("scale: &x\n  methods: *x\n", "a value contains itself"),
         ("a: &x [*x]", "a value contains itself"),
         (f"a: {3000 * '['}", "nested too deep"),
     ],
