@@ -197,7 +197,7 @@ PARSES = {
     "unglow.workflow.forecast": "its own times",
     "unglow.reporting.html.thumbnails": "its own cache",
     "unglow.phantom.truth": "its own file",
-    "unglow.io.zarr.metadata": "documents of stores",
+    "unglow.io.zarr.layout": "documents of stores",
     "unglow.io.zarr.reader": "documents of stores",
     "unglow.io.zarr.ome_zarr_sink": "documents of stores",
     "unglow.io.zarr_array": "documents of stores of others",

@@ -8,7 +8,8 @@ from unglow.core.errors import InputError
 from unglow.core.files import read_file, write_text
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.raw_images import read_header
-from unglow.io.tiff.acquisition import MACSIMA, read_acquisition
+from unglow.io.tiff.metadata import MACSIMA
+from unglow.io.tiff.read_header import read_acquisition
 from unglow.io.tiff.series import CHANNELS
 from unglow.multiplexed.drafts import (
     RULES,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from pathlib import Path
 
-    from unglow.io.tiff.acquisition import Acquisition
+    from unglow.io.tiff.metadata import Acquisition
     from unglow.workflow.samples.pair import SlideFiles
 
 

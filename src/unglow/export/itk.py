@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from unglow.export.physical_map import PhysicalMap
     from unglow.transform import Transform
-    from unglow.transform.displacement import Displacement
-    from unglow.transform.scanner_strips import Strips
+    from unglow.transform.displacement import Displacement, Strips
 
     Floats = NDArray[np.float64]
 

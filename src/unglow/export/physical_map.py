@@ -11,7 +11,7 @@ from unglow import transform
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import nearest
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 
 if TYPE_CHECKING:
     from pathlib import Path

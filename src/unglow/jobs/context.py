@@ -36,7 +36,7 @@ from unglow.jobs import (
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.leftovers import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
-from unglow.memory.demand import from_json
+from unglow.memory.sizes import from_json
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from unglow.jobs.watchdog import Reason
-    from unglow.memory.demand import AnyDemand
+    from unglow.memory.sizes import AnyDemand
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0

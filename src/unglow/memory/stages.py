@@ -16,7 +16,6 @@ from unglow.core.measured import LIBRARIES_MB
 from unglow.core.windows import coarse_level
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
-from unglow.memory.demand import Demand, PairDemand
 from unglow.memory.sizes import (
     CANDIDATES,
     CELL,
@@ -29,6 +28,8 @@ from unglow.memory.sizes import (
     FIELD_POINTS,
     SECTION_PX,
     SNR_TILE,
+    Demand,
+    PairDemand,
     block_side,
     count_blocks,
 )

@@ -13,9 +13,8 @@ from unglow import transform
 from unglow.core.windows import Window, grid
 from unglow.io.zarr import open_store, plan_layout
 from unglow.transform import Transform, apply_matrix, displacement
-from unglow.transform.displacement import Displacement
+from unglow.transform.displacement import Displacement, Strips
 from unglow.transform.resample import source_window, warp_window
-from unglow.transform.scanner_strips import Strips
 from unglow.workflow.stages.align import AlignedStore
 
 SHAPE = (300, 410)

@@ -10,7 +10,7 @@ from made_headers import header
 
 from unglow.io.zarr import plan_layout
 from unglow.memory import stages
-from unglow.memory.demand import Demand, PairDemand
+from unglow.memory.sizes import Demand, PairDemand
 from unglow.memory.stages import libraries_mb, small
 from unglow.workflow.header_cache import layouts
 

@@ -12,7 +12,15 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.io.raw_header import ChannelInfo, Plane, TiffHeader
-from unglow.io.tiff.metadata import ome_channel_names, ome_exposures_ms, ome_images, pixel_size
+from unglow.io.tiff.metadata import (
+    Acquisition,
+    ome_channel_names,
+    ome_exposures_ms,
+    ome_images,
+    pixel_size,
+    read_ome_channels,
+    read_qptiff_channels,
+)
 from unglow.io.tiff.opening import open_checked
 from unglow.io.tiff.samples import (
     SampleRule,
@@ -100,6 +108,27 @@ def read_exposures(header: TiffHeader) -> list[float | None]:
         times = [] if image is None else ome_exposures_ms(image)
     count = len(header.channels)
     return times if len(times) == count else [None] * count
+
+
+def read_acquisition(header: TiffHeader) -> Acquisition | None:
+    """Return what the metadata of an image say of its channels; None if they name none.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read any more.
+    """
+    with open_checked(header.path) as tif:
+        choice = choose(tif, header.path, header.plane)
+        image = find_ome_image(tif, choice)
+        if image is not None:
+            found = read_ome_channels(tif, image)
+        elif choice.series.kind == "qpi":
+            found = read_qptiff_channels(choice)
+        else:
+            return None
+    is_complete = len(found.channels) == len(header.channels)
+    return found if is_complete and any(one.name for one in found.channels) else None
 
 
 def resolve(path: str, plane: Plane) -> StoredImage:

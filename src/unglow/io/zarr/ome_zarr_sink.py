@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.files import read_json
-from unglow.io.zarr.layout import SHARD, plan_layout
-from unglow.io.zarr.metadata import DOCUMENT, make_level_document, store_digest, write_document
+from unglow.io.zarr.layout import (
+    DOCUMENT,
+    SHARD,
+    make_level_document,
+    plan_layout,
+    store_digest,
+    write_document,
+)
 from unglow.io.zarr.shards import make_write_error
 from unglow.io.zarr.writer import StoreWriter, replace_directory
 

@@ -14,8 +14,16 @@ from unglow.core.errors import StoreError
 from unglow.core.files import read_json
 from unglow.core.windows import SamePixels, Window, cells
 from unglow.io.stored_values import NotStored
-from unglow.io.zarr.layout import CHUNK, StoreLayout
-from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, remedy, shard_key, store_digest
+from unglow.io.zarr.layout import (
+    CHUNK,
+    DOCUMENT,
+    StoreLayout,
+    broken,
+    check_level,
+    remedy,
+    shard_key,
+    store_digest,
+)
 from unglow.io.zarr.shards import load_blosc, read_window
 
 if TYPE_CHECKING:

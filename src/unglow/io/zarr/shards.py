@@ -1,4 +1,4 @@
-"""Shards, and the chunks in them: of Zarr's formats just the one of `unglow.io.zarr.metadata`.
+"""Shards, and the chunks in them: of Zarr's formats just the one of `unglow.io.zarr.layout`.
 
 Zarr-python takes 0.2 s to import and 2.5 ms for each read on top of decoding, which takes 0.5 ms
 for a chunk; and it reads fill values in place of shards and chunks that are not there. Here they
@@ -29,7 +29,7 @@ from unglow.core.errors import StoreError
 from unglow.core.files import open_file, remedy
 from unglow.core.progress import count_transfer, progress, step
 from unglow.core.windows import Window, cells, halve_stored
-from unglow.io.zarr.metadata import (
+from unglow.io.zarr.layout import (
     COMPRESSOR,
     broken,
     make_level_document,

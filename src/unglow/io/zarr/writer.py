@@ -16,7 +16,7 @@ import numpy as np
 from unglow.core.files import ask_to_publish, read_file
 from unglow.core.progress import step
 from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
-from unglow.io.zarr.metadata import (
+from unglow.io.zarr.layout import (
     DOCUMENT,
     display_window,
     make_root_document,
