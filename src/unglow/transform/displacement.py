@@ -61,10 +61,7 @@ class Strips:
     offsets
         (K + 1, 2) displacements (x, y) of the strips, px of pre; zero if there is no seam.
 
-    Raises
-    ------
-    ValueError
-        Anything of this does not hold.
+    ValueError if anything of this does not hold.
     """
 
     image: str
@@ -76,11 +73,9 @@ class Strips:
     def __post_init__(self) -> None:
         if self.image not in IMAGES or self.along not in ALONG:
             raise ValueError(f"strips are along rows or columns of post or pre, not {self.name}")
-        for name, shape in (
-            ("frame", (3, 3)),
-            ("seams", (len(self.seams),)),
-            ("offsets", (len(self.seams) + 1, 2)),
-        ):
+        count = len(self.seams)
+        shapes = {"frame": (3, 3), "seams": (count,), "offsets": (count + 1, 2)}
+        for name, shape in shapes.items():
             values = np.array(getattr(self, name), dtype=np.float64, order="C")
             if values.shape != shape or not np.isfinite(values).all():
                 raise ValueError(f"strips need finite {name} of shape {shape}")
@@ -133,10 +128,9 @@ class Strips:
 
     def convert_levels(self, post: int, pre: int) -> Strips:
         """Return the strips in px of a pyramid level of ``post`` and one of ``pre``."""
-        level = post if self.image == "post" else pre
-        frame = self.frame
+        level, frame = post, self.frame
         if self.image == "pre":
-            frame = convert_levels(frame, post, pre)
+            level, frame = pre, convert_levels(frame, post, pre)
         seams = (self.seams - (2.0**level - 1) / 2) * 2.0**-level
         return replace(self, frame=frame, seams=seams, offsets=self.offsets * 2.0**-pre)
 
@@ -152,8 +146,7 @@ class Strips:
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return arrays that `from_arrays` takes."""
         kind = np.array([IMAGES.index(self.image), ALONG.index(self.along)], dtype=np.int64)
-        values = (self.frame, kind, self.seams, self.offsets)
-        return dict(zip(_ARRAYS, values, strict=True))
+        return dict(zip(_ARRAYS, (self.frame, kind, self.seams, self.offsets), strict=True))
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Strips | None:
@@ -259,15 +252,11 @@ class Displacement:
     def bounds(self, window: Window) -> tuple[Floats, Floats]:
         """Least and greatest displacement (x, y) that a pixel of the window can have, (2,) each."""
         reach = []
-        for begin, end, count in (
-            (window.y0, window.y1, self.coefficients.shape[1]),
-            (window.x0, window.x1, self.coefficients.shape[2]),
+        for begin, end, count in zip(
+            (window.y0, window.x0), (window.y1, window.x1), self.coefficients.shape[1:], strict=True
         ):
-            last = self.spacing_px * (count - 3)
-            first, final = (
-                min(min(max(position, 0), last) // self.spacing_px, count - SUPPORT)
-                for position in (begin, max(begin, end - 1))
-            )
+            ends = np.array([begin, max(begin, end - 1)], dtype=np.float64)
+            (first, final), _ = _cells(ends, self.spacing_px, count)
             reach.append(slice(first, final + SUPPORT))
         part = self.coefficients[:, reach[0], reach[1]]
         low, high = part.min(axis=(1, 2)), part.max(axis=(1, 2))
@@ -338,13 +327,7 @@ def save(path: str | os.PathLike[str], found: Displacement | None) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Displacement | None:
-    """Read what `save` wrote.
-
-    Raises
-    ------
-    InputError
-        The file is absent or damaged.
-    """
+    """Read what `save` wrote; InputError if the file is absent or damaged."""
     try:
         arrays = load_arrays(Path(path))
         if not arrays["coefficients"].size:
@@ -373,14 +356,8 @@ def grid_shape(shape: tuple[int, int], spacing_px: int) -> tuple[int, int]:
 def weights(t: Floats) -> Floats:
     """Cubic B-spline weights of the four control points around fractions (N,), (4, N)."""
     rest = 1 - t
-    return np.stack(
-        [
-            rest**3 / 6,
-            (3 * t**3 - 6 * t**2 + 4) / 6,
-            (3 * rest**3 - 6 * rest**2 + 4) / 6,
-            t**3 / 6,
-        ]
-    )
+    middle = [(3 * side**3 - 6 * side**2 + 4) / 6 for side in (t, rest)]
+    return np.stack([rest**3 / 6, *middle, t**3 / 6])
 
 
 def slopes(t: Floats) -> Floats:
