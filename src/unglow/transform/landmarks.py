@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from unglow.core.contents import number_lines, read_text, split
 from unglow.core.errors import InputError
+from unglow.core.files import number_lines, read_text, split
 from unglow.core.printable import escape_formula, unescape_formula
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.contents import read_text
 from unglow.core.errors import InputError
+from unglow.core.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from unglow.core.contents import check_shape
 from unglow.core.errors import InputError
-from unglow.core.files import read_json, write_json
+from unglow.core.files import check_shape, read_json, write_json
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _SHAPE = {
     "post_shape": [int, int],
     "pre_shape": [int, int],
 }
-"""What ``transform.json`` holds; see `unglow.core.contents`."""
+"""What ``transform.json`` holds; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -159,7 +159,6 @@ def _resolution(page: tifffile.TiffPage) -> tuple[float, float] | None:
 
 QPTIFF, COMET, MACSIMA, OME = "qptiff", "COMET OME-XML", "MACSima OME-XML", "OME-XML"
 """Kinds of metadata that are read."""
-_QPI = "PerkinElmer-QPI-ImageDescription"
 # What qptiff files hold where no biomarker was entered.
 _NO_BIOMARKER = {"", "--", "none", "n/a"}
 # Of a MACSima: types of cycles and scans that are imaged without a new stain.

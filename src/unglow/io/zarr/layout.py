@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.contents import check_shape
 from unglow.core.errors import StoreError
-from unglow.core.files import read_json
+from unglow.core.files import check_shape, read_json
 from unglow.core.windows import Window, grid
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ _SHAPE = {
     "dtype": str,
     "levels": int,
 }
-"""Of a layout as JSON; see `unglow.core.contents`."""
+"""Of a layout as JSON; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)

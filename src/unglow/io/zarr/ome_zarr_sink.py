@@ -22,8 +22,7 @@ from unglow.io.zarr.layout import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shards import make_write_error
-from unglow.io.zarr.writer import StoreWriter, replace_directory
+from unglow.io.zarr.writer import StoreWriter, make_write_error, replace_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,19 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.core.errors import StoreError
     from unglow.core.windows import Window
     from unglow.io.tiff.metadata import OmeChannel
-
-
-class _ChannelWriter(StoreWriter):
-    """Writer of the store of one channel; errors name the one that it becomes part of."""
-
-    reports = False
-    whole: Path
-
-    def _failure(self, error: OSError) -> StoreError:
-        return make_write_error(self.whole, error)
 
 
 class OmeZarrSink:
@@ -76,18 +64,17 @@ class OmeZarrSink:
         self._layout = plan_layout(shape, np.dtype(dtype).name)
         self._partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
         self._writers = [
-            _ChannelWriter(
+            StoreWriter(
                 self._partial / f"channel-{n}",
                 self._layout,
                 name=channel.name,
                 pixel_size_um=pixel_size_um,
                 attributes={},
                 workers=workers,
+                whole=path,
             )
             for n, channel in enumerate(channels)
         ]
-        for writer in self._writers:
-            writer.whole = path
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
