@@ -60,11 +60,6 @@ class PhysicalMap:
         return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
 
     @property
-    def affine_parameters(self) -> Floats:
-        """(6,) float64: the linear part of the matrix by rows, and the translation."""
-        return np.concatenate([self.matrix[:2, :2].ravel(), self.matrix[:2, 2]])
-
-    @property
     def coefficients(self) -> Floats | None:
         """(2, ny, nx) control points of the field (x and y component), physical; None if none.
 

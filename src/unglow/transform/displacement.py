@@ -256,7 +256,7 @@ class Displacement:
             (window.y0, window.x0), (window.y1, window.x1), self.coefficients.shape[1:], strict=True
         ):
             ends = np.array([begin, max(begin, end - 1)], dtype=np.float64)
-            (first, final), _ = _cells(ends, self.spacing_px, count)
+            (first, final), _ = find_cells(ends, self.spacing_px, count)
             reach.append(slice(first, final + SUPPORT))
         part = self.coefficients[:, reach[0], reach[1]]
         low, high = part.min(axis=(1, 2)), part.max(axis=(1, 2))
@@ -297,8 +297,8 @@ class Displacement:
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"points must be (N, 2), not {points.shape}")
         _, ny, nx = self.coefficients.shape
-        col, s = _cells(points[:, 0], self.spacing_px, nx)
-        row, t = _cells(points[:, 1], self.spacing_px, ny)
+        col, s = find_cells(points[:, 0], self.spacing_px, nx)
+        row, t = find_cells(points[:, 1], self.spacing_px, ny)
         wx, wy = of_x(s), of_y(t)
         out = np.zeros((2, len(points)))
         for i in range(SUPPORT):
@@ -366,7 +366,7 @@ def slopes(t: Floats) -> Floats:
     return np.stack([-(rest**2) / 2, 1.5 * t**2 - 2 * t, 2 * rest - 1.5 * rest**2, t**2 / 2])
 
 
-def _cells(positions: Floats, spacing: int, count: int) -> tuple[NDArray[np.int64], Floats]:
+def find_cells(positions: ArrayLike, spacing: int, count: int) -> tuple[NDArray[np.int64], Floats]:
     """First of the four control points of each position, and the fraction beyond its knot."""
     inside = np.clip(np.asarray(positions, dtype=np.float64), 0, spacing * (count - 3))
     first = np.minimum(np.nan_to_num(inside) // spacing, count - SUPPORT).astype(np.int64)
@@ -375,7 +375,7 @@ def _cells(positions: Floats, spacing: int, count: int) -> tuple[NDArray[np.int6
 
 def _operator(begin: int, end: int, spacing: int, count: int) -> tuple[int, Floats]:
     """Matrix from control points to the pixels begin..end of one axis; its first control point."""
-    first, t = _cells(np.arange(begin, end, dtype=np.float64), spacing, count)
+    first, t = find_cells(np.arange(begin, end, dtype=np.float64), spacing, count)
     start = int(first[0]) if len(first) else 0
     last = int(first[-1]) + SUPPORT if len(first) else SUPPORT
     matrix = np.zeros((end - begin, last - start))

@@ -221,18 +221,17 @@ def _read_one(table: _Table, frame: Frame) -> Floats:
     axes = sorted((c for c in columns if _AXIS.fullmatch(c)), key=lambda c: int(c[5:]))
     if len(axes) >= 2:
         return table.numbers(axes[-1], axes[-2])
-    if {"centroid x px", "centroid y px"} <= set(columns):
-        _check_annotations(table)
-        return table.numbers("centroid x px", "centroid y px") - _CORNER_PX
-    if {"centroid x µm", "centroid y µm"} <= set(columns):
-        _check_annotations(table)
-        if frame.pixel_size_um is None:
-            raise InputError(
-                f"{table.path} is in µm, but the image does not say how large its pixels are: save "
-                "the points themselves in QuPath (points tool, Save points), which is in px."
-            )
-        in_um = table.numbers("centroid x µm", "centroid y µm")
-        return np.asarray(in_um / frame.pixel_size_um - _CORNER_PX, dtype=np.float64)
+    for unit, size in (("px", (1.0, 1.0)), ("µm", frame.pixel_size_um)):
+        centroid = f"centroid x {unit}", f"centroid y {unit}"
+        if set(centroid) <= set(columns):
+            _check_annotations(table)
+            if size is None:
+                raise InputError(
+                    f"{table.path} is in µm, but the image does not say how large its pixels are: "
+                    "save the points themselves in QuPath (points tool, Save points), which is in "
+                    "px."
+                )
+            return np.asarray(table.numbers(*centroid) / size - _CORNER_PX, dtype=np.float64)
     if {"x", "y"} <= set(columns):
         # with tabs it is what QuPath saves; nothing else is known to write it
         return table.numbers("x", "y") - (_CORNER_PX if table.separator == "\t" else 0.0)

@@ -241,14 +241,8 @@ def remedy(root: Path) -> str:
 def store_digest(shards: Mapping[str, str]) -> str:
     """SHA-256 over all shards, whatever the order they were written in.
 
-    Parameters
-    ----------
-    shards
-        Shard key to the SHA-256 of its file, hexadecimal.
-
-    Returns
-    -------
-    ``sha256:`` and the hash of the lines ``<key> <sha256>``, sorted by key.
+    ``shards`` are keys with the SHA-256 of their files, hexadecimal. Returns ``sha256:`` and the
+    hash of the lines ``<key> <sha256>``, sorted by key.
     """
     lines = "".join(f"{key} {shards[key]}\n" for key in sorted(shards))
     return "sha256:" + hashlib.sha256(lines.encode()).hexdigest()
@@ -291,14 +285,10 @@ def make_root_document(
     datasets = []
     for level in range(layout.levels):
         factor, shift = 2**level, (2**level - 1) / 2
+        scale = {"type": "scale", "scale": [factor * size_y, factor * size_x]}
+        translation = {"type": "translation", "translation": [shift * size_y, shift * size_x]}
         datasets.append(
-            {
-                "path": str(level),
-                "coordinateTransformations": [
-                    {"type": "scale", "scale": [factor * size_y, factor * size_x]},
-                    {"type": "translation", "translation": [shift * size_y, shift * size_x]},
-                ],
-            }
+            {"path": str(level), "coordinateTransformations": [scale, translation]},
         )
     multiscale = {
         "name": name,
@@ -393,10 +383,7 @@ def write_document(folder: Path, document: Mapping[str, Any]) -> None:
 def check_level(root: Path, layout: StoreLayout, level: int) -> None:
     """See that the document of a level says what its shards are read as.
 
-    Raises
-    ------
-    StoreError
-        If it is missing, damaged or not what the layout says.
+    StoreError if it is missing, damaged or not what the layout says.
     """
     name = f"{level}/{DOCUMENT}"
     try:
