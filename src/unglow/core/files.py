@@ -258,7 +258,7 @@ def replace_file(path: Path) -> Iterator[Path]:
     SupersededError
         A later attempt at the same job has started.
     """
-    try:
+    with name_unwritten(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{path.name}.{secrets.token_urlsafe(6)}.partial")
         temporary.touch(exist_ok=False)  # with the permissions of any new file
@@ -270,8 +270,15 @@ def replace_file(path: Path) -> Iterator[Path]:
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def name_unwritten(path: Path, kind: type[UnglowError] = UnglowError) -> Iterator[None]:
+    """Raise an error that names ``path``, and what helps, for what the file system refuses."""
+    try:
+        yield
     except OSError as error:
-        raise UnglowError(
+        raise kind(
             f"{path} could not be written ({error.strerror or error}): {remedy(error, path)}, then "
             "run again."
         ) from error

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tifffile
 
-from unglow.core.errors import ConfigError, UnglowError
-from unglow.core.files import remedy, replace_file
+from unglow.core.errors import ConfigError
+from unglow.core.files import name_unwritten, replace_file
 from unglow.core.levels import LEVELS
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
@@ -72,14 +72,10 @@ def whole_directory(target: Path) -> Iterator[Path]:
     """
     partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.rename(target)
-    except OSError as error:
-        raise UnglowError(
-            f"{target} could not be written ({error.strerror or error}): "
-            f"{remedy(error, target)}, then run again."
-        ) from error
+        with name_unwritten(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield partial
+            partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

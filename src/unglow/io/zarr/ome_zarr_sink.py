@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.files import read_json
+from unglow.core.errors import StoreError
+from unglow.core.files import name_unwritten, read_json
 from unglow.io.zarr.layout import (
     DOCUMENT,
     SHARD,
@@ -22,7 +23,7 @@ from unglow.io.zarr.layout import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.writer import StoreWriter, make_write_error, replace_directory
+from unglow.io.zarr.writer import StoreWriter, replace_directory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +110,7 @@ class OmeZarrSink:
         for writer in self._writers:
             writer.publish()
             roots.append(read_json(writer.path / DOCUMENT)["attributes"])
-        try:
+        with name_unwritten(self._path, StoreError):
             whole.mkdir()
             for level in range(self._layout.levels):
                 shards = whole / str(level) / "c"
@@ -120,8 +121,6 @@ class OmeZarrSink:
                     (writer.path / str(level) / "c").rename(shards / str(n))
             write_document(whole, self._root_document(roots))
             replace_directory(whole, self._path, old)
-        except OSError as error:
-            raise make_write_error(self._path, error) from error
 
     def _root_document(self, roots: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the document of the root, made of those of the channels."""

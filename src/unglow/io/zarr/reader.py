@@ -180,15 +180,9 @@ def _shard_sizes(path: Path, level: int) -> dict[str, int]:
 def verify(path: Path | str) -> list[str]:
     """Read a complete store and compare it with its digest.
 
-    Returns
-    -------
-    One sentence for each file that is missing or damaged, or one if the pixels are not those that
-    were published; empty if all is well.
-
-    Raises
-    ------
-    StoreError
-        If there is no finished store of unglow's at ``path``.
+    Returns one sentence for each file that is missing or damaged, or one if the pixels are not
+    those that were published; empty if all is well. StoreError if there is no finished store of
+    unglow's at ``path``.
     """
     path = Path(path)
     store = _open_document(path)
@@ -236,14 +230,7 @@ class ChunkCache(SamePixels):
     Windows that are smaller than chunks and overlap several of them, as blocks of registration do,
     would have each chunk decoded about five times. Thread-safe.
 
-    Parameters
-    ----------
-    image
-        The image.
-    kept
-        Chunks that are kept.
-    side
-        Of a chunk, px.
+    ``kept`` chunks of ``side`` px are kept of ``image``.
     """
 
     def __init__(self, image: Pixels, kept: int, side: int = CHUNK) -> None:

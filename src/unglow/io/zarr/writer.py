@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import ask_to_publish, read_file, remedy
+from unglow.core.files import ask_to_publish, name_unwritten, read_file
 from unglow.core.progress import count_transfer, progress, step
 from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
 from unglow.io.zarr.layout import (
@@ -36,6 +36,7 @@ from unglow.io.zarr.shards import encode_shard, load_blosc, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -115,13 +116,14 @@ class StoreWriter:
     def __enter__(self) -> Self:
         load_blosc()
         try:
-            self._partial.mkdir(parents=True)
-            for level in range(self.layout.levels):
-                document = make_level_document(self.layout, level)
-                write_document(self._partial / str(level), document)
-        except OSError as error:
+            with self._name_unwritten():
+                self._partial.mkdir(parents=True)
+                for level in range(self.layout.levels):
+                    document = make_level_document(self.layout, level)
+                    write_document(self._partial / str(level), document)
+        except StoreError:
             self._remove(self._partial)
-            raise self._failure(error) from error
+            raise
         self._pending = set(self.windows())
         self._count, self._written = len(self._pending), 0
         return self
@@ -175,12 +177,10 @@ class StoreWriter:
         height, width = self.layout.level_shards(level)
         key = shard_key(level, y0 // height, x0 // width)
         content = encode_shard(block, self.layout, level)
-        try:
+        with self._name_unwritten():
             path = self._partial / key
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
-        except OSError as error:
-            raise self._failure(error) from error
         count_transfer(self.path, written=len(content), encoded=block.nbytes)
         self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
@@ -223,13 +223,7 @@ class StoreWriter:
         return digest
 
     def publish_empty(self, reason: str) -> None:
-        """Put a store without pixels in place, marked by the attribute ``empty``.
-
-        Parameters
-        ----------
-        reason
-            One sentence: why there are no pixels.
-        """
+        """Put a store without pixels in place: the attribute ``empty`` is the reason, a sentence."""
         for level in range(self.layout.levels):
             self._remove(self._partial / str(level) / "c")
         marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
@@ -261,7 +255,7 @@ class StoreWriter:
             or any(written.get(k) != v for k, v in wanted.items())
         ):
             return False
-        try:
+        with self._name_unwritten():
             for path in shards:
                 target = self._partial / path.relative_to(other)
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -270,8 +264,6 @@ class StoreWriter:
                 except OSError:  # where there are no links
                     shutil.copyfile(path, target)
             (self._partial / DOCUMENT).write_bytes(document)
-        except OSError as error:
-            raise self._failure(error) from error
         self._rename()
         return True
 
@@ -299,19 +291,15 @@ class StoreWriter:
             window=display_window(overview, self.layout.dtype),
             attributes={**attributes, "layout": self.layout.to_dict()},
         )
-        try:
+        with self._name_unwritten():
             write_document(self._partial, document)
-        except OSError as error:
-            raise self._failure(error) from error
         self._rename()
 
     def _rename(self) -> None:
         """Give the store its final name, whatever has that now."""
         old = self._name_sibling("old")
-        try:
+        with self._name_unwritten():
             replace_directory(self._partial, self.path, old)
-        except OSError as error:
-            raise self._failure(error) from error
         if os.path.lexists(old):
             self._remove(old)
 
@@ -319,8 +307,8 @@ class StoreWriter:
         """Return a hidden name next to the store that no other process uses."""
         return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
 
-    def _failure(self, error: OSError) -> StoreError:
-        return make_write_error(self._whole or self.path, error)
+    def _name_unwritten(self) -> AbstractContextManager[None]:
+        return name_unwritten(self._whole or self.path, StoreError)
 
     @staticmethod
     def _remove(path: Path) -> None:
@@ -331,14 +319,6 @@ class StoreWriter:
                 path.unlink()
         if os.path.lexists(path):
             log.warning("%s could not be removed; `unglow clean` removes it later", path)
-
-
-def make_write_error(path: Path, error: OSError) -> StoreError:
-    """Return the error of a store that the file system refuses."""
-    return StoreError(
-        f"{path} could not be written ({error.strerror or error}); {remedy(error, path)}, then "
-        "rerun the workflow"
-    )
 
 
 def replace_directory(root: Path, path: Path, old: Path) -> None:
@@ -388,33 +368,17 @@ class StageStore(ABC):
 
     @abstractmethod
     def write(self, writer: StoreWriter, workers: int) -> str | None:
-        """Write and count all shards, ``workers`` at a time.
-
-        Returns
-        -------
-        Why the store has no pixels, one or more sentences; None if it has.
-        """
+        """Write and count all shards, ``workers`` at a time; return as `make`, in sentences."""
 
     def final_attributes(self) -> dict[str, Any]:
         """Return the attributes that are known only after the last pixel."""
         return {}
 
     def make(self, *, workers: int) -> str | None:
-        """Write the store and publish it, marked empty if there is a reason to.
+        """Write the store, ``workers`` shards at a time, and publish it.
 
-        Parameters
-        ----------
-        workers
-            Shards in flight.
-
-        Returns
-        -------
-        Why the store has no pixels; None if it has.
-
-        Raises
-        ------
-        StoreError
-            The file system refuses.
+        Returns why it has no pixels, and is marked empty; None if it has. StoreError if the file
+        system refuses.
         """
         with self.writer(workers) as writer:
             reason = self.write(writer, workers)
