@@ -223,7 +223,7 @@ class StoreWriter:
         return digest
 
     def publish_empty(self, reason: str) -> None:
-        """Put a store without pixels in place: the attribute ``empty`` is the reason, a sentence."""
+        """Put a store without pixels in place, with the reason, a sentence, as ``empty``."""
         for level in range(self.layout.levels):
             self._remove(self._partial / str(level) / "c")
         marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
