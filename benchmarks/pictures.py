@@ -32,7 +32,7 @@ import numpy as np
 from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates
 from unglow.io.zarr import open_store
-from unglow.io.zarr.overviews import overview
+from unglow.io.zarr.reader import overview
 from unglow.phantom import Truth
 from unglow.photometry.gain.scale import Scale
 from unglow.reporting.difference_picture import NoiseColours

@@ -8,8 +8,7 @@ import numpy as np
 from made_stores import write_store
 
 from unglow.transform import Transform
-from unglow.transform.displacement import Displacement
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.displacement import Displacement, Strips
 
 # one frame ends on a knot (8 * 32 + 1 columns, 6 * 32 + 1 rows), the other does not
 FRAMES = [(193, 257), (200, 251)]

@@ -6,7 +6,7 @@ import pytest
 from made_results import altered
 
 from unglow.cli import main
-from unglow.comparison.finding import Finding
+from unglow.comparison.measures import Finding
 from unglow.comparison.results import Comparison, PairComparison
 from unglow.reporting.html.page import page
 from unglow.reporting.html.run_comparison import build

@@ -164,7 +164,7 @@ def opens_by_name(call: ast.Call, local: set[str]) -> bool:
 
 
 def imported_names(tree: ast.Module) -> set[str]:
-    """Names that a module imports from the project, such as `read_text` of `core.contents`."""
+    """Names that a module imports from the project, such as `read_text` of `core.files`."""
     nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
     return {a.name for n in nodes if str(n.module).startswith("unglow") for a in n.names}
 
@@ -197,7 +197,7 @@ PARSES = {
     "unglow.workflow.forecast": "its own times",
     "unglow.reporting.html.thumbnails": "its own cache",
     "unglow.phantom.truth": "its own file",
-    "unglow.io.zarr.metadata": "documents of stores",
+    "unglow.io.zarr.layout": "documents of stores",
     "unglow.io.zarr.reader": "documents of stores",
     "unglow.io.zarr.ome_zarr_sink": "documents of stores",
     "unglow.io.zarr_array": "documents of stores of others",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.cli.directories import results_of
-from unglow.comparison.finding import WORDS
+from unglow.comparison.measures import WORDS
 from unglow.core.errors import InputError
 from unglow.core.files import write_text
 from unglow.core.printable import cell, say, table

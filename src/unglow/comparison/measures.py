@@ -1,14 +1,13 @@
-"""Distances between the maps and the gains of two results, against their errors and intervals."""
+"""Findings of a comparison; maps and gains of two results, against their errors and intervals."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unglow.comparison.finding import Finding, Verdict
 from unglow.core.errors import UnglowError
 from unglow.core.rounding import number, uncertainty
 from unglow.photometry import imaging
@@ -19,17 +18,78 @@ from unglow.transform import apply_matrix, inside_frame
 from unglow.transform.transform import read_content, read_field
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from unglow.photometry.gain.scale import MethodResult
+    from unglow.results.pair import PairResults
     from unglow.transform.displacement import Displacement
 
     Points = NDArray[np.float64]
     Methods = Mapping[str, MethodResult]
-    Quantity = Literal["gain", "offset"]
+
+Verdict = Literal["identical", "equal", "different", "unknown"]
+WORDS: dict[Verdict, str] = {
+    "different": "different",
+    "unknown": "not compared",
+    "equal": "equal within errors",
+    "identical": "identical",
+}
+"""Verdicts, worst first, as people read them."""
+_UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""Errors of comparing if a file holds other things than unglow writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a comparison found of one thing.
+
+    Attributes
+    ----------
+    what
+        ``input``, ``status``, ``map``, ``gain``, ``candidates`` or ``pixels``.
+    verdict
+        ``identical`` (the same bytes), ``equal`` (within the errors of both sides),
+        ``different``, or ``unknown`` where it could not be compared.
+    sentence
+        What differs and how much, or why it could not be compared; without a point.
+    excess
+        How many times what errors allow; 0 where nothing differs.
+    numbers
+        Columns of the table.
+    points
+        Places in post to look at: a word, x, y (px) and signal-to-noise ratio of each.
+    """
+
+    what: str
+    verdict: Verdict
+    sentence: str
+    excess: float = 0.0
+    numbers: dict[str, float | int] = field(default_factory=dict)
+    points: tuple[tuple[str, float, float, float], ...] = ()
+
+
+def compare_file(
+    what: str, name: str, a: PairResults, b: PairResults, compare: Callable[[Path, Path], Finding]
+) -> Finding:
+    """Compare a file of two results: by its digests, or else by ``compare``, given both paths."""
+    digests = a.digest(name), b.digest(name)
+    if digests[0] is not None and digests[0] == digests[1]:
+        return Finding(what, "identical", f"{what} identical")
+    one, other = a.find(name), b.find(name)
+    if one is None or other is None:
+        sides = " and ".join(side for side, path in (("A", one), ("B", other)) if path is None)
+        differs = "" if None in digests else ", but its digest is another one"
+        return Finding(what, "unknown", f"{what}: {name} is not in {sides}{differs}")
+    try:
+        return compare(one, other)
+    except (UnglowError, OSError) as error:
+        return Finding(what, "unknown", f"{what}: {error}")
+    except _UNFIT as error:
+        sentence = f"{name} of A or B is damaged, or of another version of unglow ({error})"
+        return Finding(what, "unknown", f"{what}: {sentence}")
 
 
 _GRID = 128
@@ -67,21 +127,17 @@ def compare_maps(one: Path, other: Path) -> Finding:
     UnglowError if one of them cannot be read.
     """
     a, b = _Map(one, read_content(one)), _Map(other, read_content(other))
-    if a.failed or b.failed:
-        return _describe_failure(a, b)
+    if a.failed and b.failed:
+        return Finding("map", "equal", "no map on either side")
+    for side, this in (("A", a), ("B", b)):
+        if this.failed:
+            reasons = " ".join(this.content["reasons"]).rstrip(".")
+            return Finding("map", "different", f"no map in {side}: {reasons}", math.inf)
     for image in ("post", "pre"):
         if a.shape(image) != b.shape(image):
             sizes = " against ".join("{} x {}".format(*m.shape(image)[::-1]) for m in (a, b))
             return Finding("map", "different", f"{image} has {sizes} px", math.inf)
     return _measure_distance(a, b)
-
-
-def _describe_failure(a: _Map, b: _Map) -> Finding:
-    if a.failed and b.failed:
-        return Finding("map", "equal", "no map on either side")
-    side, without = ("A", a) if a.failed else ("B", b)
-    reasons = " ".join(without.content["reasons"])
-    return Finding("map", "different", f"no map in {side}: {reasons.rstrip('.')}", math.inf)
 
 
 def _measure_distance(a: _Map, b: _Map) -> Finding:
@@ -93,25 +149,26 @@ def _measure_distance(a: _Map, b: _Map) -> Finding:
         at = apply_matrix(np.array(m.content["matrix"], np.float64), points)
         return at if field is None else at + field.evaluate(points)
 
-    points = _make_lattice(a.shape("post"))
+    side = max(a.shape("post")) / _GRID
+    y, x = (np.arange(side / 2, n, side) - 0.5 for n in a.shape("post"))
+    points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)  # the middles of square cells
     ends = [mapped(m, field, points) for m, field in zip((a, b), fields, strict=True)]
     seen = inside_frame(ends[0], a.shape("pre")) & inside_frame(ends[1], b.shape("pre"))
-    seen &= _find_confirmed(
-        points, np.concatenate([a.blocks(), b.blocks()]), max(a.shape("post")) / _GRID
-    )
+    seen &= _find_confirmed(points, np.concatenate([a.blocks(), b.blocks()]), side)
     if not seen.any():
         return Finding(
             "map", "different", "the maps have no point of the section in common", math.inf
         )
     apart = np.hypot(*(ends[1] - ends[0])[seen].T)
-    x, y = points[seen][apart.argmax()]
+    at_x, at_y = points[seen][apart.argmax()]
     median, p95 = (float(v) for v in np.quantile(apart, (0.5, 0.95)))
     errors = [e for m in (a, b) if (e := m.content["error_px"]["p95"]) is not None]
     error = math.hypot(*errors) if errors else math.nan
     numbers = {"map_median_px": median, "map_p95_px": p95, "map_max_px": float(apart.max()),
-               "map_max_x": float(x), "map_max_y": float(y), "map_error_px": error}  # fmt: skip
+               "map_max_x": float(at_x), "map_max_y": float(at_y),
+               "map_error_px": error}  # fmt: skip
     moved = f"map moved {uncertainty(p95)} px"
-    most = f"most {uncertainty(float(apart.max()))} px at x {x:.0f}, y {y:.0f}"
+    most = f"most {uncertainty(float(apart.max()))} px at x {at_x:.0f}, y {at_y:.0f}"
     if not errors:
         return Finding("map", "unknown", f"{moved}, {most}; its error is unknown", 0, numbers)
     allowed = uncertainty(error)
@@ -119,13 +176,6 @@ def _measure_distance(a: _Map, b: _Map) -> Finding:
     judged = f"within its error of {allowed}" if excess <= 1 else f"its error is {allowed}"
     verdict: Verdict = "equal" if excess <= 1 else "different"
     return Finding("map", verdict, f"{moved} ({judged}), {most}", excess, numbers)
-
-
-def _make_lattice(shape: tuple[int, int]) -> Points:
-    """Points (x, y) in the middle of square cells over a frame (rows, columns), (N, 2)."""
-    side = max(shape) / _GRID
-    y, x = (np.arange(side / 2, n, side) - 0.5 for n in shape)
-    return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
 
 def _find_confirmed(points: Points, blocks: Points, cell: float) -> NDArray[np.bool_]:
@@ -177,53 +227,51 @@ def gain_differences(a: Scale, b: Scale) -> dict[str, float]:
             found[f"{name} failed in {'B' if of_a.ok else 'A'} alone"] = math.inf
         if not (of_a.ok and of_b.ok):
             continue
-        change, excess = (
-            _value(of_b, "gain") / _value(of_a, "gain") - 1,
-            _excess(of_a, of_b, "gain"),
-        )
-        found[f"gain of {name} {_signed(100 * change, '%')}{_times(excess)}"] = excess
-        step, excess = _step(of_a, of_b, "offset"), _excess(of_a, of_b, "offset")
-        if step:
+        change = _measure_change(of_a, of_b)
+        percents, excess = 100 * (change["gain_ratio"] - 1), change["gain_intervals"]
+        found[f"gain of {name} {_signed(percents, '%')}{_times(excess)}"] = excess
+        if step := change["offset_step"]:
+            excess = change["offset_intervals"]
             found[f"offset of {name} {_signed(step)}{_times(excess)}"] = excess
     return found
 
 
 def _list_numbers(a: Methods, b: Methods) -> dict[str, float | int]:
     """Return the columns of the table: gain and offset of B against A, and their excess."""
-    numbers: dict[str, float | int] = {}
-    for name, (of_a, of_b) in _pair_methods(a, b).items():
-        if of_a.ok and of_b.ok:
-            numbers |= {
-                f"{name}_gain_ratio": _value(of_b, "gain") / _value(of_a, "gain"),
-                f"{name}_gain_intervals": _excess(of_a, of_b, "gain"),
-                f"{name}_offset_step": _step(of_a, of_b, "offset"),
-                f"{name}_offset_intervals": _excess(of_a, of_b, "offset"),
-            }
-    return numbers
+    return {
+        f"{name}_{key}": value
+        for name, (of_a, of_b) in _pair_methods(a, b).items()
+        if of_a.ok and of_b.ok
+        for key, value in _measure_change(of_a, of_b).items()
+    }
+
+
+def _measure_change(a: MethodResult, b: MethodResult) -> dict[str, float]:
+    """Return the gain of B over that of A, the step of the offset, and both over their errors."""
+    gains, offsets = ([_value(one, key) for one in (a, b)] for key in ("gain", "offset"))
+    step = offsets[1] - offsets[0]
+    return {
+        "gain_ratio": gains[1] / gains[0],
+        "gain_intervals": _times_error(gains[1] - gains[0], a, b, "gain"),
+        "offset_step": step,
+        "offset_intervals": _times_error(step, a, b, "offset"),
+    }
+
+
+def _value(result: MethodResult, key: str) -> float:
+    return float(getattr(result, key))
 
 
 def _pair_methods(a: Methods, b: Methods) -> dict[str, tuple[MethodResult, MethodResult]]:
     return {name: (a[name], b[name]) for name in a if name in b}
 
 
-def _value(result: MethodResult, key: Quantity) -> float:
-    return float(getattr(result, key))
-
-
-def _step(a: MethodResult, b: MethodResult, key: Quantity) -> float:
-    return _value(b, key) - _value(a, key)
-
-
-def _excess(a: MethodResult, b: MethodResult, key: Quantity) -> float:
-    """Return the step from A to B over its error.
+def _times_error(step: float, a: MethodResult, b: MethodResult, key: str) -> float:
+    """Return a step from A to B over its error.
 
     That is both halves of the 95 % intervals that face each other, added in squares. What has no
     interval was given, and has no error.
     """
-    return _times_error(_step(a, b, key), a, b, key)
-
-
-def _times_error(step: float, a: MethodResult, b: MethodResult, key: Quantity) -> float:
     upper = int(step > 0)
     halves = [
         abs(interval[end] - _value(one, key)) if (interval := getattr(one, f"{key}_ci95")) else 0.0

@@ -8,10 +8,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from unglow.comparison.candidates import compare_candidates
-from unglow.comparison.finding import WORDS, Finding, Verdict, compare_file
-from unglow.comparison.measures import compare_gains, compare_maps, gain_differences
-from unglow.comparison.pixels import compare_pixels, compare_slides
+from unglow.comparison.difference import compare_candidates, compare_pixels, compare_slides
+from unglow.comparison.measures import (
+    WORDS,
+    Finding,
+    Verdict,
+    compare_file,
+    compare_gains,
+    compare_maps,
+    gain_differences,
+)
 from unglow.core.errors import InputError, UnglowError
 from unglow.io.pair_plan import Plan
 from unglow.multiplexed.results import SlideRecord, load_scales
@@ -71,7 +77,11 @@ def _pixels(name: str, a: PairResults, b: PairResults, *, everything: bool) -> F
 def _slide_inputs(one: Path, other: Path) -> Finding:
     a, b = SlideRecord.load(one), SlideRecord.load(other)
     differing = ["other images"] * (a.fingerprints != b.fingerprints)
-    differing += ["other channels"] * (a.slide.channels != b.slide.channels)
+    return _judge_inputs(differing, a.slide.channels != b.slide.channels)
+
+
+def _judge_inputs(differing: list[str], channels_differ: bool) -> Finding:  # noqa: FBT001
+    differing += ["other channels"] * channels_differ
     if differing:
         return Finding("input", "different", ", ".join(differing))
     return Finding("input", "identical", "same images and channels")
@@ -345,11 +355,7 @@ def _inputs(one: Path, other: Path) -> Finding:
         for role in ("post", "pre")
         if a.fingerprints.get(role) != b.fingerprints.get(role)
     ]
-    if a.channels != b.channels:
-        differing.append("other channels")
-    if differing:
-        return Finding("input", "different", ", ".join(differing))
-    return Finding("input", "identical", "same images and channels")
+    return _judge_inputs(differing, a.channels != b.channels)
 
 
 def _states(a: PairResults, b: PairResults) -> Finding:

@@ -96,18 +96,14 @@ class Published:
     @classmethod
     def from_files(cls, files: Iterable[Path]) -> Self:
         """Read those of the files of a pair that are lists."""
-        jobs = {path: Listed.read(path) for path in files if is_list(path)}
+        lists = (p for p in files if p.suffix == SUFFIX and p.parent.name == FOLDER)
+        jobs = {path: Listed.read(path) for path in lists}
         return cls(jobs, {path: d for job in jobs.values() for path, d in job.digests.items()})
 
     def list_job_outputs(self, path: Path) -> tuple[Path, ...]:
         """Return a file and all others that its job makes: Snakemake makes them together."""
         jobs = (job for job in self.jobs.values() if path in job.digests or path == job.path)
         return tuple({path: None, **{other: None for job in jobs for other in job.files}})
-
-
-def is_list(path: Path) -> bool:
-    """Whether a file of results is a list of digests."""
-    return path.suffix == SUFFIX and path.parent.name == FOLDER
 
 
 def _is_inside(name: str) -> bool:

@@ -137,8 +137,9 @@ def read_memory_bounds(root: Path = CGROUP_ROOT) -> list[tuple[int, int]]:
     groups are mounted at ``root``.
     """
     pairs = []
-    for mount, own, names in _find_memberships("self", root):
-        for directory in (mount / own, *(mount / above for above in own.parents)):
+    for mount, own, is_v2 in _find_groups("self", "memory", root):
+        names = _V2 if is_v2 else _V1
+        for directory in _list_upwards(mount, own):
             limit = _read_number(directory / names.limit)
             if limit is not None:
                 cached = sum(_read_keys(directory / "memory.stat", names.cached))
@@ -151,8 +152,8 @@ def find_kills_file(pid: int, root: Path = CGROUP_ROOT) -> Path | None:
 
     It has to be asked for while the process lives.
     """
-    for mount, own, names in _find_memberships(pid, root):
-        path = mount / own / names.events
+    for mount, own, is_v2 in _find_groups(pid, "memory", root):
+        path = mount / own / (_V2 if is_v2 else _V1).events
         if count_kills(path) is not None:
             return path
     return None
@@ -166,28 +167,22 @@ def count_kills(counter: Path) -> int | None:
 
 def read_processor_quota(root: Path = CGROUP_ROOT) -> float | None:
     """Return how many processors the groups of this process may use at a time; None for all."""
-    shares = []
-    for group in _find_processor_groups("self", root):
-        # version 2: "200000 100000"
-        allowed, period, *_ = *_read_words(group / "cpu.max"), "", ""
-        if not allowed:
-            allowed = "".join(_read_words(group / "cpu.cfs_quota_us"))
-            period = "".join(_read_words(group / "cpu.cfs_period_us"))
-        if allowed.isdigit() and period.isdigit():  # neither "max" nor -1
-            shares.append(int(allowed) / int(period))
+    shares: list[float] = []
+    for mount, own, _ in _find_groups("self", "cpu", root):
+        for group in _list_upwards(mount, own):
+            shares += _read_processor_share(group)
     return min(shares, default=None)
 
 
-def _find_processor_groups(process: int | str, root: Path) -> Iterator[Path]:
-    """Yield the groups that bind the processors of a process, its own and those above."""
-    for line in read(process, "cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        own = Path(path.lstrip("/"))
-        if controllers == "" or "cpu" in controllers.split(","):
-            mount = root / "cpu"
-            if not controllers:  # version 2 is mounted next to version 1, or alone
-                mount = root / "unified" if (root / "unified").is_dir() else root
-            yield from (mount / own, *(mount / above for above in own.parents))
+def _read_processor_share(group: Path) -> list[float]:
+    """Return how many processors a group may use at a time; nothing where it has no limit."""
+    # version 2: "200000 100000"
+    allowed, period, *_ = *_read_words(group / "cpu.max"), "", ""
+    if not allowed:
+        allowed = "".join(_read_words(group / "cpu.cfs_quota_us"))
+        period = "".join(_read_words(group / "cpu.cfs_period_us"))
+    # neither "max" nor -1
+    return [int(allowed) / int(period)] if allowed.isdigit() and period.isdigit() else []
 
 
 def _read_words(path: Path) -> list[str]:
@@ -202,14 +197,22 @@ def _read_text(path: Path) -> str:
         return ""
 
 
-def _find_memberships(process: int | str, root: Path) -> Iterator[tuple[Path, Path, _Names]]:
-    """Yield where each hierarchy is mounted, the process' own group in it, and its names."""
+def _find_groups(process: int | str, kind: str, root: Path) -> Iterator[tuple[Path, Path, bool]]:
+    """Yield where each hierarchy that limits memory or processors is mounted.
+
+    With it, the process' own group in it, and whether it is of version 2, which is mounted next to
+    version 1, or alone.
+    """
+    unified = root / "unified" if (root / "unified").is_dir() else root
     for line in read(process, "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            yield root, Path(path.lstrip("/")), _V2
-        elif "memory" in controllers.split(","):
-            yield root / "memory", Path(path.lstrip("/")), _V1
+        if controllers == "" or kind in controllers.split(","):
+            yield root / kind if controllers else unified, Path(path.lstrip("/")), not controllers
+
+
+def _list_upwards(mount: Path, own: Path) -> list[Path]:
+    """Return the directories of a group and of those above it."""
+    return [mount / one for one in (own, *own.parents)]
 
 
 def _read_number(path: Path) -> int | None:

@@ -141,6 +141,9 @@ MOST_LISTED = 20
 _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{12}\.partial")
 
 
+_AMOUNTS = ("read", "written", "decoded", "encoded")
+
+
 @dataclass(slots=True)
 class Transfer:
     """What was read from and written to one image.
@@ -162,6 +165,12 @@ class Transfer:
     first: float = math.inf
     last: float = 0.0
 
+    def add(self, other: Transfer) -> None:
+        """Add what was moved at other times."""
+        for name in _AMOUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.first, self.last = min(self.first, other.first), max(self.last, other.last)
+
 
 _transfer_lock = threading.Lock()
 _transfers: dict[str, Transfer] | None = None
@@ -181,12 +190,8 @@ def count_transfer(
         return
     now = time.monotonic()
     with _transfer_lock:
-        one = _transfers.setdefault(str(path), Transfer())
-        one.read += read
-        one.written += written
-        one.decoded += decoded
-        one.encoded += encoded
-        one.first, one.last = min(one.first, now), max(one.last, now)
+        one = Transfer(read, written, decoded, encoded, now, now)
+        _transfers.setdefault(str(path), Transfer()).add(one)
 
 
 def list_transfers(origin: float) -> list[dict[str, Any]]:
@@ -204,27 +209,17 @@ def list_transfers(origin: float) -> list[dict[str, Any]]:
     """
     found: dict[str, Transfer] = {}
     for path, more in (_transfers or {}).items():
-        _add_transfer(found.setdefault(_resolve_final(path), Transfer()), more)
+        head, name = os.path.split(path)
+        if hidden := _PARTIAL.fullmatch(name):
+            path = os.path.join(head, hidden[1])  # noqa: PTH118, PLW2901 (as it came)
+        found.setdefault(path, Transfer()).add(more)
     largest = sorted(found.items(), key=lambda item: -(item[1].read + item[1].written))
     mounted = mounts() if found else []
     return [_list_transfer(path, one, origin, mounted) for path, one in largest[:MOST_LISTED]]
 
 
-def _add_transfer(one: Transfer, more: Transfer) -> None:
-    for name in ("read", "written", "decoded", "encoded"):
-        setattr(one, name, getattr(one, name) + getattr(more, name))
-    one.first, one.last = min(one.first, more.first), max(one.last, more.last)
-
-
-def _resolve_final(path: str) -> str:
-    """Return the name that a store has once it is finished."""
-    head, name = os.path.split(path)
-    found = _PARTIAL.fullmatch(name)
-    return os.path.join(head, found[1]) if found else path  # noqa: PTH118 (as it came)
-
-
 def _list_transfer(path: str, one: Transfer, origin: float, mounted: list[Mount]) -> dict[str, Any]:
-    amounts = {name: getattr(one, name) for name in ("read", "written", "decoded", "encoded")}
+    amounts = {name: getattr(one, name) for name in _AMOUNTS}
     times = {"first": round(one.first - origin, 2), "last": round(one.last - origin, 2)}
     mount = mount_of(os.path.realpath(path), mounted)
     on = {} if mount is None else {"kind": mount.kind, "remote": mount.remote}

@@ -80,20 +80,21 @@ def format_measured(value: float | None, error: float | None, unit: str = "") ->
     """Return a value in as many digits as its error leaves; in four if that is not known."""
     if not _is_known(value) or not _is_known(error) or error == 0:
         return number(value, unit, digits=_OF_ESTIMATES)
-    return _append_unit(unit, _group_thousands(plain(value, decimals(abs(error)))))
+    return _write(plain(value, decimals(abs(error))), unit)
 
 
 def estimate(value: float | None, interval: Sequence[float] | None, unit: str = "") -> str:
     """Return a value with its interval, as in ``1.300 (1.295 to 1.306)``."""
-    text, *around = [_group_thousands(text) for text in ends(value, interval)] or [DASH]
-    return _append_unit(unit, f"{text} ({around[0]} to {around[1]})" if around else text)
+    found = [_write(text) for text in ends(value, interval)] or [DASH]
+    text = "{} ({} to {})".format(*found) if len(found) == 3 else found[0]
+    return f"{text} {unit}" if unit else text
 
 
 def plus_minus(value: float, error: float) -> str:
     """Return a value with its standard error, as in ``12.34 ± 0.15``."""
     if not _is_known(error) or error < 10**-_FINEST:
         return number(value)
-    return " ± ".join(_group_thousands(plain(v, decimals(error))) for v in (value, error))
+    return " ± ".join(_write(plain(v, decimals(error))) for v in (value, error))
 
 
 def ends(value: float | None, interval: Sequence[float] | None) -> list[str]:
@@ -118,20 +119,19 @@ def number(value: float | None, unit: str = "", *, digits: int = _OF_OTHERS) -> 
     if not _is_known(value):
         return DASH
     if value == 0:
-        return _append_unit(unit, "0")
+        return _write("0", unit)
     if abs(value) < 1e-6:
-        return _append_unit(unit, f"{value:.{digits}g}")
+        text = f"{value:.{digits}g}"
+        return f"{text} {unit}" if unit else text
     text = plain(value, max(decimals_of(value, digits), 0))
-    return _append_unit(unit, _group_thousands(_strip_zeros(text)))
+    return _write(_strip_zeros(text), unit)
 
 
 def uncertainty(value: float | None, unit: str = "") -> str:
     """Return a number that is an error itself, such as a residual: two digits, zeros too."""
     if not _is_known(value) or abs(value) < 1e-6:
         return number(value, unit, digits=_OF_ERRORS)
-    return _append_unit(
-        unit, _group_thousands(plain(value, max(decimals_of(value, _OF_ERRORS), 0)))
-    )
+    return _write(plain(value, max(decimals_of(value, _OF_ERRORS), 0)), unit)
 
 
 def share(part: float) -> str:
@@ -236,11 +236,9 @@ def _strip_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _group_thousands(text: str) -> str:
-    """Return digits with commas between thousands, from 10,000 on."""
+def _write(text: str, unit: str = "") -> str:
+    """Return digits with commas between thousands, from 10,000 on, and their unit."""
     integer, point, rest = text.partition(".")
-    return f"{int(integer):,}{point}{rest}" if len(integer.lstrip("-")) > 4 else text
-
-
-def _append_unit(unit: str, text: str) -> str:
-    return f"{text}{unit and ' '}{unit}"
+    if len(integer.lstrip("-")) > 4:
+        text = f"{int(integer):,}{point}{rest}"
+    return f"{text} {unit}" if unit else text

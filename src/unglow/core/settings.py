@@ -71,20 +71,14 @@ def schema_of(kind: Any) -> dict[str, Any]:
         inner = one.metadata.get("section")
         if inner is None:
             types = [_TYPES[part.partition("[")[0]] for part in str(one.type).split(" | ")]
-            rule = _rule(types, one.metadata["rule"])
+            rule = {"type": types[0] if len(types) == 1 else types, **one.metadata["rule"]}
+            if "enum" in rule and "null" in types:
+                rule["enum"] = [*rule["enum"], None]
             rule["default"] = {} if one.default is MISSING else _plain(one.default)
         else:
             rule = dict(schema_of(inner))
         named[name] = rule | {"description": one.metadata["about"]}
     return {"type": "object", "additionalProperties": False, "default": {}, "properties": named}
-
-
-def _rule(types: list[str], rule: Schema) -> dict[str, Any]:
-    """Return the rule of a key with its types; null is among the values where it is a type."""
-    full = {"type": types[0] if len(types) == 1 else types, **rule}
-    if "enum" in full:
-        full["enum"] = [*full["enum"], *([None] if "null" in types else [])]
-    return full
 
 
 def _keys(kind: type) -> Iterator[tuple[str, Any]]:

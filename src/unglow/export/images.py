@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tifffile
 
-from unglow.core.errors import ConfigError, UnglowError
-from unglow.core.files import remedy, replace_file
+from unglow.core.errors import ConfigError
+from unglow.core.files import name_unwritten, replace_file
 from unglow.core.levels import LEVELS
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
@@ -72,14 +72,10 @@ def whole_directory(target: Path) -> Iterator[Path]:
     """
     partial = target.with_name(f".{target.name}.{secrets.token_hex(6)}.partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        yield partial
-        partial.rename(target)
-    except OSError as error:
-        raise UnglowError(
-            f"{target} could not be written ({error.strerror or error}): "
-            f"{remedy(error, target)}, then run again."
-        ) from error
+        with name_unwritten(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            yield partial
+            partial.rename(target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
@@ -216,31 +212,30 @@ def write_fits(store: Image, target: Path, names: Mapping[str, str] | None = Non
 def fits_header(store: Image, names: Mapping[str, str]) -> bytes:
     """Return the header of a store: complete blocks of cards of 80 characters, ASCII."""
     bitpix, zero = _BITPIX[store.dtype.name]
-    cards = [_make_card("SIMPLE", value=True), _make_card("BITPIX", bitpix)]
-    if store.empty is not None:
-        cards += [_make_card("NAXIS", 0)]
-    else:
-        rows, cols = store.shape
-        cards += [_make_card("NAXIS", 2), _make_card("NAXIS1", cols), _make_card("NAXIS2", rows)]
+    shape = () if store.empty is not None else store.shape
+    values: list[tuple[str, Any, str]] = [
+        ("SIMPLE", True, ""),
+        ("BITPIX", bitpix, ""),
+        ("NAXIS", len(shape), ""),
+        *((f"NAXIS{axis}", size, "") for axis, size in enumerate(reversed(shape), start=1)),
+    ]
     if zero:
-        cards += [
-            _make_card("BSCALE", 1),
-            _make_card("BZERO", zero, "unsigned" if zero > 0 else "signed"),
-        ]
-    cards += [
-        _make_card("BUNIT", "adu", "grey levels"),
-        _make_card("ROWORDER", "TOP-DOWN", "first row of the data is the top"),
-        _make_card("CREATOR", "unglow"),
+        values += [("BSCALE", 1, ""), ("BZERO", zero, "unsigned" if zero > 0 else "signed")]
+    values += [
+        ("BUNIT", "adu", "grey levels"),
+        ("ROWORDER", "TOP-DOWN", "first row of the data is the top"),
+        ("CREATOR", "unglow", ""),
     ]
     for axis, size in enumerate(store.pixel_size_um or (), start=1):
-        cards += [_make_card(f"PIXSIZE{axis}", size, "size of a pixel, micrometres")]
+        values.append((f"PIXSIZE{axis}", size, "size of a pixel, micrometres"))
     texts = provenance(store, names)
     for name, (keyword, comment) in _KEYWORDS.items():
         if name in texts:
             value = store.attributes.get(name, texts[name])
             if isinstance(value, str):  # the hexadecimal digits of a digest just fit a card
                 value = value.removeprefix("sha256:")
-            cards += [_make_card(keyword, value, comment)]
+            values.append((keyword, value, comment))
+    cards = [_make_card(*one) for one in values]
     cards += [card for text in (about(store), _ROW_ORDER) for card in _wrap_text("COMMENT", text)]
     others = (f"{name} = {text}" for name, text in texts.items() if name not in _KEYWORDS)
     cards += [card for line in others for card in _wrap_text("HISTORY", line)]
@@ -248,7 +243,7 @@ def fits_header(store: Image, names: Mapping[str, str]) -> bytes:
     return joined.ljust(-(-len(joined) // BLOCK) * BLOCK).encode("ascii")
 
 
-def _make_card(keyword: str, value: Any = None, comment: str = "") -> str:
+def _make_card(keyword: str, value: Any, comment: str) -> str:
     """Return a card of 80 characters in the fixed format of FITS."""
     if isinstance(value, bool):
         text = ("T" if value else "F").rjust(20)

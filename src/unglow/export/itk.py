@@ -26,7 +26,7 @@ import numpy as np
 from unglow.core.files import replace_file, write_text
 from unglow.core.windows import Window
 from unglow.transform import apply_matrix
-from unglow.transform.displacement import SUPPORT, weights
+from unglow.transform.displacement import find_cells, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
     from unglow.export.physical_map import PhysicalMap
     from unglow.transform import Transform
-    from unglow.transform.displacement import Displacement
-    from unglow.transform.scanner_strips import Strips
+    from unglow.transform.displacement import Displacement, Strips
 
     Floats = NDArray[np.float64]
 
@@ -215,10 +214,10 @@ def _operator(
 
 def _weights(positions: NDArray[np.int64], spacing: int, count: int) -> Floats:
     """Weights of all control points of one axis at positions (N,) in the frame, (N, count)."""
-    first = np.minimum(positions // spacing, count - SUPPORT)
+    first, t = find_cells(positions, spacing, count)
     matrix = np.zeros((len(positions), count))
     rows = np.arange(len(positions))
-    for k, weight in enumerate(weights((positions - first * spacing) / spacing)):
+    for k, weight in enumerate(weights(t)):
         matrix[rows, first + k] = weight
     return matrix
 
@@ -271,10 +270,12 @@ def write_transform(physical: PhysicalMap, target: Path) -> str:
     -------
     One line that says what was written.
     """
-    affine = _section("AffineTransform_double_2_2", physical.affine_parameters, [0, 0])
+    linear, translation = physical.matrix[:2, :2], physical.matrix[:2, 2]
+    parameters = np.concatenate([linear.ravel(), translation])
+    affine = _section("AffineTransform_double_2_2", parameters, [0, 0])
     sections, what = [affine], "affine transform"
     if physical.coefficients is not None:
-        moved = np.tensordot(np.linalg.inv(physical.matrix[:2, :2]), physical.coefficients, axes=1)
+        moved = np.tensordot(np.linalg.inv(linear), physical.coefficients, axes=1)
         control, origin = beyond_frame(physical, moved)
         fixed = [*control.shape[:0:-1], *origin, *physical.knots, 1, 0, 0, 1]
         spline = _section("BSplineTransform_double_2_2", control.ravel(), fixed)

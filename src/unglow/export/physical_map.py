@@ -11,7 +11,7 @@ from unglow import transform
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import nearest
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,11 +58,6 @@ class PhysicalMap:
         into_px = np.diag([1 / self.post_size[0], 1 / self.post_size[1], 1.0])
         matrix = np.diag([*self.pre_size, 1.0]) @ self.transform.matrix @ into_px
         return np.asarray(matrix / matrix[2, 2], dtype=np.float64)
-
-    @property
-    def affine_parameters(self) -> Floats:
-        """(6,) float64: the linear part of the matrix by rows, and the translation."""
-        return np.concatenate([self.matrix[:2, :2].ravel(), self.matrix[:2, 2]])
 
     @property
     def coefficients(self) -> Floats | None:

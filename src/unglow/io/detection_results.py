@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import sys
 from array import array
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -15,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.archive import load_arrays, make_damage_error, save_arrays
-from unglow.core.contents import check_shape, limit_lines
 from unglow.core.errors import InputError
-from unglow.core.files import open_text, read_json
+from unglow.core.files import check_shape, limit_lines, open_text, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -63,7 +63,7 @@ _CANDIDATES = {
         "below_share?": float,
     },
 }
-"""What detection.json holds, see `unglow.core.contents`; older versions had less of it."""
+"""What detection.json holds, see `unglow.core.files`; older versions had less of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
     InputError
         It cannot be read, or is not such a table.
     """
-    try:
+    with _name_damage(path):
         with open_text(path) as stream:
             rows = csv.reader(limit_lines(stream), strict=True)
             names = next(rows, [])
@@ -138,11 +138,18 @@ def read_candidates(path: Path, columns: Collection[str] | None = None) -> Candi
                 for name, column in cells.items():
                     column.append(float(named[name] or "nan"))
         numbers = {name: np.array(column) for name, column in cells.items()}
+    return Candidates(numbers, tuple(flags))
+
+
+@contextmanager
+def _name_damage(path: Path) -> Iterator[None]:
+    """Raise InputError for what reading a file raises that unglow has not written like this."""
+    try:
+        yield
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}).") from error
-    except (TypeError, ValueError, csv.Error) as error:
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
-    return Candidates(numbers, tuple(flags))
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -153,15 +160,11 @@ def read_report(path: Path) -> dict[str, Any]:
     InputError
         It cannot be read, or is not such a report.
     """
-    try:
+    with _name_damage(path):
         report: dict[str, Any] = read_json(path)
         _STATUSES.index(report["status"])
         failed = report["status"] == "failed"
         check_shape(report, {"reason": str} if failed else {"reason?": None, **_CANDIDATES})
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path} is damaged or was edited; delete it and run again.") from error
     return report
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import itertools
 import math
 import os
 import shlex
@@ -22,11 +21,13 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_file
+from unglow.core.windows import cells
 from unglow.io.raw_header import DOCUMENTS, ChannelInfo, Plane, TiffHeader, find_key_file
 from unglow.io.tiff.metadata import UM_PER, possible
+from unglow.io.tiff.opening import shorten_reason
 from unglow.io.tiff.read_header import choose_projected_dtype
 from unglow.io.tiff.reader import Combine, combine
-from unglow.io.tiff.series import pick
+from unglow.io.tiff.series import pick_planes
 from unglow.io.zarr_array import ZarrArray, is_group, open_array, read_attributes
 
 if TYPE_CHECKING:
@@ -89,13 +90,15 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
     """
     image = _resolve(path, plane)
     try:
-        file_bytes = _sum_bytes(image.array.directory)
+        files = list(_files(str(image.array.directory)))
+        sizes = [(image.array.directory / name).stat().st_size for name in _some(files, _SIZES)]
     except OSError as exc:
         raise InputError(
             f"'{path}' cannot be listed ({exc.strerror}): give yourself the right to read all of "
             "its folders, or copy it again."
         ) from exc
-    return replace(image.header, file_bytes=file_bytes)
+    # of very many files by the mean size of some
+    return replace(image.header, file_bytes=sum(sizes) * len(files) // max(1, len(sizes)))
 
 
 def _resolve(path: str, plane: Plane) -> _Image:
@@ -110,8 +113,8 @@ def _resolve(path: str, plane: Plane) -> _Image:
     # Damaged metadata raise nearly anything.
     except Exception as exc:
         raise InputError(
-            f"'{path}' is not an OME-Zarr image that can be read ({_short(exc)}): copy it again or "
-            "export it again."
+            f"'{path}' is not an OME-Zarr image that can be read ({shorten_reason(exc)}): "
+            "copy it again or export it again."
         ) from exc
 
 
@@ -128,7 +131,8 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
             "t, c and z: export the image that is meant."
         )
     lengths = {axis: array.shape[axes.index(axis)] if axis in axes else 1 for axis in _AXES}
-    picks, projection = _planes(path, plane, lengths)
+    axes_zt = [(role.upper(), lengths[role]) for role in "tz"]
+    picks, projection = pick_planes(path, plane, lengths, axes_zt)
     if len(multiscale["datasets"]) > 1:
         notes.append(f"level 0 of {len(multiscale['datasets'])} pyramid levels is read")
     shape = lengths["y"], lengths["x"]
@@ -210,18 +214,6 @@ def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
     )
 
 
-def _planes(
-    path: str, plane: Plane, lengths: dict[str, int]
-) -> tuple[tuple[tuple[int, int], ...], str | None]:
-    """Return (t, z) of the planes that are read, and how they are put together."""
-    axes = [(role.upper(), lengths[role]) for role in "tz"]
-    picks = {role: pick(path, role, plane[role], lengths[role], axes) for role in "tz"}
-    ways = {str(plane[role]) for role in "tz" if len(picks[role]) > 1}
-    if len(ways) > 1:
-        raise InputError(f"'{path}': z and t cannot be projected in two ways; give both the same.")
-    return tuple(itertools.product(picks["t"], picks["z"])), next(iter(ways), None)
-
-
 def _channels(metadata: dict[str, Any], count: int) -> tuple[ChannelInfo, ...]:
     channels = metadata.get("omero", {}).get("channels", [])
     names = [str(channel.get("label") or "") for channel in channels]
@@ -273,13 +265,6 @@ def _some(files: Sequence[str], count: int) -> Sequence[str]:
     return files[:: max(1, len(files) // count)]
 
 
-def _sum_bytes(directory: Path) -> int:
-    """Return the bytes of an array; of very many files by the mean size of some."""
-    files = list(_files(str(directory)))
-    sizes = [(directory / name).stat().st_size for name in _some(files, _SIZES)]
-    return sum(sizes) * len(files) // max(1, len(sizes))
-
-
 def fingerprint(path: str) -> str:
     """Return a digest of the names of all files of an image, of sizes of many and bytes of some.
 
@@ -328,17 +313,20 @@ class OmeZarrReader:
         if window.clip(self.header.shape) != window:
             raise ValueError(f"{window} leaves the image of {self.header.shape}")
         out = np.zeros((len(wanted), *window.shape), self.header.dtype)
+        # (place in the result, channel) of the channels that each chunk holds
+        groups: dict[int, list[tuple[int, int]]] = {}
+        for i, c in enumerate(wanted):
+            groups.setdefault(c // image.chunk("c"), []).append((i, c))
         how: Combine = "set"
         for t, z in image.planes:
-            for group in _group_channels(wanted, image.chunk("c")):
+            for group in groups.values():
                 first, last = min(c for _, c in group), max(c for _, c in group)
-                for y, x in _chunks(window, image.chunk("y"), image.chunk("x")):
-                    block = self._part(t, slice(first, last + 1), z, y, x)
-                    rows = slice(y.start - window.y0, y.stop - window.y0)
-                    cols = slice(x.start - window.x0, x.stop - window.x0)
+                for _, part in cells(window, (image.chunk("y"), image.chunk("x"))):
+                    block = self._part(t, slice(first, last + 1), z, *part.slices)
+                    target = part.shift(-window.y0, -window.x0).slices
                     for i, c in group:
                         values = block[c - first] if "c" in image.axes else block
-                        combine(out[i, rows, cols], values, how)
+                        combine(out[i][target], values, how)
             how = "max" if image.projection == "max" else "add"
         if image.projection == "mean":
             out /= out.dtype.type(len(image.planes))
@@ -359,8 +347,8 @@ class OmeZarrReader:
             missing = array.find_missing(leading, _files(str(array.directory)))
         except (OSError, ValueError) as exc:
             raise InputError(
-                f"'{self.header.path}' is damaged ({_short(exc)}): copy it again from its source "
-                "or export it again."
+                f"'{self.header.path}' is damaged ({shorten_reason(exc)}): copy it again from "
+                "its source or export it again."
             ) from exc
         by_channel = missing.reshape(len(channels), len(image.planes), *missing.shape[1:])
         return np.asarray(by_channel.any(axis=1))
@@ -385,28 +373,6 @@ class OmeZarrReader:
         except Exception as exc:
             raise InputError(
                 f"'{self.header.path}' is damaged: rows {y.start} to {y.stop - 1}, columns "
-                f"{x.start} to {x.stop - 1} cannot be decoded ({_short(exc)}); copy it again from "
-                "its source or export it again."
+                f"{x.start} to {x.stop - 1} cannot be decoded ({shorten_reason(exc)}); copy it "
+                "again from its source or export it again."
             ) from exc
-
-
-def _group_channels(wanted: Sequence[int], chunk: int) -> list[list[tuple[int, int]]]:
-    """Return (place in the result, channel) of the channels that each chunk holds."""
-    groups: dict[int, list[tuple[int, int]]] = {}
-    for i, c in enumerate(wanted):
-        groups.setdefault(c // chunk, []).append((i, c))
-    return list(groups.values())
-
-
-def _chunks(window: Window, rows: int, cols: int) -> Iterator[tuple[slice, slice]]:
-    """Yield rows and columns of the part of a window in each chunk."""
-    for y in range(window.y0 // rows * rows, window.y1, rows):
-        for x in range(window.x0 // cols * cols, window.x1, cols):
-            yield (
-                slice(max(y, window.y0), min(y + rows, window.y1)),
-                slice(max(x, window.x0), min(x + cols, window.x1)),
-            )
-
-
-def _short(exc: BaseException) -> str:
-    return " ".join(str(exc).split())[:120] or type(exc).__name__

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from unglow.core.contents import check_shape
 from unglow.core.errors import StoreError
-from unglow.core.files import read_json, write_json
+from unglow.core.files import check_shape, read_json, write_json
 from unglow.io.raw_header import TiffHeader
 from unglow.io.zarr import StoreLayout
 
@@ -25,7 +24,7 @@ _SHAPE = {
     "channels": {key: [int, ...] for key in ROLES},
     "layouts": {key: {} for key in (*ROLES, "derived")},
 }
-"""What plan.json holds; see `unglow.core.contents`."""
+"""What plan.json holds; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)

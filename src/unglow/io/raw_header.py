@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from unglow.core.contents import check_shape
+from unglow.core.files import check_shape
 
 Layout: TypeAlias = Literal["tiles", "strips", "single strip"]
 Plane: TypeAlias = dict[str, int | str | None]
@@ -30,7 +30,7 @@ _SHAPE = {
     "plane": {...: (None, int, str)},
     **{key: [str, ...] for key in ("problems", "notes")},
 }
-"""Of a header as JSON; see `unglow.core.contents`."""
+"""Of a header as JSON; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)

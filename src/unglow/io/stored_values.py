@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.contents import check_shape
+from unglow.core.files import check_shape
 from unglow.core.windows import SamePixels, Window
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ _SHAPE = {
     "share": float,
     "rectangles_px": [[int, int, int, int], ...],
 }
-"""Of the attribute; see `unglow.core.contents`."""
+"""Of the attribute; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,11 @@ class ZarrArray:
             here = places.get(at[:-2]) if at is not None else None
             if at is None or here is None:
                 continue
-            flags = self._list_stored(name) if self.shards is not None else np.ones(inner, "?")
+            flags = np.ones(inner, "?")
+            if self.shards is not None:  # which inner chunks it stores
+                with open_file(self.directory / name) as stream:
+                    index = self._read_index(stream)
+                flags = (index != _NOT_STORED).any(axis=1).reshape(inner)
             y, x = (n * k for n, k in zip(at[-2:], inner[-2:], strict=True))
             for i, within in here:
                 part = stored[i, y : y + inner[-2], x : x + inner[-1]]
@@ -136,12 +140,6 @@ class ZarrArray:
         if not name.startswith(start) or len(parts) != len(self.shape):
             return None
         return tuple(int(n) for n in parts) if all(n.isdecimal() for n in parts) else None
-
-    def _list_stored(self, name: str) -> NDArray[np.bool_]:
-        """Return which inner chunks a shard stores, one flag each along all axes."""
-        with open_file(self.directory / name) as stream:
-            index = self._read_index(stream)
-        return np.asarray((index != _NOT_STORED).any(axis=1).reshape(self._inner))
 
     @property
     def _most_stored(self) -> int:
@@ -159,21 +157,18 @@ class ZarrArray:
         except FileNotFoundError:
             return None
         with stream:
+            offset, length = 0, stream.seek(0, os.SEEK_END)
             if self.shards is not None:
                 place = np.ravel_multi_index([n % k for n, k in zip(at, inner, strict=True)], inner)
-                return self._read_in_shard(stream, int(place))
-            return _read(stream, 0, stream.seek(0, os.SEEK_END), self._most_stored)
+                offset, length = self._read_index(stream)[place].tolist()
+                if offset == length == _NOT_STORED:
+                    return None
+            return _read(stream, offset, length, self._most_stored)
 
     @property
     def _inner(self) -> list[int]:
         """Return how many chunks a shard has along each axis."""
         return [s // c for s, c in zip(self.shards or self.chunks, self.chunks, strict=True)]
-
-    def _read_in_shard(self, stream: io.BufferedReader, place: int) -> bytes | None:
-        offset, length = self._read_index(stream)[place].tolist()
-        if offset == length == _NOT_STORED:
-            return None
-        return _read(stream, offset, length, self._most_stored)
 
     def _read_index(self, stream: io.BufferedReader) -> NDArray[np.uint64]:
         """Return offset and length of each inner chunk of a shard, (chunks, 2)."""

@@ -84,21 +84,9 @@ def _lz4(stored: Bytes, size: int) -> memoryview:
     return _decode_into("LZ4", stored, size)
 
 
-def _zstd(stored: Bytes, size: int) -> bytes:
-    return _zstandard().ZstdDecompressor().decompress(stored, size + 1)  # type: ignore[no-any-return]
-
-
 def _gzip(stored: Bytes, size: int) -> bytes:
     with gzip.GzipFile(fileobj=io.BytesIO(stored)) as stream:
         return stream.read(size + 1)
-
-
-def _bz2(stored: Bytes, size: int) -> bytes:
-    return bz2.BZ2Decompressor().decompress(stored, size + 1)
-
-
-def _zlib(stored: Bytes, size: int) -> bytes:
-    return zlib.decompressobj().decompress(stored, size + 1)
 
 
 def strip_checksum(stored: Bytes, size: int) -> memoryview:
@@ -132,7 +120,8 @@ def _codec(name: str) -> Any:
     return getattr(numcodecs, name)()
 
 
-def _zstandard() -> Any:
+def load_zstd() -> Any:
+    """Import what decodes Zstandard: few images need it."""
     if sys.version_info >= (3, 14):
         from compression import zstd  # noqa: PLC0415
     else:
@@ -150,11 +139,11 @@ def _undo_filter(about: Mapping[str, Any], content: Bytes) -> bytes:
 
 DECODERS: dict[str, Decoder] = {
     "blosc": _blosc,
-    "zstd": _zstd,
+    "zstd": lambda stored, size: load_zstd().ZstdDecompressor().decompress(stored, size + 1),
     "lz4": _lz4,
     "gzip": _gzip,
-    "zlib": _zlib,
-    "bz2": _bz2,
+    "zlib": lambda stored, size: zlib.decompressobj().decompress(stored, size + 1),
+    "bz2": lambda stored, size: bz2.BZ2Decompressor().decompress(stored, size + 1),
     "crc32c": strip_checksum,
 }
 """Codecs that make fewer bytes of bytes, or add a checksum: what decodes them to a known size."""

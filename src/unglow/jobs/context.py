@@ -28,7 +28,7 @@ from unglow.jobs import memory_limit, outcomes, parent_process, retries, watchdo
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.memory_limit import MachineMemory
 from unglow.jobs.parent_process import ParentProcess
-from unglow.memory.demand import from_json
+from unglow.memory.sizes import from_json
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from unglow.jobs.watchdog import Reason
-    from unglow.memory.demand import AnyDemand
+    from unglow.memory.sizes import AnyDemand
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from unglow.io.tiff.acquisition import AcquiredChannel
+    from unglow.io.tiff.metadata import AcquiredChannel
 
 RULES = {
     "nearest-earlier": "nearest earlier blank of the same filter",

@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from unglow.core.contents import number_lines, read_text, split
 from unglow.core.errors import InputError
+from unglow.core.files import number_lines, read_text, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -21,8 +21,7 @@ from unglow.core.archive import (
     save_arrays,
     select_arrays,
 )
-from unglow.core.contents import check_shape
-from unglow.core.files import read_json, write_json
+from unglow.core.files import check_shape, read_json, write_json
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
@@ -79,7 +78,7 @@ _SUBTRACTION = {
     "left_out?": {...: str},
     "markers": {...: {"method": str, "below": float, "above": float, "levels": [float, float]}},
 }
-"""What the files of a slide hold; see `unglow.core.contents`."""
+"""What the files of a slide hold; see `unglow.core.files`."""
 _UNFIT = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What reading raises if a file holds other things."""
 _KINDS = ("before", "background", "after")

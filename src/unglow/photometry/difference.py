@@ -19,7 +19,7 @@ from unglow.core.levels import RESULT_OF, nearest
 from unglow.core.windows import Window, strips
 from unglow.io.stored_values import has_grey_levels, quantise
 from unglow.io.zarr import Store, open_store, plan_layout
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.gain.scale import Scale
 
 if TYPE_CHECKING:

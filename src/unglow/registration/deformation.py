@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.registration.pair import Pair
-    from unglow.transform.scanner_strips import Strips
+    from unglow.transform.displacement import Strips
 
     Floats = NDArray[np.float64]
     Mask = NDArray[np.bool_]

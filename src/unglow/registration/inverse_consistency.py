@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from unglow.registration.deformation import Deformation
     from unglow.registration.pair import Pair
     from unglow.transform import Transform
-    from unglow.transform.scanner_strips import Strips
+    from unglow.transform.displacement import Strips
 
     Floats = NDArray[np.float64]
     Cells = NDArray[np.int64]

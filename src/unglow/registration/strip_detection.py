@@ -25,7 +25,7 @@ from unglow.registration.strip_offsets import (
     residual_ratio,
     smooth_field,
 )
-from unglow.transform.scanner_strips import ALONG, IMAGES, Strips
+from unglow.transform.displacement import ALONG, IMAGES, Strips
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from unglow.registration.dense_blocks import DenseMatches
     from unglow.registration.pair import Pair
-    from unglow.transform.scanner_strips import Strips
+    from unglow.transform.displacement import Strips
 
     Floats = NDArray[np.float64]
     _Steps = NDArray[np.float32]

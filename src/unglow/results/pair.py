@@ -17,7 +17,7 @@ from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale

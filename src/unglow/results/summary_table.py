@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.contents import limit_lines
-from unglow.core.files import open_text
+from unglow.core.files import limit_lines, open_text
 from unglow.core.levels import name_of
 from unglow.core.printable import harmless
 

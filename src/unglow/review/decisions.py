@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.contents import limit_lines
 from unglow.core.digests import hash_file
 from unglow.core.errors import InputError
-from unglow.core.files import lock_file, open_text, write_text
+from unglow.core.files import limit_lines, lock_file, open_text, write_text
 from unglow.core.printable import escape_formula, unescape_formula
 from unglow.io.detection_results import read_candidates
 from unglow.review import REVIEW

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.archive import make_damage_error
-from unglow.core.contents import check_shape
-from unglow.core.files import open_file
+from unglow.core.files import check_shape, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ _FEATURE = {
     ),
     "properties": {"reason": str, "strength": float, "area_px": int, "cycle?": int},
 }
-"""What is read of a feature, see `unglow.core.contents`."""
+"""What is read of a feature, see `unglow.core.files`."""
 _MULTIPLE = "MultiPolygon"
 
 

@@ -5,6 +5,10 @@ grid starts one knot before the frame and ends one after it. A point feels the 4
 around it, with weights that are not negative and add up to 1: what the field is somewhere is
 between the extremes of these 16 (the hull property), whatever happens between knots. Beyond the
 grid the value of its edge continues, so the field never grows outside of what was fitted.
+
+`Strips` are added to it: an image that was scanned in strips along its rows or columns, each
+displaced as a whole. Seams of post are straight in post; those of pre are straight in pre, and are
+found from where the rest of the map puts a point.
 """
 
 from __future__ import annotations
@@ -12,17 +16,17 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.archive import load_arrays, save_arrays
 from unglow.core.errors import InputError, StoreError
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -31,8 +35,126 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     _Basis = Callable[[Floats], Floats]
 
+IMAGES = ("post", "pre")
+ALONG = ("rows", "columns")
+_ARRAYS = ("strips_frame", "strips_kind", "strips_seams", "strips_offsets")
 SUPPORT = 4
 """Control points along each axis that a point feels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Strips:
+    """Displacements (px of pre) of K + 1 strips, added to those of a smooth field.
+
+    Attributes
+    ----------
+    image
+        ``post`` or ``pre``: the image that was scanned in strips.
+    along
+        ``rows`` (seams are horizontal) or ``columns``.
+    frame
+        (3, 3) float64 map from post to the frame in which seams are straight: the identity, or
+        the matrix of the transform.
+    seams
+        (K,) increasing positions: a strip starts at its seam. px of that image; those of pre are
+        where a point is put before its strip is displaced.
+    offsets
+        (K + 1, 2) displacements (x, y) of the strips, px of pre; zero if there is no seam.
+
+    ValueError if anything of this does not hold.
+    """
+
+    image: str
+    along: str
+    frame: Floats
+    seams: Floats
+    offsets: Floats
+
+    def __post_init__(self) -> None:
+        if self.image not in IMAGES or self.along not in ALONG:
+            raise ValueError(f"strips are along rows or columns of post or pre, not {self.name}")
+        count = len(self.seams)
+        shapes = {"frame": (3, 3), "seams": (count,), "offsets": (count + 1, 2)}
+        for name, shape in shapes.items():
+            values = np.array(getattr(self, name), dtype=np.float64, order="C")
+            if values.shape != shape or not np.isfinite(values).all():
+                raise ValueError(f"strips need finite {name} of shape {shape}")
+            values.setflags(write=False)
+            object.__setattr__(self, name, values)
+        if (np.diff(self.seams) <= 0).any():
+            raise ValueError("seams of strips have to increase")
+        # resampling knows neither a frame of post nor a strip that is all there is
+        if self.image == "post" and not np.array_equal(self.frame, np.eye(3)):
+            raise ValueError("strips of post have the identity as their frame")
+        if not len(self.seams) and self.offsets.any():
+            raise ValueError("without a seam there is nothing to displace")
+
+    @property
+    def name(self) -> str:
+        """As people read it: ``rows of pre``."""
+        return f"{self.along} of {self.image}"
+
+    @property
+    def axis(self) -> int:
+        """The coordinate across the strips: 0 for x, 1 for y."""
+        return 1 if self.along == "rows" else 0
+
+    @property
+    def jumps(self) -> Floats:
+        """(K, 2) differences of neighbouring strips, px."""
+        return np.diff(self.offsets, axis=0)
+
+    def project(self, points: Floats, displaced: Floats) -> Floats:
+        """Positions (N,) across the strips of points of post that a field displaces, (N, 2)."""
+        at = apply_matrix(self.frame, points)[:, self.axis]
+        return at + displaced[:, self.axis] if self.image == "pre" else at
+
+    def evaluate(self, points: Floats, displaced: Floats) -> Floats:
+        """Displacements (N, 2), px, of points of post that a field displaces, (N, 2)."""
+        return np.asarray(self.offsets[self.index(self.project(points, displaced))])
+
+    def index(self, across: Floats) -> NDArray[np.intp]:
+        """Which strip positions across the strips are in, 0 to K, any shape."""
+        return np.searchsorted(self.seams, across, side="right")
+
+    def gap(self, across: Floats) -> Floats:
+        """Distances (N,) of positions across the strips to the nearest seam, px."""
+        if not len(self.seams):
+            return np.full(len(across), np.inf)
+        after = np.searchsorted(self.seams, across)
+        last = len(self.seams) - 1
+        sides = [np.abs(across - self.seams[np.clip(after - k, 0, last)]) for k in (0, 1)]
+        return np.asarray(np.minimum(*sides), dtype=np.float64)
+
+    def convert_levels(self, post: int, pre: int) -> Strips:
+        """Return the strips in px of a pyramid level of ``post`` and one of ``pre``."""
+        level, frame = post, self.frame
+        if self.image == "pre":
+            level, frame = pre, convert_levels(frame, post, pre)
+        seams = (self.seams - (2.0**level - 1) / 2) * 2.0**-level
+        return replace(self, frame=frame, seams=seams, offsets=self.offsets * 2.0**-pre)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what ``transform.json`` says of them."""
+        return {
+            "image": self.image,
+            "along": self.along,
+            "seams_px": [float(v) for v in self.seams],
+            "offsets_px": [[float(v) for v in row] for row in self.offsets],
+        }
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return arrays that `from_arrays` takes."""
+        kind = np.array([IMAGES.index(self.image), ALONG.index(self.along)], dtype=np.int64)
+        return dict(zip(_ARRAYS, (self.frame, kind, self.seams, self.offsets), strict=True))
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Strips | None:
+        """Build from what `arrays` gave; None if there is nothing of it."""
+        if _ARRAYS[0] not in arrays:
+            return None
+        frame, kind, seams, offsets = (arrays[name] for name in _ARRAYS)
+        return cls(IMAGES[int(kind[0])], ALONG[int(kind[1])], frame, seams, offsets)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,15 +252,11 @@ class Displacement:
     def bounds(self, window: Window) -> tuple[Floats, Floats]:
         """Least and greatest displacement (x, y) that a pixel of the window can have, (2,) each."""
         reach = []
-        for begin, end, count in (
-            (window.y0, window.y1, self.coefficients.shape[1]),
-            (window.x0, window.x1, self.coefficients.shape[2]),
+        for begin, end, count in zip(
+            (window.y0, window.x0), (window.y1, window.x1), self.coefficients.shape[1:], strict=True
         ):
-            last = self.spacing_px * (count - 3)
-            first, final = (
-                min(min(max(position, 0), last) // self.spacing_px, count - SUPPORT)
-                for position in (begin, max(begin, end - 1))
-            )
+            ends = np.array([begin, max(begin, end - 1)], dtype=np.float64)
+            (first, final), _ = find_cells(ends, self.spacing_px, count)
             reach.append(slice(first, final + SUPPORT))
         part = self.coefficients[:, reach[0], reach[1]]
         low, high = part.min(axis=(1, 2)), part.max(axis=(1, 2))
@@ -179,8 +297,8 @@ class Displacement:
         if points.ndim != 2 or points.shape[1] != 2:
             raise ValueError(f"points must be (N, 2), not {points.shape}")
         _, ny, nx = self.coefficients.shape
-        col, s = _cells(points[:, 0], self.spacing_px, nx)
-        row, t = _cells(points[:, 1], self.spacing_px, ny)
+        col, s = find_cells(points[:, 0], self.spacing_px, nx)
+        row, t = find_cells(points[:, 1], self.spacing_px, ny)
         wx, wy = of_x(s), of_y(t)
         out = np.zeros((2, len(points)))
         for i in range(SUPPORT):
@@ -209,13 +327,7 @@ def save(path: str | os.PathLike[str], found: Displacement | None) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> Displacement | None:
-    """Read what `save` wrote.
-
-    Raises
-    ------
-    InputError
-        The file is absent or damaged.
-    """
+    """Read what `save` wrote; InputError if the file is absent or damaged."""
     try:
         arrays = load_arrays(Path(path))
         if not arrays["coefficients"].size:
@@ -244,14 +356,8 @@ def grid_shape(shape: tuple[int, int], spacing_px: int) -> tuple[int, int]:
 def weights(t: Floats) -> Floats:
     """Cubic B-spline weights of the four control points around fractions (N,), (4, N)."""
     rest = 1 - t
-    return np.stack(
-        [
-            rest**3 / 6,
-            (3 * t**3 - 6 * t**2 + 4) / 6,
-            (3 * rest**3 - 6 * rest**2 + 4) / 6,
-            t**3 / 6,
-        ]
-    )
+    middle = [(3 * side**3 - 6 * side**2 + 4) / 6 for side in (t, rest)]
+    return np.stack([rest**3 / 6, *middle, t**3 / 6])
 
 
 def slopes(t: Floats) -> Floats:
@@ -260,7 +366,7 @@ def slopes(t: Floats) -> Floats:
     return np.stack([-(rest**2) / 2, 1.5 * t**2 - 2 * t, 2 * rest - 1.5 * rest**2, t**2 / 2])
 
 
-def _cells(positions: Floats, spacing: int, count: int) -> tuple[NDArray[np.int64], Floats]:
+def find_cells(positions: ArrayLike, spacing: int, count: int) -> tuple[NDArray[np.int64], Floats]:
     """First of the four control points of each position, and the fraction beyond its knot."""
     inside = np.clip(np.asarray(positions, dtype=np.float64), 0, spacing * (count - 3))
     first = np.minimum(np.nan_to_num(inside) // spacing, count - SUPPORT).astype(np.int64)
@@ -269,7 +375,7 @@ def _cells(positions: Floats, spacing: int, count: int) -> tuple[NDArray[np.int6
 
 def _operator(begin: int, end: int, spacing: int, count: int) -> tuple[int, Floats]:
     """Matrix from control points to the pixels begin..end of one axis; its first control point."""
-    first, t = _cells(np.arange(begin, end, dtype=np.float64), spacing, count)
+    first, t = find_cells(np.arange(begin, end, dtype=np.float64), spacing, count)
     start = int(first[0]) if len(first) else 0
     last = int(first[-1]) + SUPPORT if len(first) else SUPPORT
     matrix = np.zeros((end - begin, last - start))

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import read_file
+from unglow.core.files import number_lines, read_text, split
 from unglow.core.printable import escape_formula, unescape_formula
 
 if TYPE_CHECKING:
@@ -169,41 +169,26 @@ def read_landmarks(files: Sequence[Path], post: Frame, pre: Frame) -> Landmarks:
 
 def _read(path: Path) -> _Table:
     """Take a file apart into cells."""
-    numbered = [
-        (k, line) for k, line in enumerate(_read_text(path).splitlines(), 1) if line.strip()
-    ]
-    lines = [(k, line) for k, line in numbered if not line.lstrip().startswith("#")]
+    text = read_text(path, what="landmarks", remedy="put them there, or do not name the file")
+    lines = list(number_lines(text))
     if not lines:
         raise InputError(f"{path} is empty: {_describe_formats()}")
     header = lines[0][1]
     separator = "\t" if "\t" in header else ";" if ";" in header else ","
-    try:
-        cells = list(csv.reader([line for _, line in lines], delimiter=separator))
-    except csv.Error as error:
-        raise InputError(f"{path} is not a table ({error}): {_describe_formats()}") from error
-    columns = tuple(c.strip().lower().translate(_MICRO) for c in cells[0])
+    columns = tuple(
+        c.strip().lower().translate(_MICRO) for c in split(path, lines[0][0], header, separator)
+    )
     rows = []
-    for (line, _), row in zip(lines[1:], cells[1:], strict=False):
-        if len(row) > len(columns) and any(c.strip() for c in row[len(columns) :]):
+    for number, line in lines[1:]:
+        cells = [c.strip() for c in split(path, number, line, separator)]
+        if any(cells[len(columns) :]):
             raise InputError(
-                f"{path}, line {line} has more cells than the first line names columns; correct it."
+                f"{path}, line {number} has more cells than the first line names columns; "
+                "correct it."
             )
-        filled = [c.strip() for c in row] + [""] * (len(columns) - len(row))
-        rows.append((line, dict(zip(columns, filled, strict=False))))
+        filled = cells[: len(columns)] + [""] * (len(columns) - len(cells))
+        rows.append((number, dict(zip(columns, filled, strict=True))))
     return _Table(path, columns, separator, tuple(rows))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        data = read_file(path)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be read ({error.strerror}): put the landmarks there, or do not name it."
-        ) from error
-    try:
-        return data.decode("utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text: {_describe_formats()}") from error
 
 
 def _describe_formats() -> str:
@@ -236,18 +221,17 @@ def _read_one(table: _Table, frame: Frame) -> Floats:
     axes = sorted((c for c in columns if _AXIS.fullmatch(c)), key=lambda c: int(c[5:]))
     if len(axes) >= 2:
         return table.numbers(axes[-1], axes[-2])
-    if {"centroid x px", "centroid y px"} <= set(columns):
-        _check_annotations(table)
-        return table.numbers("centroid x px", "centroid y px") - _CORNER_PX
-    if {"centroid x µm", "centroid y µm"} <= set(columns):
-        _check_annotations(table)
-        if frame.pixel_size_um is None:
-            raise InputError(
-                f"{table.path} is in µm, but the image does not say how large its pixels are: save "
-                "the points themselves in QuPath (points tool, Save points), which is in px."
-            )
-        in_um = table.numbers("centroid x µm", "centroid y µm")
-        return np.asarray(in_um / frame.pixel_size_um - _CORNER_PX, dtype=np.float64)
+    for unit, size in (("px", (1.0, 1.0)), ("µm", frame.pixel_size_um)):
+        centroid = f"centroid x {unit}", f"centroid y {unit}"
+        if set(centroid) <= set(columns):
+            _check_annotations(table)
+            if size is None:
+                raise InputError(
+                    f"{table.path} is in µm, but the image does not say how large its pixels are: "
+                    "save the points themselves in QuPath (points tool, Save points), which is in "
+                    "px."
+                )
+            return np.asarray(table.numbers(*centroid) / size - _CORNER_PX, dtype=np.float64)
     if {"x", "y"} <= set(columns):
         # with tabs it is what QuPath saves; nothing else is known to write it
         return table.numbers("x", "y") - (_CORNER_PX if table.separator == "\t" else 0.0)

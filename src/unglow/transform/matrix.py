@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
-from unglow.core.files import read_file
+from unglow.core.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +95,10 @@ _LARGEST = 1e12
 """Elements of a matrix that leads into an image are smaller."""
 _LEAST_AREA = 1e-6
 """Least change of area of a matrix that maps post onto an area."""
+_FORMATS = (
+    "an initial transform is a 3 x 3 matrix from post (x, y, 1) to pre in px, as a JSON list "
+    "of rows, as text with three numbers in each of three lines, or in a transform.json"
+)
 
 
 def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
@@ -117,34 +121,17 @@ def read_initial(path: Path, post: Frame, pre: Frame) -> NDArray[np.float64]:
     InputError
         The file cannot be read, or its matrix sends no part of post into pre.
     """
+    text = read_text(path, what="the initial transform", remedy=_FORMATS)
     try:
-        text = read_file(path).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise InputError(f"{path} cannot be read ({why}): {_describe_formats()}") from error
-    content = _parse_json(text)
+        content = json.loads(text)
+    except (RecursionError, ValueError):  # lines of numbers, then, with comments
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+        content = [re.split(r"[,;\s]+", line.strip(",;")) for line in lines if line]
     if isinstance(content, dict):
         content = _parse_transform(path, content, post, pre)
-    elif content is None:
-        content = _parse_text(text)
     matrix = _parse_numbers(path, content)
     _check_reaches_pre(path, matrix, post, pre)
     return matrix
-
-
-def _describe_formats() -> str:
-    return (
-        "an initial transform is a 3 x 3 matrix from post (x, y, 1) to pre in px, as a JSON list "
-        "of rows, as text with three numbers in each of three lines, or in a transform.json."
-    )
-
-
-def _parse_json(text: str) -> Any:
-    """Return what JSON text holds; None if it is no JSON."""
-    try:
-        return json.loads(text)
-    except (RecursionError, ValueError):
-        return None
 
 
 def _parse_transform(path: Path, content: dict[str, Any], post: Frame, pre: Frame) -> Any:
@@ -163,21 +150,13 @@ def _parse_transform(path: Path, content: dict[str, Any], post: Frame, pre: Fram
     return content.get("matrix")
 
 
-def _parse_text(text: str) -> list[list[str]]:
-    """Return the cells of text, without comments."""
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    return [re.split(r"[,;\s]+", line.strip(",;")) for line in lines if line]
-
-
 def _parse_numbers(path: Path, content: Any) -> NDArray[np.float64]:
     try:
         matrix = np.array(content, dtype=np.float64)
     except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(
-            f"{path} holds something else than numbers: {_describe_formats()}"
-        ) from error
+        raise InputError(f"{path} holds something else than numbers: {_FORMATS}.") from error
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
-        raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_describe_formats()}")
+        raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_FORMATS}.")
     with np.errstate(all="ignore"):
         matrix = np.asarray(matrix / matrix[2, 2], dtype=np.float64)
     if not (np.abs(matrix) < _LARGEST).all() or abs(np.linalg.det(matrix)) < _LEAST_AREA:

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
-from unglow.core.contents import check_shape
 from unglow.core.errors import InputError
-from unglow.core.files import read_json, write_json
+from unglow.core.files import check_shape, read_json, write_json
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
@@ -36,19 +35,18 @@ slopes of 0.5 needs about 30."""
 Status = Literal["ok", "suspect", "failed"]
 _LONGEST = 1 << 31
 """Sides of images are shorter, px."""
-_QUANTILES = {"median": (None, float), "p95": (None, float)}
+_LENGTHS = ("residual_px", "error_px", "forward_backward_px")
+_NUMBERS = ("overlap", "scale", "rotation_deg")
 _SHAPE = {
     "status": str,
     "reasons": [str, ...],
     "matrix": (None, [[float] * 3] * 3),
     "model": str,
     "displacement": (None, {"path": str, "sha256": str}),
-    "residual_px": _QUANTILES,
-    "error_px": _QUANTILES,
-    "forward_backward_px": _QUANTILES,
+    **{name: {"median": (None, float), "p95": (None, float)} for name in _LENGTHS},
     "inliers": int,
     "blocks": int,
-    **dict.fromkeys(("overlap", "scale", "rotation_deg"), (None, float)),
+    **dict.fromkeys(_NUMBERS, (None, float)),
     "shift_px": [(None, float)] * 2,
     "coarse": {"method": str, "significance": (None, float), "margin": (None, float)},
     "from?": str,
@@ -57,7 +55,7 @@ _SHAPE = {
     "post_shape": [int, int],
     "pre_shape": [int, int],
 }
-"""What ``transform.json`` holds; see `unglow.core.contents`."""
+"""What ``transform.json`` holds; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,19 +292,14 @@ class Transform:
             "matrix": None if failed else [[float(v) for v in row] for row in self.matrix],
             "model": self.model,
             "displacement": _field_dict(self.displacement),
-            "residual_px": _quantiles_dict(self.residual_px),
-            "error_px": _quantiles_dict(self.error_px),
-            "forward_backward_px": _quantiles_dict(self.forward_backward_px),
+            **{name: _numbers(**asdict(getattr(self, name))) for name in _LENGTHS},
             "inliers": int(self.inliers),
             "blocks": int(self.blocks),
-            "overlap": _number(self.overlap),
-            "scale": _number(self.scale),
-            "rotation_deg": _number(self.rotation_deg),
-            "shift_px": [_number(v) for v in self.shift_px],
+            **_numbers(**{name: getattr(self, name) for name in _NUMBERS}),
+            "shift_px": [*_numbers(x=self.shift_px[0], y=self.shift_px[1]).values()],
             "coarse": {
                 "method": self.coarse_method,
-                "significance": _number(self.significance),
-                "margin": _number(self.margin),
+                **_numbers(significance=self.significance, margin=self.margin),
             },
             **({"from": self.source} if self.source else {}),
             **({} if self.landmarks is None else {"landmarks": asdict(self.landmarks)}),
@@ -416,6 +409,10 @@ def _check(data: dict[str, Any]) -> None:
 
 def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Transform:
     shift_x, shift_y = data["shift_px"]
+    left = data.get("residual_shift")
+    measured: dict[str, Any] = {name: _float(data[name]) for name in _NUMBERS}
+    for name in _LENGTHS:
+        measured[name] = Quantiles(_float(data[name]["median"]), _float(data[name]["p95"]))
     return Transform(
         status=cast("Status", data["status"]),
         reasons=tuple(data["reasons"]),
@@ -424,36 +421,21 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         displacement=displacement,
         inliers=data["inliers"],
         blocks=data["blocks"],
-        overlap=_float(data["overlap"]),
-        scale=_float(data["scale"]),
-        rotation_deg=_float(data["rotation_deg"]),
         shift_px=(_float(shift_x), _float(shift_y)),
         coarse_method=data["coarse"]["method"],
         significance=_float(data["coarse"]["significance"]),
         margin=_float(data["coarse"]["margin"]),
         landmarks=LandmarkResiduals(**data["landmarks"]) if "landmarks" in data else None,
-        residual_shift=ResidualShift(**data["residual_shift"])
-        if "residual_shift" in data
-        else None,
+        residual_shift=None if left is None else ResidualShift(**left),
         source=data.get("from", ""),
         post_shape=_shape(data["post_shape"]),
         pre_shape=_shape(data["pre_shape"]),
-        residual_px=_quantiles(data["residual_px"]),
-        error_px=_quantiles(data["error_px"]),
-        forward_backward_px=_quantiles(data["forward_backward_px"]),
+        **measured,
     )
 
 
-def _quantiles_dict(quantiles: Quantiles) -> dict[str, float | None]:
-    return {"median": _number(quantiles.median), "p95": _number(quantiles.p95)}
-
-
-def _quantiles(data: dict[str, float | None]) -> Quantiles:
-    return Quantiles(_float(data["median"]), _float(data["p95"]))
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def _numbers(**values: float) -> dict[str, float | None]:
+    return {name: float(v) if math.isfinite(v) else None for name, v in values.items()}
 
 
 def _float(value: float | None) -> float:

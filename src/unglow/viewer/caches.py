@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from unglow.core.errors import StoreError
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

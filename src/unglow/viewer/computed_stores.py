@@ -17,8 +17,8 @@ import numpy as np
 from unglow.core.windows import Window, grid, halve_stored
 from unglow.detection.coarse_grid import CoarseGrid, estimate_error
 from unglow.io.zarr import StoreLayout, plan_layout
-from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.metadata import (
+from unglow.io.zarr.layout import (
+    CHUNK,
     DOCUMENT,
     display_window,
     make_root_document,

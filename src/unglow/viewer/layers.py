@@ -17,7 +17,7 @@ from unglow.core.settings import from_json
 from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.io.detection_results import read_candidates
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.difference import Difference, choose_image, compute_difference
 from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed

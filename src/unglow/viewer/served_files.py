@@ -12,7 +12,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import StoreError, UnglowError
-from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, shard_key
+from unglow.io.zarr.layout import DOCUMENT, broken, check_level, shard_key
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, HTML, JSON, Answer, FileBody
 from unglow.reporting.html.page import SHARED, asset
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from unglow.core.errors import UnglowError
 from unglow.export.images import whole_directory
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 from unglow.reporting.html.live_answers import FileBody, Request
 from unglow.reporting.html.live_site import Source
 from unglow.spoilt.saved_places import ARTEFACTS

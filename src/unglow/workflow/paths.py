@@ -11,7 +11,7 @@ from functools import cache, partialmethod
 
 from unglow.core.digests import FOLDER, SUFFIX
 from unglow.core.levels import PAIR, VARIANT
-from unglow.io.zarr.metadata import DOCUMENT
+from unglow.io.zarr.layout import DOCUMENT
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""

@@ -20,7 +20,7 @@ from unglow.core.errors import StoreError, UnglowError
 from unglow.core.files import open_file, read_file, read_json
 from unglow.io.pair_plan import Plan
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import DOCUMENT, store_digest
+from unglow.io.zarr.layout import DOCUMENT, store_digest
 from unglow.io.zarr.reader import verify
 from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale

@@ -15,8 +15,7 @@ from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.imaging import GainMap, Sharpness
 from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
 from unglow.transform import Transform
-from unglow.transform.displacement import Displacement
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.displacement import Displacement, Strips
 from unglow.transform.transform import Quantiles
 
 SHAPE = (600, 900)

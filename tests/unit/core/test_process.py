@@ -1,4 +1,4 @@
-"""What /proc reports of processes, and what is known where there is none."""
+"""What /proc reports of processes, what is known where there is none, and what machines offer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from unglow.core import process
+from unglow.core import machine, process
+from unglow.core.machine import memory_total_mb, processors
 from unglow.core.process import Process, Stat, boot_id, host, is_running, started_ticks
 
 
@@ -88,3 +89,46 @@ def test_of_several_processors_the_first_is_reported(tmp_path, monkeypatch):
     text = "processor\t: 0\nflags\t\t: a b: c\npower management:\n\nprocessor\t: 1\nflags\t: d\n"
     (tmp_path / "cpuinfo").write_text(text)
     assert process.cpuinfo() == {"processor": "0", "flags": "a b: c", "power management": ""}
+
+
+def test_memory_is_that_of_the_machine_or_of_its_container(tmp_path):
+    whole = memory_total_mb(tmp_path)
+    assert whole > 100
+    (tmp_path / "memory.max").write_text("512000000\n")
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("512000000\n")
+    assert memory_total_mb(tmp_path) == pytest.approx(512.0)
+    (tmp_path / "memory.max").write_text("max\n")
+    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_total_mb(tmp_path) == whole
+    assert processors() >= 1
+
+
+@pytest.mark.parametrize(
+    ("membership", "group", "events", "text"),
+    [
+        ("0::/user.slice/job", "user.slice/job", "memory.events", "oom 3\noom_kill 2\n"),
+        (
+            "4:memory:/slurm/job\n0::/",
+            "memory/slurm/job",
+            "memory.oom_control",
+            "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+        ),
+    ],
+)
+def test_kills_are_counted_by_the_group_of_the_process_itself(
+    tmp_path, monkeypatch, membership, group, events, text
+):
+    (tmp_path / "77").mkdir()
+    (tmp_path / "77" / "cgroup").write_text(f"{membership}\n")
+    monkeypatch.setattr(process, "PROC", tmp_path)
+    assert machine.find_kills_file(77, tmp_path) is None  # so the machine has to be asked
+    (tmp_path / group).mkdir(parents=True)
+    counter = tmp_path / group / events
+    counter.write_text(text)
+    assert machine.find_kills_file(77, tmp_path) == counter
+    assert machine.count_kills(counter) == 2
+    (tmp_path / group).joinpath(events).unlink()
+    (tmp_path / group).parent.joinpath(events).write_text("oom_kill 9\n")
+    assert machine.find_kills_file(77, tmp_path) is None  # others are counted there as well
+    assert machine.count_kills(counter) is None

@@ -27,7 +27,7 @@ from unglow.cli import main
 from unglow.core.windows import Window
 from unglow.export.itk import ERROR_PX, SampleGrid, error_px, precision, widest_step
 from unglow.transform import Transform
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.displacement import Strips
 
 
 def bspline(control, origin, knots, at):

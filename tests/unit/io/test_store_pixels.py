@@ -5,33 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from made_stores import write_store
 
 from unglow.core.windows import Window, halve_stored
-from unglow.io.zarr import StoreLayout, StoreWriter, open_store, plan_layout, verify
-
-
-def write(path, image, *, layout=None, order=None, threads=1, pixel_size_um=None, **extra):
-    """Write an image and return the opened store."""
-    layout = layout or plan_layout(image.shape, image.dtype.name)
-    with StoreWriter(
-        path,
-        layout,
-        name="image",
-        pixel_size_um=pixel_size_um,
-        attributes={"about": "a test"},
-        workers=threads,
-    ) as writer:
-        windows = list(writer.windows())
-        if order is not None:
-            random.Random(order).shuffle(windows)
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda w: writer.write(w, image[w.slices]), windows))
-        writer.publish(extra)
-    return open_store(path)
+from unglow.io.zarr import StoreLayout, plan_layout, verify
 
 
 def whole(store, level=0):
@@ -65,7 +45,7 @@ SMALL_SHARDS = {"chunks": (128, 128), "shards": (256, 256)}
 def test_integers_are_exact_at_every_level(tmp_path, dtype, shape):
     image = noise(shape, dtype)
     layout = StoreLayout(shape, dtype, levels=min(4, min(shape).bit_length()), **SMALL_SHARDS)
-    store = write(tmp_path / "a.ome.zarr", image, layout=layout)
+    store = write_store(tmp_path / "a.ome.zarr", image, layout=layout)
     assert store.dtype == np.dtype(dtype)
     for level in range(store.levels):
         stored = whole(store, level)
@@ -80,7 +60,7 @@ def test_floats_ignore_nan_at_every_level(tmp_path, dtype):
     image[:300, :200] = np.nan
     image[np.random.default_rng(2).random(image.shape) < 0.3] = np.nan
     layout = StoreLayout(image.shape, dtype, levels=4, **SMALL_SHARDS)
-    store = write(tmp_path / "a.ome.zarr", image, layout=layout)
+    store = write_store(tmp_path / "a.ome.zarr", image, layout=layout)
     for level in range(store.levels):
         # Means are taken in float32 at each level: 2e-5 is a rounding step or two of a grey level
         # of 200, and a thousandth of the 1/32 that the pixels are rounded to.
@@ -103,8 +83,8 @@ def test_coarse_levels_of_several_shards(tmp_path):
     layout = StoreLayout(image.shape, "uint8", (64, 128), (64, 128), levels=4)
     assert layout.fine_levels == 0
     assert layout.level_shards(1) == (256, 2048)
-    one = write(tmp_path / "1.ome.zarr", image, layout=layout)
-    two = write(tmp_path / "2.ome.zarr", image, layout=layout, threads=2)
+    one = write_store(tmp_path / "1.ome.zarr", image, layout=layout)
+    two = write_store(tmp_path / "2.ome.zarr", image, layout=layout, workers=2)
     for level in range(4):
         np.testing.assert_array_equal(whole(one, level), image)
         image = mean_of_four(image)
@@ -117,7 +97,7 @@ def test_levels_lie_where_the_metadata_say(tmp_path, pixel_size):
     shape = (1531, 2777)
     rows, cols = np.mgrid[: shape[0], : shape[1]].astype(np.float32)
     image = 7 + 0.5 * cols + 0.25 * rows
-    store = write(tmp_path / "a.ome.zarr", image, pixel_size_um=pixel_size)
+    store = write_store(tmp_path / "a.ome.zarr", image, pixel_size_um=pixel_size)
     ome = json.loads((store.path / "zarr.json").read_text())["attributes"]["ome"]
     datasets = ome["multiscales"][0]["datasets"]
     assert [d["path"] for d in datasets] == ["0", "1", "2", "3"]
@@ -140,7 +120,7 @@ def test_levels_lie_where_the_metadata_say(tmp_path, pixel_size):
 def test_any_window_of_any_level(tmp_path, seed):
     image = noise((700, 900), "uint16", seed)
     layout = StoreLayout(image.shape, "uint16", levels=3, **SMALL_SHARDS)
-    store = write(tmp_path / "a.ome.zarr", image, layout=layout)
+    store = write_store(tmp_path / "a.ome.zarr", image, layout=layout)
     rng = random.Random(seed)
     for level in range(3):
         rows, cols = store.level_shape(level)
@@ -153,7 +133,7 @@ def test_any_window_of_any_level(tmp_path, seed):
 
 
 def test_window_outside_the_level(tmp_path):
-    store = write(tmp_path / "a.ome.zarr", noise((70, 90), "uint8"))
+    store = write_store(tmp_path / "a.ome.zarr", noise((70, 90), "uint8"))
     for window in (Window(0, 71, 0, 90), Window(-1, 5, 0, 5)):
         with pytest.raises(ValueError, match="leaves level 0"):
             store.read(window)
@@ -175,7 +155,7 @@ def test_same_pixels_give_the_same_bytes(tmp_path, dtype):
     trees = []
     for number, (order, threads) in enumerate(variants):
         path = tmp_path / str(number) / "a.ome.zarr"
-        write(path, image, layout=layout, order=order, threads=threads)
+        write_store(path, image, layout=layout, order=order, workers=threads)
         trees.append(files(path))
     assert len(trees[0]) == 1 + 4 + 5 * 4 * 2 + 1 + 1
     assert all(tree == trees[0] for tree in trees)
@@ -184,9 +164,9 @@ def test_same_pixels_give_the_same_bytes(tmp_path, dtype):
 
 def test_digest_changes_with_one_pixel(tmp_path):
     image = noise((300, 400), "uint16")
-    before = write(tmp_path / "a.ome.zarr", image)
+    before = write_store(tmp_path / "a.ome.zarr", image)
     image[299, 399] ^= 1
-    after = write(tmp_path / "b.ome.zarr", image)
+    after = write_store(tmp_path / "b.ome.zarr", image)
     assert before.digest.startswith("sha256:")
     assert len(before.digest) == 7 + 64
     assert before.digest != after.digest
@@ -195,7 +175,8 @@ def test_digest_changes_with_one_pixel(tmp_path):
 
 def test_attributes(tmp_path):
     image = noise((300, 400), "uint16")
-    store = write(tmp_path / "a.ome.zarr", image, saturated=0.25)
+    about = {"attributes": {"about": "a test"}, "name": "image", "saturated": 0.25}
+    store = write_store(tmp_path / "a.ome.zarr", image, **about)
     assert store.attributes == {
         "about": "a test",
         "saturated": 0.25,
@@ -217,7 +198,7 @@ def test_attributes(tmp_path):
     ],
 )
 def test_display_window(tmp_path, image, window):
-    write(tmp_path / "a.ome.zarr", image)
+    write_store(tmp_path / "a.ome.zarr", image)
     ome = json.loads((tmp_path / "a.ome.zarr" / "zarr.json").read_text())["attributes"]["ome"]
     found = ome["omero"]["channels"][0]["window"]
     assert tuple(found[k] for k in ("min", "max", "start", "end")) == pytest.approx(window)

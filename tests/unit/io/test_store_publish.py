@@ -174,7 +174,7 @@ def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "results").write_text("a file where a directory is wanted")
     path = tmp_path / "results" / "a.ome.zarr"
     with (
-        pytest.raises(StoreError, match=r"a\.ome\.zarr could not be written .*rerun"),
+        pytest.raises(StoreError, match=r"a\.ome\.zarr could not be written .*then run again"),
         writer(path),
     ):
         pass

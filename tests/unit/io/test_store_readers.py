@@ -174,31 +174,28 @@ def test_files_are_those_that_zarr_writes(tmp_path, dtype, chunks):
         assert own == other, name
 
 
-def test_blosc_is_imported_alone_and_its_package_later_as_ever():
-    program = """
-import sys
-from unglow.io.zarr.shards import load_blosc
+ALONE = """
 blosc = load_blosc()
 print("numcodecs" in sys.modules, "numcodecs.registry" in sys.modules, blosc.use_threads)
 import numcodecs
 packed = numcodecs.Blosc("zstd", 1, numcodecs.blosc.BITSHUFFLE).encode(bytes(range(256)) * 40)
 print(numcodecs.blosc is blosc, blosc.decompress(packed) == bytes(range(256)) * 40)
 """
-    words = [sys.executable, "-c", program]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False", "False", "True", "True"]
-
-
-def test_blosc_is_imported_with_its_package_next_to_other_threads():
-    program = """
-import sys, threading
-from unglow.io.zarr.shards import load_blosc
+NEXT_TO_A_THREAD = """
 over = threading.Event()
 threading.Thread(target=over.wait).start()
 blosc = load_blosc()
 over.set()
 print("numcodecs.registry" in sys.modules, blosc.use_threads)
 """
-    words = [sys.executable, "-c", program]
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [(ALONE, "False False False True True"), (NEXT_TO_A_THREAD, "True False")],
+)
+def test_blosc_is_imported_alone_where_no_thread_could_miss_its_package(program, said):
+    start = "import sys, threading\nfrom unglow.io.zarr.shards import load_blosc\n"
+    words = [sys.executable, "-c", start + program]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["True", "False"]
+    assert done.stdout.split() == said.split()

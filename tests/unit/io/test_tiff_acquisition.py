@@ -10,7 +10,8 @@ import tifffile
 from metadata_slides import comet, macsima, qptiff, write_ome
 
 from unglow.io.raw_images import read_header
-from unglow.io.tiff.acquisition import AcquiredChannel, read_acquisition
+from unglow.io.tiff.metadata import AcquiredChannel
+from unglow.io.tiff.read_header import read_acquisition
 from unglow.io.tiff.series import CHANNELS
 
 

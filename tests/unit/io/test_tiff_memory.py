@@ -5,18 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tifffile
+from made_headers import header as promised
 
 from unglow.io.tiff import read_header, remedy
 
 SIDE = 3000
-
-
-def promised(path, shape=(SIDE, SIDE, 3), dtype=np.uint8, **options):
-    """Return the header of a TIFF that promises a large image and holds no pixels of it."""
-    colour = "rgb" if len(shape) == 3 else "minisblack"
-    with tifffile.TiffWriter(path, bigtiff=True) as tif:
-        tif.write(shape=shape, dtype=dtype, photometric=colour, **options)
-    return read_header(path)
 
 
 def whole(path, **options):
@@ -30,7 +23,7 @@ def whole(path, **options):
 
 def test_plain_rows_and_tiles_keep_nothing(tmp_path):
     for options in ({"rowsperstrip": SIDE}, {"rowsperstrip": 16}, {"tile": (256, 256)}):
-        header = promised(tmp_path / "a.tif", **options)
+        header = promised(tmp_path / "a.tif", (SIDE, SIDE, 3), np.uint8, **options)
         assert header.raw == ("rowsperstrip" in options)
         assert header.kept_bytes == header.others_bytes == 0
         assert remedy(header) is None

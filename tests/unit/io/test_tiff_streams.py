@@ -148,31 +148,11 @@ def test_small_strips_are_decoded_whole(tmp_path, image):
     assert header.unit[0] * header.unit[1] < STREAM_BYTES
 
 
-def one_strip(tmp_path, image, codec):
-    """Write an image as one strip; return its path, and where the strip starts and ends."""
-    path = tmp_path / "a.tif"
-    tifffile.imwrite(path, image, compression=codec, rowsperstrip=SHAPE[0])
-    with tifffile.TiffFile(path) as tif:
-        start, size = tif.pages.first.dataoffsets[0], tif.pages.first.databytecounts[0]
-    return path, start, start + size
-
-
-@pytest.mark.parametrize("codec", ["zlib", "lzw"])
-def test_damage_far_down_is_noticed(tmp_path, image, codec):
-    path, start, end = one_strip(tmp_path, image, codec)
-    data = bytearray(path.read_bytes())
-    at = start + (end - start) * 3 // 4
-    data[at:end] = bytes(end - at)
-    path.write_bytes(data)
-    windows = [Window(y, y + 100, 0, SHAPE[1]) for y in range(0, SHAPE[0], 100)]
-    with open_reader(read_header(path)) as reader:
-        reader.read(windows[0])
-        with pytest.raises(InputError, match=r"strip 0 \(rows 0 to 2099\) cannot be decoded"):
-            [reader.read(window) for window in windows]
-
-
 def test_a_wrong_checksum_at_the_end_is_noticed(tmp_path, image):
-    path, _, end = one_strip(tmp_path, image, "zlib")
+    path = tmp_path / "a.tif"
+    tifffile.imwrite(path, image, compression="zlib", rowsperstrip=SHAPE[0])
+    with tifffile.TiffFile(path) as tif:
+        end = tif.pages.first.dataoffsets[0] + tif.pages.first.databytecounts[0]
     data = bytearray(path.read_bytes())
     data[end - 1] ^= 1
     path.write_bytes(data)
@@ -180,17 +160,6 @@ def test_a_wrong_checksum_at_the_end_is_noticed(tmp_path, image):
         reader.read(Window(0, 900, 0, 10))
         with pytest.raises(InputError, match="incorrect data check"):
             reader.read(Window(900, 2100, 0, 10))
-
-
-def test_a_strip_that_lacks_its_last_bytes_is_noticed(tmp_path, image):
-    path, start, end = one_strip(tmp_path, image, "zlib")
-    with tifffile.TiffFile(path, mode="r+b") as tif:
-        tif.pages.first.tags["StripByteCounts"].overwrite(end - start - 2)
-    with (
-        open_reader(read_header(path)) as reader,
-        pytest.raises(InputError, match="the compressed stream ends early"),
-    ):
-        reader.read(Window.from_shape(SHAPE))
 
 
 # ---- LZW, cut at its Clear codes ----------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from unglow.io.tiff.acquisition import AcquiredChannel
+from unglow.io.tiff.metadata import AcquiredChannel
 from unglow.multiplexed.drafts import apply_rule, draft_rows, is_blank, list_gaps, write_rows
 from unglow.multiplexed.markers import read_markers
 

@@ -24,8 +24,7 @@ from unglow.registration.field_uncertainty import (
 from unglow.registration.images import thumbnail
 from unglow.registration.inverse_consistency import InverseConsistency
 from unglow.registration.strip_offsets import jump_variance, ramp
-from unglow.transform.displacement import Displacement
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.displacement import Displacement, Strips
 
 SHAPE = (1600, 1600)
 SIZE, STEP = 128, 64

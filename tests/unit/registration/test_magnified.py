@@ -18,10 +18,9 @@ from unglow.registration.register import RegisterSettings, UserHints, register
 from unglow.registration.shared_map import SharedMap, take_over
 from unglow.registration.verdict import MIN_SIGNIFICANCE, check_headers
 from unglow.transform import Transform, apply_matrix, convert_levels, to_level0
-from unglow.transform.displacement import Displacement
+from unglow.transform.displacement import Displacement, Strips
 from unglow.transform.landmarks import Landmarks
 from unglow.transform.resample import warp_window
-from unglow.transform.scanner_strips import Strips
 
 SETTINGS = RegisterSettings()
 OCTAVES = {0.25: -2, 0.6: -1, 1.8: 1, 4.0: 2}

@@ -28,8 +28,7 @@ from unglow.registration.strip_offsets import (
     residual_ratio,
     smooth_field,
 )
-from unglow.transform.displacement import Displacement
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.displacement import Displacement, Strips
 
 pytestmark = pytest.mark.slow
 

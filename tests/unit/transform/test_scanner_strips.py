@@ -12,10 +12,9 @@ from made_stores import write_store
 from unglow import transform
 from unglow.core.windows import Window, grid
 from unglow.io.zarr import open_store, plan_layout
-from unglow.transform import Transform, apply_matrix, displacement
-from unglow.transform.displacement import Displacement
+from unglow.transform import Transform, apply_matrix
+from unglow.transform.displacement import Displacement, Strips
 from unglow.transform.resample import source_window, warp_window
-from unglow.transform.scanner_strips import Strips
 from unglow.workflow.stages.align import AlignedStore
 
 SHAPE = (300, 410)
@@ -265,13 +264,6 @@ def test_strips_go_through_their_files(tmp_path, image, along):
     first = [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
     back.save(tmp_path / "transform.json")
     assert first == [(tmp_path / n).read_bytes() for n in ("transform.json", "displacement.npz")]
-
-
-def test_without_strips_the_file_says_none(tmp_path):
-    bent(wavy()).save(tmp_path / "transform.json")
-    entry = json.loads((tmp_path / "transform.json").read_text())["displacement"]
-    assert entry["strips"] is None
-    assert displacement.load(tmp_path / "displacement.npz").strips is None
 
 
 def test_aligned_pre_depends_on_the_strips(tmp_path):

@@ -24,8 +24,7 @@ from unglow.transform import (
     load,
     to_level0,
 )
-from unglow.transform.displacement import Displacement
-from unglow.transform.scanner_strips import Strips
+from unglow.transform.displacement import Displacement, Strips
 
 MATRIX = np.array([[1.01, -0.02, 12.5], [0.03, 0.99, -7.25], [1e-6, 2e-6, 1.0]])
 

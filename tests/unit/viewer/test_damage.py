@@ -14,7 +14,7 @@ from made_results import made_pair
 from seeing import Seen
 
 from unglow.io.zarr import open_store
-from unglow.io.zarr.metadata import make_level_document
+from unglow.io.zarr.layout import make_level_document
 
 PAIR = "pair/S1~DAPI/"
 PIXELS = PAIR + "layers/{}.zarr/0/c/0/0"

@@ -18,7 +18,7 @@ from unglow.core import digests
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
 from unglow.io.zarr import open_store, plan_layout
-from unglow.io.zarr.overviews import Overview, overview
+from unglow.io.zarr.reader import Overview, overview
 from unglow.photometry.difference import Difference, Matched
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate

@@ -15,7 +15,7 @@ from unglow.core.measured import LIBRARIES_MB
 from unglow.io.tiff import read_header
 from unglow.io.zarr import plan_layout
 from unglow.memory import stages
-from unglow.memory.demand import Demand, PairDemand
+from unglow.memory.sizes import Demand, PairDemand
 from unglow.memory.stages import libraries_mb, small
 from unglow.workflow.header_cache import layouts
 

@@ -14,7 +14,7 @@ from unglow import cli
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
 from unglow.jobs.snakemake_command import set_options, snakemake_words
 from unglow.memory import stages
-from unglow.memory.demand import Demand
+from unglow.memory.sizes import Demand
 from unglow.workflow.batch import Batch
 from unglow.workflow.pending_jobs import (
     Capacity,

@@ -1,9 +1,15 @@
-"""Pixel size, names and exposure times of channels, where a header has believable ones."""
+"""Pixel sizes, and how channels were acquired, where a header has believable values; OME-XML.
+
+Of channels, read are OME-XML, with the additions of COMET (Lunaphore) and MACSima (Miltenyi), and
+the XML in each page of a qptiff file (PhenoCycler, Vectra; Akoya). What a file does not say stays
+unknown.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET  # attributes are read, nothing is resolved
 
@@ -12,6 +18,8 @@ if TYPE_CHECKING:
 
     import numpy as np
     import tifffile
+
+    from unglow.io.tiff.series import Choice
 
 
 UM_PER = {
@@ -47,46 +55,49 @@ def possible(x: float, y: float) -> tuple[float, float] | None:
     return _is_within(x, y, POSSIBLE_UM)
 
 
-def _is_within(
-    x: float | None, y: float | None, limits: tuple[float, float]
-) -> tuple[float, float] | None:
-    if x is None or y is None:
-        return None
+def _is_within(x: float, y: float, limits: tuple[float, float]) -> tuple[float, float] | None:
     low, high = limits
     return (x, y) if low <= x <= high and low <= y <= high else None
 
 
 def ome_images(tif: tifffile.TiffFile) -> list[ET.Element]:
     """Return the Image elements of OME-XML that have pixels; none without valid XML."""
-    text = tif.ome_metadata
-    if not text:
-        return []
+    root = _parse(tif.ome_metadata)
+    images = [child for child in root if _local(child) == "Image"]
+    return [image for image in images if any(_local(child) == "Pixels" for child in image)]
+
+
+def _parse(text: str | None) -> ET.Element:
+    """Return the root of a document; one without children where there is none that is valid."""
     try:
-        root = ET.fromstring(text)  # noqa: S314 - local raw file, tifffile parses it as well
+        return ET.fromstring(text or "")  # noqa: S314 - local raw file, tifffile parses it as well
     except (ET.ParseError, ValueError):
-        return []
-    images = [child for child in root if child.tag.endswith("}Image") or child.tag == "Image"]
-    return [image for image in images if _pixels(image) is not None]
+        return ET.Element("")
 
 
-def _pixels(image: ET.Element) -> ET.Element | None:
-    return next((child for child in image if child.tag.endswith("Pixels")), None)
+def _local(element: ET.Element) -> str:
+    """Return the name of an element without its namespace."""
+    return str(element.tag).rpartition("}")[2]
+
+
+def _inside_pixels(image: ET.Element, name: str) -> list[ET.Element]:
+    """Return the elements of a name in the Pixels of an image of `ome_images`."""
+    return [child for child in _pixels(image) if _local(child) == name]
+
+
+def _pixels(image: ET.Element) -> ET.Element:
+    return next(child for child in image if _local(child) == "Pixels")
 
 
 def ome_pixel_size(image: ET.Element) -> tuple[float, float] | None:
     """(x, y) in um from PhysicalSizeX and PhysicalSizeY."""
     pixels = _pixels(image)
-    if pixels is None:
-        return None
-    sizes: list[float | None] = []
-    for axis in "XY":
-        factor = UM_PER.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"))
-        try:
-            value = float(pixels.get(f"PhysicalSize{axis}", ""))
-        except ValueError:
-            value = 0.0
-        sizes.append(None if factor is None else value * factor)
-    return _is_within(sizes[0], sizes[1], POSSIBLE_UM)
+    x, y = (
+        (_positive(pixels.get(f"PhysicalSize{axis}")) or 0.0)
+        * UM_PER.get(pixels.get(f"PhysicalSize{axis}Unit", "µm"), 0.0)
+        for axis in "XY"
+    )
+    return possible(x, y)
 
 
 def ome_channel_names(image: ET.Element, attribute: str = "Name") -> list[str]:
@@ -94,40 +105,29 @@ def ome_channel_names(image: ET.Element, attribute: str = "Name") -> list[str]:
 
     ``attribute`` is what they are read from: ``Fluor`` has the names of fluorophores.
     """
-    pixels = _pixels(image)
-    if pixels is None:
-        return []
-    return [child.get(attribute, "") for child in pixels if child.tag.endswith("Channel")]
+    return [channel.get(attribute, "") for channel in _inside_pixels(image, "Channel")]
 
 
 def ome_exposures_ms(image: ET.Element) -> list[float | None]:
     """Exposure times of the channels in their order, ms; None where there is none above 0."""
-    pixels = _pixels(image)
-    if pixels is None:
-        return []
-    times: dict[int, float] = {}
-    for plane in (child for child in pixels if child.tag.endswith("Plane")):
+    times: dict[str, float] = {}
+    for plane in _inside_pixels(image, "Plane"):
         factor = MS_PER.get(plane.get("ExposureTimeUnit", "s"))
-        try:
-            channel, time = int(plane.get("TheC", "")), float(plane.get("ExposureTime", ""))
-        except ValueError:
-            continue
-        if factor is not None and time > 0:
-            times.setdefault(channel, time * factor)
-    return [times.get(channel) for channel in range(len(ome_channel_names(image)))]
+        time = _positive(plane.get("ExposureTime"))
+        if factor is not None and time is not None:
+            times.setdefault(plane.get("TheC", ""), time * factor)
+    return [times.get(str(channel)) for channel in range(len(ome_channel_names(image)))]
 
 
 def pixel_size(
     tif: tifffile.TiffFile, page: tifffile.TiffPage, image: ET.Element | None
 ) -> tuple[float, float] | None:
     """(x, y) in um per px from OME-XML, Aperio, ImageJ or resolution tags; None if not known."""
-    size = None if image is None else ome_pixel_size(image)
-    if size is not None:
+    if image is not None and (size := ome_pixel_size(image)) is not None:
         return size
     aperio = re.search(r"\bMPP\s*=\s*([0-9.]+)", page.description or "")
     if aperio and aperio[1].count(".") < 2:
-        value = float(aperio[1])
-        return _is_within(value, value, POSSIBLE_UM)
+        return possible(float(aperio[1]), float(aperio[1]))
     per_unit = _resolution(page)
     if per_unit is None:
         return None
@@ -135,7 +135,7 @@ def pixel_size(
     unit = str(imagej.get("unit", "")).strip()
     factor = UM_PER.get(unit.lower(), UM_PER.get(unit))
     if factor is not None:
-        return _is_within(factor / per_unit[0], factor / per_unit[1], POSSIBLE_UM)
+        return possible(factor / per_unit[0], factor / per_unit[1])
     tag = page.tags.get(296)
     factor = UM_PER_RESOLUTION_UNIT.get(int(tag.value)) if tag is not None else None
     if factor is None or unit:
@@ -155,6 +155,132 @@ def _resolution(page: tifffile.TiffPage) -> tuple[float, float] | None:
             return None
         values.append(numerator / denominator)
     return values[0], values[1]
+
+
+QPTIFF, COMET, MACSIMA, OME = "qptiff", "COMET OME-XML", "MACSima OME-XML", "OME-XML"
+"""Kinds of metadata that are read."""
+# What qptiff files hold where no biomarker was entered.
+_NO_BIOMARKER = {"", "--", "none", "n/a"}
+# Of a MACSima: types of cycles and scans that are imaged without a new stain.
+_UNSTAINED = {"bleachcycle", "b", "af"}
+
+
+@dataclass(frozen=True, slots=True)
+class AcquiredChannel:
+    """What the metadata say of one channel; empty or None where they do not.
+
+    ``filter`` is the filter, band or fluorophore that it was imaged with, ``exposure`` its time in
+    ms, ``cycle`` as the instrument counts (some from 0). ``is_blank`` is true where the instrument
+    says that nothing was stained, ``is_corrected`` where it has removed autofluorescence already.
+    """
+
+    name: str = ""
+    filter: str = ""
+    exposure: float | None = None
+    cycle: int | None = None
+    is_blank: bool = False
+    is_corrected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Acquisition:
+    """The channels of an image in their order, and the kind of metadata that describes them."""
+
+    kind: str
+    channels: tuple[AcquiredChannel, ...]
+
+
+def read_qptiff_channels(choice: Choice) -> Acquisition:
+    """Read the XML of the page of each channel.
+
+    ``Name`` is the band where there is a biomarker, and all that is known of a channel otherwise.
+    """
+    channels = []
+    for number in choice.pages[0]:
+        root = _parse(getattr(choice.series[number], "description", ""))
+        said = {one.tag: (one.text or "").strip() for one in root}
+        biomarker = said.get("Biomarker", "")
+        has_biomarker = biomarker.lower() not in _NO_BIOMARKER
+        band, dye = said.get("Name", ""), said.get("Fluorophore", "") or said.get("Fluor", "")
+        # microseconds by its specification, unless a unit is there
+        per_unit = MS_PER.get(said.get("ExposureTimeUnit", "µs"))
+        exposure = _positive(said.get("ExposureTime"))
+        flags = (said.get("IsUnmixedComponent", ""), said.get("AutofluorescenceSubtracted", ""))
+        channels.append(
+            AcquiredChannel(
+                name=biomarker if has_biomarker else band,
+                filter=band if has_biomarker and band else dye,
+                exposure=None if exposure is None or per_unit is None else exposure * per_unit,
+                is_corrected=any(flag.lower() == "true" for flag in flags),
+            )
+        )
+    return Acquisition(QPTIFF, tuple(channels))
+
+
+def read_ome_channels(tif: tifffile.TiffFile, image: ET.Element) -> Acquisition:
+    """Read OME-XML, and what COMET and MACSima add to it."""
+    names, times = ome_channel_names(image), ome_exposures_ms(image)
+    dyes = ome_channel_names(image, "Fluor")
+    channels = [
+        AcquiredChannel(name, dye, time) for name, dye, time in zip(names, dyes, times, strict=True)
+    ]
+    root = _parse(tif.ome_metadata)
+    annotations = next((one for one in root if _local(one) == "StructuredAnnotations"), None)
+    if annotations is None:
+        return Acquisition(OME, tuple(channels))
+    described = [one for one in annotations.iter() if one.get("FluorescenceChannel")]
+    if described and len(described) == len(channels):
+        return Acquisition(COMET, tuple(map(_add_comet, channels, described)))
+    values = _map_values(annotations)
+    # one file holds one channel, and its annotations are those of the file
+    if len(channels) == 1 and values.keys() & {"ScanType", "MICS cycle type", "MICS cycle ID"}:
+        return Acquisition(MACSIMA, (_read_macsima(root, values, channels[0]),))
+    return Acquisition(OME, tuple(channels))
+
+
+def _add_comet(channel: AcquiredChannel, described: ET.Element) -> AcquiredChannel:
+    """Add the filter and cycle that COMET notes for a channel."""
+    cycle = described.get("CycleID", "")
+    return replace(
+        channel,
+        filter=described.get("FluorescenceChannel", ""),
+        cycle=int(cycle) if cycle.isdecimal() else None,
+    )
+
+
+def _read_macsima(
+    root: ET.Element, values: dict[str, str], channel: AcquiredChannel
+) -> AcquiredChannel:
+    """Read the annotations of a file of MACSima, of software versions 0 and 1."""
+    reagents = (one.get("Name", "") for one in root.iter() if _local(one) == "Reagent")
+    antigen = next(reagents, "").partition("__")[0]  # then the clone
+    cycle = values.get("Cycle") or values.get("MICS cycle ID") or ""
+    scan = values.get("ScanType") or values.get("MICS cycle type") or ""
+    time = _positive(values.get("ExposureTime") or values.get("Exposure time"))
+    return AcquiredChannel(
+        name=values.get("Biomarker") or values.get("Dye") or antigen or channel.name,
+        filter=values.get("Fluorochrome") or values.get("Dye") or channel.filter,
+        exposure=time if channel.exposure is None else channel.exposure,
+        cycle=int(cycle) if cycle.isdecimal() else None,
+        is_blank=scan.lower() in _UNSTAINED,
+    )
+
+
+def _map_values(annotations: ET.Element) -> dict[str, str]:
+    """Return the pairs of key and value of all map annotations, the first of each key."""
+    values: dict[str, str] = {}
+    for one in annotations.iter():
+        if _local(one) == "M" and one.get("K"):
+            values.setdefault(str(one.get("K")), (one.text or "").strip())
+    return values
+
+
+def _positive(text: str | None) -> float | None:
+    try:
+        value = float(text or "")
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None
 
 
 _NAMESPACE = "http://www.openmicroscopy.org/Schemas/OME/2016-06"

@@ -209,10 +209,11 @@ def open_checked(path: str) -> Iterator[tifffile.TiffFile]:
     # A damaged header makes tifffile and NumPy raise nearly anything.
     except Exception as exc:
         raise InputError(
-            f"'{path}' has a broken header ({_shorten_reason(exc)}): {AGAIN} or write it again."
+            f"'{path}' has a broken header ({shorten_reason(exc)}): {AGAIN} or write it again."
         ) from exc
 
 
-def _shorten_reason(exc: BaseException) -> str:
+def shorten_reason(exc: BaseException) -> str:
+    """Return what an error of a library says, on one line of at most 100 characters."""
     text = " ".join(str(exc).split()) or type(exc).__name__
     return text if len(text) <= 100 else text[:97] + "..."

@@ -12,28 +12,16 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.io.raw_header import ChannelInfo, Plane, TiffHeader
-from unglow.io.tiff.metadata import ome_channel_names, ome_exposures_ms, ome_images, pixel_size
+from unglow.io.tiff import metadata, samples, segments
 from unglow.io.tiff.opening import open_checked
-from unglow.io.tiff.samples import (
-    SampleRule,
-    decode_bytes,
-    kept_bytes,
-    sample_channels,
-    sample_rule,
-)
-from unglow.io.tiff.segments import (
-    Geometry,
-    StoredPage,
-    check_segments,
-    convert_table,
-    is_raw,
-    make_geometry,
-    stream_window,
-)
+from unglow.io.tiff.segments import Geometry, StoredPage
 from unglow.io.tiff.series import Choice, choose
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
+
+    from unglow.io.tiff.metadata import Acquisition
+    from unglow.io.tiff.samples import SampleRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +85,30 @@ def read_exposures(header: TiffHeader) -> list[float | None]:
     """
     with open_checked(header.path) as tif:
         image = find_ome_image(tif, choose(tif, header.path, header.plane))
-        times = [] if image is None else ome_exposures_ms(image)
+        times = [] if image is None else metadata.ome_exposures_ms(image)
     count = len(header.channels)
     return times if len(times) == count else [None] * count
+
+
+def read_acquisition(header: TiffHeader) -> Acquisition | None:
+    """Return what the metadata of an image say of its channels; None if they name none.
+
+    Raises
+    ------
+    InputError
+        The file cannot be read any more.
+    """
+    with open_checked(header.path) as tif:
+        choice = choose(tif, header.path, header.plane)
+        image = find_ome_image(tif, choice)
+        if image is not None:
+            found = metadata.read_ome_channels(tif, image)
+        elif choice.series.kind == "qpi":
+            found = metadata.read_qptiff_channels(choice)
+        else:
+            return None
+    is_complete = len(found.channels) == len(header.channels)
+    return found if is_complete and any(one.name for one in found.channels) else None
 
 
 def resolve(path: str, plane: Plane) -> StoredImage:
@@ -107,16 +116,16 @@ def resolve(path: str, plane: Plane) -> StoredImage:
     with open_checked(path) as tif:
         choice = choose(tif, path, plane)
         page = choice.series.keyframe
-        rule, notes = sample_rule(path, page)
+        rule, notes = samples.sample_rule(path, page)
         geometry, planes = _find_stored(path, choice)
-        raw = is_raw(page, geometry)
+        raw = segments.is_raw(page, geometry)
         problems = _check_all(planes, geometry)
         image = find_ome_image(tif, choice)
         channels = _channels(page, rule, choice, image)
         per_page = len(channels) // choice.page_channels
         notes += [*choice.notes, *_file_notes(tif, choice, channels)]
         pages = [one for plane in planes for one in plane]
-        window = None if raw else stream_window(pages, geometry)
+        window = None if raw else segments.stream_window(pages, geometry)
         parts = geometry.apart * choice.page_channels * (1 if window is None else len(planes))
         encoded = max(int(one.counts.max()) for one in pages)
         dtype = choose_projected_dtype(rule.dtype, choice.projection)
@@ -133,11 +142,13 @@ def resolve(path: str, plane: Plane) -> StoredImage:
             separate=geometry.samples == 1 and rule.palette is None,
             big_endian=tif.byteorder == ">",
             bigtiff=bool(tif.is_bigtiff),
-            pixel_size_um=pixel_size(tif, tif.pages.first, image),
+            pixel_size_um=metadata.pixel_size(tif, tif.pages.first, image),
             file_bytes=int(tif.filehandle.size),
             segments=geometry.count,
-            decode_bytes=decode_bytes(page, geometry, rule, encoded, raw=raw, window=window),
-            kept_bytes=kept_bytes(
+            decode_bytes=samples.decode_bytes(
+                page, geometry, rule, encoded, raw=raw, window=window
+            ),
+            kept_bytes=samples.kept_bytes(
                 page, geometry, raw=raw, window=window, projected=len(planes) > 1
             ),
             parts=parts,
@@ -155,7 +166,7 @@ def _find_stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[Store
     """Return the grid and the pages of all planes and page channels."""
     series = choice.series
     keyframe = series.keyframe
-    geometry = make_geometry(keyframe)
+    geometry = segments.make_geometry(keyframe)
     start = series.dataoffset if len(series) > 1 or series.is_truncated else None
     if start is not None:
         # Planes lie back to back and may have no directories of their own (ImageJ, tifffile).
@@ -180,16 +191,13 @@ def _find_stored(path: str, choice: Choice) -> tuple[Geometry, tuple[tuple[Store
                     "in another file): put the whole set in place or write it again."
                 )
             page.keyframe.decode  # noqa: B018 - built once here, not by several threads at once
-            tables = convert_table(page.dataoffsets), convert_table(page.databytecounts)
+            tables = page.dataoffsets, page.databytecounts
+            offsets, counts = map(segments.convert_table, tables)
             _forget_tables(page)
-            return StoredPage(
-                os.path.join(page.parent.filehandle.dirname, page.parent.filehandle.name)  # noqa: PTH118
-                if series.is_multifile
-                else path,
-                page.keyframe,
-                *tables,
-                page.jpegtables,
-            )
+            own, file = path, page.parent.filehandle
+            if series.is_multifile:
+                own = os.path.join(file.dirname, file.name)  # noqa: PTH118
+            return StoredPage(own, page.keyframe, offsets, counts, page.jpegtables)
 
     planes = tuple(tuple(at(number) for number in plane) for plane in choice.pages)
     for level in series.levels[1:]:
@@ -212,7 +220,7 @@ def _check_all(planes: tuple[tuple[StoredPage, ...], ...], geometry: Geometry) -
         for stored in plane:
             if stored.path not in sizes:
                 sizes[stored.path] = os.stat(stored.path).st_size  # noqa: PTH116
-            sparse += check_segments(stored, geometry, sizes[stored.path])
+            sparse += segments.check_segments(stored, geometry, sizes[stored.path])
             total += geometry.count
     if not sparse:
         return []
@@ -224,7 +232,7 @@ def find_ome_image(tif: tifffile.TiffFile, choice: Choice) -> Element | None:
     """Return the Image element of OME-XML that describes the chosen series, if there is one."""
     if choice.series.kind != "ome":
         return None
-    images = ome_images(tif)
+    images = metadata.ome_images(tif)
     if len(images) == len(tif.series):
         return images[int(choice.plane["series"] or 0)]
     named = [image for image in images if image.get("Name") == choice.series.name]
@@ -235,20 +243,20 @@ def _channels(
     page: tifffile.TiffPage, rule: SampleRule, choice: Choice, image: Element | None
 ) -> list[ChannelInfo]:
     """Page channels times the samples of a page, with the names that OME-XML gives."""
-    samples = sample_channels(page, rule)
-    names = ome_channel_names(image) if image is not None else []
+    inside = samples.sample_channels(page, rule)
+    names = metadata.ome_channel_names(image) if image is not None else []
     pages = [names[i] if i < len(names) else "" for i in range(choice.page_channels)]
-    if choice.page_channels == 1 and len(samples) == 1:
-        return [ChannelInfo(pages[0] or samples[0].name)]
+    if choice.page_channels == 1 and len(inside) == 1:
+        return [ChannelInfo(pages[0] or inside[0].name)]
     if choice.page_channels == 1:
         # OME-XML names either each sample or, mostly, the colour image as a whole.
-        if len(names) == len(samples) and all(names):
-            samples = [ChannelInfo(n, s.alpha) for n, s in zip(names, samples, strict=True)]
-        return samples
+        if len(names) == len(inside) and all(names):
+            inside = [ChannelInfo(n, s.alpha) for n, s in zip(names, inside, strict=True)]
+        return inside
     pages = [name or str(i) for i, name in enumerate(pages)]
-    if len(samples) == 1:
+    if len(inside) == 1:
         return [ChannelInfo(name) for name in pages]
-    return [ChannelInfo(f"{name} {s.name}", s.alpha) for name in pages for s in samples]
+    return [ChannelInfo(f"{name} {s.name}", s.alpha) for name in pages for s in inside]
 
 
 def _file_notes(tif: tifffile.TiffFile, choice: Choice, channels: list[ChannelInfo]) -> list[str]:

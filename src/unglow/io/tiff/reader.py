@@ -11,8 +11,9 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.progress import count_transfer
+from unglow.core.windows import cells
 from unglow.io.tiff.codecs import NONE
-from unglow.io.tiff.opening import open_raw
+from unglow.io.tiff.opening import open_raw, shorten_reason
 from unglow.io.tiff.read_header import StoredImage, resolve
 from unglow.io.tiff.samples import decode_rows, decode_segment, rows_at_once
 from unglow.io.tiff.segments import RowStream, row_bytes
@@ -161,23 +162,17 @@ class TiffReader:
     ) -> None:
         """Decode the segments of one part that the window touches, one at a time."""
         geometry, rule = self._image.geometry, self._image.rule
-        unit_rows, unit_cols = geometry.unit
-        for i in range(window.y0 // unit_rows, -(-window.y1 // unit_rows)):
-            for j in range(window.x0 // unit_cols, -(-window.x1 // unit_cols)):
-                index = geometry.index(part[1], i, j)
-                top, left = i * unit_rows, j * unit_cols
-                y0, y1 = max(window.y0, top), min(window.y1, top + unit_rows)
-                x0, x1 = max(window.x0, left), min(window.x1, left + unit_cols)
-                for row, block in self._rows(part, index, y0 - top, y1 - top):
-                    values = rule.apply(block[:, x0 - left : x1 - left])
-                    at = top + row - window.y0
-                    for out, sample in targets:
-                        combine(
-                            out[at : at + len(values), x0 - window.x0 : x1 - window.x0],
-                            values[:, :, sample],
-                            how,
-                        )
-                    del block, values
+        for (i, j), piece in cells(window, geometry.unit):
+            top, left = i * geometry.unit[0], j * geometry.unit[1]
+            inside = piece.shift(-top, -left)
+            _, cols = piece.shift(0, -window.x0).slices
+            index = geometry.index(part[1], i, j)
+            for row, block in self._rows(part, index, inside.y0, inside.y1):
+                values = rule.apply(block[:, inside.x0 : inside.x1])
+                at = top + row - window.y0
+                for out, sample in targets:
+                    combine(out[at : at + len(values), cols], values[:, :, sample], how)
+                del block, values
 
     def _rows(
         self, part: Part, index: int, first: int, last: int
@@ -203,10 +198,9 @@ class TiffReader:
         except Exception as exc:
             # Some of them call it damage if they get no memory: this raises if there is too little.
             np.empty(min(self.header.decode_bytes, 1 << 31), np.uint8)
-            text = " ".join(str(exc).split())[:120] or type(exc).__name__
             raise InputError(
                 f"'{stored.path}' is damaged: {geometry.describe(index)} cannot be decoded "
-                f"({text}); copy it again from its source or write it again."
+                f"({shorten_reason(exc)}); copy it again from its source or write it again."
             ) from exc
 
     def _raw_rows(

@@ -12,7 +12,7 @@ import tifffile
 from unglow.core.errors import InputError
 from unglow.io.raw_header import ChannelInfo, is_ome_zarr
 from unglow.io.tiff.codecs import NONE, codec_of
-from unglow.io.tiff.opening import quiet
+from unglow.io.tiff.opening import quiet, shorten_reason
 from unglow.io.tiff.segments import PIECE_BYTES, row_bytes, whole_bytes
 from unglow.io.tiff.stream_decoders import CHUNK_BYTES
 
@@ -122,7 +122,7 @@ def _check_readable(path: str, page: tifffile.TiffPage) -> None:
     if reason is not None:
         raise InputError(
             f"'{path}' is compressed in a way that cannot be decoded here "
-            f"({_name(page.compression)}: {' '.join(str(reason).split())[:100]}): save it with "
+            f"({_name(page.compression)}: {shorten_reason(reason)}): save it with "
             "LZW, Deflate, Zstd or JPEG compression, or with none."
         ) from reason
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from unglow.core.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import tifffile
 
@@ -66,22 +66,15 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         if not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
             roles["c"], roles["z"] = roles["z"], []
     lengths = {role: math.prod(page_axes[i][1] for i in at) for role, at in roles.items()}
-    picks: dict[str, Sequence[int]] = {"c": range(lengths["c"])}
-    projections = []
-    for role in "zt":
-        wanted = plane[role]
-        picks[role] = pick(path, role, wanted, lengths[role], page_axes)
-        if isinstance(wanted, str) and lengths[role] > 1:
-            projections.append(wanted)
-            notes.append(f"projected by {wanted} over {lengths[role]} {role} planes")
-    if len(set(projections)) > 1:
-        raise InputError(
-            f"'{path}': z and t cannot be projected in two ways; give both the same, or a number "
-            "for one of them."
-        )
+    picks, projection = pick_planes(path, plane, lengths, page_axes)
+    notes += [
+        f"projected by {plane[role]} over {lengths[role]} {role} planes"
+        for role in "zt"
+        if isinstance(plane[role], str) and lengths[role] > 1
+    ]
     planes = tuple(
-        tuple(_page_number(page_axes, roles, {"z": pz, "t": pt, "c": c}) for c in picks["c"])
-        for pt, pz in product(picks["t"], picks["z"])
+        tuple(_page_number(page_axes, roles, {"z": z, "t": t, "c": c}) for c in range(lengths["c"]))
+        for t, z in picks
     )
     return Choice(
         series=chosen,
@@ -89,9 +82,26 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         page_channels=lengths["c"],
         plane={**plane, "series": index, "z": plane_z},
         axes={axis: n for axis, n in page_axes if axis not in "CS"},
-        projection=projections[0] if projections else None,
+        projection=projection,
         notes=tuple(notes),
     )
+
+
+def pick_planes(
+    path: str, plane: Plane, lengths: Mapping[str, int], axes: list[tuple[str, int]]
+) -> tuple[tuple[tuple[int, int], ...], str | None]:
+    """Return (t, z) of the planes that the settings choose, and how they are projected.
+
+    ``lengths`` are those along z and t; ``axes`` are for sentences. InputError as `choose`.
+    """
+    picks = {role: _pick(path, role, plane[role], lengths[role], axes) for role in "zt"}
+    ways = {str(plane[role]) for role in "zt" if len(picks[role]) > 1}
+    if len(ways) > 1:
+        raise InputError(
+            f"'{path}': z and t cannot be projected in two ways; give both the same, or a number "
+            "for one of them."
+        )
+    return tuple(product(picks["t"], picks["z"])), next(iter(ways), None)
 
 
 def choose_series(
@@ -120,7 +130,7 @@ def choose_series(
     if len(real) > 1 and len(named) == 1:
         real = named
     if len(real) > 1 and every[0].kind != "ome":
-        sizes = {i: _pixels(every[i]) for i in real}
+        sizes = {i: every[i].keyframe.imagelength * every[i].keyframe.imagewidth for i in real}
         largest = max(real, key=lambda i: sizes[i])
         if all(sizes[largest] >= CLEARLY_LARGER * n for i, n in sizes.items() if i != largest):
             real = [largest]
@@ -140,10 +150,6 @@ def _is_side_picture(series: tifffile.TiffPageSeries) -> bool:
     name = series.name.lower()
     page = series.keyframe
     return any(word in name for word in SIDE_PICTURES) or bool(page.is_reduced or page.is_mask)
-
-
-def _pixels(series: tifffile.TiffPageSeries) -> int:
-    return int(series.keyframe.imagelength) * int(series.keyframe.imagewidth)
 
 
 def _list_series(every: list[tifffile.TiffPageSeries]) -> str:
@@ -209,7 +215,7 @@ def _axes_text(page_axes: list[tuple[str, int]]) -> str:
     )
 
 
-def pick(
+def _pick(
     path: str, role: str, wanted: int | str | None, length: int, page_axes: list[tuple[str, int]]
 ) -> Sequence[int]:
     """Planes along one axis that the setting chooses."""

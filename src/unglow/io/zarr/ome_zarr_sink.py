@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.files import read_json
-from unglow.io.zarr.layout import SHARD, plan_layout
-from unglow.io.zarr.metadata import DOCUMENT, make_level_document, store_digest, write_document
-from unglow.io.zarr.shards import make_write_error
+from unglow.core.errors import StoreError
+from unglow.core.files import name_unwritten, read_json
+from unglow.io.zarr.layout import (
+    DOCUMENT,
+    SHARD,
+    make_level_document,
+    plan_layout,
+    store_digest,
+    write_document,
+)
 from unglow.io.zarr.writer import StoreWriter, replace_directory
 
 if TYPE_CHECKING:
@@ -25,19 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.core.errors import StoreError
     from unglow.core.windows import Window
     from unglow.io.tiff.metadata import OmeChannel
-
-
-class _ChannelWriter(StoreWriter):
-    """Writer of the store of one channel; errors name the one that it becomes part of."""
-
-    reports = False
-    whole: Path
-
-    def _failure(self, error: OSError) -> StoreError:
-        return make_write_error(self.whole, error)
 
 
 class OmeZarrSink:
@@ -70,18 +65,17 @@ class OmeZarrSink:
         self._layout = plan_layout(shape, np.dtype(dtype).name)
         self._partial = path.with_name(f".{path.name}.{secrets.token_hex(6)}.partial")
         self._writers = [
-            _ChannelWriter(
+            StoreWriter(
                 self._partial / f"channel-{n}",
                 self._layout,
                 name=channel.name,
                 pixel_size_um=pixel_size_um,
                 attributes={},
                 workers=workers,
+                whole=path,
             )
             for n, channel in enumerate(channels)
         ]
-        for writer in self._writers:
-            writer.whole = path
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -116,7 +110,7 @@ class OmeZarrSink:
         for writer in self._writers:
             writer.publish()
             roots.append(read_json(writer.path / DOCUMENT)["attributes"])
-        try:
+        with name_unwritten(self._path, StoreError):
             whole.mkdir()
             for level in range(self._layout.levels):
                 shards = whole / str(level) / "c"
@@ -127,8 +121,6 @@ class OmeZarrSink:
                     (writer.path / str(level) / "c").rename(shards / str(n))
             write_document(whole, self._root_document(roots))
             replace_directory(whole, self._path, old)
-        except OSError as error:
-            raise make_write_error(self._path, error) from error
 
     def _root_document(self, roots: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the document of the root, made of those of the channels."""

@@ -1,8 +1,13 @@
-"""Reader of stores; a missing or damaged chunk is an error, never a fill value."""
+"""Reader of stores, and small views of large images for figures.
+
+A missing or damaged chunk is an error, never a fill value. Views are overviews from the pyramid,
+and crops at full resolution.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +17,19 @@ import numpy as np
 from unglow.core.digests import hash_file
 from unglow.core.errors import StoreError
 from unglow.core.files import read_json
+from unglow.core.progress import step
 from unglow.core.windows import SamePixels, Window, cells
 from unglow.io.stored_values import NotStored
-from unglow.io.zarr.layout import CHUNK, StoreLayout
-from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, remedy, shard_key, store_digest
+from unglow.io.zarr.layout import (
+    CHUNK,
+    DOCUMENT,
+    StoreLayout,
+    broken,
+    check_level,
+    remedy,
+    shard_key,
+    store_digest,
+)
 from unglow.io.zarr.shards import load_blosc, read_window
 
 if TYPE_CHECKING:
@@ -112,18 +126,14 @@ def open_store(path: Path | str) -> Store:
                 total += sizes[key]
         written = store.attributes.get("stored_bytes", total)
         if total != written:
-            _find_cut_shard(store)
+            # one pixel of each shard is read: what was cut short has lost the index at its end
+            for level in range(store.levels):
+                for _, window in _shards(store.layout, level):
+                    y, x = window.y0, window.x0
+                    store.read(Window(y, y + 1, x, x + 1), level)
             message = f"its shards have {total} bytes in all where {written} were written"
             raise StoreError(f"{path}: {message}; {remedy(path)}")
     return store
-
-
-def _find_cut_shard(store: Store) -> None:
-    """Read one pixel of each shard: what was cut short has lost the index at its end."""
-    for level in range(store.levels):
-        for _, window in _shards(store.layout, level):
-            y, x = window.y0, window.x0
-            store.read(Window(y, y + 1, x, x + 1), level)
 
 
 def _open_document(path: Path) -> Store:
@@ -170,15 +180,9 @@ def _shard_sizes(path: Path, level: int) -> dict[str, int]:
 def verify(path: Path | str) -> list[str]:
     """Read a complete store and compare it with its digest.
 
-    Returns
-    -------
-    One sentence for each file that is missing or damaged, or one if the pixels are not those that
-    were published; empty if all is well.
-
-    Raises
-    ------
-    StoreError
-        If there is no finished store of unglow's at ``path``.
+    Returns one sentence for each file that is missing or damaged, or one if the pixels are not
+    those that were published; empty if all is well. StoreError if there is no finished store of
+    unglow's at ``path``.
     """
     path = Path(path)
     store = _open_document(path)
@@ -210,13 +214,10 @@ def verify(path: Path | str) -> list[str]:
 
 def _digest(path: Path, keys: list[str]) -> str | None:
     """Digest of the shards as they are now; None if one cannot be read."""
-    digests: dict[str, str] = {}
     try:
-        for key in keys:
-            digests[key] = hash_file(path / key)
+        return store_digest({key: hash_file(path / key) for key in keys})
     except OSError:
         return None
-    return store_digest(digests)
 
 
 _LARGE = 4
@@ -229,14 +230,7 @@ class ChunkCache(SamePixels):
     Windows that are smaller than chunks and overlap several of them, as blocks of registration do,
     would have each chunk decoded about five times. Thread-safe.
 
-    Parameters
-    ----------
-    image
-        The image.
-    kept
-        Chunks that are kept.
-    side
-        Of a chunk, px.
+    ``kept`` chunks of ``side`` px are kept of ``image``.
     """
 
     def __init__(self, image: Pixels, kept: int, side: int = CHUNK) -> None:
@@ -259,3 +253,145 @@ class ChunkCache(SamePixels):
             target = part.shift(-window.y0, -window.x0).slices
             out[target] = chunk[part.shift(-top, -left).slices]
         return self._image.read(window, level) if out is None else out
+
+
+LONGEST_PX = 1200
+"""Longest side of an overview, px."""
+CROP_PX = 128
+"""Side of a crop at full resolution, px."""
+_TRIED = 200
+"""Brightest pixels that are looked at for each position that is asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """An entire image at one pyramid level; pixel j is at 2**level * j + (2**level - 1) / 2."""
+
+    image: NDArray[np.float32]
+    level: int
+
+    @property
+    def step(self) -> int:
+        """Level-0 px per px of the overview."""
+        return int(2**self.level)
+
+    def to_level0(self, index: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Level-0 coordinates of overview coordinates (any shape)."""
+        return np.asarray(self.step * index + (self.step - 1) / 2)
+
+
+def find_fitting_level(pixels: Pixels, longest_px: int = LONGEST_PX) -> int:
+    """Return the finest level whose longest side is at most ``longest_px`` (or the coarsest)."""
+    fitting = (k for k in range(pixels.levels) if max(pixels.level_shape(k)) <= longest_px)
+    return next(fitting, pixels.levels - 1)
+
+
+@step("read")
+def overview(pixels: Pixels, level: int | None = None) -> Overview:
+    """Read an entire image at a level (by default one that fits a figure) as float32."""
+    chosen = find_fitting_level(pixels) if level is None else min(level, pixels.levels - 1)
+    window = Window.from_shape(pixels.level_shape(chosen))
+    return Overview(pixels.read(window, chosen).astype(np.float32, copy=False), chosen)
+
+
+def read_same_pixels(pixels: Pixels, shape: tuple[int, int], level: int) -> NDArray[np.float32]:
+    """Read an image on the grid of another one as if nothing had moved.
+
+    Parameters
+    ----------
+    pixels
+        Image to read, of any size.
+    shape
+        (rows, cols) of the result at ``level``; NaN where the image does not reach.
+    level
+        Pyramid level of the other image. Coarser than this image's last level: that one is used.
+    """
+    out = np.full(shape, np.nan, np.float32)
+    own = min(level, pixels.levels - 1)
+    stride = 2 ** (level - own)
+    source = pixels.read(Window.from_shape(pixels.level_shape(own)), own)[::stride, ::stride]
+    rows, cols = (min(a, b) for a, b in zip(shape, source.shape, strict=True))
+    out[:rows, :cols] = source[:rows, :cols]
+    return out
+
+
+def crop(
+    pixels: Pixels, centre_xy: tuple[float, float], size: int = CROP_PX
+) -> NDArray[np.float32]:
+    """Read a square of ``size`` px at full resolution around a point; NaN beyond the image."""
+    col, row = (round(v) - size // 2 for v in centre_xy)
+    inside = Window(row, row + size, col, col + size).clip(pixels.shape)
+    out = np.full((size, size), np.nan, np.float32)
+    if inside.size:
+        out[inside.shift(-row, -col).slices] = pixels.read(inside)
+    return out
+
+
+def _well_inside(valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return where a pixel and its neighbours in rows and columns are valid."""
+    around = np.pad(valid, 1, constant_values=True)
+    rows = around[:-2, 1:-1] & around[2:, 1:-1]
+    return np.asarray(valid & rows & around[1:-1, :-2] & around[1:-1, 2:])
+
+
+def texture_near(
+    view: Overview, points: NDArray[np.float64], size: int = CROP_PX
+) -> NDArray[np.float64]:
+    """Return how much there is to see in the overview around points: its mean step between px.
+
+    Of square roots, in which bright places do not rule; unlike a spread it is small where a square
+    holds nothing but an edge of the section. A step counts as far as the parallel one next to it
+    goes the same way, and against what goes the other way: steps of noise cancel.
+
+    Parameters
+    ----------
+    view
+        An overview; missing data count as no step.
+    points
+        (N, 2) centres (x, y), level-0 px.
+    size
+        Side of the squares, level-0 px.
+
+    Returns
+    -------
+    (N,) float64.
+    """
+    image = view.image
+    lowest = np.nanmin(image, initial=np.inf)
+    root = np.sqrt(image - (lowest if np.isfinite(lowest) else 0.0))
+    total = np.zeros((image.shape[0] + 1, image.shape[1] + 1))
+    for axis in (0, 1):
+        step = np.diff(root, axis=axis)
+        one, other = (step[:, :-1], step[:, 1:]) if axis == 0 else (step[:-1], step[1:])
+        shared = np.minimum(np.abs(one), np.abs(other)) * np.sign(one * other)
+        total[2:, 2:] += np.nan_to_num(shared, copy=False)
+    for axis in (0, 1):
+        np.cumsum(total, axis=axis, out=total)
+    half = max(2, size // (2 * view.step))
+    middle = (points / view.step).astype(np.intp)
+    (left, top), (right, bottom) = (
+        np.clip(middle + off, 0, np.array(image.shape[::-1])).T for off in (-half, half)
+    )
+    inside = total[bottom, right] - total[top, right] - total[bottom, left] + total[top, left]
+    return np.asarray(inside / (2 * half) ** 2)
+
+
+def brightest(view: Overview, count: int, apart_px: int = CROP_PX) -> list[tuple[float, float]]:
+    """Return level-0 (x, y) of the brightest spots of an overview, ``apart_px`` apart at least.
+
+    Pixels next to missing data are excluded: they average only what is on this side of the edge.
+    """
+    pixels = np.flatnonzero(_well_inside(np.isfinite(view.image)))
+    values = view.image.ravel()[pixels]
+    if len(values) > (most := _TRIED * count):
+        some = np.argpartition(values, -most)[-most:]
+        pixels, values = pixels[some], values[some]
+    spots: list[tuple[float, float]] = []
+    for index in pixels[np.argsort(-values, kind="stable")]:
+        row, col = divmod(int(index), view.image.shape[1])
+        x, y = (float(v) for v in view.to_level0(np.array([col, row], float)))
+        if all(max(abs(x - a), abs(y - b)) >= apart_px for a, b in spots):
+            spots.append((x, y))
+        if len(spots) == count:
+            break
+    return spots

@@ -5,29 +5,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
+import logging
 import os
+import secrets
 import shutil
+import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.files import ask_to_publish, read_file
-from unglow.core.progress import step
+from unglow.core.errors import StoreError
+from unglow.core.files import ask_to_publish, name_unwritten, read_file
+from unglow.core.progress import count_transfer, progress, step
 from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
-from unglow.io.zarr.metadata import (
+from unglow.io.zarr.layout import (
     DOCUMENT,
     display_window,
+    make_level_document,
     make_root_document,
+    shard_key,
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shards import ShardWriter, read_window
+from unglow.io.zarr.shards import encode_shard, load_blosc, read_window
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -39,8 +48,13 @@ OVERVIEW = 1024
 with one short side that level is larger."""
 
 
-class StoreWriter(ShardWriter):
+log = logging.getLogger(__name__)
+
+
+class StoreWriter:
     """Writer of one image as an OME-Zarr 0.5 store that appears only when it is complete.
+
+    It is built in a hidden sibling that no other process uses.
 
     Use as a context manager: `write` every window of `windows` once, in any order and from any
     thread, then `publish`. If the block ends in any other way, nothing is left behind and whatever
@@ -60,6 +74,9 @@ class StoreWriter(ShardWriter):
         JSON types, for the ``unglow`` attribute of the root.
     workers
         Coarse shards that `publish` builds at a time.
+    whole
+        The store that this one becomes a part of: errors name it, and shards are not what the
+        progress of the job is counted in. None for a store of its own.
 
     Raises
     ------
@@ -76,14 +93,96 @@ class StoreWriter(ShardWriter):
         pixel_size_um: tuple[float, float] | None,
         attributes: Mapping[str, Any],
         workers: int = 1,
+        whole: Path | None = None,
     ) -> None:
-        super().__init__(path, layout)
+        self.path = Path(path)
+        self.layout = layout
+        self._dtype = np.dtype(layout.dtype)
+        self._partial = self._name_sibling("partial")
+        self._pending: set[Window] = set()
+        self.shards: dict[str, tuple[str, int]] = {}
+        """Key of each shard that was written to the SHA-256 of its file and its size, bytes."""
+        self._count = self._written = 0
+        self._lock = threading.Lock()
+        self._whole = whole
         self._name = name
         if pixel_size_um is not None:
             pixel_size_um = float(pixel_size_um[0]), float(pixel_size_um[1])
         self._pixel_size_um = pixel_size_um
         self._attributes = dict(attributes)
         self._workers = workers
+
+    @step("create store")
+    def __enter__(self) -> Self:
+        load_blosc()
+        try:
+            with self._name_unwritten():
+                self._partial.mkdir(parents=True)
+                for level in range(self.layout.levels):
+                    document = make_level_document(self.layout, level)
+                    write_document(self._partial / str(level), document)
+        except StoreError:
+            self._remove(self._partial)
+            raise
+        self._pending = set(self.windows())
+        self._count, self._written = len(self._pending), 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._remove(self._partial)
+
+    def windows(self) -> Iterator[Window]:
+        """Yield the level-0 shards in row order, cut at the edges of the image."""
+        return self.layout.windows()
+
+    def write(self, window: Window, block: NDArray[Any]) -> None:
+        """Write one level-0 shard and the shards of the fine levels below it; thread-safe.
+
+        Parameters
+        ----------
+        window
+            One of `windows`.
+        block
+            Its pixels, (rows, cols) of the layout's dtype; not changed.
+
+        Raises
+        ------
+        ValueError
+            If the window is not a shard, was written before, or the block does not fit it.
+        StoreError
+            If the file system refuses.
+        """
+        if block.shape != window.shape or block.dtype != self._dtype:
+            raise ValueError(
+                f"a block of shape {block.shape} and dtype {block.dtype} does not fit {window} of "
+                f"a {self._dtype} store"
+            )
+        with self._lock:
+            if window not in self._pending:
+                raise ValueError(f"{window} is not a shard of {self.path}, or was written before")
+            self._pending.remove(window)
+        self._write_shard(0, window.y0, window.x0, block)
+        for level in range(1, self.layout.fine_levels + 1):
+            block = halve_stored(block)
+            if not block.size:  # the image ends within one pixel of the next level
+                break
+            self._write_shard(level, window.y0 >> level, window.x0 >> level, block)
+        with self._lock:
+            self._written += 1
+            done = self._written
+        if self._whole is None:
+            progress(done, self._count, "shard")
+
+    def _write_shard(self, level: int, y0: int, x0: int, block: NDArray[Any]) -> None:
+        height, width = self.layout.level_shards(level)
+        key = shard_key(level, y0 // height, x0 // width)
+        content = encode_shard(block, self.layout, level)
+        with self._name_unwritten():
+            path = self._partial / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        count_transfer(self.path, written=len(content), encoded=block.nbytes)
+        self.shards[key] = hashlib.sha256(content).hexdigest(), len(content)
 
     def publish(self, extra_attributes: Mapping[str, Any] | None = None) -> str:
         """Build the coarse levels and put the store in place; returns its digest.
@@ -109,7 +208,10 @@ class StoreWriter(ShardWriter):
                 self._build_level(level)
         digest = store_digest({key: sha for key, (sha, _) in self.shards.items()})
         coarsest = self.layout.levels - 1
-        middle = _find_middle(self.layout.level_shape(coarsest))
+        (y0, height), (x0, width) = (
+            (max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in self.layout.level_shape(coarsest)
+        )
+        middle = Window(y0, y0 + height, x0, x0 + width)
         attributes = {
             **self._attributes,
             **(extra_attributes or {}),
@@ -121,13 +223,7 @@ class StoreWriter(ShardWriter):
         return digest
 
     def publish_empty(self, reason: str) -> None:
-        """Put a store without pixels in place, marked by the attribute ``empty``.
-
-        Parameters
-        ----------
-        reason
-            One sentence: why there are no pixels.
-        """
+        """Put a store without pixels in place, with the reason, a sentence, as ``empty``."""
         for level in range(self.layout.levels):
             self._remove(self._partial / str(level) / "c")
         marks = {"empty": reason, "digest": store_digest({}), "stored_bytes": 0}
@@ -159,14 +255,15 @@ class StoreWriter(ShardWriter):
             or any(written.get(k) != v for k, v in wanted.items())
         ):
             return False
-        try:
+        with self._name_unwritten():
             for path in shards:
                 target = self._partial / path.relative_to(other)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                _link(path, target)
+                try:
+                    target.hardlink_to(path)  # no file of a store is ever changed
+                except OSError:  # where there are no links
+                    shutil.copyfile(path, target)
             (self._partial / DOCUMENT).write_bytes(document)
-        except OSError as error:
-            raise self._failure(error) from error
         self._rename()
         return True
 
@@ -194,21 +291,34 @@ class StoreWriter(ShardWriter):
             window=display_window(overview, self.layout.dtype),
             attributes={**attributes, "layout": self.layout.to_dict()},
         )
-        try:
+        with self._name_unwritten():
             write_document(self._partial, document)
-        except OSError as error:
-            raise self._failure(error) from error
         self._rename()
 
     def _rename(self) -> None:
         """Give the store its final name, whatever has that now."""
         old = self._name_sibling("old")
-        try:
+        with self._name_unwritten():
             replace_directory(self._partial, self.path, old)
-        except OSError as error:
-            raise self._failure(error) from error
         if os.path.lexists(old):
             self._remove(old)
+
+    def _name_sibling(self, kind: str) -> Path:
+        """Return a hidden name next to the store that no other process uses."""
+        return self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}.{kind}")
+
+    def _name_unwritten(self) -> AbstractContextManager[None]:
+        return name_unwritten(self._whole or self.path, StoreError)
+
+    @staticmethod
+    def _remove(path: Path) -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()
+        if os.path.lexists(path):
+            log.warning("%s could not be removed; `unglow clean` removes it later", path)
 
 
 def replace_directory(root: Path, path: Path, old: Path) -> None:
@@ -231,20 +341,6 @@ def replace_directory(root: Path, path: Path, old: Path) -> None:
     _sync(path.parent)
 
 
-def _find_middle(shape: tuple[int, int]) -> Window:
-    """Return the middle of a level, at most `OVERVIEW` px per side."""
-    (y0, height), (x0, width) = ((max(0, n - OVERVIEW) // 2, min(n, OVERVIEW)) for n in shape)
-    return Window(y0, y0 + height, x0, x0 + width)
-
-
-def _link(path: Path, target: Path) -> None:
-    """Link a file that is never changed to another name; copy it where there are no links."""
-    try:
-        target.hardlink_to(path)
-    except OSError:
-        shutil.copyfile(path, target)
-
-
 def _sync(path: Path) -> None:
     """Wait until a file, or the names in a directory, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -261,54 +357,28 @@ class StageStore(ABC):
     ----------
     path, layout
         Final directory and geometry of the store.
-    name, pixel_size_um, attributes
-        As for `unglow.io.zarr.StoreWriter`.
+    about
+        ``name``, ``pixel_size_um`` and ``attributes`` as for `StoreWriter`.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        layout: StoreLayout,
-        *,
-        name: str,
-        pixel_size_um: tuple[float, float] | None,
-        attributes: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, path: Path, layout: StoreLayout, **about: Any) -> None:
         self.path = path
         self.layout = layout
-        self._name = name
-        self._pixel_size_um = pixel_size_um
-        self._attributes = attributes
+        self._about = about
 
     @abstractmethod
-    def write(self, writer: ShardWriter, workers: int) -> str | None:
-        """Write and count all shards, ``workers`` at a time.
-
-        Returns
-        -------
-        Why the store has no pixels, one or more sentences; None if it has.
-        """
+    def write(self, writer: StoreWriter, workers: int) -> str | None:
+        """Write and count all shards, ``workers`` at a time; return as `make`, in sentences."""
 
     def final_attributes(self) -> dict[str, Any]:
         """Return the attributes that are known only after the last pixel."""
         return {}
 
     def make(self, *, workers: int) -> str | None:
-        """Write the store and publish it, marked empty if there is a reason to.
+        """Write the store, ``workers`` shards at a time, and publish it.
 
-        Parameters
-        ----------
-        workers
-            Shards in flight.
-
-        Returns
-        -------
-        Why the store has no pixels; None if it has.
-
-        Raises
-        ------
-        StoreError
-            The file system refuses.
+        Returns why it has no pixels, and is marked empty; None if it has. StoreError if the file
+        system refuses.
         """
         with self.writer(workers) as writer:
             reason = self.write(writer, workers)
@@ -320,11 +390,4 @@ class StageStore(ABC):
 
     def writer(self, workers: int) -> StoreWriter:
         """Return a writer of the store, which builds ``workers`` coarse shards at a time."""
-        return StoreWriter(
-            self.path,
-            self.layout,
-            name=self._name,
-            pixel_size_um=self._pixel_size_um,
-            attributes=self._attributes,
-            workers=workers,
-        )
+        return StoreWriter(self.path, self.layout, **self._about, workers=workers)

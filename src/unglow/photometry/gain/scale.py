@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from unglow.core.archive import make_damage_error
-from unglow.core.contents import check_shape
-from unglow.core.files import read_json, write_json
+from unglow.core.files import check_shape, read_json, write_json
 from unglow.core.settings import Checked, key
 from unglow.photometry import imaging
 from unglow.photometry.gain import bright_field
@@ -52,7 +51,7 @@ _SHAPE = {
     "methods": {...: {"status": str}},
     "bright_field?": [str, ...],
 }
-"""What ``scale.json`` holds; see `unglow.core.contents`."""
+"""What ``scale.json`` holds; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.rounding import estimate, number, percent, uncertainty
-from unglow.io.zarr.overviews import overview
+from unglow.io.zarr.reader import overview
 from unglow.reporting.difference_picture import BLACK_TO, shared_colours
 from unglow.reporting.figures.canvas import DPI, Picture, Pixels, resized
 from unglow.reporting.figures.style import (

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
 from unglow.core.rounding import estimate, number
-from unglow.io.zarr.overviews import brightest, crop
+from unglow.io.zarr.reader import brightest, crop
 from unglow.reporting.difference_picture import BLACK_TO, NoiseColours, paint, spoilt_px
 from unglow.reporting.figures.colour_maps import upright_bar
 from unglow.reporting.figures.style import (
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.io.zarr.overviews import Overview
+    from unglow.io.zarr.reader import Overview
     from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.reporting.difference_picture import Painted
     from unglow.reporting.figures.figure_inputs import FigureInputs

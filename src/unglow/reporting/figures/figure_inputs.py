@@ -12,7 +12,7 @@ from unglow import transform
 from unglow.core.archive import make_damage_error
 from unglow.io.detection_results import SHOWN, SearchCounts, read_candidates, read_report
 from unglow.io.zarr import open_store
-from unglow.io.zarr.overviews import overview
+from unglow.io.zarr.reader import overview
 from unglow.photometry.difference import open_method
 from unglow.photometry.difference_histogram import DifferenceHistogram, load_methods
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from unglow.io.detection_results import Candidates
     from unglow.io.zarr import Store
-    from unglow.io.zarr.overviews import Overview
+    from unglow.io.zarr.reader import Overview
     from unglow.photometry.difference import Image
     from unglow.reporting.difference_picture import Painted
     from unglow.spoilt.saved_places import SavedPlace

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from unglow.core.rounding import DASH, format_measured, uncertainty
-from unglow.io.zarr.overviews import crop, read_same_pixels, texture_near
+from unglow.io.zarr.reader import crop, read_same_pixels, texture_near
 from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.residuals import CELLS, gathered
 from unglow.reporting.figures.style import (
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-    from unglow.io.zarr.overviews import Overview
+    from unglow.io.zarr.reader import Overview
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.transform import Transform
 

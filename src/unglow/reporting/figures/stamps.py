@@ -9,8 +9,7 @@ import numpy as np
 
 from unglow.core.rounding import number
 from unglow.io.zarr.layout import CHUNK
-from unglow.io.zarr.overviews import crop
-from unglow.io.zarr.reader import ChunkCache
+from unglow.io.zarr.reader import ChunkCache, crop
 from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.style import (
     SOFT,

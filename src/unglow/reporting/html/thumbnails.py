@@ -29,7 +29,7 @@ from unglow.core.levels import LEVELS, name_of, names_of, place_of
 from unglow.core.printable import harmless
 from unglow.io.detection_results import SHOWN, read_candidates
 from unglow.io.zarr import open_store
-from unglow.io.zarr.overviews import find_fitting_level, overview, read_same_pixels
+from unglow.io.zarr.reader import find_fitting_level, overview, read_same_pixels
 from unglow.multiplexed.results import (
     SLIDE_FIGURE,
     SlideRecord,

@@ -13,9 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.contents import number_lines, read_text, split
 from unglow.core.errors import ConfigError, InputError
-from unglow.core.files import read_file
+from unglow.core.files import number_lines, read_file, read_text, split
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.raw_header import is_ome_zarr
 from unglow.reporting.groups import is_in_summary

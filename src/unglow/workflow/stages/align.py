@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr import Store, StoreLayout
-    from unglow.io.zarr.shards import ShardWriter
+    from unglow.io.zarr import Store, StoreLayout, StoreWriter
     from unglow.transform import Transform
 
 
@@ -88,7 +87,7 @@ class AlignedStore(StageStore):
         )
         self.bins = CellMoments.create(post.shape, (ranges[0][1], ranges[1][1]))
 
-    def write(self, writer: ShardWriter, workers: int) -> str | None:
+    def write(self, writer: StoreWriter, workers: int) -> str | None:
         """Warp the shards of a writer; see `StageStore.write`."""
         if self._transform.has_failed:
             return " ".join(self._transform.reasons)
@@ -99,7 +98,7 @@ class AlignedStore(StageStore):
                 self.statistics.merge(statistics)
         return None
 
-    def _warp(self, window: Window, writer: ShardWriter) -> JointStatistics:
+    def _warp(self, window: Window, writer: StoreWriter) -> JointStatistics:
         """Write one shard and return the statistics of its pixels."""
         block = warp_window(self._pre.read, self._pre.shape, self._transform, window)
         if self._integer:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.comparison.candidates import match
+from unglow.comparison.difference import match
 from unglow.core.levels import VARIANT, name_of, names_of, place_of
 from unglow.io.detection_results import read_candidates
-from unglow.io.zarr.overviews import crop
+from unglow.io.zarr.reader import crop
 from unglow.reporting.figures import comparison as figure
 from unglow.reporting.figures.comparison import ComparisonRow, Searched, Searches, thumb
 

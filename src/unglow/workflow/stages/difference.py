@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.io.zarr import StoreLayout
-    from unglow.io.zarr.shards import ShardWriter
+    from unglow.io.zarr import StoreLayout, StoreWriter
     from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.photometry.joint_histogram import JointStatistics
 
@@ -90,7 +89,7 @@ class DifferenceStore(StageStore):
         self._judged = scale.default
         self._expected = _expectation(images, scale, statistics)
 
-    def write(self, writer: ShardWriter, workers: int) -> str | None:
+    def write(self, writer: StoreWriter, workers: int) -> str | None:
         """Subtract by each method in the shards of a writer; see `StageStore.write`."""
         self._subtract_all(writer.windows(), writer, workers)
         written = self._scale.methods[self._written]
@@ -111,7 +110,7 @@ class DifferenceStore(StageStore):
 
     @step("subtract")
     def _subtract_all(
-        self, windows: Iterable[Window], writer: ShardWriter | None, workers: int
+        self, windows: Iterable[Window], writer: StoreWriter | None, workers: int
     ) -> None:
         """Subtract by each method and count; write the first if there is a writer."""
         results = {name: self._scale.methods[name] for name in self.residues}
@@ -125,7 +124,7 @@ class DifferenceStore(StageStore):
                 self.residues[name].histogram.merge(histogram)
 
     def _subtract(
-        self, window: Window, results: Mapping[str, MethodResult], writer: ShardWriter | None
+        self, window: Window, results: Mapping[str, MethodResult], writer: StoreWriter | None
     ) -> dict[str, DifferenceHistogram]:
         """Subtract by each method and count in one shard, which is read once; write the first.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from unglow.io.pair_plan import Plan
     from unglow.io.stored_values import NotStored
-    from unglow.io.zarr.shards import ShardWriter
+    from unglow.io.zarr import StoreWriter
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class SignalStore(StageStore):
             },
         )
 
-    def write(self, writer: ShardWriter, workers: int) -> str | None:
+    def write(self, writer: StoreWriter, workers: int) -> str | None:
         """Copy the shards of a writer; see `StageStore.write`.
 
         Raises
@@ -141,7 +141,7 @@ class SignalStore(StageStore):
         return reason
 
     @step("copy")
-    def _copy(self, writer: ShardWriter, workers: int) -> None:
+    def _copy(self, writer: StoreWriter, workers: int) -> None:
         """Read, reduce to one channel and write every shard, at most ``workers`` at a time."""
         with open_reader(self._header) as reader:
             self.statistics.not_stored = not_stored(reader, self._channels)
@@ -162,7 +162,7 @@ class SignalStore(StageStore):
 
     def _copy_strips(
         self,
-        writer: ShardWriter,
+        writer: StoreWriter,
         workers: int,
         fetch: Callable[[Window], NDArray[Any]],
         store: Callable[[Window, NDArray[Any]], None],

@@ -1,20 +1,35 @@
-"""Whole-or-nothing files, and what the machine offers."""
+"""Small files: whole or not at all, checked as they are read, locked; lists of their digests."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
+import io
 import json
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 
 import psutil
 import pytest
 
-from unglow.core import machine
+from unglow.core.digests import Listed
 from unglow.core.errors import UnglowError
-from unglow.core.files import open_regular, remedy, replace_file, tail, write_json, write_text
-from unglow.core.machine import memory_total_mb, processors
+from unglow.core.files import (
+    check_shape,
+    limit_lines,
+    lock_file,
+    lock_of,
+    open_regular,
+    remedy,
+    replace_file,
+    tail,
+    write_json,
+    write_text,
+)
 
 
 def test_a_file_appears_only_when_it_is_whole(tmp_path):
@@ -177,54 +192,6 @@ def test_text_files_have_the_permissions_of_any_new_file(tmp_path, monkeypatch):
     assert (tmp_path / "a").stat().st_mode == (tmp_path / "b").stat().st_mode
 
 
-def test_memory_is_that_of_the_machine_or_of_its_container(tmp_path):
-    machine = memory_total_mb(tmp_path)
-    assert machine > 100
-    (tmp_path / "memory.max").write_text("512000000\n")
-    (tmp_path / "memory").mkdir()
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("512000000\n")
-    assert memory_total_mb(tmp_path) == pytest.approx(512.0)
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory" / "memory.limit_in_bytes").write_text("9223372036854771712\n")
-    assert memory_total_mb(tmp_path) == machine
-    assert processors() >= 1
-
-
-@pytest.mark.parametrize(
-    ("membership", "group", "events", "text"),
-    [
-        ("0::/user.slice/job", "user.slice/job", "memory.events", "oom 3\noom_kill 2\n"),
-        (
-            "4:memory:/slurm/job\n0::/",
-            "memory/slurm/job",
-            "memory.oom_control",
-            "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
-        ),
-    ],
-)
-def test_kills_are_counted_by_the_group_of_the_process_itself(
-    tmp_path, monkeypatch, membership, group, events, text
-):
-    proc = tmp_path / "membership"
-    proc.write_text(f"{membership}\n")
-    real = type(tmp_path).read_text
-    monkeypatch.setattr(
-        type(tmp_path),
-        "read_text",
-        lambda self, *a, **k: real(proc if str(self) == "/proc/77/cgroup" else self, *a, **k),
-    )
-    assert machine.find_kills_file(77, tmp_path) is None  # so the machine has to be asked
-    (tmp_path / group).mkdir(parents=True)
-    counter = tmp_path / group / events
-    counter.write_text(text)
-    assert machine.find_kills_file(77, tmp_path) == counter
-    assert machine.count_kills(counter) == 2
-    (tmp_path / group).joinpath(events).unlink()
-    (tmp_path / group).parent.joinpath(events).write_text("oom_kill 9\n")
-    assert machine.find_kills_file(77, tmp_path) is None  # others are counted there as well
-    assert machine.count_kills(counter) is None
-
-
 def test_the_end_of_a_text_is_its_last_bytes(tmp_path):
     path = tmp_path / "x.log"
     path.write_bytes(b"one\ntwo \xc3\xa9\n")
@@ -232,3 +199,146 @@ def test_the_end_of_a_text_is_its_last_bytes(tmp_path):
     assert tail(path, 2) == "\ufffd\n"  # in the midst of a letter
     with pytest.raises(FileNotFoundError):
         tail(tmp_path / "none", 1)
+
+
+SHAPE = {
+    "name": str,
+    "gain": (None, float),
+    "size": [int, int],
+    "reasons": [str, ...],
+    "flag?": bool,
+    "levels": {...: [float, float]},
+}
+GOOD = {"name": "a", "gain": 1, "size": [3, 4], "reasons": [], "levels": {"x": [0, 0.5]}, "more": 0}
+
+
+@pytest.mark.parametrize("change", [{}, {"gain": None}, {"flag": True}, {"reasons": ["a", "b"]}])
+def test_what_fits_passes(change):
+    check_shape(json.loads(json.dumps(GOOD | change)), SHAPE)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": 1}, "'name' is not a text"),
+        ({"gain": "1"}, "'gain' is not a finite number"),
+        ({"gain": True}, "'gain' is not a finite number"),
+        ({"gain": float("nan")}, "'gain' is not a finite number"),
+        ({"gain": 10**400}, "'gain' is not a finite number"),
+        ({"size": [3]}, "'size' has 1 items and not 2"),
+        ({"size": [3.0, 4]}, "an item of 'size' is not an integer"),
+        ({"size": {"a": 1}}, "'size' is not a list"),
+        ({"reasons": "ab"}, "'reasons' is not a list"),
+        ({"flag": 0}, "'flag' is not true or false"),
+        ({"levels": []}, "'levels' is not an object"),
+        ({"levels": {"x": [1, None]}}, "an item of 'x' is not a finite number"),
+    ],
+)
+def test_what_does_not_fit_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        check_shape(GOOD | change, SHAPE)
+
+
+def test_a_missing_key_and_another_kind_of_content_are_named():
+    with pytest.raises(ValueError, match="'name' is missing"):
+        check_shape({}, SHAPE)
+    with pytest.raises(ValueError, match="its content is not an object"):
+        check_shape([], SHAPE)
+
+
+def test_an_endless_line_is_refused_before_it_is_read():
+    stream = io.StringIO("a,b\n1,2\n" + "\0" * 5_000_000)
+    rows = csv.reader(limit_lines(stream), strict=True)
+    assert [next(rows), next(rows)] == [["a", "b"], ["1", "2"]]
+    with pytest.raises(csv.Error, match="a line is too long"):
+        next(rows)
+    assert stream.tell() < 1_100_000
+
+
+def test_lines_in_quotation_marks_stay_one_cell():
+    stream = io.StringIO('a\n"x\ny"\n', newline="")
+    assert list(csv.reader(limit_lines(stream), strict=True)) == [["a"], ["x\ny"]]
+
+
+HOLD = """import sys
+from pathlib import Path
+from unglow.core.files import lock_file
+
+with lock_file(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def held(tmp_path):
+    """A file whose lock another process holds, and that process."""
+    path = tmp_path / "a.csv"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert holder.stdout.readline() == "held\n"
+    yield path, holder
+    holder.kill()
+    holder.communicate()
+
+
+def test_a_wait_without_success_is_reported(held):
+    path, _ = held
+    with (
+        pytest.raises(UnglowError, match="is being changed by another program"),
+        lock_file(path, 0.1),
+    ):
+        pytest.fail("two hold it")
+
+
+def test_a_lock_ends_with_its_process_however_that_ends(held):
+    path, holder = held
+    holder.kill()
+    with lock_file(path):
+        assert lock_of(path).exists()
+
+
+def test_threads_of_a_process_take_turns_also_without_locks_of_the_file_system(
+    tmp_path, monkeypatch
+):
+    def refused(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    path = tmp_path / "count"
+    path.write_text("0")
+
+    def add():
+        with lock_file(path):
+            path.write_text(str(int(path.read_text()) + 1))
+
+    threads = [threading.Thread(target=add) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.read_text() == "40"
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path):
+    lock_of(tmp_path / "a.csv").symlink_to(tmp_path / "elsewhere")
+    with (
+        pytest.raises(UnglowError, match=r"a\.csv cannot be changed"),
+        lock_file(tmp_path / "a.csv"),
+    ):
+        pytest.fail("it was followed")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("name", ["a\0b", "../a", "/a", ""])
+def test_a_name_that_is_none_of_a_file_below_is_left_out(tmp_path, name):
+    path = tmp_path / "digests" / "job.sha256"
+    path.parent.mkdir()
+    path.write_text(f"# SHA-256 of 2 files\n{'0' * 64}  {name}\n{'1' * 64}  good\n")
+    listed = Listed.read(path)
+    assert list(listed.digests) == [tmp_path / "good"]
+    assert not listed.whole
