@@ -131,16 +131,16 @@ def test_an_attempt_that_has_recorded_its_end_is_left_alone(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("begun", "said", "outcome"),
+    ("tried", "said", "outcome"),
     [
         (True, "DUE TO NODE FAILURE", "node_lost"),
         (False, "CANCELLED AT T DUE TO PREEMPTION", "killed"),  # between two jobs
     ],
 )
-def test_of_a_group_only_the_job_whose_turn_it_was_has_failed(tmp_path, begun, said, outcome):
+def test_of_a_group_only_the_job_whose_turn_it_was_has_failed(tmp_path, tried, said, outcome):
     losses, records = handed_over(tmp_path, 1, 2, 3)
     begin(records[1], {"kind": "end", "outcome": "ok"})
-    if begun:
+    if tried:
         begin(records[2])
     ended = all_failed(losses, records, slurm_log(tmp_path, said))
     assert ended[1] == ended[3] == (False, None)
