@@ -1,14 +1,27 @@
-"""A file system that never answers, as that of a server that is gone."""
+"""File systems that never answer, as those of a server that is gone, or that are soon full."""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 from contextlib import contextmanager
 
 import pytest
 
 _DETACH = 2  # <sys/mount.h>
+
+
+@contextmanager
+def small(place, size):
+    """Mount one in memory at a directory. Skips where that fails."""
+    place.mkdir()
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        pytest.skip(f"nothing may be mounted here: {done.stderr.strip()}")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
 
 
 @contextmanager

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from a_slurm import causes_in
+from faulty_runs import bytes_of
 from grid_engine import BIN, PROJECT, SHORT, grid_engine, kill, wait_until
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+SAMPLE = Path("results/phantom")
 __all__ = ["grid_engine"]  # a fixture
 pytest.importorskip(
     "snakemake_executor_plugin_cluster_generic", reason="unglow[cluster] is not here"
@@ -28,16 +26,6 @@ def call(directory, *words):
         [str(word) for word in words], cwd=directory, env=os.environ | path, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
     )  # fmt: skip
-
-
-def digests(directory: Path) -> dict[str, str]:
-    pair = directory / "results" / "phantom"
-    found = sorted(path for path in pair.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(pair)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in found
-        if path.name != ".snakemake_timestamp"
-    }
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +54,7 @@ def test_a_job_that_lacks_memory_gets_more_and_the_bytes_are_the_same_as_here(
 ):
     less = ("--set-resources", "align:mem_mb=175 if attempt == 1 else 560")
     assert grid_engine.run(work, *less).returncode == 0, said(work)
-    assert digests(work) == digests(local)
+    assert bytes_of(work, SAMPLE) == bytes_of(local, SAMPLE)
     assert causes_in(work / "results") == {"align phantom SYTO9": "memory"}
     jobs = grid_engine.jobs(work)
     assert len(jobs) == 2
@@ -83,7 +71,7 @@ def test_a_job_that_is_deleted_in_the_queue_is_tried_again(grid_engine, work, lo
     assert process.wait(timeout=1500) == 0, said(work)
     names = list(grid_engine.jobs(work).values())
     assert names.count(names[0]) == 2
-    assert digests(work) == digests(local)
+    assert bytes_of(work, SAMPLE) == bytes_of(local, SAMPLE)
 
 
 def test_a_killed_run_is_resumed_without_two_writers(grid_engine, work, local):
@@ -100,4 +88,4 @@ def test_a_killed_run_is_resumed_without_two_writers(grid_engine, work, local):
     assert done.returncode == 0, done.stdout
     assert f"cancelling sge jobs of the killed run: {first}" in done.stdout
     assert not grid_engine.states()
-    assert digests(work) == digests(local)
+    assert bytes_of(work, SAMPLE) == bytes_of(local, SAMPLE)

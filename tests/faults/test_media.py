@@ -8,6 +8,7 @@ import subprocess
 import pytest
 import tifffile
 from faulty_runs import PAIR, SHORT, bytes_of, left_behind, snakemake, started, unglow
+from hanging_disk import small
 from running_jobs import attempt_at, wait_for
 
 pytestmark = pytest.mark.workflow
@@ -24,14 +25,8 @@ def finished(tmp_path, reference):
 @pytest.fixture
 def small_disk(work):
     """A working directory whose results are on a disk of their own, of 0.6 MB."""
-    place = work / "results"
-    place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=600k", "tmpfs", str(place)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"nothing may be mounted here: {done.stderr.strip()}")
-    yield work
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small(work / "results", "600k"):
+        yield work
 
 
 def test_a_full_disk_is_a_sentence_and_with_room_the_run_goes_on(small_disk, expected):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff import TiffHeader
     from unglow.workflow.channels import ChannelChoice
-    from unglow.workflow.samples import Discovery, Pair
+    from unglow.workflow.samples import Discovery, Pair, Problem
     from unglow.workflow.settings import Settings
     from unglow.workflow.slides import KnownSlide, MarkerPairs
 
@@ -64,7 +64,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     shapes: dict[tuple[str, str], list[list[int]]] = {}
     files: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
-    problems = [_problem(asdict(problem)) for problem in discovery.problems]
+    problems = [_problem(problem) for problem in discovery.problems]
     looked: dict[str, Any] = {}
     for pair in track_progress(discovery.pairs, "pairs looked at"):
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is counted
@@ -80,10 +80,10 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
             for message in (*filter(None, [skipped]), *failures)
         ]  # fmt: skip
     _, unusable = map_sources(usable, shapes, settings.register.from_)
-    problems += [_problem(asdict(problem)) for problem in unusable]
+    problems += [_problem(problem) for problem in unusable]
     slides, left_out = read_slides(discovery.slides, settings, cache)
     searched = marker_pairs(slides, settings, discovery)
-    problems += [_problem(asdict(problem)) for problem in (*left_out, *searched.problems)]
+    problems += [_problem(problem) for problem in (*left_out, *searched.problems)]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
     of_slides = [_slide(known, searched) for known in slides.values()]
     repeated = repeated_images(usable.values())
@@ -108,8 +108,9 @@ def _slide(known: KnownSlide, searched: MarkerPairs) -> dict[str, Any]:
     }
 
 
-def _problem(plain: dict[str, Any]) -> dict[str, Any]:
-    return {**plain, "paths": [str(path) for path in plain["paths"]], "skipped": True}
+def _problem(problem: Problem) -> dict[str, Any]:
+    paths = [str(path) for path in problem.paths]
+    return {**asdict(problem), "paths": paths, "skipped": True}
 
 
 def _look(

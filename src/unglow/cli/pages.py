@@ -247,13 +247,9 @@ def _hash(results: Path, directory: Path) -> str:
 
 def browser_opener(*, is_wanted: bool) -> Callable[[str], object] | None:
     """Return what opens an address in a browser; None if none is wanted or can be seen."""
-    return webbrowser.open if is_wanted and _has_display() else None
-
-
-def _has_display() -> bool:
-    """Whether a browser has somewhere to show a page."""
     display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    return sys.platform != "linux" or bool(display)
+    can_be_seen = sys.platform != "linux" or bool(display)
+    return webbrowser.open if is_wanted and can_be_seen else None
 
 
 def add_arguments_app(parser: argparse.ArgumentParser) -> None:

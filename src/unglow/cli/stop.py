@@ -51,7 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
         if titles := _running(results):
             say(f"Waiting for {titles} (--now ends them).")
         wait_for_end(trace)
-    say(f"Stopped: {_done(results)}. `unglow resume{named(arguments.directory, '.')}` continues.")
+    last = Runs.read(results).last
+    done = "no job is done" if last is None else f"{last.done} of {last.of} jobs are done"
+    say(f"Stopped: {done}. `unglow resume{named(arguments.directory, '.')}` continues.")
     return 0
 
 
@@ -60,11 +62,6 @@ def _running(results: Path) -> str:
     titles = [job.title for job in last.running] if last else []
     more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
     return ", ".join([*titles[:_NAMED], *more])
-
-
-def _done(results: Path) -> str:
-    last = Runs.read(results).last
-    return "no job is done" if last is None else f"{last.done} of {last.of} jobs are done"
 
 
 class StopButton:

@@ -278,21 +278,19 @@ def test_every_command_has_help(command, capsys):
     assert f"usage: unglow {command}" in capsys.readouterr().out
 
 
-def test_help_needs_no_heavy_imports():
+@pytest.mark.parametrize(
+    ("command", "heavy"),
+    [
+        ("--help", ("numpy", "tifffile", "jsonschema", "cv2", "yaml")),
+        ("survey", ("cv2", "matplotlib", "scipy", "zarr")),
+    ],
+)
+def test_a_command_imports_nothing_heavy_that_it_does_not_need(here, command, heavy):
     code = (
         "import sys; from unglow.cli import main\n"
-        "try: main(['--help'])\n"
+        f"try: main([{command!r}])\n"
         "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'tifffile', 'jsonschema', 'cv2', 'yaml') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.rstrip().endswith("[]")
-
-
-def test_survey_leaves_out_what_it_does_not_need(here):
-    code = (
-        "import sys; from unglow.cli import main; main(['survey'])\n"
-        "print([m for m in ('cv2', 'matplotlib', 'scipy', 'zarr') if m in sys.modules])"
+        f"print([m for m in {heavy!r} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.rstrip().endswith("[]")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hanging_disk import hanging
+from hanging_disk import hanging, small
 
 from unglow import cli
 from unglow import doctor as checks
@@ -92,15 +92,8 @@ def test_results_on_a_server_that_is_gone_are_a_fault_and_no_wait(tmp_path):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of its own, of 1 MB in memory."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    words = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"nothing may be mounted here: {done.stderr.strip()}")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with small(tmp_path / "disk", "1m") as place:
+        yield place
 
 
 def test_a_full_disk_and_one_in_memory_are_seen(small_disk, tmp_path):

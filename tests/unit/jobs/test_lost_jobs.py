@@ -130,14 +130,22 @@ def test_an_attempt_that_has_recorded_its_end_is_left_alone(tmp_path) -> None:
     assert attempt_numbers(retries.attempts_directory(record)) == [1]
 
 
-def test_of_a_group_only_the_jobs_that_were_tried_have_failed(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("tried", "said", "outcome"),
+    [
+        (True, "DUE TO NODE FAILURE", "node_lost"),
+        (False, "CANCELLED AT T DUE TO PREEMPTION", "killed"),  # between two jobs
+    ],
+)
+def test_of_a_group_only_the_job_whose_turn_it_was_has_failed(tmp_path, tried, said, outcome):
     losses, records = handed_over(tmp_path, 1, 2, 3)
     begin(records[1], {"kind": "end", "outcome": "ok"})
-    begin(records[2])
-    log = slurm_log(tmp_path, "DUE TO NODE FAILURE")
-    ended = all_failed(losses, records, log)
+    if tried:
+        begin(records[2])
+    ended = all_failed(losses, records, slurm_log(tmp_path, said))
     assert ended[1] == ended[3] == (False, None)
-    assert ended[2][1].outcome == "node_lost"
+    assert ended[2][0]
+    assert ended[2][1].outcome == outcome
 
 
 def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
@@ -164,12 +172,3 @@ def test_a_group_that_did_not_start_is_reported_once_and_all_of_it_gets_more(tmp
     assert [tried for tried, _ in ended] == [True, False]
     assert ended[0][1].outcome == "oom_killed"
     assert {retries.next_mb(record, 110) for record in records.values()} == {310}
-
-
-def test_a_group_that_is_lost_between_two_of_its_jobs_is_reported_once(tmp_path) -> None:
-    losses, records = handed_over(tmp_path, 1, 2, 3)
-    begin(records[1], {"kind": "end", "outcome": "ok"})
-    log = slurm_log(tmp_path, "CANCELLED AT T DUE TO PREEMPTION")
-    ended = list(all_failed(losses, records, log).values())
-    assert [tried for tried, _ in ended] == [False, True, False]
-    assert ended[1][1].outcome == "killed"

@@ -1,4 +1,4 @@
-"""The watchdog: what it sees of a process, when it calls it stalled and why, how it ends it."""
+"""What a watchdog sees of a job that does nothing or ends, and what is said of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from unglow.core.process import meminfo_mb
-from unglow.jobs.watchdog import Stall, stall_reason
+from unglow.jobs import outcomes
+from unglow.jobs.watchdog import Reason, Stall, stall_reason
+from unglow.memory.stages import small
 
 WATCHED = """
 import json, os, sys, time
@@ -175,3 +178,50 @@ def test_a_process_that_sleeps_or_is_gone_says_no_more(started):
     with subprocess.Popen(["true"]) as gone:
         pass
     assert stall_reason([gone.pid], gone.pid).reason == ""
+
+
+def job(rule, mem_mb, **more):
+    defaults = {"limit_s": None, "launcher_mb": 0.0, "log_path": None, "in_flight": None}
+    return SimpleNamespace(rule=rule, mem_mb=mem_mb, **({"least_mb": None} | defaults | more))
+
+
+def needed(what, peak_mb=100.0):
+    return outcomes.explain_error(
+        what, MemoryError("the libraries alone take 120 MB"), peak_mb
+    ).needed_mb
+
+
+@pytest.mark.parametrize("rule", ["scale", "figures", "summary"])
+def test_a_job_of_small_files_is_given_what_preflight_says_is_enough(rule):
+    enough = small(rule).peak_mb(0, 1)
+    assert needed(job(rule, enough - 10, least_mb=enough)) == enough
+    assert needed(job(rule, 40, least_mb=enough)) == enough
+    assert needed(job(rule, enough, least_mb=enough)) >= 1.5 * enough  # it was not
+
+
+def test_a_job_that_knows_its_least_is_reported_that():
+    assert needed(job("register", 120, least_mb=280)) == 280
+    assert needed(job("register", 280, least_mb=280), peak_mb=270) == 450
+
+
+# ------------------------------------------------------------------------------------ doing nothing
+
+
+def test_why_a_job_does_nothing_is_reported_with_what_helps_and_shows_more():
+    message = outcomes.explain_idleness(Reason("disk", "it waits for a disk", "look at it"), 17)
+    assert message.startswith("it waits for a disk: look at it. `ps ")
+    assert message.endswith("-p 17`, `uptime` and `free -m` show more.")
+
+
+@pytest.mark.parametrize("timed_out", [True, False])
+def test_a_job_that_had_stalled_does_not_blame_disks_alone(timed_out):
+    how = {"report": {}, "timed_out": timed_out, "signal": signal.SIGTERM, "idle_s": 70.0}
+    more = {"abandoned": False, "by_kernel": False, "peak_mb": 50.0, "code": -15}
+    more["waited"] = Reason("", "it waits for another process", "look at it")
+    cause = outcomes.explain_end(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
+    assert cause.outcome == "stalled"
+    for words in ("disk or network drive", "overloaded", "stopped the process", "a fault of the"):
+        assert words in cause.message
+    more["waited"] = Reason("disk", "it waits for a disk", "look at it")
+    cause = outcomes.explain_end(job("align", 200, limit_s=60.0), SimpleNamespace(**how, **more))
+    assert cause.message.endswith(". It waits for a disk: see to that, then run again.")

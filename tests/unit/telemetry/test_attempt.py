@@ -428,19 +428,10 @@ def test_parts_of_memory_and_bytes_of_disks_are_summed_and_runnable_threads_coun
     assert taken.runnable == 2
 
 
-def test_the_proportional_set_is_taken_once_a_second(proc, monkeypatch):
-    process(proc, 10)
-    now = 100.0
-    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.monotonic", lambda: now)
-    sampler = Sampler(10, str(proc))
-    taken = []
-    for tick in range(21):
-        now = 100.0 + tick / 10
-        taken.append(sampler.take().pss_mb is not None)
-    assert [tick for tick, was in enumerate(taken) if was] == [0, 10, 20]
-
-
-def test_the_proportional_set_is_taken_as_soon_as_there_is_another_process(proc, monkeypatch):
+@pytest.mark.parametrize(("child_at", "expected"), [(None, [0, 10, 20]), (4, [0, 4, 14])])
+def test_the_proportional_set_is_taken_once_a_second_and_with_another_process(
+    proc, monkeypatch, child_at, expected
+):
     process(proc, 10)
     process(proc, 11)
     now = 100.0
@@ -449,9 +440,9 @@ def test_the_proportional_set_is_taken_as_soon_as_there_is_another_process(proc,
     taken = []
     for tick in range(21):
         now = 100.0 + tick / 10
-        process(proc, 10, children="11" if tick == 4 else "")
+        process(proc, 10, children="11" if tick == child_at else "")
         taken.append(sampler.take().pss_mb is not None)
-    assert [tick for tick, was in enumerate(taken) if was] == [0, 4, 14]
+    assert [tick for tick, was in enumerate(taken) if was] == expected
 
 
 def test_where_the_proportional_set_is_dear_it_is_taken_less_often(proc, monkeypatch):

@@ -158,21 +158,21 @@ def test_a_process_that_lives_is_running(made, proc_with):
     assert run.outcome == "killed"
 
 
-@pytest.mark.parametrize(("started", "status"), [(8, "S"), (7, "Z")])
-def test_a_number_that_another_process_has_now_does_not_mean_it_lives(
-    made, proc_with, started, status
+@pytest.mark.parametrize(
+    ("started", "status", "boot", "outcome"),
+    [
+        (8, "S", BOOT, "killed"),  # another process has its number now
+        (7, "Z", BOOT, "killed"),
+        (7, "S", "boot-2", "node_lost"),  # the machine was restarted
+    ],
+)
+def test_a_process_of_the_same_number_does_not_mean_it_lives(
+    made, proc_with, started, status, boot, outcome
 ):
     made.attempt("plan", 1)
     proc_with(101, started, status)
-    (run,) = history(made, host="node7").runs
-    assert [a.outcome for a in run.attempts] == ["killed"]
-
-
-def test_a_machine_that_was_restarted_has_lost_it(made, proc_with):
-    made.attempt("plan", 1)
-    proc_with(101, 7)
-    (run,) = history(made, host="node7", boot="boot-2").runs
-    assert [a.outcome for a in run.attempts] == ["node_lost"]
+    (run,) = history(made, host="node7", boot=boot).runs
+    assert [a.outcome for a in run.attempts] == [outcome]
 
 
 @pytest.mark.parametrize(

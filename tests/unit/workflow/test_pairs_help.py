@@ -90,22 +90,6 @@ def left_out(place):
     return problem
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (MARKS, "post_X.landmarks.csv is alone, so it has to hold post_x"),
-        (BOTH.replace("60,70", "160,70"), "(160.0, 70.0) is outside of the post-stain image"),
-        ("", "post_X.landmarks.csv is empty"),
-    ],
-)
-def test_bad_landmarks_leave_out_their_pair_alone(tmp_path, text, message, monkeypatch, capsys):
-    add_with_help(tmp_path, "landmarks.csv", text)
-    assert message in left_out(tmp_path).message
-    monkeypatch.chdir(tmp_path)
-    assert main(["survey"]) == 1
-    assert message.split(" lies")[0] in " ".join(capsys.readouterr().out.split())
-
-
 # -------------------------------------------------------------------------------- in a sample sheet
 
 
@@ -226,21 +210,6 @@ def test_regions_of_pre_of_no_image_and_two_of_one_are_named(tmp_path):
     assert "post_Z.regions.geojson: no image " in messages[None]
     assert "pre_X.regions.geojson belongs to the pre-stain image" in messages["X"]
     assert "has 2 files of regions " in messages["Y"]
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[{", "post_X.regions.geojson, line 1: it is not JSON"),
-        (drawn((200, 200), (300, 300)), "x 200 to 300, y 200 to 300, and so"),
-    ],
-)
-def test_bad_regions_leave_out_their_pair_alone(tmp_path, text, message, monkeypatch, capsys):
-    add_with_help(tmp_path, "regions.geojson", text)
-    assert message in left_out(tmp_path).message
-    monkeypatch.chdir(tmp_path)
-    assert main(["survey"]) == 1
-    assert message.split(",")[0] in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("ending", ["regions.geojson", "landmarks.csv"])
@@ -366,3 +335,27 @@ def test_a_map_of_another_dye_and_an_initial_transform_exclude_each_other(base):
     batch = Batch.load({"samples": "samples.tsv"}, base)
     assert list(batch.pairs) == [("S", "Y")]
     assert "has an initial transform as well; remove the latter" in batch.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("landmarks.csv", MARKS, "post_X.landmarks.csv is alone, so it has to hold post_x"),
+        (
+            *("landmarks.csv", BOTH.replace("60,70", "160,70")),
+            "(160.0, 70.0) is outside of the post-stain image",
+        ),
+        ("landmarks.csv", "", "post_X.landmarks.csv is empty"),
+        ("regions.geojson", "[{", "post_X.regions.geojson, line 1: it is not JSON"),
+        ("regions.geojson", drawn((200, 200), (300, 300)), "x 200 to 300, y 200 to 300, and so"),
+    ],
+)
+def test_bad_landmarks_or_regions_leave_out_their_pair_alone(
+    tmp_path, file, text, message, monkeypatch, capsys
+):
+    add_with_help(tmp_path, file, text)
+    assert message in left_out(tmp_path).message
+    monkeypatch.chdir(tmp_path)
+    assert main(["survey"]) == 1
+    shown = message.split(",")[0] if file == "regions.geojson" else message
+    assert shown in " ".join(capsys.readouterr().out.split())
