@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from running import BIN, PROJECT, WORK, command, say, with_places
+from running import BIN, PROJECT, WORK, command, say
 from tables import table
 
 from unglow.jobs.run_records import last_run, read_trace
@@ -210,6 +210,26 @@ class Round:
         return True
 
 
+def use_absolute_profile(words: Sequence[str]) -> list[str]:
+    """Return words for Snakemake in which the profile is an absolute path.
+
+    Snakemake takes it relative to where it works, and says nothing if it is not there.
+
+    Raises
+    ------
+    SystemExit
+        There is no such profile.
+    """
+    found = list(words)
+    for n, word in enumerate(found[:-1]):
+        if word == "--workflow-profile":
+            place = Path(found[n + 1]).resolve()
+            if not place.is_dir():
+                sys.exit(f"there is no profile {place}")
+            found[n + 1] = str(place)
+    return found
+
+
 def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
     """Run rounds until there were enough kills."""
     base = arguments.work
@@ -280,7 +300,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "kills", help="is emptied")
     arguments = parser.parse_args(words[:cut])
     arguments.work = arguments.work.absolute()
-    more = with_places(words[cut + 1 :]) or ["--cores", str(arguments.cores)]
+    more = use_absolute_profile(words[cut + 1 :]) or ["--cores", str(arguments.cores)]
     tally = campaign(arguments, ["-s", str(PROJECT / "Snakefile"), *more, *METHOD])
     print(report(tally))
 

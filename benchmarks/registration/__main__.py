@@ -1,4 +1,4 @@
-"""`python benchmarks/registration COMMAND`: accuracy, anhir, robustness, scales, real or cost."""
+"""`python benchmarks/registration COMMAND`: accuracy, robustness, scales, real or cost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ if __name__ == "__main__":
     pin_threads()  # as jobs do, here and in children: waiting for one another takes CPU seconds too
     from subcommands import run_command
 
-    from registration import accuracy, anhir, cost, real, robustness, scales
+    from registration import accuracy, cost, real, robustness, scales
 
-    commands = (accuracy, anhir, cost, real, robustness, scales)
-    sys.exit(run_command("registration", commands))
+    sys.exit(run_command("registration", (accuracy, cost, real, robustness, scales)))

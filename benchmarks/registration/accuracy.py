@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,9 +24,8 @@ from registration.bases import (
 )
 from registration.geometry import Pose, Warp, draw_strips, pixel_centres, waves
 from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, inside, section_points
-from registration.pool import in_children, registered, save_json
+from registration.pool import collect, registered, save_json, write_pair
 from registration.recording import Camera, saturate, shade, spots, stain
-from registration.writing import write_pair
 from unglow.core.windows import Window
 from unglow.phantom.truth import PhantomMap
 from unglow.registration.field_uncertainty import length_quantile, look_up_values
@@ -159,14 +157,11 @@ def run(args: argparse.Namespace) -> int:
         for case in args.cases
         for seed in seeds
     ]
-    outcomes: list[Outcome] = []
     work = partial(measured, data=data, strips=args.strips, folder=args.write)
-    for outcome in in_children(work, pairs, args.jobs):
-        outcomes.append(outcome)
-        print(_line(outcome), file=sys.stderr, flush=True)
+    outcomes = collect(work, pairs, args.jobs, _line)
     outcomes.sort(key=lambda o: (CASES.index(o.pair.case), GROUPS.index(o.group), o.pair.seed))
     rendering = {} if data is None else _rendering_errors(groups, data)
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes], "rendering": rendering})
+    save_json(args.json, {"outcomes": outcomes, "rendering": rendering})
     _about(groups, rendering, args.side)
     return report(outcomes)
 
@@ -303,24 +298,9 @@ def report(outcomes: Sequence[Outcome]) -> int:
         "global model over that with a field\n"
     )
     header = (
-        "case",
-        "pixels",
-        "draws",
-        "median",
-        "worst",
-        "p95",
-        "worst",
-        "inside p95",
-        "inside max",
-        "off seams",
-        "worst",
-        "said/true",
-        "least",
-        "most",
-        "honest",
-        "/ no field",
-        "CPU-s",
-        "not ok",
+        *("case", "pixels", "draws", "median", "worst", "p95", "worst", "inside p95"),
+        *("inside max", "off seams", "worst", "said/true", "least", "most", "honest"),
+        *("/ no field", "CPU-s", "not ok"),
     )
     print(table(header, rows, left=2))
     print("\n" + table(("case", "pixels", "aim", "reached", "limit", "ratio"), aims, left=3))
@@ -338,17 +318,11 @@ def _row(case: str, group: str, some: Sequence[Outcome]) -> tuple[str, ...]:
         case,
         group,
         str(len(some)),
-        px("median"),
-        px("median", np.max),
-        px("p95"),
-        px("p95", np.max),
-        px("inside_p95"),
-        px("inside_most", np.max),
-        px("seam_median"),
-        px("seam_median", np.max),
-        f"{np.median(ratios):.2f}",
-        f"{np.min(ratios):.2f}",
-        f"{np.max(ratios):.2f}",
+        *(px("median"), px("median", np.max)),
+        *(px("p95"), px("p95", np.max)),
+        *(px("inside_p95"), px("inside_most", np.max)),
+        *(px("seam_median"), px("seam_median", np.max)),
+        *(f"{how(ratios):.2f}" for how in (np.median, np.min, np.max)),
         f"{100 * np.mean([o.honest for o in some]):.0f} %",
         f"{np.median(fields):.0f}x" if len(fields) else "-",
         f"{np.median([o.cpu_seconds for o in some]):.1f}",

@@ -1,18 +1,17 @@
-"""CPU seconds and memory of registration, with a field and without, against the prototype."""
+"""CPU seconds and memory of registration, with a field and without."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from phantoms import Section, size_of
-from running import BIN, WORK, read_telemetry, say, snakemake_words
+from running import WORK, read_telemetry, say, snakemake_words
 from running import run as execute
 from tables import number, table
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
     from unglow.core.windows import Window
 
-MOST_OF_PROTOTYPE = 0.5
 LARGE = 30000, 25000
 LARGE_FIELD_CPU, LARGE_GLOBAL_CPU, LARGE_BUDGET_MB = 360.0, 40.0, 500
 ERROR_P95_PX = 0.12
@@ -73,16 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure all sizes, print the table; return 1 where an aim is missed."""
     args.work.mkdir(parents=True, exist_ok=True)
-    folder = args.shared / "references" / "prototype"
-    prototype = folder if (folder / "reg2.py").is_file() else None
-    if prototype is None:
-        print(f"no column of the prototype: {folder / 'reg2.py'} does not exist")
-    costs: list[Cost] = []
-    for text in args.sizes:
-        costs += _small(size_of(text), prototype, args.work)
+    costs = [cost for text in args.sizes for cost in _small(size_of(text), args.work)]
     if args.large:
         costs += _large(args.work)
-    save_json(args.json, [asdict(cost) for cost in costs])
+    save_json(args.json, costs)
     return report(costs)
 
 
@@ -101,8 +93,8 @@ def section_points(section: Section) -> NDArray[np.float64]:
     return points[inside(section.map.to_pre(points), section.pre_shape)]
 
 
-def _small(shape: tuple[int, int], prototype: Path | None, work: Path) -> list[Cost]:
-    """Register one pair in memory: with a field, without, and by the prototype."""
+def _small(shape: tuple[int, int], work: Path) -> list[Cost]:
+    """Register one pair in memory, with a field and without."""
     size = f"{shape[0]}x{shape[1]}"
     with tempfile.TemporaryDirectory(prefix=f"cost-{size}-", dir=work) as name:
         say(f"{size}: making the pair")
@@ -111,15 +103,13 @@ def _small(shape: tuple[int, int], prototype: Path | None, work: Path) -> list[C
             np.save(folder / f"{role}.npy", _whole(getattr(section, role), frame))
         points = section_points(section)
         np.save(folder / "points.npy", points)
+        truth = section.map.to_pre(points)
         costs = []
         for field in ("auto", "never"):
             say(f"{size}: field: {field}")
-            costs += in_children(partial(_in_memory, field, folder), [size], 1)
-        if prototype is not None:
-            say(f"{size}: prototype")
-            costs.append(_by_prototype(size, prototype, folder))
-        truth = section.map.to_pre(points)
-        return [_judged(cost, folder, truth) for cost in costs]
+            (cost,) = in_children(partial(_in_memory, field, folder), [size], 1)
+            costs.append(_with_error(cost, np.load(folder / f"field: {field}.npy"), truth))
+        return costs
 
 
 def _whole(pixels: Any, shape: tuple[int, int]) -> NDArray[np.uint8]:
@@ -141,26 +131,9 @@ def _in_memory(field: str, folder: Path, size: str) -> Cost:
     return Cost(size, f"field: {field}", cpu, peak_mb, status=found.transform.status)
 
 
-def _by_prototype(size: str, prototype: Path, folder: Path) -> Cost:
-    files = [folder / name for name in ("post.npy", "pre.npy", "points.npy", "prototype.json")]
-    script = Path(__file__).with_name("prototype.py")
-    status, text = execute(BIN / "python", script, prototype, *files, directory=folder)
-    if status != 0:
-        say(f"{size}: the prototype ended with status {status}:\n{text[-800:]}")
-        return Cost(size, "prototype", float("nan"), status="error")
-    return Cost(size, "prototype", **json.loads(files[-1].read_text(encoding="utf-8")))
-
-
-def _judged(cost: Cost, folder: Path, truth: NDArray[np.float64]) -> Cost:
-    path = folder / f"{cost.what}.npy"
-    if not path.is_file():
-        return cost
-    return _with_error(cost, np.load(path), truth)
-
-
 def _with_error(cost: Cost, mapped: NDArray[np.float64], truth: NDArray[np.float64]) -> Cost:
     median, p95 = np.quantile(np.hypot(*(mapped - truth).T), (0.5, 0.95))
-    return Cost(**{**asdict(cost), "error_median": float(median), "error_p95": float(p95)})
+    return replace(cost, error_median=float(median), error_p95=float(p95))
 
 
 def _large(work: Path) -> list[Cost]:
@@ -207,57 +180,28 @@ def _large(work: Path) -> list[Cost]:
 
 def report(costs: Sequence[Cost]) -> int:
     """Print the table and what was aimed at; return 1 where an aim is missed."""
-    prototype = {c.size: c.cpu_seconds for c in costs if c.what == "prototype"}
-    rows = []
-    for c in costs:
-        share = c.cpu_seconds / prototype.get(c.size, float("nan"))
-        rows.append(
-            (
-                c.size,
-                c.what,
-                c.status,
-                number(c.cpu_seconds),
-                number(share),
-                number(c.peak_mb),
-                number(c.declared_mb),
-                number(c.error_median),
-                number(c.error_p95),
-            )
+    rows = [
+        (
+            *(c.size, c.what, c.status),
+            *map(number, (c.cpu_seconds, c.peak_mb, c.declared_mb, c.error_median, c.error_p95)),
         )
-    header = ("size", "what", "status", "CPU-s", "/ prototype", "peak MB", "declared")
-    print(table((*header, "error px", "p95 px"), rows, left=3))
-    aims = [_aim(c, prototype) for c in costs if c.what != "prototype"]
-    known = [aim for aim in aims if aim is not None]
-    known += [
-        (f"{c.size}, {c.what}: error at p95, px", c.error_p95, ERROR_P95_PX)
         for c in costs
-        if c.what == "field: auto"
     ]
+    header = ("size", "what", "status", "CPU-s", "peak MB", "declared", "error px", "p95 px")
+    print(table(header, rows, left=3))
+    aims = []
+    for c in costs:
+        has_field, name = c.what == "field: auto", f"{c.size}, {c.what}"
+        if c.size == f"{LARGE[0]}x{LARGE[1]}":
+            most = LARGE_FIELD_CPU if has_field else LARGE_GLOBAL_CPU
+            aims.append((f"{name}: CPU-s", c.cpu_seconds, most))
+        if has_field:
+            aims.append((f"{name}: error at p95, px", c.error_p95, ERROR_P95_PX))
+        if np.isfinite(c.declared_mb):
+            aims.append((f"{name}: peak MB within what was declared", c.peak_mb, c.declared_mb))
     cells = [
         (text, number(value), number(limit), f"{value / limit:.2f}" + " !"[not value <= limit])
-        for text, value, limit in known
-    ]
-    peaks = [c for c in costs if np.isfinite(c.declared_mb)]
-    cells += [
-        (
-            f"{c.size}, {c.what}: peak MB within what was declared",
-            number(c.peak_mb),
-            number(c.declared_mb),
-            f"{c.peak_mb / c.declared_mb:.2f}" + " !"[not c.peak_mb <= c.declared_mb],
-        )
-        for c in peaks
+        for text, value, limit in aims
     ]
     print("\n" + table(("aim", "reached", "limit", "ratio"), cells))
-    over = any(not value <= limit for _, value, limit in known)
-    return int(over or any(not c.peak_mb <= c.declared_mb for c in peaks))
-
-
-def _aim(cost: Cost, prototype: dict[str, float]) -> tuple[str, float, float] | None:
-    """Return what one registration is to cost: text, CPU seconds reached, CPU seconds at most."""
-    if cost.size == f"{LARGE[0]}x{LARGE[1]}":
-        limit = LARGE_FIELD_CPU if cost.what == "field: auto" else LARGE_GLOBAL_CPU
-        return f"{cost.size}, {cost.what}: CPU-s", cost.cpu_seconds, limit
-    if cost.what == "field: auto" and cost.size in prototype:
-        limit = MOST_OF_PROTOTYPE * prototype[cost.size]
-        return f"{cost.size}: half the CPU-s of the prototype", cost.cpu_seconds, limit
-    return None
+    return int(any(not value <= limit for _, value, limit in aims))

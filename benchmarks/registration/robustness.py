@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -10,13 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tables import number, table
+from tables import number, plain, table
 
-from registration.draws import Draw, drawn, images
+from registration.draws import KINDS, Draw, drawn, images, unrelated
 from registration.judging import Errors, errors, section_points
-from registration.negatives import KINDS, unrelated
-from registration.pool import in_children, plain, registered, save_json
-from registration.writing import write_pair
+from registration.pool import call, collect, registered, save_json, write_pair
 from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
@@ -92,20 +89,10 @@ def run(args: argparse.Namespace) -> int:
     jobs += [
         partial(negative, seed, data) for seed in range(args.first, args.first + args.negatives)
     ]
-    outcomes = []
-    for n, outcome in enumerate(in_children(_call, jobs, args.jobs)):
-        outcomes.append(outcome)
-        if outcome.silent or (outcome.kind == "" and not outcome.right):
-            print(_line(outcome), file=sys.stderr, flush=True)
-        if n % 25 == 24:
-            print(f"{n + 1} of {len(jobs)} draws", file=sys.stderr, flush=True)
+    outcomes = collect(call, jobs, args.jobs, lambda o: _line(o) if is_bad(o) else "")
     outcomes.sort(key=lambda outcome: (outcome.kind != "", outcome.seed))
-    save_json(args.json, [asdict(outcome) for outcome in outcomes])
+    save_json(args.json, outcomes)
     return report(outcomes)
-
-
-def _call(job: Any) -> Outcome:
-    return job()
 
 
 def positive(seed: int, data: Path | None) -> Outcome:
@@ -154,7 +141,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
         missed |= _report_positives(positives)
     if negatives:
         missed |= _report_negatives(negatives)
-    bad = [o for o in outcomes if (not o.kind and not o.right) or o.silent or _passed(o)]
+    bad = [o for o in outcomes if is_bad(o)]
     if bad:
         print("\nbad draws (--seed N, or --negative-seed N, and --write DIR shows one alone):")
         print("\n".join(_line(o) for o in bad))
@@ -246,11 +233,12 @@ def _report_negatives(outcomes: Sequence[Outcome]) -> bool:
             )
     header = ("to be refused", "pairs", "failed", "suspect", "ok", "most significant")
     print("\n" + table(header, rows))
-    return any(_passed(o) for o in outcomes)
+    return any(is_bad(o) for o in outcomes)
 
 
-def _passed(outcome: Outcome) -> bool:
-    return bool(outcome.kind) and outcome.status != "failed"
+def is_bad(o: Outcome) -> bool:
+    """Whether a map is wrong, or there is one where there must be none."""
+    return o.silent or (o.status != "failed" if o.kind else not o.right)
 
 
 def _line(outcome: Outcome) -> str:
