@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
-    "places": places,
-    "alarms": alarms,
-    "calibration": calibration,
-    "faults": faults,
-    "real": real,
+    module.__name__.rpartition(".")[2]: module
+    for module in (places, alarms, calibration, faults, real)
 }
+
+
+KEEP = """keep images and small results there; what is there already is not run again, so that the
+next call only judges (delete DIR/*/*/found to run on the same images)"""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -44,24 +44,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in COMMANDS.items():
         one = commands.add_parser(name, help=module.__doc__, description=module.__doc__)
-        one.add_argument("--side", type=int, default=2048, help="of post, px (default: 2048)")
-        one.add_argument(
-            "--first", type=int, default=0, help="seed of the first scene (default: 0)"
-        )
-        one.add_argument(
-            "--jobs", type=int, default=processors(), help="cores of the workflow (default: all)"
-        )
-        one.add_argument(
-            "--keep",
-            type=Path,
-            metavar="DIR",
-            help="keep images and small results there; what is there already is not run again, so "
-            "that the next call only judges (delete DIR/*/*/found to run on the same images)",
-        )
-        one.add_argument(
-            "--json", type=Path, metavar="FILE", help="write all figures there as well"
-        )
+        add = one.add_argument
+        add("--side", type=int, default=2048, help="of post, px (default: 2048)")
+        add("--first", type=int, default=0, help="seed of the first scene (default: 0)")
+        add("--jobs", type=int, default=processors(), help="cores of the workflow (default: all)")
+        add("--keep", type=Path, metavar="DIR", help=KEEP)
+        add("--json", type=Path, metavar="FILE", help="write all figures there as well")
         module.add_arguments(one)
-    args = parser.parse_args(words)
-    args.jobs = max(1, min(args.jobs, os.cpu_count() or 1))
-    return args
+    return parser.parse_args(words)

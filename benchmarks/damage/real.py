@@ -6,16 +6,15 @@ import csv
 import json
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tifffile
-from registration.pool import save_json
 from running import PROJECT, say, snakemake_words
 from running import run as run_command
 from scipy import ndimage
-from tables import table
+from tables import save_json, table
 
 from damage.judging import RIM_PX, is_clear
 from damage.pools import as_text, at_least, at_most, print_promises
@@ -135,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     words = snakemake_words(args.jobs, {"allow_failed": "true"})
     run_command(*words, "--until", "detect", "summary", directory=args.directory)
     found = [_compare(args.directory / "results", name, *place) for name, place in places.items()]
-    save_json(args.json, {"pairs": [asdict(one) for one in found]})
+    save_json(args.json, {"pairs": found})
     return report(found)
 
 
