@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
+def add_draws(parser: argparse.ArgumentParser, count: int, side: int | None = None) -> None:
+    """Add the options of random draws: how many, the first seed, and the side of post, px."""
+    parser.add_argument("--draws", type=int, default=count, help=f"draws (default: {count})")
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
+    if side is not None:
+        parser.add_argument("--side", type=int, default=side, help=f"of post, px (default: {side})")
+
+
 def run_command(
     name: str, modules: Sequence[ModuleType], words: Sequence[str] | None = None
 ) -> int:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import ndimage
-from tables import table
+from subcommands import add_draws
+from tables import save_json, table
 
 from registration.bases import (
     BLUR_PX,
@@ -24,7 +25,7 @@ from registration.bases import (
 )
 from registration.geometry import Pose, Warp, draw_strips, pixel_centres, waves
 from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, inside, section_points
-from registration.pool import collect, registered, save_json, write_pair
+from registration.pool import collect, registered, write_pair
 from registration.recording import Camera, saturate, shade, spots, stain
 from unglow.core.windows import Window
 from unglow.phantom.truth import PhantomMap
@@ -131,9 +132,7 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=20, help="of each kind (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
-    parser.add_argument("--side", type=int, default=4096, help="of post, px (default: 4096)")
+    add_draws(parser, 20, 4096)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--bases", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument(

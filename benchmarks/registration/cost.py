@@ -13,11 +13,11 @@ import numpy as np
 from phantoms import Section, size_of
 from running import WORK, read_telemetry, say, snakemake_words
 from running import run as execute
-from tables import number, table
+from tables import number, save_json, table
 
 from registration.geometry import waves
 from registration.judging import inside
-from registration.pool import in_children, registered, save_json
+from registration.pool import in_children, registered
 from unglow import transform
 from unglow.core.machine import processors
 from unglow.core.process import status_mb

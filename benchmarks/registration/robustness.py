@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tables import number, plain, table
+from subcommands import add_draws
+from tables import number, plain, save_json, table
 
 from registration.draws import KINDS, Draw, drawn, images, unrelated
 from registration.judging import Errors, errors, section_points
-from registration.pool import call, collect, registered, save_json, write_pair
+from registration.pool import call, collect, registered, write_pair
 from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
@@ -71,9 +72,8 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=300, help="positive draws (default: 300)")
+    add_draws(parser, 300)
     parser.add_argument("--negatives", type=int, default=60, help="pairs to refuse (default: 60)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
     parser.add_argument("--seed", type=int, help="one positive draw alone, reported in full")
     parser.add_argument("--negative-seed", type=int, help="one negative draw alone")
     parser.add_argument("--write", type=Path, metavar="DIR", help="write images of that one draw")

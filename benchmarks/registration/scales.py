@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import cv2
 import numpy as np
 import tifffile
-from tables import number, table
+from subcommands import add_draws
+from tables import number, save_json, table
 
 from registration.draws import images, magnified, unrelated
 from registration.judging import errors, inside, section_points
-from registration.pool import Pyramid, call, collect, registered, save_json
+from registration.pool import Pyramid, call, collect, registered
 from registration.real import slide, tissue
 from registration.robustness import RIGHT_PX, WRONG_PX
 from unglow.registration.register import RegisterSettings, register
@@ -73,8 +74,7 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=100, help="pairs (default: 100)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first pair (default: 0)")
+    add_draws(parser, 100)
     parser.add_argument(
         "--crossed", type=int, default=40, help="unrelated real pairs (default: 40)"
     )
