@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HEADER = (
-    "tool",
-    "found",
-    "recall",
-    "precision",
-    "F1",
-    "false, claimed",
-    "false, true",
-    "best F1 (threshold)",
+    *("tool", "found", "recall", "precision", "F1"),
+    *("false, claimed", "false, true", "best F1 (threshold)"),
 )
 SIGMA_PX = 1.5
 """Standard deviation of a typical microbe of a phantom, which tools that ask for it are given."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import tifffile
-from running import snakemake_words, tools
+from running import measure, snakemake_words
 
 from unglow import open_results
 from unglow.core.machine import processors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -62,35 +60,9 @@ class Tool:
     is_deformable: bool | None = None
 
 
-@dataclass(slots=True)
-class _Taken:
-    status: int = 1
-    cpu_s: float = 0.0
-    peak_mb: float = 0.0
-    said: str = ""
-
-
-def _take(words: Sequence[object], directory: Path) -> _Taken:
-    """Run a command to its end and say what it took; its largest process counts for memory."""
-    log = directory / "command.log"
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [str(word) for word in words], cwd=directory, env=tools(), stdout=out, stderr=out
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-    lines = log.read_text(errors="replace").splitlines()
-    return _Taken(
-        process.returncode,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss * 1024 / 1e6,
-        next((s[len(_SAYS) :] for s in lines if s.startswith(_SAYS)), ""),
-    )
-
-
 def run_unglow(place: Path, _: tuple[Path, Path], points: NDArray[np.float64]) -> Outcome:
     """Register with unglow: the entire snakemake command up to the map."""
-    taken = _take(snakemake_words(processors(), {}, until="register"), place)
+    taken = measure(*snakemake_words(processors(), {}, until="register"), directory=place)
     (pair,) = open_results(place / "results").pairs.values()
     status = str(pair.registration["status"])
     mapped = None if status == "failed" else pair.transform.map(points)
@@ -121,9 +93,11 @@ def make_peer(
             for source, target in zip(raw, images, strict=True):
                 np.save(target, read_grey(source))
         words = (python, PEERS / script, *images, given, mapped, *more)
-        taken = _take(["timeout", MOST_S, *words], place)
+        taken = measure("timeout", MOST_S, *words, directory=place)
         found = np.load(mapped) if taken.status == 0 and mapped.is_file() else None
-        said = taken.said if found is not None else f"exit status {taken.status}"
+        lines = [line for line in taken.text.splitlines() if line.startswith(_SAYS)]
+        said = lines[0].removeprefix(_SAYS) if lines else ""
+        said = said if found is not None else f"exit status {taken.status}"
         return Outcome(found, said, taken.cpu_s, taken.peak_mb)
 
     missing = "" if python.is_file() else f"no environment {python.parent.parent.name}"
