@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -21,21 +21,19 @@ def add_draws(parser: argparse.ArgumentParser, count: int, side: int | None = No
         parser.add_argument("--side", type=int, default=side, help=f"of post, px (default: {side})")
 
 
-def run_command(
-    name: str, modules: Sequence[ModuleType], words: Sequence[str] | None = None
-) -> int:
+def run_command(name: str, names: Sequence[str], words: Sequence[str] | None = None) -> int:
     """Run the command that is asked for; return 1 where an aim is missed.
 
     Parameters
     ----------
     name
-        Of the benchmark.
-    modules
-        One for each command, of its name, with the functions ``add_arguments`` and ``run``.
+        Of the benchmark, a package.
+    names
+        Of the commands: modules of it, with the functions ``add_arguments`` and ``run``.
     words
         The command line; that of the process by default.
     """
-    commands = {module.__name__.rpartition(".")[2]: module for module in modules}
+    commands = {one: import_module(f"{name}.{one}") for one in names}
     parser = argparse.ArgumentParser(prog=name)
     parsers = parser.add_subparsers(dest="command", required=True)
     for command, module in commands.items():

@@ -138,7 +138,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deform", type=float, metavar="PX", help="of smooth cases (default: 4 to 8 px at random)"
     )
-    parser.add_argument("--seed", type=int, help="one draw of each case and base alone")
     parser.add_argument(
         "--strips", choices=("auto", "never"), default="auto", help="setting register.strips"
     )
@@ -149,7 +148,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the draws, print the tables; return 1 where an aim is missed."""
     data: Path | None = args.data
     groups = [g for g in args.bases if data is not None or g == "phantom"]
-    seeds = range(args.first, args.first + args.draws) if args.seed is None else [args.seed]
+    seeds = range(args.first, args.first + args.draws)
     pairs = [
         drawn(case, group, seed, args.side, data, args.deform)
         for group in groups

@@ -63,12 +63,15 @@ class Pyramid(ArrayPixels):
 
 
 def registered(
-    post: NDArray[Any], pre: NDArray[Any], settings: RegisterSettings | None = None
+    post: NDArray[Any],
+    pre: NDArray[Any],
+    settings: RegisterSettings | None = None,
+    expected_scale: float | None = None,
 ) -> tuple[Registration, float]:
     """Register two images (rows, cols); the result and the CPU seconds of registration alone."""
     pixels = Pyramid(post), Pyramid(pre)
     started = process_time()
-    found = register(*pixels, settings or RegisterSettings())
+    found = register(*pixels, settings or RegisterSettings(), expected_scale=expected_scale)
     return found, process_time() - started
 
 

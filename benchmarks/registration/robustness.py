@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from subcommands import add_draws
-from tables import number, plain, save_json, table
+from tables import number, save_json, table
 
 from registration.draws import KINDS, Draw, drawn, images, unrelated
 from registration.judging import Errors, errors, section_points
@@ -74,62 +74,63 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     add_draws(parser, 300)
     parser.add_argument("--negatives", type=int, default=60, help="pairs to refuse (default: 60)")
-    parser.add_argument("--seed", type=int, help="one positive draw alone, reported in full")
-    parser.add_argument("--negative-seed", type=int, help="one negative draw alone")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="write images of that one draw")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write images of these draws")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the draws, print the tables; return 1 where an aim is missed."""
     data: Path | None = args.data
-    if args.seed is not None or args.negative_seed is not None:
-        return _alone(args, data)
     seeds = range(args.first, args.first + args.draws)
-    jobs = [partial(positive, seed, data) for seed in seeds]
-    jobs += [
-        partial(negative, seed, data) for seed in range(args.first, args.first + args.negatives)
-    ]
+    others = range(args.first, args.first + args.negatives)
+    jobs = [partial(positive, seed, data, args.write) for seed in seeds]
+    jobs += [partial(negative, seed, data, args.write) for seed in others]
     outcomes = collect(call, jobs, args.jobs, lambda o: _line(o) if is_bad(o) else "")
     outcomes.sort(key=lambda outcome: (outcome.kind != "", outcome.seed))
     save_json(args.json, outcomes)
     return report(outcomes)
 
 
-def positive(seed: int, data: Path | None) -> Outcome:
-    """Render, register and judge one draw."""
+def positive(seed: int, data: Path | None, folder: Path | None = None) -> Outcome:
+    """Render, register and judge one draw; write its images into a folder, if one is given."""
     draw = drawn(seed, data)
     post, pre, base = images(draw, data)
+    if folder is not None:
+        truth = {"draw": draw, "truth": draw.warp.to_json()}
+        write_pair(folder / f"seed-{seed}", post, pre, truth)
     found, cpu = registered(post, pre, RegisterSettings(mirror=draw.mirror))
-    points = section_points(base, draw.shape)
-    judged = errors(found.transform, draw.warp, points)
-    return replace_with(found.transform, Outcome(seed, "", cpu, errors=judged, draw=draw))
+    judged = errors(found.transform, draw.warp, section_points(base, draw.shape))
+    return make_outcome(found.transform, seed, cpu, errors=judged, draw=draw)
 
 
-def negative(seed: int, data: Path | None) -> Outcome:
+def negative(seed: int, data: Path | None, folder: Path | None = None) -> Outcome:
     """Register a pair that has nothing in common."""
     kind, post, pre = unrelated(seed, data)
+    if folder is not None:
+        write_pair(folder / f"negative-{seed}", post, pre, {"kind": kind})
     found, cpu = registered(post, pre)
-    return replace_with(found.transform, Outcome(seed, "", cpu, kind=kind))
+    return make_outcome(found.transform, seed, cpu, kind=kind)
 
 
-def replace_with(found: Transform, outcome: Outcome) -> Outcome:
-    """Fill in what the transform says."""
-    values = dict(vars(outcome))
-    values.update(
-        status=found.status,
+def make_outcome(found: Transform, seed: int, cpu: float, **more: Any) -> Outcome:
+    """Return an outcome with what the transform says."""
+    details = {
+        "blocks": found.blocks,
+        "inliers": found.inliers,
+        "overlap": found.overlap,
+        "scale": found.scale,
+        "residual_p95": found.residual_px.p95,
+    }
+    return Outcome(
+        seed,
+        found.status,
+        cpu,
         reasons=found.reasons,
         model=found.model_name,
         said=(found.error_px.median, found.error_px.p95),
         coarse=(found.coarse_method, found.significance, found.margin),
-        more={
-            "blocks": found.blocks,
-            "inliers": found.inliers,
-            "overlap": found.overlap,
-            "scale": found.scale,
-            "residual_p95": found.residual_px.p95,
-        },
+        more=details,
+        **more,
     )
-    return Outcome(**values)
 
 
 def report(outcomes: Sequence[Outcome]) -> int:
@@ -143,7 +144,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
         missed |= _report_negatives(negatives)
     bad = [o for o in outcomes if is_bad(o)]
     if bad:
-        print("\nbad draws (--seed N, or --negative-seed N, and --write DIR shows one alone):")
+        print("\nbad draws (--first SEED --draws 1 --negatives 0 --write DIR shows one alone):")
         print("\n".join(_line(o) for o in bad))
     return int(missed)
 
@@ -257,28 +258,6 @@ def _line(outcome: Outcome) -> str:
             + ", bright" * d.bright
         )
     return head + f", significance {number(o.coarse[1])}" + "".join("\n    " + r for r in o.reasons)
-
-
-def _alone(args: argparse.Namespace, data: Path | None) -> int:
-    """Run one draw, report all of it and write its images where asked."""
-    if args.seed is not None:
-        outcome = positive(args.seed, data)
-        good = outcome.right and not outcome.silent
-    else:
-        outcome = negative(args.negative_seed, data)
-        good = outcome.status == "failed"
-    print(_line(outcome))
-    values = plain(asdict(outcome))
-    print("\n".join(f"{key}: {value}" for key, value in values.items()))
-    if args.write is not None:
-        if args.seed is not None:
-            draw = drawn(args.seed, data)
-            post, pre, _ = images(draw, data)
-            write_pair(args.write, post, pre, {"draw": asdict(draw), "truth": draw.warp.to_json()})
-        else:
-            _, post, pre = unrelated(args.negative_seed, data)
-            write_pair(args.write, post, pre, {})
-    return int(not good)
 
 
 def _tercile(value: float, limits: tuple[float, float], names: tuple[str, str, str]) -> str:

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -17,10 +16,10 @@ from tables import number, save_json, table
 
 from registration.draws import images, magnified, unrelated
 from registration.judging import errors, inside, section_points
-from registration.pool import Pyramid, call, collect, registered
+from registration.pool import call, collect, registered
 from registration.real import slide, tissue
 from registration.robustness import RIGHT_PX, WRONG_PX
-from unglow.registration.register import RegisterSettings, register
+from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -158,12 +157,15 @@ def resampled(k: int, data: Path) -> Outcome:
     post, pre = slide(data, names[0]), slide(data, names[1])
     truth, points = _whole_map(names, data), tissue(post)
     post, pre = _recorded(post, f, rng), _recorded(pre, g, rng)
-    found, seconds = _found(post, pre, RegisterSettings(), None)
+    registration, seconds = registered(post, pre)
+    found = registration.transform
     points = points[inside(truth.map(points), truth.pre_shape)]
     off = found.map((points + 0.5) * f - 0.5) - ((truth.map(points) + 0.5) * g - 0.5)
     scale = truth.scale * g / f
     outcome = _make_outcome(k, f"slide {'-'.join(names)}", found, seconds, "none")
-    return _with_errors(replace(outcome, scale=scale), np.hypot(*off.T))
+    lengths = np.hypot(*off.T)
+    p95 = float(np.quantile(lengths, 0.95)) if np.isfinite(lengths).all() else math.nan
+    return replace(outcome, scale=scale, p95_px=p95 / max(1.0, scale))
 
 
 @lru_cache(maxsize=1)
@@ -190,15 +192,6 @@ def _resized(image: Image, factor: float) -> Image:
     return np.clip(np.rint(resized), 0, top).astype(image.dtype)
 
 
-def _found(
-    post: Image, pre: Image, settings: RegisterSettings, expected: float | None
-) -> tuple[Transform, float]:
-    images = Pyramid(post), Pyramid(pre)
-    started = process_time()
-    found = register(*images, settings, expected_scale=expected).transform
-    return found, process_time() - started
-
-
 def _outcome(
     seed: int,
     name: str,
@@ -208,8 +201,9 @@ def _outcome(
     base: Any = None,
 ) -> Outcome:
     settings = RegisterSettings(mirror=draw is not None and draw.mirror)
-    found, seconds = _found(*pair, settings, expected)
-    outcome = _make_outcome(seed, name, found, seconds, "none" if expected is None else "wrong")
+    registration, seconds = registered(*pair, settings, expected)
+    found, sizes = registration.transform, "none" if expected is None else "wrong"
+    outcome = _make_outcome(seed, name, found, seconds, sizes)
     if draw is None:
         return outcome
     off = errors(found, draw.warp, section_points(base, draw.shape))
@@ -221,11 +215,6 @@ def _make_outcome(seed: int, name: str, found: Transform, seconds: float, sizes:
         seed, name, math.nan, sizes, found.status, found.scale, found.significance,
         math.nan, seconds, found.reasons,
     )  # fmt: skip
-
-
-def _with_errors(outcome: Outcome, off: NDArray[np.float64]) -> Outcome:
-    p95 = float(np.quantile(off, 0.95)) if np.isfinite(off).all() else math.nan
-    return replace(outcome, p95_px=p95 / max(1.0, outcome.scale))
 
 
 def _report(outcomes: list[Outcome]) -> bool:

@@ -297,7 +297,7 @@ def test_a_run_writes_its_figures(room, tmp_path, capsys):
     words = ["robustness", "--draws", "1", "--first", "3", "--negatives", "0"]
     words += ["--json", str(out), "--shared", str(tmp_path)]
     status = importlib.import_module("subcommands").run_command(
-        "registration", [room.robustness], words
+        "registration", ["robustness"], words
     )
     (record,) = json.loads(out.read_text())
     assert status == 0
