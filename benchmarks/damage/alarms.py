@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import numpy as np
+from subcommands import add_draws
 from tables import save_json, table
 
 from damage.batches import FOUND, FOUND_WITHOUT, Batch, Case, finder_is_off, run_batch
@@ -28,7 +29,7 @@ _DENSITIES = 10.0, 1500.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--pairs", type=int, default=20, help="pairs (default: 20)")
+    add_draws(parser, 20, 2048, "pairs")
 
 
 def run(args: argparse.Namespace) -> int:

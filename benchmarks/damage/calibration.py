@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from subcommands import add_draws
 from tables import table
 
 from damage.batches import SIZES, UNDAMAGED, Batch, Case
@@ -25,7 +26,7 @@ LIMITS = 0.04, 0.06
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--pairs", type=int, default=60, help="pairs (default: 60)")
+    add_draws(parser, 60, 2048, "pairs")
 
 
 def run(args: argparse.Namespace) -> int:

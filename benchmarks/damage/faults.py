@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from subcommands import add_draws
 from tables import table
 
 from damage.batches import UNDAMAGED, Batch, Case
@@ -26,7 +27,7 @@ RECALL = 0.25
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=2, help="scenes (default: 2)")
+    add_draws(parser, 2, 2048)
     parser.add_argument("--faults", nargs="+", default=list(FAULTS), metavar="KIND:NUMBER")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from running import say
 from scipy.stats import binom
+from subcommands import add_draws
 from tables import table
 
 from damage.batches import SIZES, UNDAMAGED, Batch, Case
@@ -42,7 +43,7 @@ class Rejected:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=5, help="scenes (default: 5)")
+    add_draws(parser, 5, 2048)
     parser.add_argument("--kinds", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--sizes", nargs="+", choices=SIZE_NAMES, default=list(SIZE_NAMES))
     parser.add_argument(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tifffile
-from running import PROJECT, say, snakemake_words
 from running import run as run_command
+from running import say, snakemake_words
 from scipy import ndimage
+from subcommands import add_draws
 from tables import save_json, table
 
 from damage.judging import RIM_PX, is_clear
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     Image = NDArray[np.float64]
 
-DATA = PROJECT.parent / "shared" / "data"
 _BRAIN, _ROUNDS = "signal_autofluorescence/", "two_round_fluorescence/"
 PAIRS = {
     "brain": (f"{_BRAIN}signal/signal_ch000013", f"{_BRAIN}background/background_ch010013"),
@@ -38,7 +37,7 @@ PAIRS = {
     "round": (f"{_ROUNDS}round_fix_mip", f"{_ROUNDS}round_mov_mip"),
     "slab40": (f"{_ROUNDS}slab40_fix_mip", f"{_ROUNDS}slab40_mov_mip"),
 }
-"""Files (post, pre) below `DATA`, without their suffix."""
+"""Files (post, pre) of real images, without their suffix."""
 AGREEMENT = 0.95
 """Candidates outside of the place that both lists have, over those that either has."""
 MOST_THRESHOLD = 10.0
@@ -109,18 +108,20 @@ KINDS: dict[str, Callable[[Image, np.random.Generator], Image]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=2, help="places of each kind (default: 2)")
+    add_draws(parser, 2)
 
 
 def run(args: argparse.Namespace) -> int:
     """Damage, run and compare; return 1 where a promise is missed."""
-    if not DATA.is_dir():
-        sys.exit(f"the real pairs are not there: {DATA}")
+    data: Path | None = args.data
+    if data is None:
+        print("nothing to do: all of this needs real images")
+        return 0
     raw = args.directory / "raw"
     shutil.rmtree(args.directory, ignore_errors=True)
     places = {}
     for pair, files in PAIRS.items():
-        post, pre = (tifffile.imread(DATA / f"{file}.tif") for file in files)
+        post, pre = (tifffile.imread(data / f"{file}.tif") for file in files)
         _write(raw, pair, post, pre)
         for draw in range(args.draws):
             for number, (kind, change) in enumerate(KINDS.items()):

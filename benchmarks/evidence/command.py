@@ -20,7 +20,7 @@ from running import PROJECT, WORK, command, run, say
 from tables import number, table
 
 from evidence import finding, honesty, registration, subtraction
-from evidence.tools import all_tools
+from evidence.registration import all_tools
 from unglow.core.machine import busy_processors, processors
 from unglow.core.process import cpuinfo
 from unglow.core.version import __version__
@@ -99,7 +99,7 @@ def _registration(options: Options) -> tuple[str, bool]:
     size = 4096 if options.full else 1536
     about = f"Phantoms of {size} px." + ("" if options.full else f" {AT_2048_PX}")
     tools = all_tools(options.peers)
-    rows = registration.measure(tools, size, options.work, every_tool=options.full)
+    rows = registration.measure_tools(tools, size, options.work, every_tool=options.full)
     return format_part(about, registration.HEADER, rows), True
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from photometry.spots import Phantom, Score, judged, match, pooled, searched
 from running import command, say
 
-from evidence.tools import PEERS
+from evidence.registration import PEERS
 from unglow.core.machine import processors
 from unglow.io.stored_values import quantise
 from unglow.phantom.spec import PhantomSpec

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from damage.judging import Outcome
 
-    from evidence.tools import Tool
+    from evidence.registration import Tool
 
 HEADER = ("fault", "unglow", "microbes", "false", "list", "map of exo2micro")
 FAULTS = {
