@@ -28,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 from running import BIN, PROJECT, WORK, command, say
 from tables import table
 
@@ -91,15 +92,6 @@ def lives_of(results: Path) -> dict[str, float]:
                 rule = trace.fields["rule"]
                 found[rule] = min(end["t"], found.get(rule, end["t"]))
     return found
-
-
-def parent_of(pid: int) -> int | None:
-    """Return the parent of a process; None if it has gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[1])
 
 
 @dataclass
@@ -191,21 +183,20 @@ class Round:
         return time.monotonic() + self.dice.uniform(0, life), kill, attempt
 
     def _send(self, process: subprocess.Popen[bytes], kill: Kill, attempt: dict[str, Any]) -> bool:
-        number = signal.Signals[f"SIG{kill.signal}"]
         watchdog = int(attempt["pid"])
-        pids = {
-            "job": attempt["job"],
-            "watchdog": watchdog,
-            "shell": parent_of(watchdog),
-            "snakemake": process.pid,
-            "group": -process.pid,
-        }
-        pid = pids[kill.target]
-        if pid is None or (kill.target == "shell" and pid == process.pid):
-            return False
         try:
-            os.kill(pid, number)
-        except ProcessLookupError:  # the job was faster
+            pids = {
+                "job": attempt["job"],
+                "watchdog": watchdog,
+                "shell": psutil.Process(watchdog).ppid() if kill.target == "shell" else 0,
+                "snakemake": process.pid,
+                "group": -process.pid,
+            }
+            pid = pids[kill.target]
+            if kill.target == "shell" and pid == process.pid:
+                return False
+            os.kill(pid, signal.Signals[f"SIG{kill.signal}"])
+        except (ProcessLookupError, psutil.NoSuchProcess):  # the job was faster
             return False
         return True
 

@@ -15,19 +15,15 @@ from tables import save_json, table
 from registration.bases import (
     BLUR_PX,
     FLUORESCENCE,
-    REAL,
     SCANNERS,
     PhantomBase,
     PictureBase,
-    interpolated,
     picture,
-    spline_error_px,
 )
-from registration.geometry import Pose, Warp, draw_strips, pixel_centres, waves
+from registration.geometry import Pose, Warp, draw_strips, waves
 from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, inside, section_points
 from registration.pool import collect, registered, write_pair
 from registration.recording import Camera, saturate, shade, spots, stain
-from unglow.core.windows import Window
 from unglow.phantom.truth import PhantomMap
 from unglow.registration.field_uncertainty import length_quantile, look_up_values
 from unglow.registration.settings import RegisterSettings
@@ -158,9 +154,8 @@ def run(args: argparse.Namespace) -> int:
     work = partial(measured, data=data, strips=args.strips, folder=args.write)
     outcomes = collect(work, pairs, args.jobs, _line)
     outcomes.sort(key=lambda o: (CASES.index(o.pair.case), GROUPS.index(o.group), o.pair.seed))
-    rendering = {} if data is None else _rendering_errors(groups, data)
-    save_json(args.json, {"outcomes": outcomes, "rendering": rendering})
-    _about(groups, rendering, args.side)
+    save_json(args.json, {"outcomes": outcomes})
+    _about(groups, args.side)
     return report(outcomes)
 
 
@@ -347,21 +342,7 @@ def _line(o: Outcome) -> str:
     return text + "".join("\n    " + reason for reason in o.reasons)
 
 
-def _rendering_errors(groups: Sequence[str], data: Path) -> dict[str, float]:
-    """Return how far the rendering of each real image is from exact, px, in its middle."""
-    names = [n for n in REAL if ("scanner" if n in SCANNERS else n) in groups]
-    out = {}
-    for name in names:
-        shown = picture(name, data)
-        row, col = (n // 2 - 256 for n in shown.shape)
-        window = Window(row, row + 512, col, col + 512)
-        places = pixel_centres(window)[:, ::-1]
-        levels = interpolated(shown.coefficients, places).reshape(512, 512)
-        out[name] = spline_error_px(levels)
-    return out
-
-
-def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> None:
+def _about(groups: Sequence[str], side: int) -> None:
     print("phantom: the scene of unglow phantom, evaluated at every pixel of both images: exact")
     if "scanner" in groups:
         print(
@@ -372,12 +353,8 @@ def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> Non
             f"fluorescence: montage of pieces of 440 px of {len(FLUORESCENCE)} projections "
             "(483 x 913 px each), turned, flipped and blended at random"
         )
-    if rendering:
-        text = ", ".join(f"{name} {value:.5f}" for name, value in rendering.items())
-        print(
-            f"real pixels are blurred by {BLUR_PX:g} px and interpolated by a spline of order 5, "
-            f"which displaces structures against Fourier's exact shift by (p95, px): {text}"
-        )
+    if groups != ["phantom"]:
+        print(f"real pixels are blurred by {BLUR_PX:g} px, interpolated by a spline of order 5")
     print(
         f"stained spots {_MICROBES_PER_MPX:g} per Mpx, shading {100 * _SHADING:g} %, gain 0.7 to "
         "1.5, 8 electrons per grey level, rotation up to 10 deg, scale 0.95 to 1.05; unequal "

@@ -1,8 +1,8 @@
 """What pairs are made of: phantoms, which are formulas, and real pixels, which are splines.
 
 Both can be evaluated at any place of post, so that pre needs no resampling of an image by unglow.
-A real image is blurred by `BLUR_PX` and interpolated by a spline of order 5; `spline_error_px` says
-how far that is from the exact band-limited image, as a displacement.
+A real image is blurred by `BLUR_PX` and interpolated by a spline of order 5, which displaces
+structures by less than 0.001 px against Fourier's exact shift (as a test measures it).
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ SCANNERS = {
     "scanner-N2": "N2_BB_563479_1.ndpi",
 }
 FLUORESCENCE = ("round_fix_mip", "round_mov_mip", "slab40_fix_mip", "slab40_mov_mip")
-REAL = (*SCANNERS, "fluorescence")
 BLUR_PX = 0.8
 _BLOCK = 512
 _MONTAGE, _PIECE, _BLEND = 5120, 440, 40
@@ -247,37 +246,3 @@ def montage(images: list[Levels]) -> Levels:
             total[1][at] += weight
     inner = slice(_BLEND, _MONTAGE)
     return total[0][inner, inner] / total[1][inner, inner]
-
-
-def spline_error_px(levels: Levels, part: int = 64) -> float:
-    """How far the spline displaces structures, against Fourier's exact shift by a quarter pixel.
-
-    Parameters
-    ----------
-    levels
-        (n, n) blurred levels; they are mirrored to be periodic.
-    part
-        Displacements are measured in squares of this side, by least squares (Lucas & Kanade 1981).
-
-    Returns
-    -------
-    95th percentile of their lengths over the squares with texture, px. By half a pixel a spline
-    displaces nothing, by symmetry.
-    """
-    mirrored = np.block([[levels, levels[:, ::-1]], [levels[::-1], levels[::-1, ::-1]]])
-    shift = (0.25, 0.25)
-    exact = ndimage.fourier_shift(np.fft.rfft2(mirrored), shift, n=mirrored.shape[1])
-    exact = np.fft.irfft2(exact, mirrored.shape)
-    coefficients = ndimage.spline_filter(mirrored, 5, output=np.float64, mode="grid-wrap")
-    places = [index - by for index, by in zip(np.indices(mirrored.shape), shift, strict=True)]
-    found = ndimage.map_coordinates(
-        coefficients, places, order=5, mode="grid-wrap", prefilter=False
-    )
-    slopes = np.gradient(exact)
-    moved = []
-    for window in grid((len(levels), len(levels)), (part, part)):
-        system = np.column_stack([slope[window.slices].ravel() for slope in slopes])
-        if (system**2).mean() > 0.5:
-            off = np.linalg.lstsq(system, (found - exact)[window.slices].ravel(), rcond=None)[0]
-            moved.append(float(np.hypot(*off)))
-    return float(np.quantile(moved, 0.95)) if moved else float("nan")
