@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
-from registration.geometry import Pose, Warp, linear
+from registration.geometry import Pose, Warp
 from registration.judging import inside, section_points
 from registration.recording import Camera, curve, cut, saturate, shade, stain
 from unglow.core.windows import halve
@@ -89,7 +89,7 @@ class Draw(Pose):
     @property
     def warp(self) -> Warp:
         """The true map."""
-        return Warp(PhantomMap(self.matrix(mirror=self.mirror), np.zeros((0, 5))))
+        return Warp.plain(self.matrix(mirror=self.mirror))
 
 
 def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -> Draw:
@@ -243,10 +243,9 @@ def _same_light(rng: np.random.Generator, side: int, _: Path | None) -> Made:
 
 def _mirrored(rng: np.random.Generator, side: int, _: Path | None) -> Made:
     base = PhantomBase((side, side), int(rng.integers(10**6, 10**9)))
-    matrix = linear(
-        (side, side), (side, side), rotation_deg=rng.uniform(-180, 180), scale=1.0, mirror=True
-    )
-    pre = base.pre(Warp(PhantomMap(matrix, np.zeros((0, 5)))), (side, side))
+    shape = side, side
+    pose = Pose(shape=shape, pre_shape=shape, rotation_deg=rng.uniform(-180, 180), scale=1.0)
+    pre = base.pre(Warp.plain(pose.matrix(mirror=True)), shape)
     return _exposed(base.post(), pre, rng)
 
 

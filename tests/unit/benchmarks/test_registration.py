@@ -73,9 +73,10 @@ def test_a_strip_moves_as_a_whole():
 
 
 def test_a_mirrored_turn_about_the_centre():
-    matrix = geometry.linear(
-        (101, 201), (301, 401), rotation_deg=90, scale=1.2, shift=(3, 4), mirror=True
+    pose = geometry.Pose(
+        shape=(101, 201), pre_shape=(301, 401), rotation_deg=90, scale=1.2, shift=(3, 4)
     )
+    matrix = pose.matrix(mirror=True)
     np.testing.assert_allclose(matrix @ [100, 50, 1], [203, 154, 1])
     assert np.linalg.det(matrix) == pytest.approx(-1.44)
 
@@ -118,7 +119,7 @@ def test_real_pixels_move_by_what_the_truth_says():
     )
     base = bases.PictureBase(picture, (100, 110), (40, 50))
     matrix = np.array([[1, 0, 7.0], [0, 1, -4.0], [0, 0, 1]])
-    warp = geometry.Warp(PhantomMap(matrix, np.zeros((0, 5))))
+    warp = geometry.Warp.plain(matrix)
     post, pre = base.post(), base.pre(warp, (100, 110))
     np.testing.assert_allclose(pre[:96, 7:], post[4:, :-7], atol=1e-3)
 
@@ -185,7 +186,7 @@ def shifted(by, shape=(400, 400)):
 
 
 def test_errors_are_distances_to_the_truth():
-    warp = geometry.Warp(PhantomMap(np.eye(3), np.zeros((0, 5))))
+    warp = geometry.Warp.plain(np.eye(3))
     points = np.array([[10.0, 10], [200, 200], [380, 20], [500, 20]])
     found = judging.errors(shifted(0.25), warp, points)
     assert (found.points, found.overlap) == (3, 0.75)
