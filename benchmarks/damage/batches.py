@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from unglow.core.errors import InputError
 from unglow.phantom.pair import Raster, make_pair, make_truth, write_tiff
 from unglow.phantom.render import Renderer
 from unglow.phantom.truth import Truth
+from unglow.results.summary_table import read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -191,8 +191,7 @@ def _run(cases: list[Case], place: Path, jobs: int, runs: dict[str, dict[str, st
 
 def collect(cases: Iterable[Case], results: Path, found: Path) -> None:
     """Copy the small results of pairs, with their truth and their row of the summary."""
-    with (results / "summary.tsv").open(encoding="utf-8", newline="") as stream:
-        rows = {row["sample"]: row for row in csv.DictReader(stream, delimiter="\t")}
+    rows = {row["sample"]: row for row in read_summary(results / "summary.tsv")}
     for case in cases:
         target = found / case.name
         shutil.rmtree(target, ignore_errors=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from damage.judging import RIM_PX, is_clear
 from damage.pools import as_text, at_least, at_most, print_promises
 from unglow.io.detection_results import read_candidates
 from unglow.phantom.damage_shapes import irregular
+from unglow.results.summary_table import read_summary
 
 if TYPE_CHECKING:
     import argparse
@@ -179,8 +179,7 @@ def _compare(
     before, after = lists
     away = np.hypot(*(before[:, None, :] - after[None, :, :]).transpose(2, 0, 1))
     both = int((away.min(axis=1) <= _MATCH_PX).sum()) if away.size else 0
-    with (results / "summary.tsv").open(encoding="utf-8", newline="") as stream:
-        row = next(r for r in csv.DictReader(stream, delimiter="\t") if r["sample"] == name)
+    row = next(r for r in read_summary(results / "summary.tsv") if r["sample"] == name)
     detection = json.loads((results / pair / "X" / "detection.json").read_text("utf-8"))
     steady = (detection["threshold_snr"] or np.inf) <= MOST_THRESHOLD
     return Damaged(pair, kind, radius, row["status"], len(before), len(after), both, steady)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,8 +72,6 @@ class Outcome:
     quarters
         Standard deviations where x in pre has a fraction in each quarter of a px, then y; NaN where
         fewer than `LEAST_PX` px have.
-    fit
-        What ``scale.json`` would say.
     """
 
     name: str
@@ -82,7 +80,6 @@ class Outcome:
     sd: float
     robust: float
     quarters: tuple[float, ...]
-    fit: dict[str, Any] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
@@ -164,7 +161,6 @@ def outcome(case: Case) -> Outcome:
         float(np.std(values)),
         1.4826 * float(np.median(np.abs(values - middle))),
         tuple(float(v) for v in quarters),
-        found.to_json(),
     )
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from phantoms import Section, size_of
@@ -17,13 +16,9 @@ from tables import number, save_json, table
 
 from registration.geometry import waves
 from registration.judging import inside
-from registration.pool import in_children, registered
 from unglow import transform
 from unglow.core.machine import processors
-from unglow.core.process import status_mb
-from unglow.core.windows import grid, map_bounded
 from unglow.phantom.pair import Raster, write_tiff
-from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -31,21 +26,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.core.windows import Window
 
 LARGE = 30000, 25000
-LARGE_FIELD_CPU, LARGE_GLOBAL_CPU, LARGE_BUDGET_MB = 360.0, 40.0, 500
+LARGE_FIELD_CPU, LARGE_GLOBAL_CPU, BUDGET_MB = 360.0, 40.0, 500
 ERROR_P95_PX = 0.12
 """What a field leaves in the middle of the section; far more where it was not tried."""
 _DEFORM_PX, _WAVELENGTH_PX = 6.0, 1500.0
 _TALLER, _WIDER = 1.02, 1.03
-_BLOCK = 1024
 _POINTS = 60
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one registration took: CPU seconds, MB of its process, error to the map, px."""
+    """What one job took: CPU seconds, MB of its process, error to the map, px."""
 
     size: str
     what: str
@@ -59,11 +52,9 @@ class Cost:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--sizes", nargs="*", default=["4096", "8192"], metavar="ROWSxCOLS")
+    parser.add_argument("--sizes", nargs="*", default=["4096"], metavar="ROWSxCOLS")
     parser.add_argument(
-        "--large",
-        action="store_true",
-        help="also a run of 30000 x 25000 px at memory_per_job=500 (3 GB of disk, some minutes)",
+        "--large", action="store_true", help="also 30000 x 25000 px (3 GB of disk, some minutes)"
     )
     parser.add_argument("--work", type=Path, default=WORK, help="where pairs and runs are made")
 
@@ -71,9 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure all sizes, print the table; return 1 where an aim is missed."""
     args.work.mkdir(parents=True, exist_ok=True)
-    costs = [cost for text in args.sizes for cost in _small(size_of(text), args.work)]
-    if args.large:
-        costs += _large(args.work)
+    sizes = [*map(size_of, args.sizes), *([LARGE] if args.large else [])]
+    costs = [cost for size in sizes for cost in measure(size, args.work)]
     save_json(args.json, costs)
     return report(costs)
 
@@ -93,68 +83,23 @@ def section_points(section: Section) -> NDArray[np.float64]:
     return points[inside(section.map.to_pre(points), section.pre_shape)]
 
 
-def _small(shape: tuple[int, int], work: Path) -> list[Cost]:
-    """Register one pair in memory, with a field and without."""
-    size = f"{shape[0]}x{shape[1]}"
-    with tempfile.TemporaryDirectory(prefix=f"cost-{size}-", dir=work) as name:
-        say(f"{size}: making the pair")
-        section, folder = pair_of(shape), Path(name)
-        for role, frame in (("post", section.shape), ("pre", section.pre_shape)):
-            np.save(folder / f"{role}.npy", _whole(getattr(section, role), frame))
-        points = section_points(section)
-        np.save(folder / "points.npy", points)
-        truth = section.map.to_pre(points)
-        costs = []
-        for field in ("auto", "never"):
-            say(f"{size}: field: {field}")
-            (cost,) = in_children(partial(_in_memory, field, folder), [size], 1)
-            costs.append(_with_error(cost, np.load(folder / f"field: {field}.npy"), truth))
-        return costs
-
-
-def _whole(pixels: Any, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    out = np.empty(shape, np.uint8)
-
-    def fill(window: Window) -> None:
-        out[window.slices] = pixels(window)
-
-    for _ in map_bounded(fill, grid(shape, (_BLOCK, _BLOCK)), processors()):
-        pass
-    return out
-
-
-def _in_memory(field: str, folder: Path, size: str) -> Cost:
-    images = (np.load(folder / f"{role}.npy") for role in ("post", "pre"))
-    found, cpu = registered(*images, RegisterSettings(field=field))
-    np.save(folder / f"field: {field}.npy", found.transform.map(np.load(folder / "points.npy")))
-    peak_mb = status_mb().get("VmHWM", float("nan"))
-    return Cost(size, f"field: {field}", cpu, peak_mb, status=found.transform.status)
-
-
-def _with_error(cost: Cost, mapped: NDArray[np.float64], truth: NDArray[np.float64]) -> Cost:
-    median, p95 = np.quantile(np.hypot(*(mapped - truth).T), (0.5, 0.95))
-    return replace(cost, error_median=float(median), error_p95=float(p95))
-
-
-def _large(work: Path) -> list[Cost]:
-    """Run the real jobs on a large pair, up to registration, with a field and without."""
-    size = f"{LARGE[0]}x{LARGE[1]}"
-    section = pair_of(LARGE)
+def measure(shape: tuple[int, int], work: Path) -> list[Cost]:
+    """Run the real jobs on a pair, up to registration, with a field and without."""
+    size, section = f"{shape[0]}x{shape[1]}", pair_of(shape)
     points = section_points(section)
-    truth = section.map.to_pre(points)
     costs = []
-    with tempfile.TemporaryDirectory(prefix="cost-large-", dir=work) as name:
+    with tempfile.TemporaryDirectory(prefix="cost-", dir=work) as name:
         folder = Path(name)
         say(f"{size}: writing the pair")
-        (folder / "raw" / "large").mkdir(parents=True)
+        (folder / "raw" / "pair").mkdir(parents=True)
         for role, frame in (("post", section.shape), ("pre", section.pre_shape)):
             pixels = getattr(section, role)
             raster = Raster(frame, np.dtype("uint8"), rgb=False, pixels=pixels, pixel_size_um=0.5)
-            path = folder / "raw" / "large" / f"large_{role}_SYTO9.tif"
+            path = folder / "raw" / "pair" / f"pair_{role}_SYTO9.tif"
             write_tiff(path, raster, layout="tiles", compression="zlib", workers=processors())
         for field in ("auto", "never"):
             say(f"{size}: field: {field}")
-            config = {"memory_per_job": LARGE_BUDGET_MB, "register": f"{{field: {field}}}"}
+            config = {"memory_per_job": BUDGET_MB, "register": f"{{field: {field}}}"}
             words = snakemake_words(processors(), config, threads=1, until="register")
             status, text = execute(*words, directory=folder)
             results = folder / "results"
@@ -163,17 +108,11 @@ def _large(work: Path) -> list[Cost]:
                 say(f"{size}: the run ended with status {status}:\n{text[-800:]}")
                 costs.append(Cost(size, f"field: {field}", float("nan"), status="error"))
                 continue
-            found = transform.load(results / "large" / "SYTO9" / "transform.json")
-            last = records[-1]
-            cost = Cost(
-                size,
-                f"field: {field}",
-                last["cpu_seconds"],
-                last["peak_mb"],
-                last["declared_mb"],
-                status=found.status,
-            )
-            costs.append(_with_error(cost, found.map(points), truth))
+            found = transform.load(results / "pair" / "SYTO9" / "transform.json")
+            off = np.hypot(*(found.map(points) - section.map.to_pre(points)).T)
+            taken = (records[-1][key] for key in ("cpu_seconds", "peak_mb", "declared_mb"))
+            errors = map(float, np.quantile(off, (0.5, 0.95)))
+            costs.append(Cost(size, f"field: {field}", *taken, *errors, found.status))
             shutil.rmtree(results / "telemetry")
     return costs
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,6 @@ class Outcome:
     errors: Errors | None = None
     draw: Draw | None = None
     kind: str = ""
-    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
@@ -113,13 +112,6 @@ def negative(seed: int, data: Path | None, folder: Path | None = None) -> Outcom
 
 def make_outcome(found: Transform, seed: int, cpu: float, **more: Any) -> Outcome:
     """Return an outcome with what the transform says."""
-    details = {
-        "blocks": found.blocks,
-        "inliers": found.inliers,
-        "overlap": found.overlap,
-        "scale": found.scale,
-        "residual_p95": found.residual_px.p95,
-    }
     return Outcome(
         seed,
         found.status,
@@ -128,7 +120,6 @@ def make_outcome(found: Transform, seed: int, cpu: float, **more: Any) -> Outcom
         model=found.model_name,
         said=(found.error_px.median, found.error_px.p95),
         coarse=(found.coarse_method, found.significance, found.margin),
-        more=details,
         **more,
     )
 
