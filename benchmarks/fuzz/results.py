@@ -284,8 +284,9 @@ def _of_pair(pair: Path) -> Iterator[Reader]:
 def _of_slide(slide: Path) -> Iterator[Reader]:
     yield "slide", lambda: SlideRecord.load(slide / "slide.json")
     yield "subtraction", lambda: _read_slide(slide)
-    yield "map", lambda: _use_map(transforms.load(slide / "registration/2-1/transform.json"))
-    yield "blocks", lambda: read_blocks(slide / "registration/2-1/blocks.csv")
+    for place in sorted((slide / "registration").iterdir()):
+        yield "map", lambda place=place: _use_map(transforms.load(place / "transform.json"))
+        yield "blocks", lambda place=place: read_blocks(place / "blocks.csv")
 
 
 def _read_slide(slide: Path) -> None:
