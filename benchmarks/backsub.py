@@ -12,7 +12,6 @@ gains are 10 % off the ratio of exposure times and the cameras' offsets differ.
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
 import threading
@@ -227,30 +226,20 @@ def main(words: Sequence[str] | None = None) -> int:
     WORK.mkdir(parents=True, exist_ok=True)
     rows = []
     for side in options.sizes:
-        with temporary() as place:
-            rows.append(cost(program, side, options.budget, place))
+        with tempfile.TemporaryDirectory(prefix="backsub-", dir=WORK) as place:
+            rows.append(cost(program, side, options.budget, Path(place)))
     if rows:
         units = ("wall", "CPU", "tree")
         header = ("px", *(f"B. {u}" for u in units), *(f"u. {u}" for u in units), "job")
         print(table((*header, *(f"ratio {u}" for u in units), "differ"), rows), LEGEND, sep="\n\n")
     if options.residues:
-        with temporary() as place:
-            rows, pictures = residues(program, options.residues, options.budget, place)
+        with tempfile.TemporaryDirectory(prefix="backsub-", dir=WORK) as place:
+            rows, pictures = residues(program, options.residues, options.budget, Path(place))
         if options.picture:
             cv2.imwrite(str(options.picture), np.vstack(pictures))
         header = ("gain", "", "mean", "rms", "correlation", "cells")
         print(table(header, rows, left=2), LEFT_LEGEND, sep="\n\n")
     return 0
-
-
-@contextmanager
-def temporary() -> Iterator[Path]:
-    """Give a directory that is removed at the end."""
-    place = Path(tempfile.mkdtemp(prefix="backsub-", dir=WORK))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 if __name__ == "__main__":

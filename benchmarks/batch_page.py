@@ -130,20 +130,12 @@ class Fake:
             path.unlink()  # a link to the real one
             path.write_text(json.dumps(content))
         self._telemetry(template, sample, dye, n)
-        below = f"{sample}/{dye}"
+        date = f"2026-11-{1 + n % 28:02d}"
         return Entry(
             names=dict.fromkeys(LEVELS, "") | {"sample": sample, "dye": dye},
-            plan=f"{below}/plan.json",
-            transform=f"{below}/transform.json",
-            scale=f"{below}/scale.json",
-            detection=f"{below}/detection.json",
-            histograms={"linear": f"{below}/difference/linear.histogram.npz"},
-            logs=f"logs/{below}",
-            groups={
-                "group": group,
-                "replicate": str(1 + n % 4),
-                "date": f"2026-11-{1 + n % 28:02d}",
-            },
+            histograms={"linear": f"{sample}/{dye}/difference/linear.histogram.npz"},
+            logs=f"logs/{sample}/{dye}",
+            groups={"group": group, "replicate": str(1 + n % 4), "date": date},
         )
 
     def _transform(self, content: dict[str, Any], n: int, _group: str) -> None:

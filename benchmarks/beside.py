@@ -10,10 +10,8 @@ empty directory of its own; it is run once for each pair. README.md says how exo
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,14 +30,6 @@ peak       MB, of the largest job of unglow; the other tool reports its own.
 ratio      other / unglow: how many times as much the other one takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """What the commands of a tool took for all pairs, s."""
-
-    wall_s: float
-    cpu_s: float
-
-
 def make_pairs(place: Path, size: str, count: int) -> list[str]:
     """Make raw/ with so many pairs; return their samples."""
     words = ("phantom", "--size", f"{size}x{size}", "--dye", DYE, "--pairs", count)
@@ -47,37 +37,34 @@ def make_pairs(place: Path, size: str, count: int) -> list[str]:
     return sorted(path.name for path in (place / "raw").iterdir() if path.is_dir())
 
 
-def unglow(place: Path) -> tuple[Taken, float]:
-    """Run the workflow in a directory; return what it took and the peak of its largest job, MB."""
-    wall, cpu = command(*snakemake_words(processors(), {"memory_per_job": 600}), directory=place)
+def unglow(place: Path) -> tuple[float, float, float]:
+    """Run the workflow; return its wall and CPU time, s, and the peak of its largest job, MB."""
+    taken = command(*snakemake_words(processors(), {"memory_per_job": 600}), directory=place)
     records = read_telemetry(place / "results" / "telemetry")
-    return Taken(wall, cpu), max(record["peak_mb"] for record in records)
+    return *taken, max(record["peak_mb"] for record in records)
 
 
-def other(words: Sequence[str], place: Path, samples: Sequence[str]) -> Taken:
-    """Run the other tool once for each pair."""
+def other(words: Sequence[str], place: Path, samples: Sequence[str]) -> tuple[float, float]:
+    """Run the other tool once for each pair; return its wall and CPU time in all, s."""
     wall = cpu = 0.0
     for sample in samples:
         with tempfile.TemporaryDirectory(dir=place) as out:
             names = {"place": str(place), "sample": sample, "dye": DYE, "out": out}
             took = command(*(word.format(**names) for word in words), directory=place)
         wall, cpu = wall + took[0], cpu + took[1]
-    return Taken(wall, cpu)
+    return wall, cpu
 
 
 def row(size: str, pairs: int, words: Sequence[str]) -> list[str]:
     """Measure both tools on new pairs of a size."""
-    place = Path(tempfile.mkdtemp(prefix=f"beside-{size}-", dir=WORK))
-    try:
+    with tempfile.TemporaryDirectory(prefix=f"beside-{size}-", dir=WORK) as name:
+        place = Path(name)
         samples = make_pairs(place, size, pairs)
-        ours, peak = unglow(place)
-        say(f"{size}: unglow {ours.wall_s:.1f} s, {ours.cpu_s:.1f} s of CPU")
+        ours = unglow(place)
+        say(f"{size}: unglow {ours[0]:.1f} s, {ours[1]:.1f} s of CPU")
         theirs = other(words, place, samples)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-    figures = (ours.wall_s, ours.cpu_s, peak, theirs.wall_s, theirs.cpu_s)
-    ratios = (theirs.wall_s / ours.wall_s, theirs.cpu_s / ours.cpu_s)
-    return [size, str(pairs), *(number(value) for value in (*figures, *ratios))]
+    ratios = (theirs[0] / ours[0], theirs[1] / ours[1])
+    return [size, str(pairs), *map(number, (*ours, *theirs, *ratios))]
 
 
 def main(words: Sequence[str] | None = None) -> int:

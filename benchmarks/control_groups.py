@@ -33,27 +33,23 @@ class _Files:
     ----------
     limits
         Written in this order; None stands for the limit in bytes.
-    peak, hits, kills
-        Files and keys (None where the file holds one number): largest use, how often the limit
-        was met, and processes that the kernel killed.
+    peak, kills
+        The file of the largest use, and file and key of processes that the kernel killed.
     """
 
     limits: tuple[tuple[str, str | None], ...]
     peak: str
-    hits: tuple[str, str | None]
     kills: tuple[str, str]
 
 
 _V1 = _Files(
     (("memory.limit_in_bytes", None), ("memory.memsw.limit_in_bytes", None)),
     "memory.max_usage_in_bytes",
-    ("memory.failcnt", None),
     ("memory.oom_control", "oom_kill"),
 )
 _V2 = _Files(
     (("memory.max", None), ("memory.swap.max", "0")),
     "memory.peak",
-    ("memory.events", "max"),
     ("memory.events", "oom_kill"),
 )
 
@@ -68,10 +64,8 @@ class Use:
         The job.
     limit_mb, peak_mb
         The limit and the largest use, cached files included, MB.
-    hits
-        How often the limit was met; the kernel then gives back cached files first.
     kills
-        Processes that were killed because that was not enough.
+        Processes that were killed because giving back cached files was not enough.
     """
 
     rule: str
@@ -79,7 +73,6 @@ class Use:
     attempt: int
     limit_mb: float
     peak_mb: float
-    hits: int
     kills: int
 
 
@@ -157,7 +150,6 @@ class ControlGroups:
                 Use(
                     **entry,
                     peak_mb=(_number(group / self._files.peak) or 0) / MB,
-                    hits=_number(group / self._files.hits[0], self._files.hits[1]) or 0,
                     kills=_number(group / self._files.kills[0], self._files.kills[1]) or 0,
                 )
             )
@@ -203,8 +195,8 @@ def joined(records: list[dict[str, Any]], uses: list[Use]) -> list[dict[str, Any
         if key not in known:
             raise RuntimeError(f"{record['rule']} {record['wildcards']} ran outside its group")
         use = known[key]
-        group = {"limit_mb": use.limit_mb, "group_mb": use.peak_mb, "hits": use.hits}
-        found.append({**record, **group, "kills": use.kills})
+        group = {"limit_mb": use.limit_mb, "group_mb": use.peak_mb, "kills": use.kills}
+        found.append({**record, **group})
     return found
 
 

@@ -16,7 +16,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from phantoms import Case, forget_canvases, phantom
+from phantoms import Case, forget_canvases, link_pairs, phantom
 from running import BIN, WORK, command, say, snakemake_words
 from tables import table
 
@@ -108,13 +108,8 @@ def raw_of(planned: Planned, cache: Path) -> Path:
 
 def made(planned: Planned, cache: Path, work: Path) -> Done:
     """Make a run in an empty directory, with nothing known of earlier ones."""
-    source = raw_of(planned, cache)
     directory = Path(tempfile.mkdtemp(prefix="forecast-", dir=work))
-    for n in range(planned.pairs):
-        (directory / "raw" / f"s{n}").mkdir(parents=True)
-        for image in source.glob("*.tif"):
-            name = image.name.replace("phantom", f"s{n}", 1)
-            (directory / "raw" / f"s{n}" / name).symlink_to(image)
+    link_pairs(directory, raw_of(planned, cache), [f"s{n}" for n in range(planned.pairs)])
     own = directory / "cache"
     environment = {
         "XDG_CACHE_HOME": str(own),

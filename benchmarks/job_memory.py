@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
+import shutil
 import statistics
-from dataclasses import asdict, dataclass
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from running import drift_text, read_telemetry, run, say
-from tables import RIGHT_RATIO, number, ratio_text, table
+from tables import RIGHT_RATIO, number, ratio_text, save_json, table
 
+from unglow.core.machine import memory_available_mb
 from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
 #: Below this many MB libraries are most of it, and a ratio above 1.3 is a few MB.
 COUNTS_ABOVE_MB = 200.0
+#: Of the memory that is available, a single job may be predicted to take this much.
+_SHARE = 0.6
 
 
 class Named(Protocol):
@@ -147,12 +152,13 @@ def wrong_text(jobs: Sequence[JobMemory]) -> str:
     return f"{head}\n{table(['rule', '', 'predicted / measured', 'job'], rows, left=4)}"
 
 
-def groups_text(jobs: Sequence[JobMemory], factor: float) -> str:
+def groups_text(jobs: Sequence[JobMemory]) -> str:
     """Say how the jobs did in their control groups; empty if they were in none."""
     inside = [job for job in jobs if job.limit_mb]
     if not inside:
         return ""
     killed = sum(job.kills for job in inside)
+    factor = (inside[0].limit_mb or 0) / inside[0].declared_mb
     fullest = max(inside, key=lambda job: (job.group_mb or 0) / (job.limit_mb or 1))
     return (
         f"{len(inside)} jobs in control groups of {factor:g} x declared, no swap: "
@@ -172,8 +178,6 @@ class MemoryRuns:
     ----------
     options
         Of the command line.
-    work
-        Where they are.
     jobs
         What was measured.
     troubles
@@ -191,6 +195,49 @@ class MemoryRuns:
         """Whether something was measured, and all of it is right."""
         return bool(self.jobs) and not self.troubles and not any(job.wrong for job in self.jobs)
 
+    def measure(self) -> None:
+        """Go through the matrix."""
+        raise NotImplementedError
+
+    def declarations(self, case: Any, setting: Any, work: Path) -> list[tuple[Any, ...]]:
+        """Return what decides the memory of each job of a run: its names, and last declared MB."""
+        raise NotImplementedError
+
+    def run(self, case: Any, setting: Any, work: Path) -> None:
+        """Run a case with a setting in a directory, and note what its jobs took."""
+        raise NotImplementedError
+
+    def digests(self, setting: Any, work: Path) -> dict[str, str]:
+        """Return digests of the results that do not depend on the setting."""
+        raise NotImplementedError
+
+    def run_settings(self, case: Named, raw: Path, settings: Iterable[object]) -> None:
+        """Run a case with all settings, but those that declare the same for every job only once.
+
+        The raw directory is deleted at the end.
+        """
+        known: dict[tuple[Any, ...], object] = {}
+        bytes_of: dict[str, str] = {}
+        for setting in settings:
+            with tempfile.TemporaryDirectory(prefix=f"run-{case.name}-", dir=self.work) as name:
+                work = Path(name)
+                (work / "raw").symlink_to(raw.resolve(), target_is_directory=True)
+                declared = self.declarations(case, setting, work)
+                same = known.setdefault(tuple(declared), setting)
+                most = max(one[-1] for one in declared)
+                if same is not setting:
+                    say(f"{case.name}: {setting} declares what {same} does")
+                    continue
+                if most > _SHARE * memory_available_mb():
+                    say(f"{case.name}: {setting} needs {most} MB, which this machine has not")
+                    continue
+                say(f"{case.name}: {setting}")
+                self.run(case, setting, work)
+                for path, digest in sorted(self.digests(setting, work).items()):
+                    if bytes_of.setdefault(path, digest) != digest:
+                        self.troubles.append(f"{case.name}: {setting} gave other bytes in {path}")
+        shutil.rmtree(raw, ignore_errors=True)
+
     def records(
         self, about: str, words: Sequence[object], work: Path, environment: Mapping[str, str]
     ) -> list[dict[str, Any]]:
@@ -203,8 +250,19 @@ class MemoryRuns:
         say(f"  {drift_text(records)}")
         return records
 
-    def save(self) -> None:
-        """Write all figures to the file that was asked for, if one was."""
-        if self.options.json:
-            record = {"version": __version__, "jobs": [asdict(job) for job in self.jobs]}
-            self.options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    def report(self) -> int:
+        """Measure, print the tables, write all figures; return the exit status."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        try:
+            self.measure()
+        finally:
+            save_json(self.options.json, {"version": __version__, "jobs": self.jobs})
+            parts = [rules_table(self.jobs), wrong_text(self.jobs)] if self.jobs else []
+            parts += [*self.troubles, groups_text(self.jobs)]
+            print("\n\n".join(filter(None, parts)) or "nothing was measured")
+        return 0 if self.fine else 1
+
+
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()

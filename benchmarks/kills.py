@@ -28,7 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from running import BIN, PROJECT, WORK, command, say, with_places
+import psutil
+from running import BIN, PROJECT, WORK, command, say
 from tables import table
 
 from unglow.jobs.run_records import last_run, read_trace
@@ -91,15 +92,6 @@ def lives_of(results: Path) -> dict[str, float]:
                 rule = trace.fields["rule"]
                 found[rule] = min(end["t"], found.get(rule, end["t"]))
     return found
-
-
-def parent_of(pid: int) -> int | None:
-    """Return the parent of a process; None if it has gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    return int(text.rpartition(")")[2].split()[1])
 
 
 @dataclass
@@ -191,23 +183,42 @@ class Round:
         return time.monotonic() + self.dice.uniform(0, life), kill, attempt
 
     def _send(self, process: subprocess.Popen[bytes], kill: Kill, attempt: dict[str, Any]) -> bool:
-        number = signal.Signals[f"SIG{kill.signal}"]
         watchdog = int(attempt["pid"])
-        pids = {
-            "job": attempt["job"],
-            "watchdog": watchdog,
-            "shell": parent_of(watchdog),
-            "snakemake": process.pid,
-            "group": -process.pid,
-        }
-        pid = pids[kill.target]
-        if pid is None or (kill.target == "shell" and pid == process.pid):
-            return False
         try:
-            os.kill(pid, number)
-        except ProcessLookupError:  # the job was faster
+            pids = {
+                "job": attempt["job"],
+                "watchdog": watchdog,
+                "shell": psutil.Process(watchdog).ppid() if kill.target == "shell" else 0,
+                "snakemake": process.pid,
+                "group": -process.pid,
+            }
+            pid = pids[kill.target]
+            if kill.target == "shell" and pid == process.pid:
+                return False
+            os.kill(pid, signal.Signals[f"SIG{kill.signal}"])
+        except (ProcessLookupError, psutil.NoSuchProcess):  # the job was faster
             return False
         return True
+
+
+def use_absolute_profile(words: Sequence[str]) -> list[str]:
+    """Return words for Snakemake in which the profile is an absolute path.
+
+    Snakemake takes it relative to where it works, and says nothing if it is not there.
+
+    Raises
+    ------
+    SystemExit
+        There is no such profile.
+    """
+    found = list(words)
+    for n, word in enumerate(found[:-1]):
+        if word == "--workflow-profile":
+            place = Path(found[n + 1]).resolve()
+            if not place.is_dir():
+                sys.exit(f"there is no profile {place}")
+            found[n + 1] = str(place)
+    return found
 
 
 def campaign(arguments: argparse.Namespace, words: Sequence[str]) -> Tally:
@@ -280,7 +291,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=WORK / "kills", help="is emptied")
     arguments = parser.parse_args(words[:cut])
     arguments.work = arguments.work.absolute()
-    more = with_places(words[cut + 1 :]) or ["--cores", str(arguments.cores)]
+    more = use_absolute_profile(words[cut + 1 :]) or ["--cores", str(arguments.cores)]
     tally = campaign(arguments, ["-s", str(PROJECT / "Snakefile"), *more, *METHOD])
     print(report(tally))
 

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
-from running import BIN, PROJECT, WORK, command, say, tools
+from phantoms import link_pairs
+from running import BIN, PROJECT, WORK, command, measure, say, tools
 from tables import number, table
 
 from unglow.workflow.batch import Batch
@@ -44,16 +45,10 @@ a job      ms of wall time and of Snakemake's own CPU for each job that ended af
 
 def make_pairs(place: Path, count: int) -> None:
     """Make raw/ with links to the two images of one phantom of 512 px."""
-    words = ("phantom", "--size", "512x512", "--dye", "D", "--pairs", 1)
-    (place / "one").mkdir()
-    command(BIN / "unglow", *words, directory=place / "one")
-    sources = {role: next((place / "one").rglob(f"*_{role}_D.tif")) for role in ("pre", "post")}
-    for serial in range(count):
-        sample = f"S{serial:05d}"
-        directory = place / "raw" / sample
-        directory.mkdir(parents=True)
-        for role, source in sources.items():
-            os.link(source, directory / f"{sample}_{role}_D.tif")
+    one = place / "one"
+    one.mkdir()
+    command(BIN / "unglow", "phantom", "--size", "512x512", directory=one)
+    link_pairs(place, one, [f"S{serial:05d}" for serial in range(count)])
 
 
 def empty_workflow(place: Path) -> Path:
@@ -75,13 +70,9 @@ def of_node(place: Path) -> float:
     return time.process_time() - started
 
 
-def start(place: Path, snakefile: Path, *more: str) -> psutil.Popen:
-    """Start the workflow; what it says goes to the file ``output``."""
-    words = (BIN / "snakemake", "-s", snakefile, "--cores", "2", "-q", "all", *more)
-    with (place / "output").open("w") as output:
-        return psutil.Popen(
-            list(map(str, words)), cwd=place, env=tools(), stdout=output, stderr=subprocess.STDOUT
-        )
+def snakemake(snakefile: Path, *more: str) -> list[str]:
+    """Return the words that run a workflow."""
+    return [str(BIN / "snakemake"), "-s", str(snakefile), "--cores", "2", "-q", "all", *more]
 
 
 def dry_run(place: Path) -> tuple[float, float, float]:
@@ -92,13 +83,10 @@ def dry_run(place: Path) -> tuple[float, float, float]:
     SystemExit
         If it fails.
     """
-    started = time.perf_counter()
-    process = start(place, PROJECT / "Snakefile", "-n")
-    _, status, usage = os.wait4(process.pid, 0)
-    if status != 0:
-        sys.exit(f"the dry run failed: {(place / 'output').read_text()}")
-    wall, cpu = time.perf_counter() - started, usage.ru_utime + usage.ru_stime
-    return wall, cpu, usage.ru_maxrss * 1024 / 1e6
+    taken = measure(*snakemake(PROJECT / "Snakefile", "-n"), directory=place)
+    if taken.status != 0:
+        sys.exit(f"the dry run failed: {taken.text}")
+    return taken.wall_s, taken.cpu_s, taken.peak_mb
 
 
 def ended(place: Path) -> int:
@@ -117,9 +105,13 @@ def run(place: Path, seconds: float) -> tuple[float, float, float]:
     SystemExit
         If it ends before the time, or if no second job has ended by then.
     """
+    # the files are empty, whatever preflight expects
+    words = snakemake(empty_workflow(place), "--config", "force_run=True")
     started = time.perf_counter()
-    forced = ("--config", "force_run=True")  # the files are empty, whatever preflight expects
-    process = start(place, empty_workflow(place), *forced)
+    with (place / "output").open("w") as output:
+        process = psutil.Popen(
+            words, cwd=place, env=tools(), stdout=output, stderr=subprocess.STDOUT
+        )
     marks: list[tuple[float, float, int]] = []
     for pause in (0.0, seconds):
         time.sleep(pause)

@@ -8,10 +8,11 @@ There is no exact truth, so that accuracy is measured elsewhere.
 
 from __future__ import annotations
 
+import os
 import re
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterable
 
     from numpy.typing import NDArray
 
@@ -129,6 +130,16 @@ def phantom(case: Case, cache: Path, workers: int) -> Path:
             _write(raw / "phantom" / f"phantom_{role}_SYTO9.tif", canvas, case, workers)
         raw.replace(target)
     return target
+
+
+def link_pairs(place: Path, source: Path, samples: Iterable[str]) -> None:
+    """Make raw/ with links to the images of one pair below ``source``, for each sample."""
+    images = {role: next(source.rglob(f"*_{role}_*.tif")) for role in ("pre", "post")}
+    for sample in samples:
+        folder = place / "raw" / sample
+        folder.mkdir(parents=True)
+        for role, image in images.items():
+            os.link(image, folder / f"{sample}_{role}_SYTO9.tif")
 
 
 def forget_canvases(cache: Path) -> None:
@@ -328,19 +339,7 @@ def _tiled(tile: Image, window: Window) -> Image:
     return np.asarray(tile[rows[:, None], cols[None, :]])
 
 
-def _once(make: Callable[[], Image]) -> Callable[[], Image]:
-    """Keep what a function without arguments returns."""
-    kept: list[Image] = []
-
-    def get() -> Image:
-        if not kept:
-            kept.append(make())
-        return kept[0]
-
-    return get
-
-
-@_once
+@cache
 def _outline() -> Image:
     """Return a whole small phantom: the section with its dark surroundings, grey levels."""
     spec = PhantomSpec(shape=(_OUTLINE_PX, _OUTLINE_PX), rgb=False)
@@ -348,7 +347,7 @@ def _outline() -> Image:
     return Renderer(spec).background("post", frame).astype(np.float32)
 
 
-@_once
+@cache
 def _texture() -> Image:
     """Return a piece of the middle of a large phantom, of mean 1, mirrored so that it can pave."""
     side = 4 * _TEXTURE_PX
@@ -361,12 +360,12 @@ def _texture() -> Image:
     return np.concatenate([piece, piece[:, ::-1]], axis=1)
 
 
-@_once
+@cache
 def _noise() -> Image:
     noise = np.random.default_rng(0).normal(0.5, 1.5, (_NOISE_PX, _NOISE_PX))
     return noise.astype(np.float32)
 
 
-@_once
+@cache
 def _bits() -> Image:
     return np.random.default_rng(1).integers(0, 64, (_NOISE_PX, _NOISE_PX), np.uint16)

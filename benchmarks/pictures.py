@@ -4,6 +4,7 @@
     python benchmarks/pictures.py rows docs/pictures/slide.jpg DIR/results/slide1/figures/slide.png
     python benchmarks/pictures.py steps docs/pictures demo/results/phantom/SYTO9
     python benchmarks/pictures.py spoilt docs/pictures/spoilt.jpg results/phantom/SYTO9
+    python benchmarks/pictures.py good-bad docs/pictures
 
 ``rows`` (README, tutorials) shows a window of each pair: before staining (registered), after, the
 difference, and the candidates that were listed, for a phantom with the microbes that are truly
@@ -17,17 +18,24 @@ candidates on post.
 figures have them, of
 
     unglow phantom --seed 21 --damage lost:120,debris:90,blur:250,fold:60,bleach:200,tile:128
+
+``good-bad`` (docs/results.md) shows figures side by side, of three phantoms that it runs: as they
+should be, with a map that cannot follow the deformation, and with a method that ignores offsets.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import cv2
 import matplotlib as mpl
 import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+from running import command
 
 from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates
@@ -237,14 +245,100 @@ def draw_spoilt(target: Path, pair: Path) -> None:
     figure.savefig(target, dpi=78, pil_kwargs={"quality": 85})
 
 
+DEFORMED = ("--deform-px", "4", "--deform-wavelength-px", "700")
+OFFSETS = ("--offset-pre", "3", "--offset-post", "12")
+# For each run: options of the phantom, and the configuration.
+RUNS = {
+    "good": (DEFORMED, "{}\n"),
+    "map": (DEFORMED, "register: {model: similarity, field: never, strips: never}\n"),
+    "gain": (OFFSETS, "scale: {methods: [percentile]}\n"),
+}
+# For each figure: the run that spoils it, and why.
+FIGURES = {
+    "registration": ("map", "bad: the map does not follow the deformation"),
+    "map_error": ("map", "bad: the error is large everywhere"),
+    "difference": ("map", "bad: bright edges"),
+    "joint_histogram": ("gain", "bad: the line misses the band"),
+    "candidates": ("gain", "bad: candidates in clusters"),
+    "gallery": ("map", "bad: edges instead of spots"),
+}
+WIDTH, GAP, BAND = 690, 20, 40  # of one figure, between two, of the label above each; px
+MOST_KB = 132
+COLOURS = {"good": "#1a7f4b", "bad": "#b3402a"}
+
+
+class Panel(NamedTuple):
+    """A figure and the label above it."""
+
+    label: str
+    picture: Image.Image
+
+
+def run_phantom(work: Path, name: str) -> Path:
+    """Run a phantom unless its results are there; return the directory of its pair."""
+    place = work / name
+    options, config = RUNS[name]
+    (place / "config").mkdir(parents=True, exist_ok=True)
+    (place / "config" / "config.yaml").write_text(config)
+    if not (place / "raw").exists():
+        command("unglow", "phantom", "--size", "1024x1024", *options, directory=place)
+    command("unglow", "run", "--quiet", "--config", "allow_failed=true", directory=place)
+    return place / "results" / "phantom" / "SYTO9"
+
+
+def read_panel(label: str, file: Path) -> Panel:
+    """Read a figure and bring it to the width of a panel."""
+    picture = Image.open(file).convert("RGB")
+    size = WIDTH, round(picture.height * WIDTH / picture.width)
+    return Panel(label, picture.resize(size, Image.Resampling.LANCZOS))
+
+
+def join(panels: list[Panel]) -> Image.Image:
+    """Put figures of any height side by side, each below its label."""
+    height = BAND + max(panel.picture.height for panel in panels)
+    sheet = Image.new("RGB", (len(panels) * (WIDTH + GAP) - GAP, height), "white")
+    pen = ImageDraw.Draw(sheet)
+    font = ImageFont.truetype(str(Path(mpl.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")), 22)
+    for place, panel in enumerate(panels):
+        left = place * (WIDTH + GAP)
+        colour = COLOURS[panel.label.partition(":")[0]]
+        pen.rectangle((left, 0, left + WIDTH - 1, BAND - 6), fill=colour)
+        pen.text((left + 10, 3), panel.label, font=font, fill="white")
+        sheet.paste(panel.picture, (left, BAND))
+    return sheet
+
+
+def save(sheet: Image.Image, target: Path) -> None:
+    """Write a JPEG of at most MOST_KB, as good as that allows."""
+    for quality in range(88, 30, -4):
+        written = io.BytesIO()
+        sheet.save(written, "JPEG", quality=quality, optimize=True)
+        if written.tell() <= MOST_KB * 1000:
+            break
+    target.write_bytes(written.getvalue())
+    print(f"{target}: {written.tell() / 1000:.0f} kB, quality {quality}")
+
+
+def draw_good_and_bad(target: Path, work: Path) -> None:
+    """Write all figures of `FIGURES` into a directory, from phantoms that are run in another."""
+    figures = {name: run_phantom(work.absolute(), name) / "figures" for name in RUNS}
+    for name, (spoilt, label) in FIGURES.items():
+        good = read_panel("good", figures["good"] / f"{name}.png")
+        bad = read_panel(label, figures[spoilt] / f"{name}.png")
+        save(join([good, bad]), target / f"good-bad-{name}.jpg")
+
+
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("rows", "steps", "spoilt"))
-    parser.add_argument("target", type=Path, help="picture to write; of steps, their directory")
-    parser.add_argument("pairs", type=Path, nargs="+", help="results of pairs, or one figure")
+    parser.add_argument("what", choices=("rows", "steps", "spoilt", "good-bad"))
+    parser.add_argument("target", type=Path, help="picture to write; or a directory of several")
+    parser.add_argument("pairs", type=Path, nargs="*", help="results of pairs, or one figure")
     given = parser.parse_args()
-    if given.what == "rows":
+    if given.what == "good-bad":
+        with tempfile.TemporaryDirectory() as work:
+            draw_good_and_bad(given.target, Path(work))
+    elif given.what == "rows":
         draw_rows(given.target, given.pairs)
     else:
         draw = draw_steps if given.what == "steps" else draw_spoilt

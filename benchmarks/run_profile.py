@@ -14,7 +14,6 @@ import argparse
 import itertools
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections import defaultdict
@@ -23,7 +22,7 @@ from pathlib import Path
 from statistics import median
 
 from marks.sitecustomize import PLACE
-from phantoms import Case, phantom, size_of
+from phantoms import Case, link_pairs, phantom, size_of
 from running import PROJECT, WORK, command, say, snakemake_words
 from tables import table
 
@@ -81,29 +80,15 @@ def process_name(program: str) -> str:
     return path.stem.rpartition(".")[2] if path.suffix == ".py" else path.name
 
 
-def make_raw(place: Path, source: Path, pairs: int) -> None:
-    """Make raw/ with links to the images of one pair."""
-    images = {role: next(source.rglob(f"*_{role}_*.tif")) for role in ("pre", "post")}
-    for serial in range(1, pairs + 1):
-        directory = place / "raw" / f"S{serial}"
-        directory.mkdir(parents=True)
-        for role, image in images.items():
-            os.link(image, directory / f"S{serial}_{role}_DAPI.tif")
-
-
 def profile(raw: Path, pairs: int, work: Path, words: list[str]) -> tuple[Spent, Steps]:
     """Run the workflow once; return what it takes in all, and its steps."""
-    place = Path(tempfile.mkdtemp(prefix="profile-", dir=work))
-    noted = place / "marks"
-    noted.mkdir()
-    make_raw(place, raw, pairs)
-    hook = str(PROJECT / "benchmarks" / "marks")
-    try:
-        environment = {PLACE: str(noted), "PYTHONPATH": hook}
-        wall, cpu = command(*words, directory=place, environment=environment)
+    with tempfile.TemporaryDirectory(prefix="profile-", dir=work) as name:
+        noted = Path(name, "marks")
+        noted.mkdir()
+        link_pairs(Path(name), raw, [f"S{n + 1}" for n in range(pairs)])
+        environment = {PLACE: str(noted), "PYTHONPATH": str(PROJECT / "benchmarks" / "marks")}
+        wall, cpu = command(*words, directory=Path(name), environment=environment)
         return Spent(cpu, wall), read_marks(noted)
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def medians(runs: list[Steps]) -> Steps:

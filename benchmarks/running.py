@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-import resource
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 WORK = PROJECT / "benchmarks" / "work"
-#: Names of the files of single attempts and of runs.
 #: Rules whose threads can be set to any number.
 THREADED = ("ingest", "register", "align", "difference", "detect")
 
@@ -28,20 +27,45 @@ def tools() -> dict[str, str]:
     return os.environ | {"PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}"}
 
 
-def run(
-    *words: object, directory: Path, environment: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Run a command with the tools of this environment; return its exit status and output."""
-    done = subprocess.run(
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a command and all processes that it has waited for took.
+
+    ``peak_mb`` is of the largest of its processes, ``text`` what it wrote to both streams.
+    """
+
+    status: int
+    text: str
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+
+
+def measure(*words: object, directory: Path, environment: Mapping[str, str] | None = None) -> Taken:
+    """Run a command to its end with the tools of this environment."""
+    started = perf_counter()
+    with subprocess.Popen(
         [str(word) for word in words],
         cwd=directory,
         env=tools() | dict(environment or {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-    )
-    return done.returncode, done.stdout
+        errors="replace",
+    ) as process:
+        text = process.stdout.read() if process.stdout else ""
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall, cpu = perf_counter() - started, usage.ru_utime + usage.ru_stime
+    return Taken(process.returncode, text, wall, cpu, usage.ru_maxrss * 1024 / 1e6)
+
+
+def run(
+    *words: object, directory: Path, environment: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Run a command; return its exit status and output."""
+    taken = measure(*words, directory=directory, environment=environment)
+    return taken.status, taken.text
 
 
 def command(
@@ -54,33 +78,11 @@ def command(
     SystemExit
         With the end of its output, if it fails.
     """
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-    status, text = run(*words, directory=directory, environment=environment)
-    wall, after = perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if status != 0:
-        end = "\n".join(text.splitlines()[-30:])
+    taken = measure(*words, directory=directory, environment=environment)
+    if taken.status != 0:
+        end = "\n".join(taken.text.splitlines()[-30:])
         sys.exit(f"{end}\nfailed in {directory}: {' '.join(str(word) for word in words)}")
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def with_places(words: Sequence[str]) -> list[str]:
-    """Return words for Snakemake in which the profile is an absolute path.
-
-    Snakemake takes it relative to where it works, and says nothing if it is not there.
-
-    Raises
-    ------
-    SystemExit
-        There is no such profile.
-    """
-    found = list(words)
-    for n, word in enumerate(found[:-1]):
-        if word == "--workflow-profile":
-            place = Path(found[n + 1]).resolve()
-            if not place.is_dir():
-                sys.exit(f"there is no profile {place}")
-            found[n + 1] = str(place)
-    return found
+    return taken.wall_s, taken.cpu_s
 
 
 def snakemake_words(

@@ -11,13 +11,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from job_memory import JobMemory, MemoryRuns, rules_table, wrong_text
+from job_memory import JobMemory, MemoryRuns, digest_of
 from phantoms import size_of
 from running import WORK, say, snakemake_words
 from slides import DTYPES, LAYOUTS, SAMPLE, SlideCase, make_slide
@@ -27,7 +25,7 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.pending_jobs import pending_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 LAST = "slide_figures"
 #: What a slide leaves that no output depends on, and that no budget may change.
@@ -55,47 +53,30 @@ class SlideSetting:
 class SlideMatrix(MemoryRuns):
     """Runs all slides that are asked for."""
 
-    def cases(self) -> Iterator[SlideCase]:
-        """Yield all slides."""
-        some = self.options
-        every = itertools.product(some.sizes, some.channels, some.dtypes, some.layouts)
-        for size, channels, dtype, layout in every:
-            yield SlideCase(*size_of(size), channels, layout, dtype)
-
     def measure(self) -> None:
         """Go through the matrix; a slide is deleted as soon as nothing needs it."""
-        for case in self.cases():
-            raw = make_slide(case, self.work / "phantoms", processors())
-            try:
-                self._settings(case, raw)
-            finally:
-                if not self.options.keep:
-                    shutil.rmtree(raw, ignore_errors=True)
-
-    def _settings(self, case: SlideCase, raw: Path) -> None:
-        declared: dict[tuple[Any, ...], SlideSetting] = {}
-        bytes_of: dict[str, bytes] = {}
         some = self.options
-        for one in itertools.product(some.budgets, some.output_dtypes, some.outputs):
-            setting = SlideSetting(*one)
-            with tempfile.TemporaryDirectory(prefix=f"run-{case.name}-", dir=self.work) as name:
-                work = Path(name)
-                (work / "raw").symlink_to(raw, target_is_directory=True)
-                key = (*declarations(work, setting), setting.dtype, setting.output)
-                if key in declared:
-                    budget = declared[key].budget
-                    say(f"{case.name}: {setting} declares what a budget of {budget} MB does")
-                    continue
-                declared[key] = setting
-                say(f"{case.name}: {setting}")
-                self._run(case, setting, work)
-                place = work / "results" / SAMPLE
-                for file in (f for f in SAME[: 3 if one[1] != some.output_dtypes[0] else None]):
-                    found = (place / file).read_bytes() if (place / file).is_file() else b""
-                    if bytes_of.setdefault(file, found) != found:
-                        self.troubles.append(f"{case.name}: {setting} gave other bytes in {file}")
+        written = itertools.product(some.budgets, some.output_dtypes, some.outputs)
+        settings = [SlideSetting(*one) for one in written]
+        every = itertools.product(some.sizes, some.channels, some.dtypes, some.layouts)
+        for size, channels, dtype, layout in every:
+            case = SlideCase(*size_of(size), channels, layout, dtype)
+            raw = make_slide(case, self.work / "phantoms", processors())
+            self.run_settings(case, raw, settings)
 
-    def _run(self, case: SlideCase, setting: SlideSetting, work: Path) -> None:
+    def declarations(
+        self, _: SlideCase, setting: SlideSetting, work: Path
+    ) -> list[tuple[Any, ...]]:
+        """Return what is written, rule, title and declared MB of each job of a run."""
+        batch = Batch.load(setting.config, work)
+        written = setting.dtype, setting.output
+        return [
+            (*written, job.rule, job.title, job.demand.peak_mb(setting.budget, job.threads))
+            for job in pending_jobs(batch, work / "results")
+        ]
+
+    def run(self, case: SlideCase, setting: SlideSetting, work: Path) -> None:
+        """Run a slide with a setting."""
         words = snakemake_words(processors(), setting.config, until=LAST)
         records = self.records(f"{case.name}: {setting}", words, work, {})
         made = [JobMemory.of(case, setting, record) for record in records]
@@ -103,20 +84,16 @@ class SlideMatrix(MemoryRuns):
             say(f"  {job.rule} {job.declared_mb:.0f} / {job.peak_mb:.0f} = {job.ratio:.2f}")
         self.jobs += made
         scale = work / "results" / SAMPLE / "scale.json"
-        if scale.is_file():
-            markers = json.loads(scale.read_text())["markers"]
-            failed = [name for name, one in markers.items() if one["status"] == "failed"]
-            if failed:
-                self.troubles.append(f"{case.name}: {failed} failed, so little was measured")
+        markers = json.loads(scale.read_text())["markers"] if scale.is_file() else {}
+        failed = [name for name, one in markers.items() if one["status"] == "failed"]
+        if failed:
+            self.troubles.append(f"{case.name}: {failed} failed, so little was measured")
 
-
-def declarations(work: Path, setting: SlideSetting) -> tuple[Any, ...]:
-    """Return what decides the memory of each job of a run: rule, title, declared MB, workers."""
-    batch = Batch.load(setting.config, work)
-    return tuple(
-        (job.rule, job.title, job.demand.peak_mb(setting.budget, job.threads))
-        for job in pending_jobs(batch, work / "results")
-    )
+    def digests(self, setting: SlideSetting, work: Path) -> dict[str, str]:
+        """Return digests of what no output changes, and of what the first type has too."""
+        files = SAME if setting.dtype == self.options.output_dtypes[0] else SAME[:3]
+        place = work / "results" / SAMPLE
+        return {file: digest_of(place / file) if (place / file).is_file() else "" for file in files}
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:
@@ -131,20 +108,10 @@ def arguments(words: Sequence[str]) -> argparse.Namespace:
     add("--output-dtypes", nargs="+", default=["input"], choices=("input", "float32"))
     add("--outputs", nargs="+", default=["tiff"], choices=("tiff", "zarr", "both"))
     add("--work", type=Path, default=WORK, help="directory for slides and runs")
-    add("--keep", action="store_true", help="keep the slides")
     add("--json", type=Path, metavar="FILE", help="write all figures there too")
     return parser.parse_args(words)
 
 
 def main(words: Sequence[str]) -> int:
     """Measure the matrix, print the tables; return the exit status."""
-    options = arguments(words)
-    options.work.mkdir(parents=True, exist_ok=True)
-    matrix = SlideMatrix(options)
-    try:
-        matrix.measure()
-    finally:
-        matrix.save()
-        tables = [rules_table(matrix.jobs), wrong_text(matrix.jobs)] if matrix.jobs else []
-        print("\n\n".join([*tables, *matrix.troubles]) or "nothing was measured")
-    return 0 if matrix.fine else 1
+    return SlideMatrix(arguments(words)).report()

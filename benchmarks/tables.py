@@ -1,12 +1,17 @@
-"""Numbers and tables as text, the same in all benchmarks."""
+"""Numbers, tables and files of figures, the same in all benchmarks."""
 
 from __future__ import annotations
 
+import json
 import math
-from typing import TYPE_CHECKING
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 RIGHT_RATIO = 1.0, 1.3
 """Predicted / measured memory that is right."""
@@ -39,3 +44,26 @@ def ratio_text(ratio: float) -> str:
     """Return a predicted/measured ratio with its mark."""
     low, high = RIGHT_RATIO
     return f"{ratio:.2f}" + ("!" if ratio < low else "+" if ratio > high else " ")
+
+
+def save_json(path: Path | None, values: object) -> None:
+    """Write figures for machines, if a file was asked for; NaN becomes null."""
+    if path is not None:
+        path.write_text(json.dumps(plain(values), indent=1) + "\n", encoding="utf-8")
+
+
+def plain(values: Any) -> Any:
+    """Turn dataclasses, arrays, NumPy numbers and NaN into what JSON knows."""
+    if is_dataclass(values) and not isinstance(values, type):
+        values = asdict(values)
+    if isinstance(values, dict):
+        return {str(key): plain(value) for key, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return [plain(value) for value in values]
+    if isinstance(values, np.ndarray):
+        return plain(values.tolist())
+    if isinstance(values, np.generic):
+        values = values.item()
+    if isinstance(values, float) and not np.isfinite(values):
+        return None
+    return values

@@ -12,7 +12,6 @@ import itertools
 import json
 import math
 import os
-import shutil
 import tempfile
 import time
 from collections import defaultdict
@@ -314,18 +313,12 @@ def measure_floor(sources: Iterable[Path], volume: int, target: Path) -> Floor:
     return Floor(read, write)
 
 
-def measure_again(case: Case, work: Path, words: Sequence[str], *, keep: bool) -> Measurement:
-    """Measure a case in a fresh directory below ``work``, which goes afterwards unless kept."""
+def measure_again(case: Case, work: Path, words: Sequence[str]) -> Measurement:
+    """Measure a case in a fresh directory below ``work``, which goes afterwards."""
     raw = phantom(case, work / "phantoms", processors())
     forget_canvases(work / "phantoms")
-    directory = Path(tempfile.mkdtemp(prefix=f"run-{case.name}-", dir=work))
-    try:
-        return measure(case, raw, directory, words)
-    finally:
-        if keep:
-            say(f"kept {directory}")
-        else:
-            shutil.rmtree(directory, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=f"run-{case.name}-", dir=work) as directory:
+        return measure(case, raw, Path(directory), words)
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -339,10 +332,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--budget", type=int, default=2000, help="memory_per_job, MB (default: 2000)")
     add("--cores", type=int, default=processors(), help="cores (default: all)")
     add("--repeats", type=int, default=1, help="runs per pair; the median one is shown")
-    add("--until", metavar="RULE", help="the last rule to run")
     add("--methods", metavar="NAME,NAME", help="scale methods (default: as shipped)")
     add("--work", type=Path, default=WORK, help="directory for pairs and runs")
-    add("--keep", action="store_true", help="keep the directories of the runs")
     add("--json", type=Path, metavar="FILE", help="write all figures there too")
     options = parser.parse_args(words)
     try:
@@ -366,7 +357,7 @@ def main() -> None:
     options = arguments()
     work = options.work.resolve()
     work.mkdir(parents=True, exist_ok=True)
-    words = snakemake_words(options.cores, settings(options), until=options.until)
+    words = snakemake_words(options.cores, settings(options))
     print(
         f"unglow {__version__}, {options.cores} cores, memory_per_job {options.budget} MB",
         flush=True,
@@ -379,13 +370,10 @@ def main() -> None:
         cases = [Case(rows, cols, layout, dtype) for rows, cols in options.sizes]
         warm = Case(1024, 1024, layout, dtype)
         say(f"warming up on {warm.name} (libraries come into the caches)")
-        measure_again(warm, work, words, keep=False)
+        measure_again(warm, work, words)
         for case in cases:
             say(f"measuring {case.name}")
-            runs = [
-                measure_again(case, work, words, keep=options.keep)
-                for _ in range(max(1, options.repeats))
-            ]
+            runs = [measure_again(case, work, words) for _ in range(max(1, options.repeats))]
             measurements.append(median_of(runs))
             print(f"\n{run_text(measurements[-1])}", flush=True)
     print(f"\n{sizes_text(measurements)}\n\n{LEGEND}")

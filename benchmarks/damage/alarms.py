@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from registration.pool import save_json
-from tables import table
+from subcommands import add_draws
+from tables import save_json, table
 
-from damage.cases import Batch, Case
+from damage.batches import FOUND, FOUND_WITHOUT, Batch, Case, finder_is_off, run_batch
 from damage.judging import judge_pair
-from damage.pools import Pool, as_text, at_most, print_promises, reasons_text
-from damage.runs import FOUND, FOUND_WITHOUT, finder_is_off, run_batch
+from damage.pools import Pool, as_text, at_most, print_promises, print_reasons
 from unglow.phantom.spec import PhantomSpec
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ _DENSITIES = 10.0, 1500.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--pairs", type=int, default=20, help="pairs (default: 20)")
+    add_draws(parser, 20, 2048, "pairs")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
     others = None
     if finder_is_off() is not None:
         others = [judge_pair(case, place / FOUND_WITHOUT) for case in batch.cases]
-    figures = {"outcomes": outcomes, "without": others or []}
-    save_json(args.json, {name: [asdict(o) for o in some] for name, some in figures.items()})
+    save_json(args.json, {"outcomes": outcomes, "without": others or []})
     return report(batch, outcomes, others)
 
 
@@ -82,8 +79,7 @@ def report(batch: Batch, outcomes: Sequence[Outcome], others: Sequence[Outcome] 
     header = ["pair", "type", "microbes/Mpx", "deform", "shading", "blur", "status"]
     header += ["called spoilt", "recall", "false"]
     print(table(header, [_line(c, o) for c, o in zip(batch.cases, outcomes, strict=True)], left=2))
-    reasons = reasons_text(outcomes)
-    print(f"\n{reasons}" if reasons else "\nall pairs are ok")
+    print_reasons(outcomes)
     pool = Pool.of(outcomes)
     print(f"\ncalled spoilt, all pairs: {100 * pool.wrong_share:.3f} % of the section")
     worst = max(o.wrong_share for o in outcomes)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import numpy as np
-from registration.pool import save_json
+from subcommands import add_draws
 from tables import table
 
-from damage.cases import SIZES, UNDAMAGED, Batch, Case
-from damage.chance import interval_over_pairs
-from damage.judging import judge_pair
+from damage.batches import SIZES, UNDAMAGED, Batch, Case
+from damage.judging import judge_batches
 from damage.places import CLAIMED
-from damage.pools import Pool, Promise, as_text, print_promises, reasons_text
-from damage.runs import FOUND, run_batch
+from damage.pools import Pool, Promise, as_text, interval_over_pairs, print_promises, print_reasons
 from unglow.phantom.spec import PhantomSpec
 
 if TYPE_CHECKING:
@@ -29,17 +26,14 @@ LIMITS = 0.04, 0.06
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--pairs", type=int, default=60, help="pairs (default: 60)")
+    add_draws(parser, 60, 2048, "pairs")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run all pairs, print the tables; return 1 where the share is not as claimed."""
     seeds = range(args.first, args.first + args.pairs)
     batch = Batch("pairs", tuple(drawn_case(seed, args.side) for seed in seeds))
-    found = run_batch(batch, args.directory, args.jobs) / FOUND
-    outcomes = [judge_pair(case, found) for case in batch.cases]
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
-    return report(outcomes)
+    return report(judge_batches([batch], args.directory, args.jobs, args.json))
 
 
 def drawn_case(seed: int, side: int) -> Case:
@@ -66,8 +60,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
     header = ("pairs", "", "ok/suspect/other", "true or false", "claimed", "false", "95 % interval")
     print(table(header, [_line(name, Pool.of(some)) for name, some in parts.items()]))
     print("Shares in %. Intervals by drawing pairs again: those of one pair belong together.")
-    reasons = reasons_text(outcomes)
-    print(f"\n{reasons}" if reasons else "\nall pairs are ok")
+    print_reasons(outcomes)
     share = Pool.of(outcomes).ok.false_share
     low, high = LIMITS
     kept = low <= share <= high

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from registration.pool import save_json
+from subcommands import add_draws
 from tables import table
 
-from damage.cases import UNDAMAGED, Batch, Case
-from damage.judging import judge_pair
-from damage.pools import Pool, as_text, at_most, print_promises, reasons_text
-from damage.runs import FOUND, run_batch
+from damage.batches import UNDAMAGED, Batch, Case
+from damage.judging import judge_batches
+from damage.pools import Pool, as_text, at_most, print_promises, print_reasons
 from unglow.phantom.spec import PhantomSpec
 
 if TYPE_CHECKING:
@@ -29,21 +27,15 @@ RECALL = 0.25
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=2, help="scenes (default: 2)")
+    add_draws(parser, 2, 2048)
     parser.add_argument("--faults", nargs="+", default=list(FAULTS), metavar="KIND:NUMBER")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run all pairs, print the table; return 1 where a wrong list is ok."""
-    outcomes: list[Outcome] = []
-    for seed in range(args.first, args.first + args.draws):
-        batch = fault_batch(seed, args.side, args.faults)
-        found = run_batch(batch, args.directory, args.jobs) / FOUND
-        for case in batch.cases:
-            reference = None if case.kind == UNDAMAGED else found / UNDAMAGED
-            outcomes.append(judge_pair(case, found, reference))
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
-    return report(outcomes)
+    seeds = range(args.first, args.first + args.draws)
+    batches = (fault_batch(seed, args.side, args.faults) for seed in seeds)
+    return report(judge_batches(batches, args.directory, args.jobs, args.json))
 
 
 def fault_batch(seed: int, side: int, faults: Sequence[str]) -> Batch:
@@ -68,8 +60,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
     header = ["fault", "status", "counted", "true", "false", "false %", "recall", ""]
     print(table(header, [_line(o) for o in outcomes]))
     print("recall: microbes that are found, over those found in the undamaged pair")
-    reasons = reasons_text(outcomes)
-    print(f"\n{reasons}" if reasons else "\nall pairs are ok")
+    print_reasons(outcomes)
     wrong = sum(map(is_wrong, outcomes))
     text = f"ok pairs with few microbes ({RECALL:.0%}) or many false ones ({FALSE:.0%})"
     return print_promises([at_most(text, float(wrong), 0.0, "{:.0f}")])

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
+from tables import save_json
 
-from damage.cases import truth_path
-from damage.runs import ROW
+from damage.batches import FOUND, ROW, UNDAMAGED, run_batch, truth_path
 from unglow.io.detection_results import read_candidates
 from unglow.phantom.damage_shapes import inside
 from unglow.phantom.render import Renderer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from damage.cases import Case
+    from damage.batches import Batch, Case
     from unglow.phantom.spec import PhantomSpec
     from unglow.phantom.truth import PhantomMap
 
@@ -103,6 +103,33 @@ class Found:
     outside: Mask
     counted: int
     false: int
+
+
+def judge_batches(
+    batches: Iterable[Batch], directory: Path, jobs: int, save: Path | None = None
+) -> list[Outcome]:
+    """Run and judge all pairs, next to the undamaged one of their scene if there is one.
+
+    Parameters
+    ----------
+    batches
+        Pairs.
+    directory
+        For all batches.
+    jobs
+        Cores of the workflow.
+    save
+        JSON file for all outcomes.
+    """
+    outcomes = []
+    for batch in batches:
+        found = run_batch(batch, directory, jobs) / FOUND
+        undamaged = found / UNDAMAGED if (found / UNDAMAGED).is_dir() else None
+        for case in batch.cases:
+            reference = None if case.kind == UNDAMAGED else undamaged
+            outcomes.append(judge_pair(case, found, reference))
+    save_json(save, {"outcomes": outcomes})
+    return outcomes
 
 
 def judge_pair(case: Case, found: Path, undamaged: Path | None = None) -> Outcome:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from registration.pool import save_json
 from running import say
+from scipy.stats import binom
+from subcommands import add_draws
 from tables import table
 
-from damage import chance
-from damage.cases import SIZES, UNDAMAGED, Batch, Case
-from damage.judging import judge_pair
-from damage.pools import Pool, Promise, as_text, at_least, at_most, print_promises, reasons_text
-from damage.runs import FOUND, run_batch
+from damage.batches import SIZES, UNDAMAGED, Batch, Case
+from damage.judging import judge_batches
+from damage.pools import Pool, Promise, as_text, at_least, at_most, print_promises, print_reasons
 from unglow.core.errors import ConfigError
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import PhantomSpec
@@ -44,7 +43,7 @@ class Rejected:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=5, help="scenes (default: 5)")
+    add_draws(parser, 5, 2048)
     parser.add_argument("--kinds", nargs="+", choices=SIZES, default=list(SIZES))
     parser.add_argument("--sizes", nargs="+", choices=SIZE_NAMES, default=list(SIZE_NAMES))
     parser.add_argument(
@@ -56,17 +55,9 @@ def run(args: argparse.Namespace) -> int:
     """Run all scenes, print the tables; return 1 where a promise is missed."""
     if args.quick:
         args.draws, args.sizes = 1, ["middle"]
-    outcomes: list[Outcome] = []
-    for seed in range(args.first, args.first + args.draws):
-        batch = scene_batch(seed, args.side, args.kinds, args.sizes)
-        found = run_batch(batch, args.directory, args.jobs) / FOUND
-        undamaged = found / UNDAMAGED
-        for case in batch.cases:
-            reference = None if case.kind == UNDAMAGED else undamaged
-            outcomes.append(judge_pair(case, found, reference))
-        say(f"scene {seed}: {len(batch.cases)} pairs")
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
-    return report(outcomes)
+    seeds = range(args.first, args.first + args.draws)
+    batches = (scene_batch(seed, args.side, args.kinds, args.sizes) for seed in seeds)
+    return report(judge_batches(batches, args.directory, args.jobs, args.json))
 
 
 def scene_batch(seed: int, side: int, kinds: Iterable[str], sizes: Iterable[str]) -> Batch:
@@ -113,8 +104,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
         for one in refused:
             o = one.outcome
             print(f"  {o.name}, {o.status}: {one.what}, probability {one.probability:.1e}")
-    reasons = reasons_text(outcomes)
-    print(f"\n{reasons}" if reasons else "\nall pairs are ok")
+    print_reasons(outcomes)
     return print_promises(promises(undamaged, damaged, rows, refused))
 
 
@@ -129,10 +119,10 @@ def rejected(outcomes: Iterable[Outcome], undamaged_rate: float) -> list[Rejecte
     found = []
     for o in outcomes:
         judged = o.true + o.false
-        if (p := chance.at_least(o.false, judged, rate)) < LEVEL:
+        if (p := binom.sf(o.false - 1, judged, rate)) < LEVEL:
             found.append(Rejected(o, f"{o.false} false of {judged}, {rate:.1%} expected", p))
         recall = (o.found_undamaged + 0.5) / (o.outside + 1.0)
-        if (p := chance.at_most(o.found, o.outside, recall)) < LEVEL:
+        if (p := binom.cdf(o.found, o.outside, recall)) < LEVEL:
             text = f"{o.found} of {o.outside} microbes, {o.found_undamaged} undamaged"
             found.append(Rejected(o, text, p))
     return found

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from damage.judging import Outcome
 
 _REASON_WORDS = 9
+_DRAWS = 4000
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,28 @@ def print_promises(promises: Sequence[Promise]) -> int:
     return int(any(p.kept is False for p in promises))
 
 
-def reasons_text(outcomes: Iterable[Outcome]) -> str:
-    """Return the first words of all reasons with the pairs that have them; empty for none."""
+def print_reasons(outcomes: Iterable[Outcome]) -> None:
+    """Print the first words of all reasons with the pairs that have them."""
     names: dict[str, list[str]] = {}
     for o in outcomes:
         if not o.is_ok:
             words = " ".join(o.reason.split()[:_REASON_WORDS])
             names.setdefault(f"{o.status}: {words}", []).append(o.name)
-    return "\n".join(f"{key} ({len(some)}: {', '.join(some)})" for key, some in names.items())
+    lines = [f"{key} ({len(some)}: {', '.join(some)})" for key, some in names.items()]
+    print("", *(lines or ["all pairs are ok"]), sep="\n")
+
+
+def interval_over_pairs(parts: Sequence[int], wholes: Sequence[int]) -> tuple[float, float]:
+    """Return the 95 % interval of sum(parts) / sum(wholes), by drawing pairs again.
+
+    Percentiles of the bootstrap (Efron & Tibshirani 1993, chapter 13), with the same random numbers
+    each time: candidates of one pair have a threshold and a background in common. NaN for nothing.
+    """
+    if not sum(wholes):
+        return math.nan, math.nan
+    part, whole = np.array(parts, float), np.array(wholes, float)
+    drawn = np.random.default_rng(1).integers(0, len(part), (_DRAWS, len(part)))
+    counts = whole[drawn].sum(axis=1)
+    shares = part[drawn].sum(axis=1)[counts > 0] / counts[counts > 0]
+    low, high = np.quantile(shares, [0.025, 0.975])
+    return float(low), float(high)

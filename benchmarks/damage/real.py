@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tifffile
-from registration.pool import save_json
-from running import PROJECT, say, snakemake_words
 from running import run as run_command
+from running import say, snakemake_words
 from scipy import ndimage
-from tables import table
+from subcommands import add_draws
+from tables import save_json, table
 
 from damage.judging import RIM_PX, is_clear
 from damage.pools import as_text, at_least, at_most, print_promises
 from unglow.io.detection_results import read_candidates
 from unglow.phantom.damage_shapes import irregular
+from unglow.results.summary_table import read_summary
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     Image = NDArray[np.float64]
 
-DATA = PROJECT.parent / "shared" / "data"
 _BRAIN, _ROUNDS = "signal_autofluorescence/", "two_round_fluorescence/"
 PAIRS = {
     "brain": (f"{_BRAIN}signal/signal_ch000013", f"{_BRAIN}background/background_ch010013"),
@@ -39,7 +37,7 @@ PAIRS = {
     "round": (f"{_ROUNDS}round_fix_mip", f"{_ROUNDS}round_mov_mip"),
     "slab40": (f"{_ROUNDS}slab40_fix_mip", f"{_ROUNDS}slab40_mov_mip"),
 }
-"""Files (post, pre) below `DATA`, without their suffix."""
+"""Files (post, pre) of real images, without their suffix."""
 AGREEMENT = 0.95
 """Candidates outside of the place that both lists have, over those that either has."""
 MOST_THRESHOLD = 10.0
@@ -110,18 +108,20 @@ KINDS: dict[str, Callable[[Image, np.random.Generator], Image]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=2, help="places of each kind (default: 2)")
+    add_draws(parser, 2)
 
 
 def run(args: argparse.Namespace) -> int:
     """Damage, run and compare; return 1 where a promise is missed."""
-    if not DATA.is_dir():
-        sys.exit(f"the real pairs are not there: {DATA}")
+    data: Path | None = args.data
+    if data is None:
+        print("nothing to do: all of this needs real images")
+        return 0
     raw = args.directory / "raw"
     shutil.rmtree(args.directory, ignore_errors=True)
     places = {}
     for pair, files in PAIRS.items():
-        post, pre = (tifffile.imread(DATA / f"{file}.tif") for file in files)
+        post, pre = (tifffile.imread(data / f"{file}.tif") for file in files)
         _write(raw, pair, post, pre)
         for draw in range(args.draws):
             for number, (kind, change) in enumerate(KINDS.items()):
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
     words = snakemake_words(args.jobs, {"allow_failed": "true"})
     run_command(*words, "--until", "detect", "summary", directory=args.directory)
     found = [_compare(args.directory / "results", name, *place) for name, place in places.items()]
-    save_json(args.json, {"pairs": [asdict(one) for one in found]})
+    save_json(args.json, {"pairs": found})
     return report(found)
 
 
@@ -179,8 +179,7 @@ def _compare(
     before, after = lists
     away = np.hypot(*(before[:, None, :] - after[None, :, :]).transpose(2, 0, 1))
     both = int((away.min(axis=1) <= _MATCH_PX).sum()) if away.size else 0
-    with (results / "summary.tsv").open(encoding="utf-8", newline="") as stream:
-        row = next(r for r in csv.DictReader(stream, delimiter="\t") if r["sample"] == name)
+    row = next(r for r in read_summary(results / "summary.tsv") if r["sample"] == name)
     detection = json.loads((results / pair / "X" / "detection.json").read_text("utf-8"))
     steady = (detection["threshold_snr"] or np.inf) <= MOST_THRESHOLD
     return Damaged(pair, kind, radius, row["status"], len(before), len(after), both, steady)

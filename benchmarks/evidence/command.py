@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import re
 import resource
@@ -13,13 +14,13 @@ import time
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from running import PROJECT, WORK, run, say
+from running import PROJECT, WORK, command, run, say
 from tables import number, table
 
-from evidence import cost, finding, honesty, registration, subtraction
-from evidence.tools import all_tools
+from evidence import finding, honesty, registration, subtraction
+from evidence.registration import all_tools
 from unglow.core.machine import busy_processors, processors
 from unglow.core.process import cpuinfo
 from unglow.core.version import __version__
@@ -31,6 +32,16 @@ PAGE = PROJECT / "docs" / "evidence.md"
 AT_2048_PX = (
     "exo2micro is lost on pairs of this size; of the six of 2048 px it placed five, with medians "
     "of 0.14 to 1.3 px (2026-11-26)."
+)
+COST_HEADER = (
+    "pair",
+    "Mpx",
+    "wall s",
+    "CPU s",
+    "largest job MB",
+    "declared MB",
+    "s/Mpx",
+    "wall/floor",
 )
 LIBRARIES = ("snakemake", "numpy", "opencv-python-headless", "zarr", "tifffile")
 
@@ -74,43 +85,67 @@ def printed_by(small: Sequence[str], full: Sequence[str]) -> Callable[[Options],
     return measure
 
 
+def format_part(about: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return words and a table, with the first column named only where it changes."""
+    lines = [f"| {' | '.join(header)} |", "|" + "---|" * len(header)]
+    before = ""
+    for name, *cells in rows:
+        lines.append(f"| {' | '.join(['' if name == before else name, *cells])} |")
+        before = name
+    return "\n".join([wrap(about), "", *lines] if about else lines)
+
+
 def _registration(options: Options) -> tuple[str, bool]:
     size = 4096 if options.full else 1536
-    rows = registration.measure(
-        all_tools(options.peers), size, options.work, every_tool=options.full
-    )
-    text = f"Phantoms of {size} px."
-    if not options.full:
-        text += f" {AT_2048_PX}"
-    text = wrap(text) + "\n\n"
-    return text + "\n".join(_markdown(registration.HEADER, rows)), True
+    about = f"Phantoms of {size} px." + ("" if options.full else f" {AT_2048_PX}")
+    tools = all_tools(options.peers)
+    rows = registration.measure_tools(tools, size, options.work, every_tool=options.full)
+    return format_part(about, registration.HEADER, rows), True
 
 
 def _subtraction(options: Options) -> tuple[str, bool]:
     size = 4096 if options.full else 1280  # Backsub stops at 1024 px, with a pyramid of two levels
     rows = subtraction.measure(options.peers, size, options.work)
-    text = f"Images of {size} px.\n\n"
-    return text + "\n".join(_markdown(subtraction.HEADER, rows)), True
+    return format_part(f"Images of {size} px.", subtraction.HEADER, rows), True
 
 
 def _finding(options: Options) -> tuple[str, bool]:
     side, pairs = (1536, 40) if options.full else (1024, 8)
     rows = finding.measure(options.peers, side, pairs, options.work)
-    text = f"{pairs} pairs of {side} px.\n\n"
-    return text + "\n".join(_markdown(finding.HEADER, rows)), True
+    return format_part(f"{pairs} pairs of {side} px.", finding.HEADER, rows), True
 
 
 def _honesty(options: Options) -> tuple[str, bool]:
     side, draws, negatives = (2048, 4, 60) if options.full else (1024, 1, 12)
-    tools = all_tools(options.peers)
-    rows = honesty.measure(tools, side, draws, negatives, options.work)
-    text = f"Pairs of {side} px.\n\n"
-    return text + "\n".join(_markdown(honesty.HEADER, rows)), True
+    rows = honesty.measure(all_tools(options.peers), side, draws, negatives, options.work)
+    return format_part(f"Pairs of {side} px.", honesty.HEADER, rows), True
 
 
 def _cost(options: Options) -> tuple[str, bool]:
+    """Measure whole runs by `whole_run.py`."""
     sizes = ("4096", "8192", "30000x25000") if options.full else ("1024", "4096")
-    return "\n".join(_markdown(cost.HEADER, cost.measure(sizes, options.work))), True
+    found = options.work / "whole_run.json"
+    words = ("--sizes", *sizes, "--json", found, "--work", options.work)
+    command(sys.executable, PROJECT / "benchmarks" / "whole_run.py", *words, directory=PROJECT)
+    rows = [write_cost(run) for run in json.loads(found.read_text())["runs"]]
+    return format_part("", COST_HEADER, rows), True
+
+
+def write_cost(run: dict[str, Any]) -> list[str]:
+    """Return the cells of a run: of the whole command, and of the job that held most."""
+    case, largest = run["case"], max(run["rules"], key=lambda rule: rule["peak_mb"])
+    megapixels = run["pair"]["pixels"] / 1e6
+    floor = run["floor"]["read_s"] + run["floor"]["write_s"]
+    return [
+        f"{case['rows']} x {case['cols']} px, {case['dtype']}",
+        f"{megapixels:.1f}",
+        number(run["wall_s"]),
+        number(run["cpu_s"]),
+        number(largest["peak_mb"]),
+        number(largest["declared_mb"]),
+        f"{run['wall_s'] / megapixels:.3f}",
+        number(run["wall_s"] / floor),
+    ]
 
 
 TOP = """\
@@ -331,14 +366,3 @@ def _tables(text: str) -> str:
     lines = text.rstrip().splitlines()
     start = next((n for n, line in enumerate(lines) if "  " in line.strip()), 0)
     return "\n".join(line.rstrip() for line in lines[start:])
-
-
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return a Markdown table, in which a pair is named once."""
-    lines = [f"| {' | '.join(header)} |", f"|{'---|' * len(header)}"]
-    last = ""
-    for row in rows:
-        name = row[0] if row[0] != last else ""
-        last = row[0]
-        lines.append(f"| {' | '.join([name, *row[1:]])} |")
-    return lines

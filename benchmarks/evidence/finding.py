@@ -12,7 +12,7 @@ import numpy as np
 from photometry.spots import Phantom, Score, judged, match, pooled, searched
 from running import command, say
 
-from evidence.tools import PEERS
+from evidence.registration import PEERS
 from unglow.core.machine import processors
 from unglow.io.stored_values import quantise
 from unglow.phantom.spec import PhantomSpec
@@ -25,14 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 HEADER = (
-    "tool",
-    "found",
-    "recall",
-    "precision",
-    "F1",
-    "false, claimed",
-    "false, true",
-    "best F1 (threshold)",
+    *("tool", "found", "recall", "precision", "F1"),
+    *("false, claimed", "false, true", "best F1 (threshold)"),
 )
 SIGMA_PX = 1.5
 """Standard deviation of a typical microbe of a phantom, which tools that ask for it are given."""

@@ -8,14 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
-from damage.cases import UNDAMAGED, Batch, Case, image_path, make_batch, truth_path
-from damage.chance import at_least
+from damage.batches import UNDAMAGED, Batch, Case, image_path, make_batch, truth_path
 from damage.faults import RECALL, fault_batch
-from damage.judging import judge_pair
-from damage.runs import FOUND, run_batch
-from registration.pool import in_children
+from damage.judging import judge_batches
+from registration.pool import call, in_children
 from registration.robustness import negative
 from running import say
+from scipy.stats import binom
 
 from evidence.registration import Case as MapCase
 from evidence.registration import find_points, judge
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from damage.judging import Outcome
 
-    from evidence.tools import Tool
+    from evidence.registration import Tool
 
 HEADER = ("fault", "unglow", "microbes", "false", "list", "map of exo2micro")
 FAULTS = {
@@ -90,32 +89,28 @@ def measure(
     said_by_other: list[str] = []
     for seed in range(draws):
         batch = make_cases(side, seed, place)
-        found = run_batch(batch, place, processors()) / FOUND
+        judged = judge_batches([batch], place, processors())
         cases = [case for case in batch.cases if case.kind != UNDAMAGED]
         raw = place / batch.name / "raw"
         with ThreadPoolExecutor(processors()) as pool:
             said = list(pool.map(partial(run_other, other, raw), cases))
         said_by_other += said
-        for case, text in zip(cases, said, strict=True):
-            outcomes.append(judge_pair(case, found, found / UNDAMAGED))
-            rows.append([*write_row(outcomes[-1]), text])
+        faulty = [one for one in judged if one.kind != UNDAMAGED]
+        outcomes += faulty
+        rows += [[*write_row(one), text] for one, text in zip(faulty, said, strict=True)]
     shutil.rmtree(place, ignore_errors=True)
     jobs = [partial(negative, seed, None) for seed in range(negatives)]
-    counts = Counter(one.status for one in in_children(_call, jobs, processors()))
+    counts = Counter(one.status for one in in_children(call, jobs, processors()))
     text = ", ".join(f"{n} {status}" for status, n in sorted(counts.items()))
     rows.append([f"{UNRELATED} ({negatives} pairs)", text, "-", "-", "-", "-"])
     return [*rows, sum_up(outcomes, counts, said_by_other)]
-
-
-def _call(job: partial[object]) -> object:
-    return job()
 
 
 def is_list_wrong(outcome: Outcome) -> bool:
     """Whether a list has too many false ones to be chance, or hardly any microbes."""
     few = outcome.found <= RECALL * outcome.found_undamaged
     listed = outcome.true + outcome.false
-    return few or at_least(outcome.false, listed, CLAIMED) < LEAST
+    return few or binom.sf(outcome.false - 1, listed, CLAIMED) < LEAST
 
 
 def write_row(outcome: Outcome) -> list[str]:

@@ -17,7 +17,7 @@ from photometry.spots import Phantom
 from running import command, say, snakemake_words
 from stack import block_means
 
-from evidence.tools import PEERS
+from evidence.registration import PEERS
 from unglow import open_results
 from unglow.core.files import read_json
 from unglow.core.machine import processors

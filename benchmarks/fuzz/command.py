@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tables import table
 
-from fuzz.byte_mutations import UNTOUCHED
+from fuzz.mutations import UNTOUCHED
 from fuzz.trial import BAD, SAME, VERDICTS, WRONG, Outcome, attempt, preload
 from unglow.core.machine import processors
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 KINDS = ("tiff", "ome-zarr", "inputs", "results")
-"""Kinds of files. Each has a module with `DAMAGES`, those that are `HARMLESS`, and functions
-`lay_out`, `damage`, `read` and `is_known`."""
+"""Kinds of files. Each has a module with `DAMAGES` and functions `lay_out`, `damage` and `read`."""
 
 
 def module_of(kind: str) -> Any:
@@ -90,8 +89,9 @@ def run_case(case: Case) -> tuple[Case, Outcome]:
         work = room / "work"
         work.mkdir(exist_ok=True)
         outcome = attempt(partial(kind.read, path, case.whole, case.damage, work), path.name)
-    harmless = case.damage in (UNTOUCHED, *kind.HARMLESS)
-    if harmless and kind.is_known(case.whole) and outcome.verdict not in (*BAD, SAME):
+    is_whole = case.damage == UNTOUCHED
+    harmless = kind.is_harmless(case.whole, case.damage) if case.kind == "tiff" else is_whole
+    if harmless and outcome.verdict not in (*BAD, SAME):
         outcome = Outcome(WRONG, f"{outcome.verdict}, though nothing is wrong: {outcome.text}")
     return case, outcome
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import tifffile
 
-from fuzz.byte_mutations import UNTOUCHED
-from fuzz.file_mutations import DAMAGES, copy_linked, damage_file
+from fuzz.files import DAMAGES, copy_linked, damage_file
+from fuzz.mutations import UNTOUCHED
 from fuzz.trial import ESCAPED, OTHER, OVER, PARSING_MB, REFUSED, SAME, Outcome, peak_mb
 from unglow.core.errors import UnglowError
 from unglow.transform import Transform
@@ -22,8 +22,7 @@ from unglow.workflow.config import CONFIG, read_stored
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["DAMAGES", "HARMLESS", "damage", "is_known", "lay_out", "read"]
-HARMLESS: tuple[str, ...] = ()
+__all__ = ["DAMAGES", "damage", "lay_out", "read"]
 PROJECT = Path(__file__).resolve().parents[2]
 SHAPE = (240, 300)
 _SHEET = "config/samples.tsv"
@@ -111,11 +110,6 @@ def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
 
 def _base(path: Path) -> Path:
     return next(parent for parent in path.parents if parent.name in ("sheet", "slide"))
-
-
-def is_known(whole: Path) -> bool:  # noqa: ARG001 - as all kinds
-    """Return that it is known what a whole file holds."""
-    return True
 
 
 def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG001 - as all kinds

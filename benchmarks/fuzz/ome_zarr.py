@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numcodecs import Blosc, GZip, Pickle, VLenBytes, Zlib, Zstd
 
-from fuzz.byte_mutations import BYTES, UNTOUCHED
-from fuzz.file_mutations import GROWN, IN_ITS_PLACE, damage_file
+from fuzz.files import GROWN, IN_ITS_PLACE, damage_file
 from fuzz.images import read_image
-from fuzz.json_mutations import EDITS
-from fuzz.tiff_seeds import picture
+from fuzz.mutations import BYTES, EDITS, UNTOUCHED, pick
+from fuzz.tiff import picture
 from fuzz.trial import FILLED, OTHER, Outcome
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ DAMAGES = (
     *(f"{_CHUNK}{name}" for name in (*BYTES, IN_ITS_PLACE, GROWN)),
     _LOST, _OBJECTS, _BOMB, _SIZES,
 )  # fmt: skip
-HARMLESS: tuple[str, ...] = ()
 DOCUMENTS = (".zarray", ".zattrs", ".zgroup", "zarr.json")
 _BOMB_SIDE = 30_000
 # Format, axes, data type, chunks, compressor by its name in the library of its format, and shards.
@@ -115,7 +113,7 @@ def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
         _WHOLE[how](path, chunks, rng)
         return path
     chosen = documents if part == "metadata" else chunks
-    damage_file(chosen[int(rng.integers(0, len(chosen)))], name, rng)
+    damage_file(pick(rng, chosen), name, rng)
     return path
 
 
@@ -136,7 +134,7 @@ def _put_objects(path: Path, _: list[Path], rng: np.random.Generator) -> None:
         ([("a", "u2"), ("b", "u1")], {}),
         ("uint16", {"filters": [Pickle()]}),
     )  # fmt: skip
-    dtype, options = ways[int(rng.integers(0, len(ways)))]
+    dtype, options = pick(rng, ways)
     meta = {
         "zarr_format": 2, "shape": shape, "chunks": shape, "order": "C", "fill_value": None,
         "compressor": None, "dtype": "|O" if dtype is object else _described(dtype),
@@ -171,7 +169,7 @@ def _put_bomb(path: Path, chunks: list[Path], rng: np.random.Generator) -> None:
     codecs = {"blosc": Blosc("zstd", 1), "gzip": GZip(1), "zlib": Zlib(1), "zstd": Zstd(1)}
     used = [codec for name, codec in codecs.items() if name in described]
     packed = (used or [Zlib(1)])[0].encode(big)
-    chunks[int(rng.integers(0, len(chunks)))].write_bytes(packed)
+    pick(rng, chunks).write_bytes(packed)
 
 
 def _resize(path: Path, _: list[Path], rng: np.random.Generator) -> None:
@@ -179,10 +177,10 @@ def _resize(path: Path, _: list[Path], rng: np.random.Generator) -> None:
     document, content = _array_of(path)
     grid = content["chunk_grid"]["configuration"] if "chunk_grid" in content else content
     key = "chunk_shape" if "chunk_grid" in content else "chunks"
-    sizes, key = ((grid, key), (content, "shape"))[int(rng.integers(0, 2))]
+    sizes, key = pick(rng, ((grid, key), (content, "shape")))
     axis = -int(rng.integers(1, 3))
     factors = (0, -1, 0.5, 2, 3, 1000, 1e6, 1e9, 1 / 31)
-    sizes[key][axis] = int(sizes[key][axis] * factors[int(rng.integers(0, len(factors)))])
+    sizes[key][axis] = int(sizes[key][axis] * pick(rng, factors))
     document.write_text(json.dumps(content), encoding="utf-8")
 
 
@@ -196,11 +194,6 @@ def _array_of(path: Path) -> tuple[Path, dict[str, Any]]:
 _WHOLE: dict[str, Callable[[Path, list[Path], np.random.Generator], None]] = {
     _LOST: _lose, _OBJECTS: _put_objects, _BOMB: _put_bomb, _SIZES: _resize,
 }  # fmt: skip
-
-
-def is_known(whole: Path) -> bool:  # noqa: ARG001 - as all kinds
-    """Return that the pixels of a whole image are known."""
-    return True
 
 
 def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:

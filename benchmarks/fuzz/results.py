@@ -9,13 +9,15 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fuzz.byte_mutations import UNTOUCHED
-from fuzz.file_mutations import DAMAGES, copy_linked, damage_file
-from fuzz.result_readers import readers
+import numpy as np
+
+from fuzz.files import DAMAGES, copy_linked, damage_file
+from fuzz.mutations import UNTOUCHED
 from fuzz.trial import (
     ESCAPED,
     OTHER,
@@ -29,18 +31,33 @@ from fuzz.trial import (
     peak_mb,
 )
 from unglow import cli
-from unglow.core.digests import Published
+from unglow import transform as transforms
+from unglow.core.digests import Listed, Published
 from unglow.core.errors import UnglowError
+from unglow.core.windows import Window
+from unglow.detection.settings import DetectSettings
+from unglow.io.detection_results import SearchCounts, read_candidates, read_report
+from unglow.io.pair_plan import Plan
+from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure
+from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, overview_of
+from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.difference_histogram import load_methods
+from unglow.photometry.gain.bright_field import find_roles
+from unglow.photometry.gain.scale import Scale
+from unglow.photometry.joint_histogram import JointStatistics
+from unglow.registration.block_table import read_blocks
+from unglow.review.decisions import Review
+from unglow.transform.displacement import load as load_field
+from unglow.workflow.stages.snr import DetectInputs
 from unglow.workflow.verify import STORE, contents, pair_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy as np
+    Reader = tuple[str, Callable[[], Any]]
 
-__all__ = ["DAMAGES", "HARMLESS", "damage", "is_known", "lay_out", "read"]
-HARMLESS: tuple[str, ...] = ()
+__all__ = ["DAMAGES", "damage", "lay_out", "read"]
 # A command that reads results may take so much, with what it has imported, MB.
 READING_MB = 150.0
 TREE, RESULTS = "tree", "results"
@@ -119,11 +136,6 @@ def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
 
 def _tree(path: Path) -> Path:
     return next(parent for parent in path.parents if parent.name == TREE)
-
-
-def is_known(whole: Path) -> bool:  # noqa: ARG001 - as all kinds
-    """Return that it is known what a whole file holds."""
-    return True
 
 
 def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:
@@ -230,3 +242,93 @@ def _is_published(whole: Path) -> bool:
         whole in Published.from_files(contents(pair)[1]).digests
         for pair in pair_directories(results)
     )
+
+
+# The results of a pair or slide as later jobs read them
+
+
+def readers(path: Path, results: Path) -> Iterator[Reader]:
+    """Yield the readers of the pair or slide that a file is of, each with a name."""
+    parts = path.relative_to(results).parts
+    pair = results.joinpath(*parts[:2])
+    if path.parent.name == "digests":
+        yield "digests", lambda: Listed.read(path)
+    if (results / parts[0] / "slide.json") in (results / parts[0]).glob("*"):
+        yield from _of_slide(results / parts[0])
+    elif len(parts) > 2 and (pair / "digests").is_dir():
+        yield from _of_pair(pair)
+
+
+def _of_pair(pair: Path) -> Iterator[Reader]:
+    raw = {role: pair / f"{role}.tif" for role in ("post", "pre")}
+    stores = {name: pair / f"{name}.ome.zarr" for name in ("post", "pre", "aligned_pre")}
+    stores["difference"] = pair / "difference" / "linear.ome.zarr"
+    yield "plan", lambda: Plan.load(pair / "plan.json", raw)
+    yield "bright field", lambda: find_roles(pair / "plan.json", "auto")
+    yield "transform", lambda: _use_map(transforms.load(pair / "transform.json"))
+    yield "field", lambda: load_field(pair / "displacement.npz")
+    yield "blocks", lambda: read_blocks(pair / "blocks.csv")
+    yield "scale", lambda: _use_scale(Scale.load(pair / "scale.json", pair / "gain_map.npz"))
+    yield "statistics", lambda: JointStatistics.load(pair / "statistics.npz")
+    yield "bins", lambda: CellMoments.load(pair / "bins.npz")
+    yield "histogram", lambda: load_methods(pair / "difference" / "linear.histogram.npz")
+    yield "candidates", lambda: read_candidates(pair / "candidates.csv").xy
+    yield "detection", lambda: read_report(pair / "detection.json")
+    yield "search", lambda: SearchCounts.load(pair / "search.npz").searched_px
+    yield "review", lambda: Review.read(pair / "review.csv", pair / "candidates.csv").to_json()
+    for name, store in stores.items():
+        yield name, lambda store=store: _read_store(store)
+    yield "scene", lambda: _use_scene(pair, stores)
+
+
+def _of_slide(slide: Path) -> Iterator[Reader]:
+    yield "slide", lambda: SlideRecord.load(slide / "slide.json")
+    yield "subtraction", lambda: _read_slide(slide)
+    for place in sorted((slide / "registration").iterdir()):
+        yield "map", lambda place=place: _use_map(transforms.load(place / "transform.json"))
+        yield "blocks", lambda place=place: read_blocks(place / "blocks.csv")
+
+
+def _read_slide(slide: Path) -> None:
+    markers = list(Subtraction.load(slide / "subtraction.json").markers)
+    load_residues(slide / "residues.npz", markers)
+    for n in range(len(markers)):
+        overview_of(slide / "overviews.npz", n)
+
+
+def _use_map(found: transforms.Transform) -> None:
+    """Map the corners, there and back, and read what figures show."""
+    rows, cols = found.post_shape
+    corners = np.array([[0, 0], [cols - 1, 0], [0, rows - 1], [cols - 1, rows - 1]], float)
+    found.inverse_map(found.resampling_map.map(corners))
+    str(found.to_dict())
+    str((found.turn_error, found.error_px.median + 1, found.inliers + found.blocks))
+
+
+def _use_scale(scale: Scale) -> None:
+    """Compute with the gain of each method, and with the light where it is uneven."""
+    for result in scale.methods.values():
+        if result.ok:
+            _ = (result.gain or 0) * 2.0 + (result.offset or 0), result.gain_ci95
+        if result.gain_map is not None:
+            result.gain_map.evaluate_window(Window(0, 16, 0, 16))
+    str((scale.to_json(), scale.blur and asdict(scale.blur)))
+
+
+def _read_store(path: Path) -> None:
+    """Read all pixels of all levels."""
+    store = open_store(path)
+    for level in range(store.levels):
+        for window in store.layout.windows(level):
+            store.read(window, level)
+
+
+def _use_scene(pair: Path, stores: dict[str, Path]) -> None:
+    """Open what the search reads, and read a window of the difference and of its background."""
+    files = {name: path / "zarr.json" for name, path in stores.items()}
+    files["aligned"] = files.pop("aligned_pre")
+    for name, file in (("transform", "transform.json"), ("scale", "scale.json")):
+        files[name] = pair / file
+    inputs = DetectInputs.open(files | {"gain_map": pair / "gain_map.npz"})
+    inputs.scene(DetectSettings())
+    inputs.difference.read(Window(0, 64, 0, 64))

@@ -7,7 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fuzz.byte_mutations import BYTES, UNTOUCHED, bytes_changed
+from fuzz.mutations import BYTES, UNTOUCHED, change_bytes, pick
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,21 +101,16 @@ class Map:
         return found
 
 
-def _one(rng: np.random.Generator, options: list[Entry]) -> Entry:
-    return options[int(rng.integers(0, len(options)))]
-
-
 def _odd(rng: np.random.Generator, near: int) -> int:
     """Return a number that is often wrong: a limit of some type, or one next to the right one."""
     close = (near - 1, near + 1, near * 2, near // 2, near + 7, int(rng.integers(0, 1 << 16)))
-    options = (*_ODD, *close, *close)
-    return int(options[int(rng.integers(0, len(options)))])
+    return int(pick(rng, (*_ODD, *close, *close)))
 
 
 def tag_value(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Give one value of a tag a number that it should not have."""
     plan = Map(data)
-    entry = _one(rng, plan.entries)
+    entry = pick(rng, plan.entries)
     size = TYPE_BYTES.get(entry.kind, 1)
     at = entry.values + size * int(rng.integers(0, max(1, entry.count)))
     plan.put(data, at, size, _odd(rng, plan.number(data, at, size)))
@@ -125,14 +120,14 @@ def tag_value(data: bytearray, rng: np.random.Generator) -> bytearray:
 def tag_type(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Give a tag another type."""
     plan = Map(data)
-    plan.put(data, _one(rng, plan.entries).at + 2, 2, int(rng.integers(0, 20)))
+    plan.put(data, pick(rng, plan.entries).at + 2, 2, int(rng.integers(0, 20)))
     return data
 
 
 def tag_count(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Give a tag another number of values."""
     plan = Map(data)
-    entry = _one(rng, plan.entries)
+    entry = pick(rng, plan.entries)
     plan.put(data, entry.at + 4, plan.fields[2], _odd(rng, entry.count))
     return data
 
@@ -140,29 +135,29 @@ def tag_count(data: bytearray, rng: np.random.Generator) -> bytearray:
 def tag_code(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Turn a tag into another one: the one is missing then, the other there twice or new."""
     plan = Map(data)
-    plan.put(data, _one(rng, plan.entries).at, 2, int(rng.choice(_KNOWN)))
+    plan.put(data, pick(rng, plan.entries).at, 2, int(rng.choice(_KNOWN)))
     return data
 
 
 def tag_offset(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Have the values of a tag lie elsewhere."""
     plan = Map(data)
-    entry = _one(rng, plan.entries)
+    entry = pick(rng, plan.entries)
     width = plan.fields[2]
     places = (int(rng.integers(0, len(data) + 100)), _odd(rng, entry.values))
-    plan.put(data, entry.at + 4 + width, width, places[int(rng.integers(0, 2))])
+    plan.put(data, entry.at + 4 + width, width, pick(rng, places))
     return data
 
 
 def segment_table(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Change an offset or a byte count of a strip or tile, or swap two."""
     plan = Map(data)
-    entry = _one(rng, [e for e in plan.entries if e.code in OFFSETS + COUNTS])
+    entry = pick(rng, [e for e in plan.entries if e.code in OFFSETS + COUNTS])
     size = TYPE_BYTES[entry.kind]
     first, second = (entry.values + size * int(i) for i in rng.integers(0, entry.count, 2))
     a, b = (plan.number(data, at, size) for at in (first, second))
     values = (b, 0, _odd(rng, a), int(rng.integers(0, len(data))))
-    plan.put(data, first, size, values[int(rng.integers(0, 4))])
+    plan.put(data, first, size, pick(rng, values))
     if entry.count > 1 and rng.random() < 0.5:
         plan.put(data, second, size, a)
     return data
@@ -171,14 +166,14 @@ def segment_table(data: bytearray, rng: np.random.Generator) -> bytearray:
 def chain(data: bytearray, rng: np.random.Generator) -> bytearray:
     """Have a directory say that it has other tags, or that another follows: itself, or nonsense."""
     plan = Map(data)
-    at, following = plan.directories[int(rng.integers(0, len(plan.directories)))]
+    at, following = pick(rng, plan.directories)
     head, _, width = plan.fields
     if rng.random() < 0.3:
         plan.put(data, at, head, _odd(rng, plan.number(data, at, head)))
         return data
     first = plan.directories[0][0]
     places = (at, first, following, at + head, int(rng.integers(0, len(data))), _odd(rng, at))
-    plan.put(data, following, width, places[int(rng.integers(0, len(places)))])
+    plan.put(data, following, width, pick(rng, places))
     return data
 
 
@@ -187,13 +182,13 @@ def description(data: bytearray, rng: np.random.Generator) -> bytearray:
     plan = Map(data)
     texts = [e for e in plan.entries if e.code in _DESCRIPTIONS and e.count > 4]
     if not texts:
-        return bytes_changed(data, rng)
-    entry = _one(rng, texts)
+        return change_bytes(data, rng)
+    entry = pick(rng, texts)
     size = TYPE_BYTES.get(entry.kind, 1) * entry.count
     digits = [i for i in range(entry.values, entry.values + size) if 48 <= data[i] < 58]
     for _ in range(int(rng.integers(1, 4))):
         if digits and rng.random() < 0.7:
-            data[digits[int(rng.integers(0, len(digits)))]] = int(rng.integers(48, 58))
+            data[pick(rng, digits)] = int(rng.integers(48, 58))
         else:
             data[int(rng.integers(entry.values, entry.values + size))] = int(rng.integers(0, 256))
     return data
@@ -232,18 +227,8 @@ _IN_PLACE = ("value of a tag", "type of a tag", "code of a tag", "table of segme
              "description")  # fmt: skip
 
 
-def mutated(whole: bytes, kind: str, rng: np.random.Generator) -> bytes:
-    """Return a damaged copy of a file.
-
-    Parameters
-    ----------
-    whole
-        The undamaged file.
-    kind
-        One of `DAMAGES`, or `UNTOUCHED`.
-    rng
-        Decides what exactly is damaged.
-    """
+def mutate(whole: bytes, kind: str, rng: np.random.Generator) -> bytes:
+    """Return a copy of a file with one kind of `DAMAGES`, or `UNTOUCHED`."""
     data = bytearray(whole)
     if kind == SEVERAL:
         for one in rng.choice(_IN_PLACE, int(rng.integers(2, 5))):

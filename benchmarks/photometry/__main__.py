@@ -12,16 +12,5 @@ if __name__ == "__main__":
     pin_threads()  # as jobs do, here and in children
     from subcommands import run_command
 
-    from photometry import (
-        coverage,
-        detection,
-        gain,
-        misregistration,
-        noise,
-        real,
-        shading,
-        sharpness,
-    )
-
-    commands = (gain, coverage, shading, noise, detection, misregistration, real, sharpness)
-    sys.exit(run_command("photometry", commands))
+    commands = ("gain", "coverage", "shading", "noise", "sharpness")
+    sys.exit(run_command("photometry", (*commands, "detection", "misregistration", "real")))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tifffile
 from registration.bases import interpolated
-from registration.geometry import Warp, linear, pixel_centres, waves
+from registration.geometry import Pose, Warp, pixel_centres, waves
 from scipy import ndimage, optimize
 
 from unglow.core.windows import Window
@@ -69,16 +69,17 @@ class Case:
     def warp(self, shape: tuple[int, int]) -> Warp:
         """Return the true map, post to pre, for images of a shape (rows, columns)."""
         if not self.warped:
-            return Warp(PhantomMap(np.eye(3), np.zeros((0, 5))))
-        matrix = linear(
-            shape,
-            self.pre_shape(shape),
+            return Warp.plain(np.eye(3))
+        pose = Pose(
+            shape=shape,
+            pre_shape=self.pre_shape(shape),
             rotation_deg=self.rotation_deg,
             scale=self.scale,
             shift=self.shift,
         )
-        bend = waves(shape, self.bend_px, _WAVELENGTH_PX, seed=3)
-        return Warp(PhantomMap(matrix, bend if self.bend_px else np.zeros((0, 5))))
+        if not self.bend_px:
+            return Warp.plain(pose.matrix())
+        return Warp(PhantomMap(pose.matrix(), waves(shape, self.bend_px, _WAVELENGTH_PX, seed=3)))
 
     def pre_shape(self, shape: tuple[int, int]) -> tuple[int, int]:
         """Return (rows, columns) of pre."""

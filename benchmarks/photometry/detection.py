@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from time import process_time
 from typing import TYPE_CHECKING
 
-from registration.pool import in_children, registered, save_json
-from tables import table
+from registration.pool import collect, registered
+from subcommands import add_draws
+from tables import save_json, table
 
 from photometry.spots import Phantom, Score, judged, pooled, searched
 from unglow.phantom.spec import PhantomSpec
@@ -44,9 +44,7 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=20, help="pairs (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
-    parser.add_argument("--side", type=int, default=1536, help="of post, px (default: 1536)")
+    add_draws(parser, 20, 1536)
     parser.add_argument("--dtypes", nargs="+", choices=("uint8", "uint16"), default=["uint8"])
 
 
@@ -54,12 +52,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the draws, print the tables; return 1 where an aim is missed."""
     seeds = range(args.first, args.first + args.draws)
     pairs = [(seed, dtype) for dtype in args.dtypes for seed in seeds]
-    outcomes = []
-    for outcome in in_children(partial(measured, side=args.side), pairs, args.jobs):
-        outcomes.append(outcome)
-        print(_line(outcome), file=sys.stderr, flush=True)
+    outcomes = collect(partial(measured, side=args.side), pairs, args.jobs, _line)
     outcomes.sort(key=lambda o: (o.dtype, o.seed))
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
+    save_json(args.json, {"outcomes": outcomes})
     return report(outcomes)
 
 

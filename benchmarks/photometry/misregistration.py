@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
-from registration.pool import in_children, save_json
-from tables import table
+from registration.pool import collect
+from subcommands import add_draws
+from tables import save_json, table
 
 from photometry.spots import Phantom, Score, judged, pooled, searched
 from unglow.detection.coarse_grid import CoarseGrid
@@ -39,20 +40,15 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=10, help="pairs (default: 10)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first (default: 0)")
-    parser.add_argument("--side", type=int, default=1536, help="of post, px (default: 1536)")
+    add_draws(parser, 10, 1536)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the draws, print the table; return 1 where an aim is missed."""
     seeds = range(args.first, args.first + args.draws)
-    outcomes: list[Outcome] = []
-    for some in in_children(partial(measured, side=args.side), seeds, args.jobs):
-        outcomes += some
-        print(f"seed {some[0].seed}: " + ", ".join(_short(o) for o in some), file=sys.stderr)
-    outcomes.sort(key=lambda o: (o.off_px, o.seed))
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes]})
+    each = collect(partial(measured, side=args.side), seeds, args.jobs, _line)
+    outcomes = sorted(chain(*each), key=lambda o: (o.off_px, o.seed))
+    save_json(args.json, {"outcomes": outcomes})
     return report(outcomes)
 
 
@@ -85,24 +81,18 @@ def report(outcomes: Sequence[Outcome]) -> int:
         ratio, aim = counted.f1 / right, AIMS.get(off, 1.0)
         bad = ratio < aim or (off > 0 and counted.f1 <= ignored.f1)
         missed |= bad
-        rows.append(
-            (
-                f"{off:g}",
-                f"{counted.recall:.3f}",
-                f"{counted.precision:.3f}",
-                f"{counted.f1:.3f}",
-                f"{ratio:.2f}" + " !"[bad],
-                f"{aim:g}",
-                f"{ignored.recall:.3f}",
-                f"{ignored.precision:.3f}",
-                f"{ignored.f1:.3f}",
-            )
-        )
+        verdict = (f"{ratio:.2f}" + " !"[bad], f"{aim:g}")
+        rows.append((f"{off:g}", *_cells(counted), *verdict, *_cells(ignored)))
     print(f"{len(groups[0.0])} phantoms, true gain; last three columns: the error not counted with")
     header = ("off, px", "recall", "precision", "F1", "/ 0 px", "aim", "recall", "precision", "F1")
     print(table(header, rows))
     return int(missed)
 
 
-def _short(o: Outcome) -> str:
-    return f"{o.off_px:g} px F1 {o.counted.f1:.3f} ({o.ignored.f1:.3f} without)"
+def _cells(score: Score) -> tuple[str, ...]:
+    return tuple(f"{v:.3f}" for v in (score.recall, score.precision, score.f1))
+
+
+def _line(some: Sequence[Outcome]) -> str:
+    texts = (f"{o.off_px:g} px {o.counted.f1:.3f} ({o.ignored.f1:.3f} without)" for o in some)
+    return f"seed {some[0].seed}: F1 at " + ", ".join(texts)

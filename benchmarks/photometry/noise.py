@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from registration.pool import in_children, registered, save_json
+from registration.pool import collect, registered
 from scipy import ndimage
-from tables import table
+from tables import save_json, table
 
-from unglow.core.windows import ArrayPixels, Window, grid
+from photometry.spots import Phantom
+from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import Scene, significance
 from unglow.io.stored_values import quantise
 from unglow.phantom import PhantomSpec
-from unglow.phantom.render import Renderer
-from unglow.photometry.cell_moments import CellMoments
-from unglow.photometry.noise_fit import NoiseFit, fit_noise
-from unglow.transform import Quantiles, Transform
-from unglow.transform.resample import warp_window
+from unglow.photometry.noise_fit import fit_noise
 
 if TYPE_CHECKING:
     import argparse
 
     from numpy.typing import NDArray
+
+    from unglow.phantom.render import Renderer
+    from unglow.photometry.cell_moments import CellMoments
+    from unglow.photometry.noise_fit import NoiseFit
 
 SIDE = 1024
 PRE_SIDE = 1300
@@ -72,8 +72,6 @@ class Outcome:
     quarters
         Standard deviations where x in pre has a fraction in each quarter of a px, then y; NaN where
         fewer than `LEAST_PX` px have.
-    fit
-        What ``scale.json`` would say.
     """
 
     name: str
@@ -82,7 +80,6 @@ class Outcome:
     sd: float
     robust: float
     quarters: tuple[float, ...]
-    fit: dict[str, Any] = field(default_factory=dict)
 
     @property
     def good(self) -> bool:
@@ -132,31 +129,20 @@ def _case(name: str, seed: int, *, true_map: bool = True, **settings: Any) -> Ca
 
 def outcome(case: Case) -> Outcome:
     """Render, align and fit one case, and look at its signal-to-noise ratio."""
-    renderer = Renderer(case.spec)
-    post, pre = (_rendered(renderer, image) for image in ("post", "pre"))
-    if case.true_map:
-        transform = Transform(
-            "ok", post.shape, pre.shape, matrix=renderer.map.matrix, error_px=Quantiles(0.0, 0.0)
-        )
-    else:
-        transform = registered(post, pre)[0].transform
-    aligned = quantise(
-        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(post.shape))
-    )
-    tops = float(post.max()), float(pre.max())
-    bins = CellMoments.create(post.shape, tops)
-    bins.add(post, aligned)
-    spec = case.spec
-    offset = (spec.offset_post - spec.gain * spec.offset_pre) * spec.counts_per_level
-    found = fit_noise(bins, spec.gain, offset, transform)
-    left = quantise((post - (spec.gain * aligned + offset)).astype(np.float32))
+    phantom = Phantom.of(case.spec)
+    renderer, post, pre = phantom.renderer, phantom.post, phantom.pre
+    transform = phantom.true_map() if case.true_map else registered(post, pre)[0].transform
+    aligned = phantom.aligned(transform)
+    bins, (gain, offset) = phantom.bins(aligned), phantom.scale
+    found = fit_noise(bins, gain, offset, transform)
+    left = quantise((post - (gain * aligned + offset)).astype(np.float32))
     scene = Scene(
         *(ArrayPixels(a) for a in (post, aligned, left)),
-        gain=spec.gain,
+        gain=gain,
         noise=found.model,
         transform=transform,
         error=estimate_error(transform),
-        saturation=tops,
+        saturation=phantom.tops,
         settings=DetectSettings(),
     )
     snr = significance(scene, Window.from_shape(post.shape)).snr
@@ -171,19 +157,11 @@ def outcome(case: Case) -> Outcome:
     middle = float(np.median(values))
     return Outcome(
         case.name,
-        *_ratios(spec, found, bins),
+        *_ratios(case.spec, found, bins),
         float(np.std(values)),
         1.4826 * float(np.median(np.abs(values - middle))),
         tuple(float(v) for v in quarters),
-        found.to_json(),
     )
-
-
-def _rendered(renderer: Renderer, image: Any) -> NDArray[Any]:
-    out = np.empty(renderer.shape(image), renderer.spec.dtype)
-    for window in grid(out.shape, (512, 512)):
-        out[window.slices] = renderer.pixels(image, window)
-    return out
 
 
 def _inside(renderer: Renderer) -> NDArray[np.bool_]:
@@ -227,11 +205,7 @@ def _ratios(
 def run(args: argparse.Namespace) -> int:
     """Print a line per case; return 1 where a ratio is not what it says."""
     chosen = [case for case in cases(args.seeds) if args.only in case.name]
-    done: list[Outcome] = []
-    for found in in_children(outcome, chosen, args.jobs):
-        done.append(found)
-        print(f"\r{len(done)} of {len(chosen)}", end="", file=sys.stderr)
-    print(file=sys.stderr)
+    done = collect(outcome, chosen, args.jobs, lambda found: found.name)
     names = [case.name for case in chosen]
     done.sort(key=lambda o: names.index(o.name))
     print("Fitted over true variance at the 5, 50, 95 % level; standard deviation of the")
@@ -239,7 +213,7 @@ def run(args: argparse.Namespace) -> int:
     print(table(_HEADER, [_line(o) for o in done]))
     bad = sum(not o.good for o in done)
     print(f"{len(done) - bad} of {len(done)} within 1.00 +- {TOLERANCE:g}")
-    save_json(args.json, [vars(o) for o in done])
+    save_json(args.json, done)
     return int(bad > 0)
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from registration.bases import PhantomBase, PictureBase, picture
-from registration.geometry import Warp, linear, waves
+from registration.geometry import Pose, Warp, waves
 from registration.pool import registered
-from registration.recording import Camera, shade, spots, stain
+from registration.recording import COUNTS, Camera, shade, spots, stain
 from scipy import ndimage
 
 from unglow.core.windows import Window
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Levels = NDArray[np.float32]
 
-COUNTS = {"uint8": 1, "uint16": 64}
-"""Counts per grey level of the camera's 255."""
 _MICROBES_PER_MPX = 40.0
 _PICTURE_MARGIN = 60
 _WAVELENGTH_PX = 500.0
@@ -85,18 +83,20 @@ class Pair:
     def warp(self) -> Warp:
         """The true map."""
         rng = np.random.default_rng([self.seed, 41])
-        matrix = linear(
-            (self.side, self.side),
-            self.pre_shape,
+        shape = self.side, self.side
+        pose = Pose(
+            shape=shape,
+            pre_shape=self.pre_shape,
             rotation_deg=rng.uniform(-5, 5),
             scale=rng.uniform(0.97, 1.03),
             shear=rng.uniform(-0.003, 0.003),
             shift=(rng.uniform(-12, 12), rng.uniform(-12, 12)),
         )
-        none = np.zeros((0, 5))
-        shape = self.side, self.side
-        bends = waves(shape, self.bend_px, _WAVELENGTH_PX, self.seed) if self.bend_px else none
-        return Warp(PhantomMap(matrix, bends))
+        if not self.bend_px:
+            return Warp.plain(pose.matrix())
+        return Warp(
+            PhantomMap(pose.matrix(), waves(shape, self.bend_px, _WAVELENGTH_PX, self.seed))
+        )
 
     @property
     def pre_shape(self) -> tuple[int, int]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from registration.pool import in_children, save_json
-from tables import table
+from registration.pool import collect
+from subcommands import add_draws
+from tables import save_json, table
 
 from photometry.pairs import Pair, aligned, base_of, images, transform_of
 from unglow.core.windows import Window
@@ -50,26 +50,22 @@ class Outcome:
     p95: float
     worst: float
     mapped: bool
-    held_out: float
     cpu_seconds: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=5, help="seeds of each kind (default: 5)")
-    parser.add_argument("--side", type=int, default=1024, help="of post, px (default: 1024)")
+    add_draws(parser, 5, 1024)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the draws, print the table; return 1 where an aim is missed."""
     bases = ("phantom",) if args.data is None else ("phantom", "fluorescence")
-    seeds = [(base, seed) for base in bases for seed in range(args.draws)]
-    outcomes: list[Outcome] = []
+    scenes = list(product(bases, range(args.first, args.first + args.draws)))
     work = partial(measured, side=args.side, data=args.data)
-    for number, done in enumerate(in_children(work, seeds, args.jobs), 1):
-        outcomes += done
-        print(f"{number} of {len(seeds)} scenes", file=sys.stderr, flush=True)
-    save_json(args.json, [asdict(o) for o in outcomes])
+    each = collect(work, scenes, args.jobs, lambda some: f"scene {some[0].pair.seed}")
+    outcomes = list(chain(*each))
+    save_json(args.json, outcomes)
     return report(outcomes)
 
 
@@ -88,19 +84,9 @@ def measured(scene: tuple[str, int], side: int, data: Path | None) -> list[Outco
             result = estimate(evidence, ScaleSettings(("linear",), gain_map=setting)).default_result
             seconds = process_time() - started
             left = np.abs(_left(found, result, section)) / pair.counts
-            about_map = result.details["gain_map"]
-            outcomes.append(
-                Outcome(
-                    pair,
-                    name,
-                    float(np.median(left)),
-                    float(np.quantile(left, 0.95)),
-                    float(left.max()),
-                    about_map is not None,
-                    about_map["held_out"] if about_map else float("nan"),
-                    seconds,
-                )
-            )
+            figures = (np.median(left), np.quantile(left, 0.95), left.max())
+            is_mapped = result.details["gain_map"] is not None
+            outcomes.append(Outcome(pair, name, *map(float, figures), is_mapped, seconds))
     return outcomes
 
 
@@ -133,27 +119,16 @@ def report(outcomes: Sequence[Outcome]) -> int:
     rows, missed = [], False
     bases = dict.fromkeys(o.pair.base for o in outcomes)
     for base, shading, setting in product(bases, SHADINGS, SETTINGS):
-        some = [
-            o
-            for o in outcomes
-            if (o.pair.base, o.pair.shading, o.setting) == (base, shading, setting)
-        ]
+        key = (base, shading, setting)
+        some = [o for o in outcomes if (o.pair.base, o.pair.shading, o.setting) == key]
         medians, p95 = (np.array([getattr(o, n) for o in some]) for n in ("median", "p95"))
         if setting == "map" and shading <= AIMED:
             missed |= bool(medians.max() > MEDIAN_AIM or p95.max() > P95_AIM)
-        rows.append(
-            (
-                base,
-                f"{shading:g}",
-                setting,
-                str(len(some)),
-                *(f"{v:.3f}" for v in (np.median(medians), medians.max())),
-                *(f"{v:.3f}" for v in (np.median(p95), p95.max())),
-                f"{max(o.worst for o in some):.2f}",
-                str(sum(o.mapped for o in some)),
-                f"{np.median([o.cpu_seconds for o in some]):.2f}",
-            )
-        )
+        left = (np.median(medians), medians.max(), np.median(p95), p95.max())
+        worst, maps = max(o.worst for o in some), sum(o.mapped for o in some)
+        seconds = np.median([o.cpu_seconds for o in some])
+        cells = (*(f"{v:.3f}" for v in left), f"{worst:.2f}", str(maps), f"{seconds:.2f}")
+        rows.append((base, f"{shading:g}", setting, str(len(some)), *cells))
     print(
         "absolute medians of the difference in squares of 64 x 64 px on the section, levels of "
         "255, without saturated pixels: median over the squares, and 95th percentile; of the "

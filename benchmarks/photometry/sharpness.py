@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from registration.pool import in_children, save_json
-from tables import table
+from registration.pool import collect
+from subcommands import add_draws
+from tables import save_json, table
 
 from photometry.pairs import Pair, aligned, images, transform_of
 from unglow.core.windows import ArrayPixels, Window
@@ -81,18 +81,13 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=2, help="seeds of each kind (default: 2)")
-    parser.add_argument("--side", type=int, default=1024, help="of post, px (default: 1024)")
-    parser.add_argument(
-        "--blurs", type=float, nargs="+", default=BLURS, metavar="PX", help="out of focus, px"
-    )
-    parser.add_argument("--registered", action="store_true", help="find the map of each pair")
+    add_draws(parser, 2, 1024)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the draws, print the table; return 1 where an aim is missed."""
     kinds = [k for k in KINDS if args.data is not None or k[0] == "phantom"]
-    signed = sorted({s * b for b in args.blurs for s in (-1, 1)})
+    signed = sorted({s * b for b in BLURS for s in (-1, 1)})
     pairs = [
         Pair(
             *(base, seed, args.side, GAINS[seed % 2], 1.0, 2.0, ("uint8", "uint16")[seed % 2]),
@@ -101,22 +96,18 @@ def run(args: argparse.Namespace) -> int:
             blur_pre=max(-width, 0.0),
         )
         for base, share in kinds
-        for seed in range(args.draws)
+        for seed in range(args.first, args.first + args.draws)
         for width in signed
     ]
-    outcomes: list[Outcome] = []
-    work = partial(measured, data=args.data, true=not args.registered)
-    for number, done in enumerate(in_children(work, pairs, args.jobs), 1):
-        outcomes.append(done)
-        print(f"{number} of {len(pairs)}: {_short(done)}", file=sys.stderr, flush=True)
-    save_json(args.json, [asdict(o) for o in outcomes])
+    outcomes = collect(partial(measured, data=args.data), pairs, args.jobs, _line)
+    save_json(args.json, outcomes)
     return report(outcomes)
 
 
-def measured(pair: Pair, data: Path | None, *, true: bool) -> Outcome:
+def measured(pair: Pair, data: Path | None) -> Outcome:
     """Render, align, scale, subtract and search one pair, with and without matching."""
     post, pre = images(pair, data)
-    found = aligned(post, pre, transform_of(pair, post, pre, true=true))
+    found = aligned(post, pre, transform_of(pair, post, pre, true=True))
     shown = ArrayPixels(post), ArrayPixels(found.pre)
     evidence = Evidence(found.statistics, found.bins, found.transform)
     rows, width, error, image = [], math.nan, math.nan, None
@@ -202,11 +193,8 @@ def report(outcomes: Sequence[Outcome]) -> int:
             for n in ("negatives", "candidates")
         ]
         name = base if share == 0 else f"{base}, {100 * share:.0f} % stained"
-        cells = (
-            f"{true:+.1f}",
-            f"{np.mean(widths):+.2f}",
-            f"{np.mean([o.error for o in some]):.2f}",
-        )
+        error = np.mean([o.error for o in some])
+        cells = (f"{true:+.1f}", f"{np.mean(widths):+.2f}", f"{error:.2f}")
         rows.append((name, str(len(some)), *cells, f"{used}" + " !"[bad], *pairs, *totals))
     header = (
         "pairs", "n", "width", "found", "error", "used", "residual", "spread", "gain",
@@ -220,7 +208,7 @@ def report(outcomes: Sequence[Outcome]) -> int:
     return int(missed)
 
 
-def _short(o: Outcome) -> str:
+def _line(o: Outcome) -> str:
     return (
         f"{o.pair.base} {o.pair.seed}, {o.true:+.1f}: {o.width:+.3f} +- {o.error:.3f}, "
         f"{o.blurred} blurred, negatives {o.negatives}"

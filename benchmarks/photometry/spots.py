@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from damage.judging import is_seen, match_microbes
 
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.coarse_grid import estimate_background, estimate_error
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
     from unglow.detection.coarse_grid import CoarseGrid
     from unglow.detection.search import SearchResult
     from unglow.phantom.spec import PhantomSpec
-
-MATCH_PX = 3.0
-"""A candidate within this distance of a microbe is that microbe."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,9 +84,7 @@ class Phantom:
     def microbes(self) -> NDArray[np.float64]:
         """Positions of the microbes that pre has data for, (N, 2)."""
         xy = self.renderer.microbes.xy
-        seen = self.renderer.map.to_pre(xy)
-        rows, cols = self.renderer.spec.pre_frame
-        return np.asarray(xy[(seen > 0).all(axis=1) & (seen < [cols - 1, rows - 1]).all(axis=1)])
+        return np.asarray(xy[is_seen(xy, self.renderer.map, self.renderer.spec.pre_frame)])
 
 
 @dataclass(frozen=True)
@@ -179,13 +175,5 @@ def judged(found: SearchResult, microbes: NDArray[np.float64]) -> Score:
 
 def match(places: NDArray[np.float64], microbes: NDArray[np.float64]) -> Score:
     """Compare places (N, 2), of which the first come first, with microbes (M, 2), px."""
-    free = np.ones(len(microbes), dtype=np.bool_)
-    true = 0
-    for place in places:
-        away = np.hypot(*(microbes - place).T)
-        away[~free] = np.inf
-        nearest = int(away.argmin()) if len(away) else -1
-        if nearest >= 0 and away[nearest] <= MATCH_PX:
-            free[nearest] = False
-            true += 1
-    return Score(len(places), true, len(microbes))
+    found = match_microbes(places, -np.arange(len(places), dtype=np.float64), microbes)
+    return Score(len(places), int((found >= 0).sum()), len(microbes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,25 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import ndimage
-from tables import table
+from subcommands import add_draws
+from tables import save_json, table
 
 from registration.bases import (
     BLUR_PX,
     FLUORESCENCE,
-    REAL,
     SCANNERS,
     PhantomBase,
     PictureBase,
-    interpolated,
     picture,
-    spline_error_px,
 )
-from registration.geometry import Pose, Warp, draw_strips, pixel_centres, waves
+from registration.geometry import Pose, Warp, draw_strips, waves
 from registration.judging import BORDER_PX, SEAM_PX, Errors, errors, inside, section_points
-from registration.pool import in_children, registered, save_json
+from registration.pool import collect, registered, write_pair
 from registration.recording import Camera, saturate, shade, spots, stain
-from registration.writing import write_pair
-from unglow.core.windows import Window
 from unglow.phantom.truth import PhantomMap
 from unglow.registration.field_uncertainty import length_quantile, look_up_values
 from unglow.registration.settings import RegisterSettings
@@ -133,15 +128,12 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=20, help="of each kind (default: 20)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
-    parser.add_argument("--side", type=int, default=4096, help="of post, px (default: 4096)")
+    add_draws(parser, 20, 4096)
     parser.add_argument("--cases", nargs="+", choices=CASES, default=CASES)
     parser.add_argument("--bases", nargs="+", choices=GROUPS, default=GROUPS)
     parser.add_argument(
         "--deform", type=float, metavar="PX", help="of smooth cases (default: 4 to 8 px at random)"
     )
-    parser.add_argument("--seed", type=int, help="one draw of each case and base alone")
     parser.add_argument(
         "--strips", choices=("auto", "never"), default="auto", help="setting register.strips"
     )
@@ -152,22 +144,18 @@ def run(args: argparse.Namespace) -> int:
     """Run the draws, print the tables; return 1 where an aim is missed."""
     data: Path | None = args.data
     groups = [g for g in args.bases if data is not None or g == "phantom"]
-    seeds = range(args.first, args.first + args.draws) if args.seed is None else [args.seed]
+    seeds = range(args.first, args.first + args.draws)
     pairs = [
         drawn(case, group, seed, args.side, data, args.deform)
         for group in groups
         for case in args.cases
         for seed in seeds
     ]
-    outcomes: list[Outcome] = []
     work = partial(measured, data=data, strips=args.strips, folder=args.write)
-    for outcome in in_children(work, pairs, args.jobs):
-        outcomes.append(outcome)
-        print(_line(outcome), file=sys.stderr, flush=True)
+    outcomes = collect(work, pairs, args.jobs, _line)
     outcomes.sort(key=lambda o: (CASES.index(o.pair.case), GROUPS.index(o.group), o.pair.seed))
-    rendering = {} if data is None else _rendering_errors(groups, data)
-    save_json(args.json, {"outcomes": [asdict(o) for o in outcomes], "rendering": rendering})
-    _about(groups, rendering, args.side)
+    save_json(args.json, {"outcomes": outcomes})
+    _about(groups, args.side)
     return report(outcomes)
 
 
@@ -303,24 +291,9 @@ def report(outcomes: Sequence[Outcome]) -> int:
         "global model over that with a field\n"
     )
     header = (
-        "case",
-        "pixels",
-        "draws",
-        "median",
-        "worst",
-        "p95",
-        "worst",
-        "inside p95",
-        "inside max",
-        "off seams",
-        "worst",
-        "said/true",
-        "least",
-        "most",
-        "honest",
-        "/ no field",
-        "CPU-s",
-        "not ok",
+        *("case", "pixels", "draws", "median", "worst", "p95", "worst", "inside p95"),
+        *("inside max", "off seams", "worst", "said/true", "least", "most", "honest"),
+        *("/ no field", "CPU-s", "not ok"),
     )
     print(table(header, rows, left=2))
     print("\n" + table(("case", "pixels", "aim", "reached", "limit", "ratio"), aims, left=3))
@@ -338,17 +311,11 @@ def _row(case: str, group: str, some: Sequence[Outcome]) -> tuple[str, ...]:
         case,
         group,
         str(len(some)),
-        px("median"),
-        px("median", np.max),
-        px("p95"),
-        px("p95", np.max),
-        px("inside_p95"),
-        px("inside_most", np.max),
-        px("seam_median"),
-        px("seam_median", np.max),
-        f"{np.median(ratios):.2f}",
-        f"{np.min(ratios):.2f}",
-        f"{np.max(ratios):.2f}",
+        *(px("median"), px("median", np.max)),
+        *(px("p95"), px("p95", np.max)),
+        *(px("inside_p95"), px("inside_most", np.max)),
+        *(px("seam_median"), px("seam_median", np.max)),
+        *(f"{how(ratios):.2f}" for how in (np.median, np.min, np.max)),
         f"{100 * np.mean([o.honest for o in some]):.0f} %",
         f"{np.median(fields):.0f}x" if len(fields) else "-",
         f"{np.median([o.cpu_seconds for o in some]):.1f}",
@@ -375,21 +342,7 @@ def _line(o: Outcome) -> str:
     return text + "".join("\n    " + reason for reason in o.reasons)
 
 
-def _rendering_errors(groups: Sequence[str], data: Path) -> dict[str, float]:
-    """Return how far the rendering of each real image is from exact, px, in its middle."""
-    names = [n for n in REAL if ("scanner" if n in SCANNERS else n) in groups]
-    out = {}
-    for name in names:
-        shown = picture(name, data)
-        row, col = (n // 2 - 256 for n in shown.shape)
-        window = Window(row, row + 512, col, col + 512)
-        places = pixel_centres(window)[:, ::-1]
-        levels = interpolated(shown.coefficients, places).reshape(512, 512)
-        out[name] = spline_error_px(levels)
-    return out
-
-
-def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> None:
+def _about(groups: Sequence[str], side: int) -> None:
     print("phantom: the scene of unglow phantom, evaluated at every pixel of both images: exact")
     if "scanner" in groups:
         print(
@@ -400,12 +353,8 @@ def _about(groups: Sequence[str], rendering: dict[str, float], side: int) -> Non
             f"fluorescence: montage of pieces of 440 px of {len(FLUORESCENCE)} projections "
             "(483 x 913 px each), turned, flipped and blended at random"
         )
-    if rendering:
-        text = ", ".join(f"{name} {value:.5f}" for name, value in rendering.items())
-        print(
-            f"real pixels are blurred by {BLUR_PX:g} px and interpolated by a spline of order 5, "
-            f"which displaces structures against Fourier's exact shift by (p95, px): {text}"
-        )
+    if groups != ["phantom"]:
+        print(f"real pixels are blurred by {BLUR_PX:g} px, interpolated by a spline of order 5")
     print(
         f"stained spots {_MICROBES_PER_MPX:g} per Mpx, shading {100 * _SHADING:g} %, gain 0.7 to "
         "1.5, 8 electrons per grey level, rotation up to 10 deg, scale 0.95 to 1.05; unequal "

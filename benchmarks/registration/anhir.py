@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
-from tables import table
+from tables import save_json, table
 
-from registration.pool import in_children, registered, save_json
+from registration.pool import in_children, registered
 from unglow.core.errors import InputError
 
 if TYPE_CHECKING:

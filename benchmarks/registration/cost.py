@@ -1,30 +1,24 @@
-"""CPU seconds and memory of registration, with a field and without, against the prototype."""
+"""CPU seconds and memory of registration, with a field and without."""
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from phantoms import Section, size_of
-from running import BIN, WORK, read_telemetry, say, snakemake_words
+from running import WORK, read_telemetry, say, snakemake_words
 from running import run as execute
-from tables import number, table
+from tables import number, save_json, table
 
 from registration.geometry import waves
 from registration.judging import inside
-from registration.pool import in_children, registered, save_json
 from unglow import transform
 from unglow.core.machine import processors
-from unglow.core.process import status_mb
-from unglow.core.windows import grid, map_bounded
 from unglow.phantom.pair import Raster, write_tiff
-from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
@@ -32,22 +26,19 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.core.windows import Window
 
-MOST_OF_PROTOTYPE = 0.5
 LARGE = 30000, 25000
-LARGE_FIELD_CPU, LARGE_GLOBAL_CPU, LARGE_BUDGET_MB = 360.0, 40.0, 500
+LARGE_FIELD_CPU, LARGE_GLOBAL_CPU, BUDGET_MB = 360.0, 40.0, 500
 ERROR_P95_PX = 0.12
 """What a field leaves in the middle of the section; far more where it was not tried."""
 _DEFORM_PX, _WAVELENGTH_PX = 6.0, 1500.0
 _TALLER, _WIDER = 1.02, 1.03
-_BLOCK = 1024
 _POINTS = 60
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one registration took: CPU seconds, MB of its process, error to the map, px."""
+    """What one job took: CPU seconds, MB of its process, error to the map, px."""
 
     size: str
     what: str
@@ -61,11 +52,9 @@ class Cost:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--sizes", nargs="*", default=["4096", "8192"], metavar="ROWSxCOLS")
+    parser.add_argument("--sizes", nargs="*", default=["4096"], metavar="ROWSxCOLS")
     parser.add_argument(
-        "--large",
-        action="store_true",
-        help="also a run of 30000 x 25000 px at memory_per_job=500 (3 GB of disk, some minutes)",
+        "--large", action="store_true", help="also 30000 x 25000 px (3 GB of disk, some minutes)"
     )
     parser.add_argument("--work", type=Path, default=WORK, help="where pairs and runs are made")
 
@@ -73,16 +62,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure all sizes, print the table; return 1 where an aim is missed."""
     args.work.mkdir(parents=True, exist_ok=True)
-    folder = args.shared / "references" / "prototype"
-    prototype = folder if (folder / "reg2.py").is_file() else None
-    if prototype is None:
-        print(f"no column of the prototype: {folder / 'reg2.py'} does not exist")
-    costs: list[Cost] = []
-    for text in args.sizes:
-        costs += _small(size_of(text), prototype, args.work)
-    if args.large:
-        costs += _large(args.work)
-    save_json(args.json, [asdict(cost) for cost in costs])
+    sizes = [*map(size_of, args.sizes), *([LARGE] if args.large else [])]
+    costs = [cost for size in sizes for cost in measure(size, args.work)]
+    save_json(args.json, costs)
     return report(costs)
 
 
@@ -101,87 +83,23 @@ def section_points(section: Section) -> NDArray[np.float64]:
     return points[inside(section.map.to_pre(points), section.pre_shape)]
 
 
-def _small(shape: tuple[int, int], prototype: Path | None, work: Path) -> list[Cost]:
-    """Register one pair in memory: with a field, without, and by the prototype."""
-    size = f"{shape[0]}x{shape[1]}"
-    with tempfile.TemporaryDirectory(prefix=f"cost-{size}-", dir=work) as name:
-        say(f"{size}: making the pair")
-        section, folder = pair_of(shape), Path(name)
-        for role, frame in (("post", section.shape), ("pre", section.pre_shape)):
-            np.save(folder / f"{role}.npy", _whole(getattr(section, role), frame))
-        points = section_points(section)
-        np.save(folder / "points.npy", points)
-        costs = []
-        for field in ("auto", "never"):
-            say(f"{size}: field: {field}")
-            costs += in_children(partial(_in_memory, field, folder), [size], 1)
-        if prototype is not None:
-            say(f"{size}: prototype")
-            costs.append(_by_prototype(size, prototype, folder))
-        truth = section.map.to_pre(points)
-        return [_judged(cost, folder, truth) for cost in costs]
-
-
-def _whole(pixels: Any, shape: tuple[int, int]) -> NDArray[np.uint8]:
-    out = np.empty(shape, np.uint8)
-
-    def fill(window: Window) -> None:
-        out[window.slices] = pixels(window)
-
-    for _ in map_bounded(fill, grid(shape, (_BLOCK, _BLOCK)), processors()):
-        pass
-    return out
-
-
-def _in_memory(field: str, folder: Path, size: str) -> Cost:
-    images = (np.load(folder / f"{role}.npy") for role in ("post", "pre"))
-    found, cpu = registered(*images, RegisterSettings(field=field))
-    np.save(folder / f"field: {field}.npy", found.transform.map(np.load(folder / "points.npy")))
-    peak_mb = status_mb().get("VmHWM", float("nan"))
-    return Cost(size, f"field: {field}", cpu, peak_mb, status=found.transform.status)
-
-
-def _by_prototype(size: str, prototype: Path, folder: Path) -> Cost:
-    files = [folder / name for name in ("post.npy", "pre.npy", "points.npy", "prototype.json")]
-    script = Path(__file__).with_name("prototype.py")
-    status, text = execute(BIN / "python", script, prototype, *files, directory=folder)
-    if status != 0:
-        say(f"{size}: the prototype ended with status {status}:\n{text[-800:]}")
-        return Cost(size, "prototype", float("nan"), status="error")
-    return Cost(size, "prototype", **json.loads(files[-1].read_text(encoding="utf-8")))
-
-
-def _judged(cost: Cost, folder: Path, truth: NDArray[np.float64]) -> Cost:
-    path = folder / f"{cost.what}.npy"
-    if not path.is_file():
-        return cost
-    return _with_error(cost, np.load(path), truth)
-
-
-def _with_error(cost: Cost, mapped: NDArray[np.float64], truth: NDArray[np.float64]) -> Cost:
-    median, p95 = np.quantile(np.hypot(*(mapped - truth).T), (0.5, 0.95))
-    return Cost(**{**asdict(cost), "error_median": float(median), "error_p95": float(p95)})
-
-
-def _large(work: Path) -> list[Cost]:
-    """Run the real jobs on a large pair, up to registration, with a field and without."""
-    size = f"{LARGE[0]}x{LARGE[1]}"
-    section = pair_of(LARGE)
+def measure(shape: tuple[int, int], work: Path) -> list[Cost]:
+    """Run the real jobs on a pair, up to registration, with a field and without."""
+    size, section = f"{shape[0]}x{shape[1]}", pair_of(shape)
     points = section_points(section)
-    truth = section.map.to_pre(points)
     costs = []
-    with tempfile.TemporaryDirectory(prefix="cost-large-", dir=work) as name:
+    with tempfile.TemporaryDirectory(prefix="cost-", dir=work) as name:
         folder = Path(name)
         say(f"{size}: writing the pair")
-        (folder / "raw" / "large").mkdir(parents=True)
+        (folder / "raw" / "pair").mkdir(parents=True)
         for role, frame in (("post", section.shape), ("pre", section.pre_shape)):
             pixels = getattr(section, role)
             raster = Raster(frame, np.dtype("uint8"), rgb=False, pixels=pixels, pixel_size_um=0.5)
-            path = folder / "raw" / "large" / f"large_{role}_SYTO9.tif"
+            path = folder / "raw" / "pair" / f"pair_{role}_SYTO9.tif"
             write_tiff(path, raster, layout="tiles", compression="zlib", workers=processors())
         for field in ("auto", "never"):
             say(f"{size}: field: {field}")
-            config = {"memory_per_job": LARGE_BUDGET_MB, "register": f"{{field: {field}}}"}
+            config = {"memory_per_job": BUDGET_MB, "register": f"{{field: {field}}}"}
             words = snakemake_words(processors(), config, threads=1, until="register")
             status, text = execute(*words, directory=folder)
             results = folder / "results"
@@ -190,74 +108,39 @@ def _large(work: Path) -> list[Cost]:
                 say(f"{size}: the run ended with status {status}:\n{text[-800:]}")
                 costs.append(Cost(size, f"field: {field}", float("nan"), status="error"))
                 continue
-            found = transform.load(results / "large" / "SYTO9" / "transform.json")
-            last = records[-1]
-            cost = Cost(
-                size,
-                f"field: {field}",
-                last["cpu_seconds"],
-                last["peak_mb"],
-                last["declared_mb"],
-                status=found.status,
-            )
-            costs.append(_with_error(cost, found.map(points), truth))
+            found = transform.load(results / "pair" / "SYTO9" / "transform.json")
+            off = np.hypot(*(found.map(points) - section.map.to_pre(points)).T)
+            taken = (records[-1][key] for key in ("cpu_seconds", "peak_mb", "declared_mb"))
+            errors = map(float, np.quantile(off, (0.5, 0.95)))
+            costs.append(Cost(size, f"field: {field}", *taken, *errors, found.status))
             shutil.rmtree(results / "telemetry")
     return costs
 
 
 def report(costs: Sequence[Cost]) -> int:
     """Print the table and what was aimed at; return 1 where an aim is missed."""
-    prototype = {c.size: c.cpu_seconds for c in costs if c.what == "prototype"}
-    rows = []
-    for c in costs:
-        share = c.cpu_seconds / prototype.get(c.size, float("nan"))
-        rows.append(
-            (
-                c.size,
-                c.what,
-                c.status,
-                number(c.cpu_seconds),
-                number(share),
-                number(c.peak_mb),
-                number(c.declared_mb),
-                number(c.error_median),
-                number(c.error_p95),
-            )
+    rows = [
+        (
+            *(c.size, c.what, c.status),
+            *map(number, (c.cpu_seconds, c.peak_mb, c.declared_mb, c.error_median, c.error_p95)),
         )
-    header = ("size", "what", "status", "CPU-s", "/ prototype", "peak MB", "declared")
-    print(table((*header, "error px", "p95 px"), rows, left=3))
-    aims = [_aim(c, prototype) for c in costs if c.what != "prototype"]
-    known = [aim for aim in aims if aim is not None]
-    known += [
-        (f"{c.size}, {c.what}: error at p95, px", c.error_p95, ERROR_P95_PX)
         for c in costs
-        if c.what == "field: auto"
     ]
+    header = ("size", "what", "status", "CPU-s", "peak MB", "declared", "error px", "p95 px")
+    print(table(header, rows, left=3))
+    aims = []
+    for c in costs:
+        has_field, name = c.what == "field: auto", f"{c.size}, {c.what}"
+        if c.size == f"{LARGE[0]}x{LARGE[1]}":
+            most = LARGE_FIELD_CPU if has_field else LARGE_GLOBAL_CPU
+            aims.append((f"{name}: CPU-s", c.cpu_seconds, most))
+        if has_field:
+            aims.append((f"{name}: error at p95, px", c.error_p95, ERROR_P95_PX))
+        if np.isfinite(c.declared_mb):
+            aims.append((f"{name}: peak MB within what was declared", c.peak_mb, c.declared_mb))
     cells = [
         (text, number(value), number(limit), f"{value / limit:.2f}" + " !"[not value <= limit])
-        for text, value, limit in known
-    ]
-    peaks = [c for c in costs if np.isfinite(c.declared_mb)]
-    cells += [
-        (
-            f"{c.size}, {c.what}: peak MB within what was declared",
-            number(c.peak_mb),
-            number(c.declared_mb),
-            f"{c.peak_mb / c.declared_mb:.2f}" + " !"[not c.peak_mb <= c.declared_mb],
-        )
-        for c in peaks
+        for text, value, limit in aims
     ]
     print("\n" + table(("aim", "reached", "limit", "ratio"), cells))
-    over = any(not value <= limit for _, value, limit in known)
-    return int(over or any(not c.peak_mb <= c.declared_mb for c in peaks))
-
-
-def _aim(cost: Cost, prototype: dict[str, float]) -> tuple[str, float, float] | None:
-    """Return what one registration is to cost: text, CPU seconds reached, CPU seconds at most."""
-    if cost.size == f"{LARGE[0]}x{LARGE[1]}":
-        limit = LARGE_FIELD_CPU if cost.what == "field: auto" else LARGE_GLOBAL_CPU
-        return f"{cost.size}, {cost.what}: CPU-s", cost.cpu_seconds, limit
-    if cost.what == "field: auto" and cost.size in prototype:
-        limit = MOST_OF_PROTOTYPE * prototype[cost.size]
-        return f"{cost.size}: half the CPU-s of the prototype", cost.cpu_seconds, limit
-    return None
+    return int(any(not value <= limit for _, value, limit in aims))

@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import cv2
 import numpy as np
 
 from registration.bases import SCANNERS, PhantomBase, PictureBase, picture
@@ -19,14 +20,20 @@ from unglow.core.windows import halve
 from unglow.phantom.truth import PhantomMap
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from registration.bases import Base
 
+    Image = NDArray[Any]
+    Made = tuple[Image, Image]
+
 LEAST_OVERLAP = 0.3
 """Share of the section that pre shows in every draw; the default refuses less than 0.2."""
+_LEAST_SIDE, _MOST_SIDE = 340.0, 2600.0
+_LEAST_POST = 560.0
 _MONTAGE_SHARE, _SCANNER_SHARE = 0.15, 0.25
 _BRIGHT_GAIN = 1.05
 _SHARP_OCTAVES = 0.4
@@ -82,7 +89,7 @@ class Draw(Pose):
     @property
     def warp(self) -> Warp:
         """The true map."""
-        return Warp(PhantomMap(self.matrix(mirror=self.mirror), np.zeros((0, 5))))
+        return Warp.plain(self.matrix(mirror=self.mirror))
 
 
 def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -> Draw:
@@ -122,14 +129,26 @@ def drawn(seed: int, data: Path | None, sides: tuple[int, int] = (1024, 2048)) -
     )
     if draw.bright:  # a field of 220 levels is not to vanish in saturation
         draw = replace(draw, gain=min(draw.gain, _BRIGHT_GAIN))
-    return _shifted(draw, data, rng)
+    return _shifted(draw, data, rng, min(draw.shape))
 
 
-def _shifted(draw: Draw, data: Path | None, rng: np.random.Generator) -> Draw:
-    """Shift by up to half the frame, as long as pre still shows enough of the section."""
+def magnified(seed: int, data: Path | None, scale: float) -> Draw:
+    """Draw a pair as `drawn`, but of another scale, and of a size that takes seconds."""
+    draw, rng = drawn(seed, data), np.random.default_rng([seed, 32])
+    side = float(np.clip(min(draw.shape), _LEAST_SIDE / scale, _MOST_SIDE / scale))
+    rows, cols = (round(max(_LEAST_POST, side) * n / min(draw.shape)) for n in draw.shape)
+    shape = min(rows, 2400), min(cols, 2400)
+    more = np.array(draw.pre_shape) / draw.shape
+    pre_shape = tuple(round(n * factor * scale) for n, factor in zip(shape, more, strict=True))
+    draw = replace(draw, shape=shape, pre_shape=pre_shape, scale=scale)
+    return _shifted(draw, data, rng, min(pre_shape))
+
+
+def _shifted(draw: Draw, data: Path | None, rng: np.random.Generator, side: int) -> Draw:
+    """Shift by up to half of a side, px, as long as pre still shows enough of the section."""
     points = section_points(base_of(draw, data), draw.shape)
     while True:
-        angle, length = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.5) * min(draw.shape)
+        angle, length = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.5) * side
         shift = (float(length * np.cos(angle)), float(length * np.sin(angle)))
         shifted = replace(draw, shift=shift)
         mapped = shifted.warp.to_pre(points)
@@ -184,3 +203,115 @@ def images(draw: Draw, data: Path | None) -> tuple[NDArray[Any], NDArray[Any], B
         saturate(light, full, gain)
     camera = Camera(draw.electrons, draw.read_noise, 1.0, draw.dtype)
     return camera.exposed(post, rng), camera.exposed(pre, rng), base
+
+
+# Pairs that have no map: whatever registration says of them, it must not be a map
+
+_CAMERA = Camera()
+_HISTOLOGY = "histology_landmarks/lesions_/scale-5pc/Izd2-29-041-w35_{}.jpg"
+
+
+def unrelated(seed: int, data: Path | None) -> tuple[str, Image, Image]:
+    """Return the kind, post and pre of the pair that belongs to a seed; kinds take turns."""
+    makers = {name: make for name, make in KINDS.items() if data is not None or not make[1]}
+    kind = list(makers)[seed % len(makers)]
+    rng = np.random.default_rng([seed, 21])
+    side = int(rng.integers(1024, 1600))
+    return kind, *makers[kind][0](rng, side, data)
+
+
+def _phantom(rng: np.random.Generator, side: int) -> NDArray[np.float32]:
+    return PhantomBase((side, side), int(rng.integers(10**6, 10**9))).post()
+
+
+def _two_phantoms(rng: np.random.Generator, side: int, _: Path | None) -> Made:
+    return _exposed(_phantom(rng, side), _phantom(rng, side + 60), rng)
+
+
+def _same_light(rng: np.random.Generator, side: int, _: Path | None) -> Made:
+    """Different sections of one outline under the same, very uneven light and dust."""
+    seed = int(rng.integers(10**9))
+    lights = [_phantom(rng, side), _phantom(rng, side)]
+    dust = np.ones((side, side), np.float32)
+    own = np.random.default_rng(seed)
+    for x, y in own.integers(0, side, (25, 2)).tolist():
+        cv2.circle(dust, (x, y), int(own.integers(2, 9)), 0.4, -1, cv2.LINE_AA)
+    for light in lights:
+        shade(light, 0.6, np.random.default_rng(seed))
+    return _exposed(lights[0] * dust, lights[1] * dust, rng)
+
+
+def _mirrored(rng: np.random.Generator, side: int, _: Path | None) -> Made:
+    base = PhantomBase((side, side), int(rng.integers(10**6, 10**9)))
+    shape = side, side
+    pose = Pose(shape=shape, pre_shape=shape, rotation_deg=rng.uniform(-180, 180), scale=1.0)
+    pre = base.pre(Warp.plain(pose.matrix(mirror=True)), shape)
+    return _exposed(base.post(), pre, rng)
+
+
+def _phantom_and_real(rng: np.random.Generator, side: int, data: Path) -> Made:
+    return _exposed(_phantom(rng, side), _crop(rng, side, data, rng.uniform(0.2, 0.5, 2)), rng)
+
+
+def _two_places(rng: np.random.Generator, side: int, data: Path) -> Made:
+    """Two places of one slide that do not overlap: the same kind of cells, other ones."""
+    side = min(side, 1300)
+    left = rng.uniform(0.2, 0.23, 2)
+    return _exposed(_crop(rng, side, data, left), _crop(rng, side, data, left + 0.29), rng)
+
+
+def _histology(rng: np.random.Generator, _: int, data: Path) -> Made:
+    pictures = []
+    for kind in ("HE", "proSPC"):
+        colours = cv2.imread(str(data / _HISTOLOGY.format(kind)))
+        pictures.append(np.asarray(colours[..., int(rng.integers(3))]))
+    if rng.random() < 0.5:
+        pictures.reverse()
+    turned = np.rot90(pictures[1], int(rng.integers(4)))
+    return pictures[0], np.ascontiguousarray(turned)
+
+
+def _empty(rng: np.random.Generator, side: int, _: Path | None) -> Made:
+    """One image that shows nothing but its noise, or not even that."""
+    noise = rng.random() < 0.5
+    empty = np.full((side, side), 3.0, np.float32)
+    exposed = _CAMERA.exposed(empty, rng) if noise else empty.astype(np.uint8)
+    pair = _CAMERA.exposed(_phantom(rng, side), rng), exposed
+    return pair if rng.random() < 0.5 else pair[::-1]
+
+
+def _saturated(rng: np.random.Generator, side: int, _: Path | None) -> Made:
+    """Pre overexposed throughout: what is left of it is the noise of its brightest level."""
+    full = np.full((side, side), rng.uniform(245, 300), np.float32)
+    return _exposed(_phantom(rng, side), full, rng)
+
+
+def _noise(rng: np.random.Generator, side: int, _: Path | None) -> Made:
+    flat = np.full((side, side), 40.0, np.float32)
+    return _exposed(flat, flat.copy(), rng)
+
+
+def _crop(
+    rng: np.random.Generator, side: int, data: Path, at: NDArray[np.float64]
+) -> NDArray[np.float32]:
+    shown = picture(str(rng.choice(list(SCANNERS))), data)
+    corner = (at * shown.shape).astype(int)
+    return PictureBase(shown, (side, side), (int(corner[0]), int(corner[1]))).post()
+
+
+def _exposed(post: NDArray[np.float32], pre: NDArray[np.float32], rng: np.random.Generator) -> Made:
+    return _CAMERA.exposed(post, rng), _CAMERA.exposed(pre, rng)
+
+
+KINDS: dict[str, tuple[Callable[..., Made], bool]] = {
+    "two phantoms": (_two_phantoms, False),
+    "same light and dust": (_same_light, False),
+    "mirrored, mirror: false": (_mirrored, False),
+    "empty": (_empty, False),
+    "saturated": (_saturated, False),
+    "noise": (_noise, False),
+    "phantom and real": (_phantom_and_real, True),
+    "two places of a slide": (_two_places, True),
+    "consecutive sections": (_histology, True),
+}
+"""How each kind is made, and whether it needs real images."""

@@ -77,6 +77,11 @@ class Warp:
     smooth: PhantomMap
     strips: Strips | None = None
 
+    @classmethod
+    def plain(cls, matrix: NDArray[np.float64]) -> Warp:
+        """Return the warp of a 3 x 3 matrix alone."""
+        return cls(PhantomMap(matrix, np.zeros((0, 5))))
+
     def to_pre(self, points: Points) -> Points:
         """Map post points to pre, (N, 2) (x, y) to (N, 2) px, to within 1e-9 px."""
         mapped = self.smooth.to_pre(points)
@@ -118,56 +123,29 @@ class Warp:
 
 @dataclass(frozen=True, kw_only=True)
 class Pose:
-    """How pre lies against post; lengths px.
+    """How pre lies against post: centre on centre, then turned, scaled, sheared and shifted.
 
-    Attributes
-    ----------
-    shape, pre_shape
-        (rows, columns).
-    rotation_deg, scale, shear, shift
-        As in `linear`.
+    ``shape`` and ``pre_shape`` are (rows, columns), ``shift`` is (x, y) in px.
     """
 
     shape: tuple[int, int]
     pre_shape: tuple[int, int]
     rotation_deg: float
     scale: float
-    shear: float
-    shift: tuple[float, float]
+    shear: float = 0.0
+    shift: tuple[float, float] = (0.0, 0.0)
 
     def matrix(self, *, mirror: bool = False) -> NDArray[np.float64]:
-        """Return the true matrix, post (x, y, 1) to pre."""
-        return linear(
-            self.shape,
-            self.pre_shape,
-            rotation_deg=self.rotation_deg,
-            scale=self.scale,
-            shear=self.shear,
-            shift=self.shift,
-            mirror=mirror,
-        )
-
-
-def linear(
-    shape: tuple[int, int],
-    pre_shape: tuple[int, int],
-    *,
-    rotation_deg: float,
-    scale: float,
-    shear: float = 0.0,
-    shift: tuple[float, float] = (0.0, 0.0),
-    mirror: bool = False,
-) -> NDArray[np.float64]:
-    """Return the 3 x 3 matrix, post (x, y, 1) to pre, that sends centre to centre plus shift."""
-    angle = math.radians(rotation_deg)
-    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
-    flip = np.diag([-1.0 if mirror else 1.0, 1.0])
-    part = scale * turn @ flip @ np.array([[1.0, shear], [0.0, 1.0]])
-    centre, other = ((np.array(s[::-1]) - 1) / 2 for s in (shape, pre_shape))
-    matrix = np.eye(3)
-    matrix[:2, :2] = part
-    matrix[:2, 2] = other + shift - part @ centre
-    return matrix
+        """Return the true 3 x 3 matrix, post (x, y, 1) to pre."""
+        angle = math.radians(self.rotation_deg)
+        turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+        flip = np.diag([-1.0 if mirror else 1.0, 1.0])
+        part = self.scale * turn @ flip @ np.array([[1.0, self.shear], [0.0, 1.0]])
+        centre, other = ((np.array(s[::-1]) - 1) / 2 for s in (self.shape, self.pre_shape))
+        matrix = np.eye(3)
+        matrix[:2, :2] = part
+        matrix[:2, 2] = other + self.shift - part @ centre
+        return matrix
 
 
 def waves(

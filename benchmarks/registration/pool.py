@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
+import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from time import process_time
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
+import tifffile
+from tables import save_json
 
 from unglow.core.windows import ArrayPixels, halve_stored
 from unglow.io.zarr.layout import LONGEST_OVERVIEW
 from unglow.registration.register import RegisterSettings, register
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from numpy.typing import NDArray
 
     from unglow.registration.register import Registration
 
+__all__ = ["Pyramid", "call", "collect", "in_children", "registered", "save_json", "write_pair"]
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -34,6 +36,23 @@ def in_children(work: Callable[[T], R], items: Iterable[T], jobs: int) -> Iterat
             yield done.result()
 
 
+def collect(
+    work: Callable[[T], R], items: Sequence[T], jobs: int, describe: Callable[[R], str]
+) -> list[R]:
+    """Return what `in_children` yields, and print a line for each, unless it is empty."""
+    found = []
+    for one in in_children(work, items, jobs):
+        found.append(one)
+        if text := describe(one):
+            print(f"{len(found)} of {len(items)}: {text}", file=sys.stderr, flush=True)
+    return found
+
+
+def call(job: Callable[[], R]) -> R:
+    """Do a job that has all it needs."""
+    return job()
+
+
 class Pyramid(ArrayPixels):
     """An image in memory with the pyramid that its store would have, in the stored dtype."""
 
@@ -44,31 +63,23 @@ class Pyramid(ArrayPixels):
 
 
 def registered(
-    post: NDArray[Any], pre: NDArray[Any], settings: RegisterSettings | None = None
+    post: NDArray[Any],
+    pre: NDArray[Any],
+    settings: RegisterSettings | None = None,
+    expected_scale: float | None = None,
 ) -> tuple[Registration, float]:
     """Register two images (rows, cols); the result and the CPU seconds of registration alone."""
     pixels = Pyramid(post), Pyramid(pre)
     started = process_time()
-    found = register(*pixels, settings or RegisterSettings())
+    found = register(*pixels, settings or RegisterSettings(), expected_scale=expected_scale)
     return found, process_time() - started
 
 
-def save_json(path: Path | None, values: object) -> None:
-    """Write figures for machines, if a file was asked for; NaN becomes null."""
-    if path is not None:
-        path.write_text(json.dumps(plain(values), indent=1) + "\n", encoding="utf-8")
-
-
-def plain(values: Any) -> Any:
-    """Turn arrays, NumPy numbers and NaN into what JSON knows."""
-    if isinstance(values, dict):
-        return {str(key): plain(value) for key, value in values.items()}
-    if isinstance(values, (list, tuple)):
-        return [plain(value) for value in values]
-    if isinstance(values, np.ndarray):
-        return plain(values.tolist())
-    if isinstance(values, np.generic):
-        values = values.item()
-    if isinstance(values, float) and not np.isfinite(values):
-        return None
-    return values
+def write_pair(folder: Path, post: NDArray[Any], pre: NDArray[Any], truth: dict[str, Any]) -> None:
+    """Write ``draw_post_SYTO9.tif``, ``draw_pre_SYTO9.tif`` and ``truth.json``, a raw layout."""
+    below = folder / "raw" / "draw"
+    below.mkdir(parents=True, exist_ok=True)
+    for name, image in (("post", post), ("pre", pre)):
+        tifffile.imwrite(below / f"draw_{name}_SYTO9.tif", image, compression="zlib")
+    save_json(folder / "truth.json", truth)
+    print(f"written to {folder}")

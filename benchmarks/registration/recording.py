@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _COARSE = 16
 """Patches of stain and cuts are drawn on a grid this much coarser than the image."""
-_COUNTS = {"uint8": 1, "uint16": 64}
+COUNTS = {"uint8": 1, "uint16": 64}
+"""Stored counts for each grey level of the camera's 255."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Camera:
 
     def exposed(self, light: Levels, rng: np.random.Generator) -> NDArray[Any]:
         """Return the counts of noise-free levels (rows, cols), clipped at 255 levels."""
-        counts = _COUNTS[self.dtype]
+        counts = COUNTS[self.dtype]
         out = np.empty(light.shape, self.dtype)
         for window in grid(light.shape, (512, light.shape[1])):
             seen = rng.poisson(np.maximum(light[window.slices], 0) * self.electrons)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from tables import number, table
+from subcommands import add_draws
+from tables import number, save_json, table
 
-from registration.draws import Draw, drawn, images
+from registration.draws import KINDS, Draw, drawn, images, unrelated
 from registration.judging import Errors, errors, section_points
-from registration.negatives import KINDS, unrelated
-from registration.pool import in_children, plain, registered, save_json
-from registration.writing import write_pair
+from registration.pool import call, collect, registered, write_pair
 from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ class Outcome:
     errors: Errors | None = None
     draw: Draw | None = None
     kind: str = ""
-    more: dict[str, Any] = field(default_factory=dict)
 
     @property
     def right(self) -> bool:
@@ -74,75 +71,57 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=300, help="positive draws (default: 300)")
+    add_draws(parser, 300)
     parser.add_argument("--negatives", type=int, default=60, help="pairs to refuse (default: 60)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first draw (default: 0)")
-    parser.add_argument("--seed", type=int, help="one positive draw alone, reported in full")
-    parser.add_argument("--negative-seed", type=int, help="one negative draw alone")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="write images of that one draw")
+    parser.add_argument("--write", type=Path, metavar="DIR", help="write images of these draws")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the draws, print the tables; return 1 where an aim is missed."""
     data: Path | None = args.data
-    if args.seed is not None or args.negative_seed is not None:
-        return _alone(args, data)
     seeds = range(args.first, args.first + args.draws)
-    jobs = [partial(positive, seed, data) for seed in seeds]
-    jobs += [
-        partial(negative, seed, data) for seed in range(args.first, args.first + args.negatives)
-    ]
-    outcomes = []
-    for n, outcome in enumerate(in_children(_call, jobs, args.jobs)):
-        outcomes.append(outcome)
-        if outcome.silent or (outcome.kind == "" and not outcome.right):
-            print(_line(outcome), file=sys.stderr, flush=True)
-        if n % 25 == 24:
-            print(f"{n + 1} of {len(jobs)} draws", file=sys.stderr, flush=True)
+    others = range(args.first, args.first + args.negatives)
+    jobs = [partial(positive, seed, data, args.write) for seed in seeds]
+    jobs += [partial(negative, seed, data, args.write) for seed in others]
+    outcomes = collect(call, jobs, args.jobs, lambda o: _line(o) if is_bad(o) else "")
     outcomes.sort(key=lambda outcome: (outcome.kind != "", outcome.seed))
-    save_json(args.json, [asdict(outcome) for outcome in outcomes])
+    save_json(args.json, outcomes)
     return report(outcomes)
 
 
-def _call(job: Any) -> Outcome:
-    return job()
-
-
-def positive(seed: int, data: Path | None) -> Outcome:
-    """Render, register and judge one draw."""
+def positive(seed: int, data: Path | None, folder: Path | None = None) -> Outcome:
+    """Render, register and judge one draw; write its images into a folder, if one is given."""
     draw = drawn(seed, data)
     post, pre, base = images(draw, data)
+    if folder is not None:
+        truth = {"draw": draw, "truth": draw.warp.to_json()}
+        write_pair(folder / f"seed-{seed}", post, pre, truth)
     found, cpu = registered(post, pre, RegisterSettings(mirror=draw.mirror))
-    points = section_points(base, draw.shape)
-    judged = errors(found.transform, draw.warp, points)
-    return replace_with(found.transform, Outcome(seed, "", cpu, errors=judged, draw=draw))
+    judged = errors(found.transform, draw.warp, section_points(base, draw.shape))
+    return make_outcome(found.transform, seed, cpu, errors=judged, draw=draw)
 
 
-def negative(seed: int, data: Path | None) -> Outcome:
+def negative(seed: int, data: Path | None, folder: Path | None = None) -> Outcome:
     """Register a pair that has nothing in common."""
     kind, post, pre = unrelated(seed, data)
+    if folder is not None:
+        write_pair(folder / f"negative-{seed}", post, pre, {"kind": kind})
     found, cpu = registered(post, pre)
-    return replace_with(found.transform, Outcome(seed, "", cpu, kind=kind))
+    return make_outcome(found.transform, seed, cpu, kind=kind)
 
 
-def replace_with(found: Transform, outcome: Outcome) -> Outcome:
-    """Fill in what the transform says."""
-    values = dict(vars(outcome))
-    values.update(
-        status=found.status,
+def make_outcome(found: Transform, seed: int, cpu: float, **more: Any) -> Outcome:
+    """Return an outcome with what the transform says."""
+    return Outcome(
+        seed,
+        found.status,
+        cpu,
         reasons=found.reasons,
         model=found.model_name,
         said=(found.error_px.median, found.error_px.p95),
         coarse=(found.coarse_method, found.significance, found.margin),
-        more={
-            "blocks": found.blocks,
-            "inliers": found.inliers,
-            "overlap": found.overlap,
-            "scale": found.scale,
-            "residual_p95": found.residual_px.p95,
-        },
+        **more,
     )
-    return Outcome(**values)
 
 
 def report(outcomes: Sequence[Outcome]) -> int:
@@ -154,9 +133,9 @@ def report(outcomes: Sequence[Outcome]) -> int:
         missed |= _report_positives(positives)
     if negatives:
         missed |= _report_negatives(negatives)
-    bad = [o for o in outcomes if (not o.kind and not o.right) or o.silent or _passed(o)]
+    bad = [o for o in outcomes if is_bad(o)]
     if bad:
-        print("\nbad draws (--seed N, or --negative-seed N, and --write DIR shows one alone):")
+        print("\nbad draws (--first SEED --draws 1 --negatives 0 --write DIR shows one alone):")
         print("\n".join(_line(o) for o in bad))
     return int(missed)
 
@@ -246,11 +225,12 @@ def _report_negatives(outcomes: Sequence[Outcome]) -> bool:
             )
     header = ("to be refused", "pairs", "failed", "suspect", "ok", "most significant")
     print("\n" + table(header, rows))
-    return any(_passed(o) for o in outcomes)
+    return any(is_bad(o) for o in outcomes)
 
 
-def _passed(outcome: Outcome) -> bool:
-    return bool(outcome.kind) and outcome.status != "failed"
+def is_bad(o: Outcome) -> bool:
+    """Whether a map is wrong, or there is one where there must be none."""
+    return o.silent or (o.status != "failed" if o.kind else not o.right)
 
 
 def _line(outcome: Outcome) -> str:
@@ -269,28 +249,6 @@ def _line(outcome: Outcome) -> str:
             + ", bright" * d.bright
         )
     return head + f", significance {number(o.coarse[1])}" + "".join("\n    " + r for r in o.reasons)
-
-
-def _alone(args: argparse.Namespace, data: Path | None) -> int:
-    """Run one draw, report all of it and write its images where asked."""
-    if args.seed is not None:
-        outcome = positive(args.seed, data)
-        good = outcome.right and not outcome.silent
-    else:
-        outcome = negative(args.negative_seed, data)
-        good = outcome.status == "failed"
-    print(_line(outcome))
-    values = plain(asdict(outcome))
-    print("\n".join(f"{key}: {value}" for key, value in values.items()))
-    if args.write is not None:
-        if args.seed is not None:
-            draw = drawn(args.seed, data)
-            post, pre, _ = images(draw, data)
-            write_pair(args.write, post, pre, {"draw": asdict(draw), "truth": draw.warp.to_json()})
-        else:
-            _, post, pre = unrelated(args.negative_seed, data)
-            write_pair(args.write, post, pre, {})
-    return int(not good)
 
 
 def _tercile(value: float, limits: tuple[float, float], names: tuple[str, str, str]) -> str:

@@ -1,33 +1,29 @@
-"""Pairs of all magnifications: right, refused, or wrong without a word; and what a search costs."""
+"""Pairs of all magnifications: right, refused, or wrong without a word."""
 
 from __future__ import annotations
 
-import json
 import math
-import subprocess
-import tempfile
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
-from pathlib import Path
-from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import cv2
 import numpy as np
 import tifffile
-from tables import number, table
+from subcommands import add_draws
+from tables import number, save_json, table
 
-from registration.draws import LEAST_OVERLAP, base_of, drawn, images
+from registration.draws import images, magnified, unrelated
 from registration.judging import errors, inside, section_points
-from registration.negatives import unrelated
-from registration.pool import Pyramid, in_children, registered, save_json
+from registration.pool import call, collect, registered
 from registration.real import slide, tissue
 from registration.robustness import RIGHT_PX, WRONG_PX
-from unglow.registration.register import RegisterSettings, register
+from unglow.registration.register import RegisterSettings
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -39,10 +35,7 @@ if TYPE_CHECKING:
 RANGE = 5.0
 _EVERY = 5
 """One pair in so many has no map."""
-_LEAST_SIDE, _MOST_SIDE = 340.0, 2600.0
-_LEAST_POST = 560.0
 _PIXEL_SIZES = ("true", "none", "none", "wrong")
-MOST_TIME = 1.10
 _SCANNERS = (("A", "Z"), ("Z", "N2"), ("N2", "A"))
 _FACTORS = ((1.0, 0.23), (1.0, 0.45), (1.0, 0.7), (0.7, 1.0), (0.4, 1.0), (0.23, 1.0))
 _CROP = 1300
@@ -80,51 +73,29 @@ class Outcome:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
-    parser.add_argument("--draws", type=int, default=100, help="pairs (default: 100)")
-    parser.add_argument("--first", type=int, default=0, help="seed of the first pair (default: 0)")
+    add_draws(parser, 100)
     parser.add_argument(
         "--crossed", type=int, default=40, help="unrelated real pairs (default: 40)"
     )
-    parser.add_argument("--no-scanners", action="store_true", help="leave out resampled slides")
-    parser.add_argument(
-        "--against",
-        type=Path,
-        metavar="DIR",
-        help="a checkout with a .venv, to compare the time of ordinary pairs with",
-    )
-    parser.add_argument("--ordinary", type=int, default=12, help="ordinary pairs (default: 12)")
-    parser.add_argument("--times", type=Path, metavar="FILE", help="only time ordinary pairs")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run all parts, print the tables; return 1 where an aim is missed."""
     data: Path | None = args.data
-    if args.times is not None:
-        seconds = list(in_children(partial(_ordinary, data=data), range(args.ordinary), 1))
-        args.times.write_text(json.dumps(dict(seconds)), encoding="utf-8")
-        return 0
     seeds = range(args.first, args.first + args.draws)
     jobs = [partial(random_pair, seed, data) for seed in seeds]
     if data is not None:
         jobs += [
             partial(crossed, seed, data) for seed in range(args.first, args.first + args.crossed)
         ]
-        if not args.no_scanners:
-            jobs += [partial(resampled, k, data) for k in range(len(_SCANNERS) * len(_FACTORS))]
-    outcomes = []
-    for outcome in in_children(_call, jobs, args.jobs):
-        outcomes.append(outcome)
-        if outcome.verdict != "right" and not math.isnan(outcome.scale):
-            print(_line(outcome), flush=True)
+        jobs += [partial(resampled, k, data) for k in range(len(_SCANNERS) * len(_FACTORS))]
+    outcomes = collect(call, jobs, args.jobs, _progress)
     save_json(args.json, [asdict(outcome) | {"verdict": outcome.verdict} for outcome in outcomes])
-    missed = _report(outcomes)
-    if args.against is not None:
-        missed |= _slower(args.against, args.shared, args.ordinary)
-    return int(missed)
+    return int(_report(outcomes))
 
 
-def _call(job: Any) -> Outcome:
-    return job()
+def _progress(o: Outcome) -> str:
+    return _line(o) if o.verdict != "right" and not math.isnan(o.scale) else ""
 
 
 def random_pair(seed: int, data: Path | None) -> Outcome:
@@ -142,24 +113,6 @@ def random_pair(seed: int, data: Path | None) -> Outcome:
     expected = {"true": draw.scale, "none": None, "wrong": ratio}[sizes]
     found = _outcome(seed, draw.base, (post, pre), expected, draw=draw, base=base)
     return replace(found, sizes=sizes)
-
-
-def magnified(seed: int, data: Path | None, scale: float) -> Draw:
-    """Draw a pair as `drawn`, but of another scale, and of a size that takes seconds."""
-    draw, rng = drawn(seed, data), np.random.default_rng([seed, 32])
-    side = float(np.clip(min(draw.shape), _LEAST_SIDE / scale, _MOST_SIDE / scale))
-    rows, cols = (round(max(_LEAST_POST, side) * n / min(draw.shape)) for n in draw.shape)
-    shape = min(rows, 2400), min(cols, 2400)
-    more = np.array(draw.pre_shape) / draw.shape
-    pre_shape = tuple(round(n * factor * scale) for n, factor in zip(shape, more, strict=True))
-    draw = replace(draw, shape=shape, pre_shape=pre_shape, scale=scale)
-    points = section_points(base_of(draw, data), shape)
-    while True:
-        angle, length = rng.uniform(0, 2 * np.pi), rng.uniform(0, 0.5) * min(pre_shape)
-        moved = replace(draw, shift=(float(length * np.cos(angle)), float(length * np.sin(angle))))
-        overlap = float(inside(moved.warp.to_pre(points), pre_shape).mean())
-        if overlap >= LEAST_OVERLAP:
-            return replace(moved, overlap=overlap)
 
 
 def crossed(seed: int, data: Path) -> Outcome:
@@ -204,12 +157,15 @@ def resampled(k: int, data: Path) -> Outcome:
     post, pre = slide(data, names[0]), slide(data, names[1])
     truth, points = _whole_map(names, data), tissue(post)
     post, pre = _recorded(post, f, rng), _recorded(pre, g, rng)
-    found, seconds = _found(post, pre, RegisterSettings(), None)
+    registration, seconds = registered(post, pre)
+    found = registration.transform
     points = points[inside(truth.map(points), truth.pre_shape)]
     off = found.map((points + 0.5) * f - 0.5) - ((truth.map(points) + 0.5) * g - 0.5)
     scale = truth.scale * g / f
     outcome = _make_outcome(k, f"slide {'-'.join(names)}", found, seconds, "none")
-    return _with_errors(replace(outcome, scale=scale), np.hypot(*off.T))
+    lengths = np.hypot(*off.T)
+    p95 = float(np.quantile(lengths, 0.95)) if np.isfinite(lengths).all() else math.nan
+    return replace(outcome, scale=scale, p95_px=p95 / max(1.0, scale))
 
 
 @lru_cache(maxsize=1)
@@ -236,15 +192,6 @@ def _resized(image: Image, factor: float) -> Image:
     return np.clip(np.rint(resized), 0, top).astype(image.dtype)
 
 
-def _found(
-    post: Image, pre: Image, settings: RegisterSettings, expected: float | None
-) -> tuple[Transform, float]:
-    images = Pyramid(post), Pyramid(pre)
-    started = process_time()
-    found = register(*images, settings, expected_scale=expected).transform
-    return found, process_time() - started
-
-
 def _outcome(
     seed: int,
     name: str,
@@ -254,8 +201,9 @@ def _outcome(
     base: Any = None,
 ) -> Outcome:
     settings = RegisterSettings(mirror=draw is not None and draw.mirror)
-    found, seconds = _found(*pair, settings, expected)
-    outcome = _make_outcome(seed, name, found, seconds, "none" if expected is None else "wrong")
+    registration, seconds = registered(*pair, settings, expected)
+    found, sizes = registration.transform, "none" if expected is None else "wrong"
+    outcome = _make_outcome(seed, name, found, seconds, sizes)
     if draw is None:
         return outcome
     off = errors(found, draw.warp, section_points(base, draw.shape))
@@ -267,11 +215,6 @@ def _make_outcome(seed: int, name: str, found: Transform, seconds: float, sizes:
         seed, name, math.nan, sizes, found.status, found.scale, found.significance,
         math.nan, seconds, found.reasons,
     )  # fmt: skip
-
-
-def _with_errors(outcome: Outcome, off: NDArray[np.float64]) -> Outcome:
-    p95 = float(np.quantile(off, 0.95)) if np.isfinite(off).all() else math.nan
-    return replace(outcome, p95_px=p95 / max(1.0, outcome.scale))
 
 
 def _report(outcomes: list[Outcome]) -> bool:
@@ -311,29 +254,3 @@ def _line(o: Outcome) -> str:
         f"{o.found:.3f}, p95 {o.p95_px:.2f} px, significance {o.significance:.1f}: "
         + " ".join(o.reasons)
     )
-
-
-def _ordinary(seed: int, data: Path | None) -> tuple[int, float]:
-    draw = drawn(seed, data)
-    post, pre, _ = images(draw, data)
-    return seed, min(registered(post, pre, RegisterSettings(mirror=draw.mirror))[1] for _ in "12")
-
-
-def _slower(other: Path, shared: Path, count: int) -> bool:
-    """Time ordinary pairs here and in another checkout, in turns; print the ratio."""
-    here = Path(__file__).resolve().parents[2]
-    best: dict[Path, dict[str, float]] = {here: {}, other: {}}
-    for checkout in (here, other, here, other):
-        with tempfile.NamedTemporaryFile(suffix=".json") as file:
-            words = ["--times", file.name, "--ordinary", str(count), "--shared", str(shared)]
-            python = checkout / ".venv" / "bin" / "python"
-            command = [str(python), str(here / "benchmarks" / "registration"), "scales", *words]
-            subprocess.run(command, check=True)
-            for seed, seconds in json.loads(Path(file.name).read_text()).items():
-                best[checkout][seed] = min(seconds, best[checkout].get(seed, math.inf))
-    mine, theirs = (sum(best[c].values()) for c in (here, other))
-    print(
-        f"{count} ordinary pairs: {mine:.1f} CPU-s, {theirs:.1f} in {other}: ratio "
-        f"{mine / theirs:.3f} (aim: at most {MOST_TIME})"
-    )
-    return mine > MOST_TIME * theirs

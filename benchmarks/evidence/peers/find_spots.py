@@ -46,15 +46,8 @@ def find_by_daofind(image: Array, known: Array, sigma: float, factor: float) -> 
     found = finder(image - median, mask=~known)
     if found is None:
         return np.zeros((0, 2))
-    names = (
-        ("x_centroid", "y_centroid")
-        if "x_centroid" in found.colnames
-        else (
-            "xcentroid",
-            "ycentroid",
-        )
-    )
-    return np.column_stack([np.asarray(found[name]) for name in names])
+    separator = "_" if "x_centroid" in found.colnames else ""
+    return np.column_stack([np.asarray(found[f"{axis}{separator}centroid"]) for axis in "xy"])
 
 
 def find_by_log(image: Array, _known: Array, _sigma: float, factor: float) -> Array:

@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from damage import alarms, calibration, cases, chance, faults, judging, places, pools, runs
-from scipy import stats
+from damage import alarms, batches, calibration, faults, judging, places, pools
 
 from unglow.core.windows import Window
 from unglow.detection.source_photometry import NAMES
@@ -66,27 +65,13 @@ def table(path, *rows):
 # --------------------------------------------------------------------------------------- chance
 
 
-@pytest.mark.parametrize(("count", "of", "rate"), [(0, 10, 0.05), (7, 75, 0.06), (75, 75, 0.9)])
-def test_tails_are_those_of_scipy(count, of, rate):
-    at_least, at_most = chance.at_least, chance.at_most
-    assert at_least(count, of, rate) == pytest.approx(stats.binom.sf(count - 1, of, rate))
-    assert at_most(count, of, rate) == pytest.approx(stats.binom.cdf(count, of, rate))
-
-
-def test_a_rate_of_0_or_1_leaves_nothing_to_chance():
-    assert chance.at_least(1, 10, 0.0) == 0.0
-    assert chance.at_least(0, 10, 0.0) == 1.0
-    assert chance.at_most(9, 10, 1.0) == 0.0
-    assert chance.at_least(0, 0, 0.05) == 1.0
-
-
 def test_an_interval_is_wider_where_false_ones_come_together():
-    even = chance.interval_over_pairs([5] * 40, [100] * 40)
-    uneven = chance.interval_over_pairs([0, 10] * 20, [100] * 40)
+    even = pools.interval_over_pairs([5] * 40, [100] * 40)
+    uneven = pools.interval_over_pairs([0, 10] * 20, [100] * 40)
     assert even == (0.05, 0.05)
     # a mean of 40 draws of 0 or 10: standard deviation 5 / sqrt(40), in hundredths
     assert uneven == pytest.approx((0.05 - 0.0155, 0.05 + 0.0155), abs=0.003)
-    assert all(map(math.isnan, chance.interval_over_pairs([0], [0])))
+    assert all(map(math.isnan, pools.interval_over_pairs([0], [0])))
 
 
 # -------------------------------------------------------------------------------------- judging
@@ -198,13 +183,13 @@ def test_a_pair_is_judged_by_the_microbes_of_its_undamaged_pair(tmp_path):
         folder = tmp_path / name
         folder.mkdir()
         damage = () if name == "undamaged" else (place(),)
-        truth(microbes, *damage).save(cases.truth_path(folder))
+        truth(microbes, *damage).save(batches.truth_path(folder))
         table(folder / "candidates.csv", *rows)
         (folder / "row.json").write_text(json.dumps(row))
         scale = {"default": "linear", "methods": {"linear": {"gain": 1.3013}}}
         (folder / "scale.json").write_text(json.dumps(scale))
         (folder / "detection.json").write_text(json.dumps({"fdr": 0.04}))
-    case = cases.Case("lost-50", SPEC, "lost", 50)
+    case = batches.Case("lost-50", SPEC, "lost", 50)
     o = judging.judge_pair(case, tmp_path, tmp_path / "undamaged")
     assert (o.counted, o.true, o.false) == (3, 2, 1)
     assert (o.outside, o.found, o.found_undamaged) == (3, 2, 2)
@@ -281,7 +266,7 @@ def test_one_bad_kind_is_not_hidden_by_good_ones(outcome, capsys):
 
 def test_alarms_count_area_and_pairs(outcome, capsys):
     drawn = [alarms.varied_case(seed, 256) for seed in range(2)]
-    batch = cases.Batch("pairs", tuple(drawn))
+    batch = batches.Batch("pairs", tuple(drawn))
     calm, alarmed = outcome(), outcome(wrong_share=0.006, status="suspect", reason="spoilt")
     report = alarms.report
     assert report(batch, [calm, calm], None) == 0
@@ -343,19 +328,19 @@ def test_pairs_of_a_scene_share_pre_and_are_made_once(tmp_path):
     assert "blur-300" not in [c.name for c in batch.cases]
     assert {"undamaged", "blur-100", "tile-64"} <= {c.name for c in batch.cases}
     chosen = [c for c in batch.cases if c.name in ("undamaged", "tile-64")]
-    cases.make_batch(chosen, tmp_path, 1)
-    pre, post = (cases.image_path(tmp_path / "tile-64", role) for role in ("pre", "post"))
-    assert pre.resolve() == cases.image_path(tmp_path / "undamaged", "pre").resolve()
+    batches.make_batch(chosen, tmp_path, 1)
+    pre, post = (batches.image_path(tmp_path / "tile-64", role) for role in ("pre", "post"))
+    assert pre.resolve() == batches.image_path(tmp_path / "undamaged", "pre").resolve()
     stamp = post.stat().st_mtime_ns
-    cases.make_batch(chosen, tmp_path, 1)
+    batches.make_batch(chosen, tmp_path, 1)
     assert post.stat().st_mtime_ns == stamp
     other = [chosen[0], replace(chosen[1], spec=replace(chosen[1].spec, damage_seed=99))]
-    cases.make_batch(other, tmp_path, 1)
+    batches.make_batch(other, tmp_path, 1)
     assert post.stat().st_mtime_ns != stamp
 
 
 def test_what_is_there_is_not_run_again(tmp_path, monkeypatch):
-    both = tuple(cases.Case(n, SPEC) for n in ("a", "b"))
+    both = tuple(batches.Case(n, SPEC) for n in ("a", "b"))
     ran = []
 
     def fake(*words, directory):
@@ -368,10 +353,10 @@ def test_what_is_there_is_not_run_again(tmp_path, monkeypatch):
         (directory / "results" / "summary.tsv").write_text(f"sample\tdye\tstatus\treasons\n{rows}")
         return 0, ""
 
-    monkeypatch.setattr(runs, "run", fake)
-    first = runs.run_batch(cases.Batch("x", both[:1]), tmp_path, 1)
-    runs.run_batch(cases.Batch("x", both[:1]), tmp_path, 1)
-    runs.run_batch(cases.Batch("x", both), tmp_path, 1)
+    monkeypatch.setattr(batches, "run", fake)
+    first = batches.run_batch(batches.Batch("x", both[:1]), tmp_path, 1)
+    batches.run_batch(batches.Batch("x", both[:1]), tmp_path, 1)
+    batches.run_batch(batches.Batch("x", both), tmp_path, 1)
     assert ran == [["a"], ["b"]]
     assert sorted(p.name for p in first.iterdir()) == ["found", "raw"]
     assert json.loads((first / "found" / "b" / "row.json").read_text())["status"] == "ok"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from evidence.registration import CASES, choose_tools, judge
-from evidence.tools import Outcome, all_tools
+from evidence.registration import CASES, Outcome, all_tools, choose_tools, judge
 
 TRUTH = np.column_stack([np.linspace(0, 900, 200), np.linspace(50, 700, 200)])
 NEAR = TRUTH + np.array([0.3, 0.4])

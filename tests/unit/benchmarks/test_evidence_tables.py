@@ -13,7 +13,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 from damage.judging import Outcome
-from evidence import command, cost, finding, honesty, subtraction
+from evidence import command, finding, honesty, subtraction
 from evidence.peers import formulas
 from photometry.spots import Score
 
@@ -228,5 +228,5 @@ def test_the_cost_of_a_run_is_that_of_the_command_and_its_largest_job():
         "wall_s": 20.0,
         "cpu_s": 30.0,
     }
-    row = cost.write_row(run)
+    row = command.write_cost(run)
     assert row == ["1000 x 2000 px, uint8", "4.0", "20.0", "30.0", "200", "250", "5.000", "40.0"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import memory_model as model
+import job_memory
 import numpy as np
 import phantoms
 import pytest
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.slow
 
 def job(declared, peak, **more):
     values = {"rule": "align", "what": "", "outcome": "ok", **more}
-    case = model.Case(1024, 1024, "tiles", "uint8")
-    setting = model.Setting(400, 2)
-    return model.JobMemory(case, setting, declared_mb=declared, peak_mb=peak, **values)
+    case = phantoms.Case(1024, 1024, "tiles", "uint8")
+    setting = job_memory.Setting(400, 2)
+    return job_memory.JobMemory(case, setting, declared_mb=declared, peak_mb=peak, **values)
 
 
 @pytest.mark.parametrize(
@@ -41,22 +41,22 @@ def test_what_is_wrong_with_a_prediction(declared, peak, more, wrong):
 
 def test_the_table_names_the_worst_jobs():
     jobs = [job(d, 300, what=w) for d, w in ((330, "pre"), (290, "post"), (600, "both"))]
-    lines = [line.split() for line in model.rules_table(jobs).splitlines()]
+    lines = [line.split() for line in job_memory.rules_table(jobs).splitlines()]
     assert lines[1] == ["align", "3", "0.97!", "1.10", "2.00+", "2", "300-300"]
     assert lines[4][:6] == ["align", "tightest", "290", "/", "300", "="]
     assert "post 1024-tiles-uint8, 400 MB, 2 threads" in " ".join(lines[4])
     assert "both 1024-tiles-uint8" in " ".join(lines[5])
-    assert model.wrong_text(jobs).startswith("2 of 3 jobs are not as predicted:")
-    assert model.wrong_text(jobs[:1]) == "all 1 jobs are as predicted"
+    assert job_memory.wrong_text(jobs).startswith("2 of 3 jobs are not as predicted:")
+    assert job_memory.wrong_text(jobs[:1]) == "all 1 jobs are as predicted"
 
 
 @pytest.mark.parametrize(
     ("text", "size"), [("8192", (8192, 8192)), ("30000x25000", (30000, 25000))]
 )
 def test_sizes(text, size):
-    assert model.size_of(text) == size
+    assert phantoms.size_of(text) == size
     with pytest.raises(ValueError, match="30000 x"):
-        model.size_of("30000 x 25000")
+        phantoms.size_of("30000 x 25000")
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,9 @@ def test_sizes(text, size):
     ],
 )
 def test_pairs_of_all_layouts_show_the_same_section(tmp_path, layout, dtype, strips):
-    raw = model.phantom(model.Case(300, 260, layout, dtype), tmp_path, 2)
-    plain = model.phantom(model.Case(300, 260, "strips", dtype), tmp_path, 1)
-    assert model.phantom(model.Case(300, 260, layout, dtype), tmp_path, 2) == raw
+    raw = phantoms.phantom(phantoms.Case(300, 260, layout, dtype), tmp_path, 2)
+    plain = phantoms.phantom(phantoms.Case(300, 260, "strips", dtype), tmp_path, 1)
+    assert phantoms.phantom(phantoms.Case(300, 260, layout, dtype), tmp_path, 2) == raw
     for name, shape in (("post", (300, 260)), ("pre", (306, 268))):
         path = f"phantom/phantom_{name}_SYTO9.tif"
         with tifffile.TiffFile(raw / path) as tif:
@@ -82,7 +82,7 @@ def test_pairs_of_all_layouts_show_the_same_section(tmp_path, layout, dtype, str
         assert pixels.shape[:2] == shape
         assert pixels.dtype == dtype
         np.testing.assert_array_equal(pixels, tifffile.imread(plain / path))
-    model.forget_canvases(tmp_path)
+    phantoms.forget_canvases(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {raw.name, plain.name}
 
 

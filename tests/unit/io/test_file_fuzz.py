@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from fuzz import file_mutations, result_readers, trial
+from fuzz import files, results, trial
 from fuzz import inputs as small_files
 from made_results import made_pair
 
@@ -50,7 +50,7 @@ def sentence_of(reader):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", FILES)
 def test_damaged_results_are_read_or_refused_by_name(pair, tmp_path, name):
-    readers = dict(result_readers.readers(pair / name, pair.parents[1]))
+    readers = dict(results.readers(pair / name, pair.parents[1]))
     whole = tmp_path / name
     shutil.copy(pair / name, whole)
     refused = 0
@@ -58,7 +58,7 @@ def test_damaged_results_are_read_or_refused_by_name(pair, tmp_path, name):
         for number in range(6 * len(CONTENT)):
             damage, rng = CONTENT[number % len(CONTENT)], np.random.default_rng([3, number])
             shutil.copy(whole, pair / name)
-            file_mutations.damage_file(pair / name, damage, rng)
+            files.damage_file(pair / name, damage, rng)
             for reader in FILES[name]:
                 said = sentence_of(readers[reader])
                 assert said is None or name in said, (damage, number, said)

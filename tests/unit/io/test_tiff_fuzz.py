@@ -68,7 +68,7 @@ def test_each_kind_of_damage_does_some_and_the_same_every_time(tmp_path):
 
     def made(kind):
         return [
-            tiff_mutations.mutated(whole, kind, np.random.default_rng(seed)) for seed in range(9)
+            tiff_mutations.mutate(whole, kind, np.random.default_rng(seed)) for seed in range(9)
         ]
 
     for kind in tiff_mutations.DAMAGES:

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from fuzz.archive_mutations import edited_archive
-from fuzz.byte_mutations import BYTES, UNTOUCHED
-from fuzz.json_mutations import EDITS, edited_json
-from fuzz.table_mutations import edited_table
+from fuzz.mutations import (
+    BYTES,
+    EDITS,
+    EXTREMES,
+    UNTOUCHED,
+    edit_archive,
+    edit_json,
+    edit_table,
+    pick,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,13 +65,13 @@ def _damaged(path: Path, data: bytes, damage: str, rng: np.random.Generator) -> 
     if damage in BYTES:
         return bytes(BYTES[damage](bytearray(data.ljust(16)), rng))
     if path.suffix in _DOCUMENTS or path.name in _DOCUMENTS:
-        return edited_json(data, damage, rng)
+        return edit_json(data, damage, rng)
     if path.suffix == ".yaml":
         return _edited_yaml(data, damage, rng)
     if path.suffix == ".npz":
-        return edited_archive(data, damage, rng)
+        return edit_archive(data, damage, rng)
     if path.suffix in _TABLES:
-        return edited_table(data, damage, rng)
+        return edit_table(data, damage, rng)
     return _swapped(path, data, rng)
 
 
@@ -73,14 +79,14 @@ def _swapped(path: Path, data: bytes, rng: np.random.Generator) -> bytes:
     """Return the bytes of another file of the same kind; of the only one, a part of it."""
     others = [p for p in sorted(path.parent.iterdir()) if p.is_file() and p.suffix == path.suffix]
     if others and rng.random() < 0.5:
-        return others[int(rng.integers(0, len(others)))].read_bytes()
+        return pick(rng, others).read_bytes()
     half = len(data) // 2
-    return (data[half:] + data[:half], data + data, b"", data[:half] * 2)[int(rng.integers(0, 4))]
+    return pick(rng, (data[half:] + data[:half], data + data, b"", data[:half] * 2))  # type: ignore[no-any-return]
 
 
 def _edited_yaml(data: bytes, damage: str, rng: np.random.Generator) -> bytes:
-    if damage == "extremes" and rng.random() < 0.7:
-        return _TEXTS[int(rng.integers(0, len(_TEXTS)))].encode()
+    if damage == EXTREMES and rng.random() < 0.7:
+        return pick(rng, _TEXTS).encode()  # type: ignore[no-any-return]
     content: Any = EDITS[damage](yaml.safe_load(data), rng)
     return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")
 
@@ -98,4 +104,4 @@ def _replace(path: Path, rng: np.random.Generator) -> None:
         lambda: path.symlink_to("."),
         path.touch,
     )
-    ways[int(rng.integers(0, len(ways)))]()
+    pick(rng, ways)()
