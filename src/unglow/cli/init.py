@@ -18,7 +18,8 @@ from unglow.core.printable import say
 from unglow.core.settings import schema_of, types_of
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.raw_images import read_header
-from unglow.io.tiff.acquisition import MACSIMA, read_acquisition
+from unglow.io.tiff.metadata import MACSIMA
+from unglow.io.tiff.read_header import read_acquisition
 from unglow.io.tiff.series import CHANNELS
 from unglow.multiplexed.drafts import (
     RULES,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from unglow.io.tiff.acquisition import Acquisition
+    from unglow.io.tiff.metadata import Acquisition
     from unglow.workflow.samples import Discovery
     from unglow.workflow.samples.pair import SlideFiles
 

@@ -39,7 +39,7 @@ def data(tmp_path):
 
 def test_landmarks_of_a_known_map_are_met(data, capsys):
     words = ["anhir", str(data), "--json", str(data / "out.json")]
-    assert run_command("registration", [anhir], words) == 0
+    assert run_command("registration", ["anhir"], words) == 0
     figures = json.loads((data / "out.json").read_text())
     assert set(figures) == {"HE to CD4", "CD4 to HE"}
     for one in figures.values():
