@@ -41,10 +41,7 @@ def test_strip_files_get_flat_shards(shape, dtype, rows):
     assert layout.shards == (rows, 2048)
     assert min(rows, shape[0]) * shape[1] * layout.itemsize < 100e6
     assert layout.chunks == (min(rows, 512), 512)
-
-
-def test_flat_shards_still_carry_level_1():
-    assert plan_layout((30000, 25000), "float32", by_rows=True).fine_levels == 1
+    assert (layout.fine_levels > 0) == (rows > 64)  # level 1 is still made along with level 0
 
 
 @pytest.mark.parametrize("shape", [(1531, 2777), (2049, 6145), (4097, 513), (20000, 31)])

@@ -153,19 +153,14 @@ def palette(tmp_path, colours, bits=8):
     return path, index
 
 
-def test_palette_of_8_bit_colours(tmp_path):
-    colours = np.random.default_rng(1).integers(0, 256, (3, 256)).astype(np.uint16) * 257
-    path, index = palette(tmp_path, colours)
-    header = assert_same(path, (colours // 257).astype(np.uint8)[:, index])
-    assert header.dtype == "uint8"
+@pytest.mark.parametrize("bits", [8, 16])
+def test_palette_of_colours(tmp_path, bits):
+    colours = np.random.default_rng(1).integers(0, 2**bits, (3, 256)).astype(np.uint16)
+    path, index = palette(tmp_path, colours * 257 if bits == 8 else colours)
+    header = assert_same(path, colours.astype(f"uint{bits}")[:, index])
+    assert header.dtype == f"uint{bits}"
     assert [c.name for c in header.channels] == list("RGB")
     assert "palette colours are decoded to RGB" in header.notes
-
-
-def test_palette_of_16_bit_colours(tmp_path):
-    colours = np.random.default_rng(1).integers(0, 65536, (3, 256)).astype(np.uint16)
-    path, index = palette(tmp_path, colours)
-    assert assert_same(path, colours[:, index]).dtype == "uint16"
 
 
 def test_grey_palette_is_one_channel(tmp_path):

@@ -164,11 +164,10 @@ class TiffReader:
         geometry, rule = self._image.geometry, self._image.rule
         for (i, j), piece in cells(window, geometry.unit):
             top, left = i * geometry.unit[0], j * geometry.unit[1]
-            inside = piece.shift(-top, -left)
-            _, cols = piece.shift(0, -window.x0).slices
+            cols = slice(piece.x0 - window.x0, piece.x1 - window.x0)
             index = geometry.index(part[1], i, j)
-            for row, block in self._rows(part, index, inside.y0, inside.y1):
-                values = rule.apply(block[:, inside.x0 : inside.x1])
+            for row, block in self._rows(part, index, piece.y0 - top, piece.y1 - top):
+                values = rule.apply(block[:, piece.x0 - left : piece.x1 - left])
                 at = top + row - window.y0
                 for out, sample in targets:
                     combine(out[at : at + len(values), cols], values[:, :, sample], how)
