@@ -119,7 +119,7 @@ def test_only_one_module_prints():
 OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap", "loadtxt"}
 #: Modules that may call them, since what they open is never a file of a user or of results.
 OPENS = {
-    "unglow.app.commands": "has flags of its own, which do not wait",
+    "unglow.app.workplace": "has flags of its own, which do not wait",
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
     "unglow.core.machine": "reads what the kernel reports",

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from functools import cache
+from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import StoreError, UnglowError
 from unglow.io.zarr.metadata import DOCUMENT, broken, check_level, shard_key
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, HTML, JSON, Answer, FileBody
-from unglow.reporting.html.page import SHARED, asset
+from unglow.reporting.html.page import SHARED, as_json, asset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,25 @@ _KINDS = {
 }
 _TEXTS = ("text/", "application/json", "image/svg")
 _PLAIN = "text/plain"
+
+
+def answer_page(parts: Sequence[str], name: str, package: str = "unglow.viewer") -> Answer:
+    """Return the page of a part of the site, or a file of it; NoAddressError if it has none.
+
+    ``name`` is that of the part in addresses.
+    """
+    if not parts:  # without a slash at its end, all that the page asks for is elsewhere
+        return Answer("text/plain", status=HTTPStatus.FOUND, headers={"Location": f"{name}/"})
+    first, *rest = parts
+    file = "/".join(rest) if first == "assets" else "" if first or rest else INDEX
+    if file not in page_files(package):
+        raise NoAddressError("/".join(parts))
+    return page_files(package)[file]
+
+
+def answer_problem(sentence: str, status: HTTPStatus) -> Answer:
+    """Return an error as ``{"error": "one sentence"}``."""
+    return Answer.text(as_json({"error": sentence}), JSON, status)
 
 
 @cache
