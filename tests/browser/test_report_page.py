@@ -13,8 +13,7 @@ from made_results import made_pair
 from made_telemetry import COLUMNS, WALL, Made, end, job, many, sample, state, step, step_end
 
 from unglow.core import rounding
-from unglow.reporting.html.page import asset, page
-from unglow.reporting.html.report import write_report
+from unglow.reporting.html.report import asset, page, write_report
 from unglow.reporting.html.run_comparison import build, runs_of, select_runs
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"

@@ -133,7 +133,7 @@ OPENS = {
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.pair": "works on what it has written just now",
     "unglow.reporting.html.serving": "makes the file for the browser",
-    "unglow.reporting.html.page": "reads files of the package",
+    "unglow.reporting.html.report": "reads files of the package",
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
     "unglow.viewer.served_files": "reads files of the package",

@@ -11,7 +11,7 @@ from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, comma
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
-from unglow.reporting.html.page import as_json
+from unglow.reporting.html.report import as_json
 from unglow.viewer.served_files import NoAddressError, answer_page, answer_problem
 from unglow.workflow.config import CONFIG, load, read_stored
 from unglow.workflow.samples import Discovery, read_sheet, sheet_text

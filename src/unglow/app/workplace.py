@@ -27,6 +27,7 @@ from unglow.core.machine import processors
 from unglow.core.printable import harmless, printable
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs import stop
+from unglow.review.regions import keep_previous
 from unglow.workflow.config import CONFIG, load, read_stored
 from unglow.workflow.samples import discover, read_sheet
 from unglow.workflow.samples.naming import images_of
@@ -177,22 +178,17 @@ class Workplace:
         """Let the names of files count again."""
         sheet = self.directory / SHEET
         if sheet.is_file():
-            sheet.replace(_before(sheet))
+            sheet.replace(sheet.with_name(f"{sheet.name}.before"))
 
     def _replace(self, file: Path, text: str) -> None:
         if file.is_file():
-            kept = read_file(file).decode("utf-8", "surrogateescape")
-            write_text(_before(file), kept)
+            keep_previous(file, read_file(file))
         write_text(file, text)
 
 
 def _normal(path: Path) -> Path:
     """Return an absolute path without ``..``; links stay."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
-
-
-def _before(file: Path) -> Path:
-    return file.with_name(f"{file.name}.before")
 
 
 def id_of(path: Path) -> str:

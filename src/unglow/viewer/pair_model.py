@@ -11,7 +11,7 @@ from unglow.core.levels import LEVELS
 from unglow.core.version import __version__
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
-from unglow.reporting.html.page import as_json
+from unglow.reporting.html.report import as_json
 from unglow.viewer.layers import registration_model
 from unglow.viewer.served_files import UNREADABLE, sentence_of
 

@@ -21,10 +21,9 @@ from unglow.core.levels import VARIANT
 from unglow.core.windows import Window
 from unglow.export.images import write_tiff
 from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer, FileBody
-from unglow.reporting.html.page import as_json
+from unglow.reporting.html.report import as_json
 from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
-from unglow.viewer.caches import ChunkMemory, OpenedStores, UnwantedError
-from unglow.viewer.computed_stores import ComputedStore
+from unglow.viewer.computed_stores import ChunkMemory, ComputedStore, UnwantedError
 from unglow.viewer.layers import CANDIDATES, Layers, Pair, pairs_of
 from unglow.viewer.pair_model import arrows, blocks_json, candidates_json, pair_list, pair_model
 from unglow.viewer.raw_files import RawFiles, raw_files
@@ -33,6 +32,7 @@ from unglow.viewer.served_files import (
     INDEX,
     UNREADABLE,
     NoAddressError,
+    OpenedStores,
     answer_page,
     answer_problem,
     file_of,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Request
     from unglow.reporting.html.live_site import Source
-    from unglow.transform import Transform
     from unglow.viewer.layers import Layer, Shown
     from unglow.viewer.slide_layers import AnyLayers
 

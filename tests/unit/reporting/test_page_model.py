@@ -18,8 +18,7 @@ from unglow.cli import main
 from unglow.core import digests
 from unglow.core.errors import InputError
 from unglow.reporting.html import curves
-from unglow.reporting.html.page import as_json, embedded, page
-from unglow.reporting.html.report import NAME, read_model, write_report
+from unglow.reporting.html.report import NAME, as_json, embedded, page, read_model, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, select_runs
 from unglow.reporting.html.thumbnails import Sizes, packed_pictures
 from unglow.telemetry.reading.follower import Follower

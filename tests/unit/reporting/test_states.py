@@ -11,7 +11,7 @@ from unglow.cli.directories import named
 from unglow.cli.status import what_next
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
-from unglow.reporting.terminal.event_lines import EventLines
+from unglow.reporting.terminal.run_watch import EventLines
 from unglow.telemetry.reading.plan import Machine
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 4}}

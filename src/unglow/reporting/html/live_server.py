@@ -3,7 +3,7 @@
 It listens on 127.0.0.1, answers nobody who does not know the token in the address, and no name but
 that of this machine (a web site may give its own name the address 127.0.0.1). No path of a request
 is ever a path of a file. Everybody who works on the machine can connect, so connections are few and
-those without the token short (`unglow.reporting.html.live_connections`). Servers from libraries
+those without the token short (`unglow.reporting.html.live_answers`). Servers from libraries
 stop accepting when they are full, which lets anybody keep everybody out.
 """
 
@@ -31,18 +31,20 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError
 from unglow.core.process import find_socket_user
 from unglow.reporting.html.live_answers import (
+    AUTHENTICATED_S,
     BYTES,
     JSON,
     NO_STORE,
     TEXT,
     Answer,
+    Connections,
     FileBody,
     Request,
     matches,
+    most_connections,
     range_of,
 )
-from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections, most_connections
-from unglow.reporting.html.page import policy
+from unglow.reporting.html.report import policy
 
 if TYPE_CHECKING:
     from unglow.reporting.html.live_site import Site

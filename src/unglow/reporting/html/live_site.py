@@ -15,8 +15,8 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.reporting.html.curves import compute_curve
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
-from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
+from unglow.reporting.html.report import page
 from unglow.reporting.runs import RunReader
 from unglow.telemetry.reading.incidents import log_files
 from unglow.telemetry.reading.records import RUNNING

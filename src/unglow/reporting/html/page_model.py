@@ -18,7 +18,7 @@ from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
-from unglow.reporting.html.flame_graph import flames
+from unglow.reporting.html.curves import flames
 from unglow.reporting.pair_rows import NUMBERS, costs_of, outliers
 from unglow.results.summary_table import read_summary
 from unglow.telemetry.jsonl import number
