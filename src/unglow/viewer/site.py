@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from unglow.reporting.html.live_answers import Request
     from unglow.reporting.html.live_site import Source
+    from unglow.transform import Transform
     from unglow.viewer.layers import Layer, Shown
     from unglow.viewer.slide_layers import AnyLayers
 

@@ -115,7 +115,9 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     seen = []
     real = draw_gallery
     monkeypatch.setattr(
-        candidate_checks, "draw_gallery", lambda best, *a, **k: seen.extend(best) or real(best, *a, **k)
+        candidate_checks,
+        "draw_gallery",
+        lambda best, *a, **k: seen.extend(best) or real(best, *a, **k),
     )
     draw(pair, listed([9.0]), report(1, 4.0), COUNTS, targets(tmp_path))
     (stamp,) = seen
