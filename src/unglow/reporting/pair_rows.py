@@ -14,6 +14,7 @@ from unglow.core.levels import LEVELS, VARIANT, names_of, place_of, variants_in
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
+from unglow.reporting.runs import covers
 from unglow.reporting.summary import Entry, rows, texts
 from unglow.results.summary_table import SKIPPED, read_summary
 from unglow.review import REVIEW
@@ -121,12 +122,8 @@ def _add_states(
 def _is_stale(results: Path, row: Mapping[str, Any], since: float) -> bool:
     """Whether the files of a failed pair are older than a run that is to replace them."""
     found = failed_pairs(results, [[row.get("sample"), row.get("dye")]])
-    return all(failed["wall"] < since for failed in found if _covers(failed, row))
-
-
-def _covers(failed: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether what failed is a row, or all variants of it."""
-    return all(a in ("", b) for a, b in zip(names_of(failed), names_of(row), strict=True))
+    names = names_of(row)
+    return all(failed["wall"] < since for failed in found if covers(names_of(failed), names))
 
 
 def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[str, float | None]]:

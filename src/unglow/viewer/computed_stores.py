@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     Waiting: TypeAlias = Future[bytes]
     Work: TypeAlias = SimpleQueue[Callable[[], None] | None]
 
+    Floats = NDArray[np.float32]
+
 
 SNR_LEVELS = 3
 """Of the signal-to-noise ratio: a px of a coarser level would take too many of level 0."""
@@ -78,16 +80,16 @@ class Ratio:
         """Number of levels, level 0 included."""
         return min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window inside the level; NaN where there is none."""
 
-        def read_part(fine: Window) -> NDArray[np.float32]:
+        def read_part(fine: Window) -> Floats:
             return farthest_from_0(ratio_over(self.scene(), fine), 1 << level)
 
         return _read_in_parts(window, level, read_part)
 
 
-def farthest_from_0(image: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+def farthest_from_0(image: Floats, step: int) -> Floats:
     """Return of each ``step`` x ``step`` px the value farthest from 0; NaN where all are NaN.
 
     Both sides of the image are multiples of ``step``. Of two as far away it is the one above 0.
@@ -110,14 +112,14 @@ class SmoothImage:
     """
 
     shape: tuple[int, int]
-    evaluate: Callable[[Window, int], NDArray[np.float32]]
+    evaluate: Callable[[Window, int], Floats]
 
     @property
     def levels(self) -> int:
         """Number of levels, level 0 included."""
         return plan_layout(self.shape, "float32").levels
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window of a level: the values at their centres."""
         return self.evaluate(window, 1 << level)
 
@@ -130,10 +132,10 @@ class ImagedChannel:
         self.shape = frame.shape
         self.levels = min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window of a level; NaN where the cycle has no data."""
 
-        def read_part(fine: Window) -> NDArray[np.float32]:
+        def read_part(fine: Window) -> Floats:
             pixels = self._frame.read(fine, [self._channel])[0].astype(np.float32)
             for _ in range(level):
                 pixels = halve_stored(pixels)
@@ -142,9 +144,7 @@ class ImagedChannel:
         return _read_in_parts(window, level, read_part)
 
 
-def _read_in_parts(
-    window: Window, level: int, read_part: Callable[[Window], NDArray[np.float32]]
-) -> NDArray[np.float32]:
+def _read_in_parts(window: Window, level: int, read_part: Callable[[Window], Floats]) -> Floats:
     """Return a window of a level; ``read_part`` makes pixels of the level of a part of level 0."""
     out = np.empty(window.shape, np.float32)
     side = _CELL >> level
@@ -173,7 +173,7 @@ class Computed(Protocol):
         """Number of levels, level 0 included."""
         ...
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window inside the level."""
         ...
 
@@ -219,7 +219,7 @@ class ComputedStore:
         """Rows and columns of level 0."""
         return self.layout.shape
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window inside the level."""
         return np.asarray(self._image.read(window, level), self.dtype)
 
@@ -267,7 +267,7 @@ class ComputedStore:
         )
         return json.dumps(document).encode()
 
-    def _overview(self) -> NDArray[np.float32]:
+    def _overview(self) -> Floats:
         level = self.layout.levels - 1
         rows, cols = self.layout.level_shape(level)
         across = min(cols, _OVERVIEW)
@@ -295,7 +295,7 @@ def error_store(
     """Return the error of a map as an image over post, (rows, columns) and px of (x, y)."""
     grid = estimate_error(transform)
 
-    def evaluate(window: Window, step: int) -> NDArray[np.float32]:
+    def evaluate(window: Window, step: int) -> Floats:
         first = (grid.first_px - (step - 1) / 2) / step
         return CoarseGrid(grid.values, grid.spacing_px / step, first).evaluate_window(window)
 

@@ -214,10 +214,7 @@ _AREAS = 256
 
 
 def add_state(
-    collection: Mapping[str, Any],
-    why: str,
-    raw: RawFiles,
-    counts: Mapping[str, Any],
+    collection: Mapping[str, Any], why: str, raw: RawFiles, counts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a collection with what a page has to know of it, as its member ``unglow``.
 

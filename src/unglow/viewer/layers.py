@@ -21,13 +21,7 @@ from unglow.io.zarr.metadata import DOCUMENT
 from unglow.photometry.difference import Difference, choose_image, compute_difference
 from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_stores import (
-    ComputedStore,
-    MadeStores,
-    Ratio,
-    SmoothImage,
-    error_store,
-)
+from unglow.viewer.computed_stores import ComputedStore, MadeStores, Ratio, SmoothImage, error_store
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.snr import DetectInputs
 

@@ -185,12 +185,7 @@ def arrows(transform: Transform | None) -> dict[str, Any]:
     return {"spacing_px": spacing, "points": numbers.tolist()}
 
 
-def _table(
-    names: Sequence[str],
-    columns: Sequence[Column],
-    count: int,
-    more: str = "",
-) -> bytes:
+def _table(names: Sequence[str], columns: Sequence[Column], count: int, more: str = "") -> bytes:
     """Return a table as JSON, made some rows at a time: as objects they take ten times it."""
     pieces = bytearray(f'{{"columns":{as_json(list(names))},"rows":['.encode())
     for part in _rows(columns, count):

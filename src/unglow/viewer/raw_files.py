@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.jobs.run_records import (
-    find_start_directory,
-    is_own,
-    last_run,
-    same_place,
-)
+from unglow.jobs.run_records import find_start_directory, is_own, last_run, same_place
 from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration

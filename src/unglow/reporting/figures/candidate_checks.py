@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from unglow.photometry.difference import Image
     from unglow.reporting.figures.figure_inputs import FigureInputs
 
+    Floats = NDArray[np.float32]
+
 
 _PURITY = "#6a3d9a"
 # Beyond the first and the last threshold, in units of S/N.
@@ -72,7 +74,9 @@ def draw_purity(report: Mapping[str, Any], *, title: str = "Purity") -> Figure:
     _purity(lower, snr, np.where(bright > 0, 1 - fdr, np.nan), report["settings"]["fdr"])
     if "fdr_control" in table[0]:
         _draw_controls(upper, lower, table)
-    _legends(upper, lower)
+    upper.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
+    if len(lower.get_legend_handles_labels()[1]) > 1:
+        lower.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
     for axes in (upper, lower):
         end = max(float(snr[-1]), report["threshold_snr"] or 0.0) + _MARGIN
         axes.set_xlim(float(snr[0]) - _MARGIN, end)
@@ -87,18 +91,13 @@ def _chosen(report: Mapping[str, Any]) -> str:
     wanted = percent(report["settings"]["fdr"])
     if report["threshold_snr"] is None:
         return f"No threshold has a false-discovery rate of {wanted} or less: nothing is believed."
+    control = report["fdr_control"]
+    last = f" ({wanted} wanted)" if control is None else f", {by_controls(report)} by controls"
     return (
         f"Chosen (dashed): S/N of {number(report['threshold_snr'])} or more, "
         f"{report['candidates']:,} candidates, an estimated {percent(report['fdr'])} of them false"
-        f"{_said_by_controls(report) or f' ({wanted} wanted)'}"
+        f"{last}"
     )
-
-
-def _said_by_controls(report: Mapping[str, Any]) -> str:
-    """Return the rate by controls in words; nothing if there is none."""
-    if report["fdr_control"] is None:
-        return ""
-    return f", {by_controls(report)} by controls"
 
 
 def _numbers(
@@ -133,12 +132,6 @@ def _draw_controls(upper: Axes, lower: Axes, table: Sequence[Mapping[str, Any]])
     least = float(100 * (1 - fdr[some]).min(initial=1.0))
     bottom = min(lower.get_ylim()[0], 10 * np.floor(least / 10))
     lower.set_ylim(bottom, 100 + 0.04 * (100 - bottom))
-
-
-def _legends(upper: Axes, lower: Axes) -> None:
-    upper.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
-    if len(lower.get_legend_handles_labels()[1]) > 1:
-        lower.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=2, borderaxespad=0.2)
 
 
 def _purity(
@@ -199,11 +192,11 @@ class Stamp:
     x: float
     y: float
     snr: float
-    post: NDArray[np.float32]
-    background: NDArray[np.float32]
+    post: Floats
+    background: Floats
 
     @property
-    def difference(self) -> NDArray[np.float32]:
+    def difference(self) -> Floats:
         """What is left."""
         return self.post - self.background
 
@@ -250,7 +243,7 @@ def _half(figure: Figure, left: float, stamps: Sequence[Stamp], heading: str) ->
         _strip(figure, at, stamp, limit)
 
 
-def colour_limit(differences: Sequence[NDArray[np.float32]]) -> float:
+def colour_limit(differences: Sequence[Floats]) -> float:
     """Return the limit of the colours on both sides of zero, grey levels, of all stamps.
 
     The brightest px of most of them; one grain that has not cancelled must not rule.
@@ -260,9 +253,7 @@ def colour_limit(differences: Sequence[NDArray[np.float32]]) -> float:
     return top or 1.0
 
 
-def common_stretch(
-    post: NDArray[np.float32], background: NDArray[np.float32]
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def common_stretch(post: Floats, background: Floats) -> tuple[Floats, Floats]:
     """Map two squares to 0..1, linearly, from the lowest to the highest value of both."""
     both = np.concatenate([post.ravel(), background.ravel()])
     if not _some(both):
@@ -272,7 +263,7 @@ def common_stretch(
     return (post - low) / span, (background - low) / span
 
 
-def _some(values: NDArray[np.float32]) -> bool:
+def _some(values: Floats) -> bool:
     return bool(np.isfinite(values).any())
 
 

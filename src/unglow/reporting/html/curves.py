@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     Bins = Mapping[int, float]
 
+    Floats = NDArray[np.float64]
+
 
 Numbers = list[float | None]
 # All curves of a report together have about as many points as this.
@@ -84,9 +86,7 @@ def compute_curve(attempt: Attempt, most: int) -> dict[str, Numbers] | None:
     }
 
 
-def low_high(
-    t: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def low_high(t: Floats, values: Floats, edges: Floats) -> tuple[Floats, Floats]:
     """Return the smallest and the largest value in each bin, NaN where there is none.
 
     Parameters
@@ -106,9 +106,7 @@ def low_high(
     return low, high
 
 
-def bound_steps(
-    t: NDArray[np.float64], values: NDArray[np.float64], edges: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def bound_steps(t: Floats, values: Floats, edges: Floats) -> tuple[Floats, Floats]:
     """Return the smallest and largest value in each bin of what holds from each time to the next.
 
     Before the first time it is 0.
@@ -121,9 +119,7 @@ def bound_steps(
     return np.fmin(low, held), np.fmax(high, held)
 
 
-def rates(
-    placed: Iterable[Placed], edges: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def rates(placed: Iterable[Placed], edges: Floats) -> tuple[Floats, Floats]:
     """Return processors in use and MB/s moved by all jobs together, the mean of each bin."""
     cpu, moved = np.zeros(len(edges)), np.zeros(len(edges))
     for a in placed:
@@ -134,9 +130,7 @@ def rates(
     return np.diff(cpu) / width, np.diff(moved) / width / 1e6
 
 
-def _sum_until(
-    when: NDArray[np.float64], t: NDArray[np.float64], sums: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _sum_until(when: Floats, t: Floats, sums: Floats) -> Floats:
     """Return what a sum that never falls had come to at given times; 0 at first."""
     finite = ~np.isnan(sums)
     if not finite.any():
@@ -145,7 +139,7 @@ def _sum_until(
     return np.asarray(np.interp(when, np.append(0.0, t[finite]), np.append(0.0, rising)))
 
 
-def round_values(values: NDArray[np.float64], digits: int) -> Numbers:
+def round_values(values: Floats, digits: int) -> Numbers:
     """Return numbers for JSON, None for those that are not finite."""
     return [v if math.isfinite(v) else None for v in np.round(values, digits).tolist()]
 

@@ -147,7 +147,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             body = self.rfile.read(int(self.headers["Content-Length"]))
         if parts in ([], [""]):
-            self._answer(Answer(TEXT, status=HTTPStatus.FOUND, headers=self._first_page()))
+            first = {"Location": f"/{self._token}/0/"}
+            self._answer(Answer(TEXT, status=HTTPStatus.FOUND, headers=first))
             return
         self._answer_from_site(Request(method, tuple(parts), asked, body, self._is_there))
 
@@ -177,9 +178,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return token, parts, dict(urllib.parse.parse_qsl(url.query))
         except ValueError:  # no address at all
             return "", [], {}
-
-    def _first_page(self) -> dict[str, str]:
-        return {"Location": f"/{self._token}/0/"}
 
     def _is_asked_by_own_name(self) -> bool:
         """Whether the browser means this machine, by whatever port: that may be a forwarded one."""

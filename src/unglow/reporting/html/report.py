@@ -169,12 +169,7 @@ def read_model(results: Path, *, live: bool = False, ending: str | None = None) 
     return build(Runs.read(results, Machine(ending=ending)), live=live)
 
 
-def write_report(
-    results: Path,
-    target: Path | None = None,
-    *,
-    ending: str | None = None,
-) -> Path:
+def write_report(results: Path, target: Path | None = None, *, ending: str | None = None) -> Path:
     """Write the report of a results directory and return where it is.
 
     Parameters
