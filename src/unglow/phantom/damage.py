@@ -173,7 +173,6 @@ class ImageDamage:
             x, y = coordinates(window)
             rows = slice(max(half - window.y0, 0), None)
             out[rows] = is_inside(window, x, y)[rows]
-            tissue = is_inside
         for place, part, here in _hits(self.places, window, out):
             change = _CHANGES.get(place.kind)
             if change is None:
@@ -182,7 +181,9 @@ class ImageDamage:
             weight = place.weight(x, y)
             touched = weight > 0
             if touched.any():
-                given = _Part(part, x, y, weight, here, gain * place.level, tissue)
+                given = _Part(
+                    part, x, y, weight, here, gain * place.level, is_inside if move else tissue
+                )
                 here[touched] = change(place, given)[touched]
 
     def spoil_light(self, window: Window, out: Floats, light: Light) -> None:
