@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -341,43 +342,37 @@ def _missing(seen: Sequence[Runs]) -> list[Text]:
 def _follow_on_screen(
     console: Console, readers: Sequence[RunReader], interval: float
 ) -> list[Runs]:
-    seen: list[Runs] = []
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
-        def show() -> bool:
-            seen[:] = [reader.read() for reader in readers]
+        def show(seen: Sequence[Runs]) -> None:
             shown = _shown(seen)
             live.update(fit(console, shown) if shown else _missing(seen)[0], refresh=True)
-            return _are_over(seen)
 
-        _repeat(show, interval)
-    return seen
+        return _look_until_over(readers, interval, show)
 
 
 def _follow_in_lines(console: Console, readers: Sequence[RunReader], interval: float) -> list[Runs]:
-    seen: list[Runs] = []
     events = [EventLines(str(one.results) if len(readers) > 1 else "") for one in readers]
 
-    def show() -> bool:
-        seen[:] = [reader.read() for reader in readers]
+    def show(seen: Sequence[Runs]) -> None:
         for runs, new in zip(seen, events, strict=True):
             for line in new.lines(runs):
                 console.print(Text(line), soft_wrap=True)
         console.file.flush()
-        return _are_over(seen)
 
-    _repeat(show, interval)
-    return seen
+    return _look_until_over(readers, interval, show)
 
 
-def _repeat(look: Callable[[], bool], interval: float) -> None:
-    """Look again and again until all is over, or the user presses Ctrl-C."""
-    try:
-        while True:
+def _look_until_over(
+    readers: Sequence[RunReader], interval: float, show: Callable[[Sequence[Runs]], None]
+) -> list[Runs]:
+    """Look and show again and again until all is over, or the user presses Ctrl-C."""
+    seen: list[Runs] = []
+    with suppress(KeyboardInterrupt):
+        while not (seen and _are_over(seen)):
             began = time.monotonic()
-            if look():
-                return
+            seen = [reader.read() for reader in readers]
+            show(seen)
             took = time.monotonic() - began
             time.sleep(max(interval, took / _LOOKING))
-    except KeyboardInterrupt:
-        return
+    return seen
