@@ -14,13 +14,12 @@ from unglow.core.levels import LEVELS, VARIANT, names_of, place_of, variants_in
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
-from unglow.reporting.runs import covers
 from unglow.reporting.summary import Entry, rows, texts
 from unglow.results.summary_table import SKIPPED, read_summary
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.rejections import failed_pairs
+from unglow.telemetry.reading.rejections import covers, failed_pairs
 from unglow.telemetry.reading.work import (
     STOPPED,
     WAITING,

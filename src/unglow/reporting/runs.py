@@ -27,7 +27,7 @@ from unglow.telemetry.reading.history import UNRECORDED, History, join
 from unglow.telemetry.reading.incidents import Incident, incidents
 from unglow.telemetry.reading.plan import Machine, machine_mb
 from unglow.telemetry.reading.records import RUNNING
-from unglow.telemetry.reading.rejections import failed_pairs
+from unglow.telemetry.reading.rejections import covers, failed_pairs
 from unglow.telemetry.reading.time_left import time_left
 from unglow.telemetry.speedscope import SUFFIX as PROFILE
 from unglow.telemetry.speedscope import Stack, read_profile
@@ -561,11 +561,6 @@ def _last(values: NDArray[np.float64]) -> float | None:
 
 def _largest(values: NDArray[np.float64]) -> float | None:
     return float(values.max()) if len(values) else None
-
-
-def covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
-    """Whether names of what failed are those of a row, or of all variants of it."""
-    return all(a in ("", b) for a, b in zip(failed, row, strict=True))
 
 
 def _plain(record: Any) -> dict[str, Any]:
