@@ -68,8 +68,8 @@ def is_drawn_near(tab, x, y, colour):
 
 def has_colour(pixels, colour):
     """Whether any of some pixels, (rows, cols, 4) RGBA, has a colour, [r, g, b]."""
-    alike = np.abs(pixels[..., :3] - colour).max(axis=-1) < 40
-    return bool((alike & (pixels[..., 3] > 100)).any())
+    matching = np.abs(pixels[..., :3] - colour).max(axis=-1) < 40
+    return bool((matching & (pixels[..., 3] > 100)).any())
 
 
 def _marks_near(tab, x, y, n=0):

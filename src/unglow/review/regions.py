@@ -370,7 +370,7 @@ def use_regions(drawn: Path, used: Path) -> Path | None:
 
 
 def keep_previous(path: Path, content: bytes) -> Path:
-    """Keep what was in a file that is written anew next to it, and return where."""
+    """Keep what was in a file before it is written, next to it, and return where."""
     kept = path.with_name(f"{path.name}.before")
     with replace_file(kept) as temporary:
         temporary.write_bytes(content)
