@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from contextlib import ExitStack
 
@@ -29,9 +28,6 @@ def batch(tmp_path_factory):
     results = tmp_path_factory.mktemp("batch") / "results"
     refused(results / "B" / "DAPI")
     made_pair(results / "C" / "DAPI")
-    path = results / "C" / "DAPI" / "transform.json"
-    transform = json.loads(path.read_text()) | {"shift_px": [123.456, -74.2]}
-    path.write_text(json.dumps(transform))
     (results / "summary.tsv").write_text(SUMMARY)
     return results
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from made_results import made_pair
 from viewer_hands import framed, press, settled
 
 pytestmark = pytest.mark.slow
@@ -119,8 +120,12 @@ def test_a_pair_without_a_map_is_seen_whole_at_one_scale(view, batch):
     assert pre["zoom"] == pytest.approx(3, rel=1e-3)
 
 
-def test_facts_are_in_words_with_units(view, batch):
-    tab = view(batch, pair=DONE)
+def test_facts_are_in_words_with_units(view, tmp_path):
+    made_pair(tmp_path / "C" / "DAPI")
+    path = tmp_path / "C" / "DAPI" / "transform.json"
+    transform = json.loads(path.read_text()) | {"shift_px": [123.456, -74.2]}
+    path.write_text(json.dumps(transform))
+    tab = view(tmp_path, pair=DONE)
     rows = tab.run(
         "JSON.stringify([...document.querySelectorAll('.about .facts tr')].map((row) =>"
         " [...row.children].map((cell) => cell.textContent)))"
