@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 
+import cv2
 import numpy as np
 from made_plan import plan_content
 from made_scenes import render
@@ -37,6 +38,13 @@ def image_store(path, image, pixel_size_um=(0.5, 0.25)):
     statistics = {"min": float(image.min()), "max": float(image.max())}
     about = {"attributes": attributes, "statistics": statistics}
     return write_store(path, image, pixel_size_um=pixel_size_um, **about)
+
+
+def drawn_figure(results, sample, dye):
+    """Write a figure of the registration of a pair, 300 x 500 px."""
+    figures = results / sample / dye / "figures"
+    figures.mkdir(parents=True)
+    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
 
 
 def refused(folder, reason="No match was found."):

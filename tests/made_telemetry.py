@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import time
 from typing import TYPE_CHECKING
@@ -128,6 +129,15 @@ class Made:
         path = write(self.results / "telemetry" / "runs" / name, [first, *lines])
         self._runs.append((first["wall"], path))
         return path
+
+
+def summary(results, *rows):
+    """Write the summary of a results directory."""
+    results.mkdir(parents=True, exist_ok=True)
+    with (results / "summary.tsv").open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def job(t, jobid, rule, sample="s1", dye="DAPI", **more):

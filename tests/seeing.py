@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
-import threading
 
-from unglow.reporting.html.live_server import ADDRESS, Server
+from served_sites import served
+
+from unglow.reporting.html.live_server import ADDRESS
 from unglow.reporting.html.live_site import Site
 from unglow.viewer.site import NAME, Viewer
 
@@ -14,20 +15,18 @@ from unglow.viewer.site import NAME, Viewer
 class Seen:
     """A server of results directories, for as long as the block goes on."""
 
+    name = NAME
+
     def __init__(self, *places):
-        self.server = Server(Site(places, {NAME: Viewer}))
-        self.base = f"/{self.server.token}/0/{NAME}/"
+        self._served = served(Site(places, {NAME: Viewer}))
 
     def __enter__(self):
-        options = {"kwargs": {"poll_interval": 0.05}}
-        self._thread = threading.Thread(target=self.server.serve_forever, **options)
-        self._thread.start()
+        self.server = self._served.__enter__()
+        self.base = f"/{self.server.token}/0/{self.name}/"
         return self
 
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self._thread.join()
-        self.server.server_close()
+    def __exit__(self, *error):
+        return self._served.__exit__(*error)
 
     @property
     def url(self):

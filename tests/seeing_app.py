@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import tifffile
 from seeing import Seen
+from served_sites import served
 
 from unglow.app.site import NAME, App
-from unglow.reporting.html.live_server import Server
 from unglow.reporting.html.live_site import Site
 
 
@@ -24,11 +24,12 @@ def write_image(path, seed=0, shape=(96, 128)):
 class SeenApp(Seen):
     """The app on a real server, for as long as the block goes on."""
 
+    name = NAME
+
     def __init__(self, workplace, *, same_user=True):
         self.app = None
         site = Site([workplace.directory / "results"], {NAME: partial(self._make, workplace)})
-        self.server = Server(site, same_user=same_user)
-        self.base = f"/{self.server.token}/0/{NAME}/"
+        self._served = served(site, same_user=same_user)
 
     def _make(self, workplace, source):
         self.app = App(source, workplace)

@@ -7,11 +7,29 @@ from contextlib import ExitStack
 
 import pytest
 from devtools import Tab, leave
+from made_results import made_pair, refused
 from pages import CHROMIUM, Opened
 from served_sites import free_port, served
 
 from unglow.reporting.html.live_site import Site
 from unglow.viewer.site import NAME, Viewer
+
+SUMMARY = """\
+sample\tdye\tstatus\treasons\tcandidates
+A\tDAPI\tskipped\traw/A holds no pre-stain image: add one.\t
+B\tDAPI\tfailed\tNo match was found.\t
+C\tDAPI\tok\t\t30
+"""
+
+
+@pytest.fixture(scope="session")
+def batch(tmp_path_factory):
+    """Results of a skipped pair, of one that failed and of one that is ok; not to be changed."""
+    results = tmp_path_factory.mktemp("batch") / "results"
+    refused(results / "B" / "DAPI")
+    made_pair(results / "C" / "DAPI")
+    (results / "summary.tsv").write_text(SUMMARY)
+    return results
 
 
 @pytest.fixture(scope="session")

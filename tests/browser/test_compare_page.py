@@ -8,7 +8,7 @@ from made_results import altered
 from unglow.cli import main
 from unglow.comparison.measures import Finding
 from unglow.comparison.results import Comparison, PairComparison
-from unglow.reporting.html.page import page
+from unglow.reporting.html.report import page
 from unglow.reporting.html.run_comparison import build
 
 READY = "document.documentElement?.dataset.ready || document.documentElement?.dataset.failed"

@@ -12,11 +12,10 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-import cv2
-import numpy as np
 import pytest
 from devtools import leave
-from made_telemetry import WALL, Made, end, job, profile, sample, state
+from made_results import drawn_figure
+from made_telemetry import WALL, Made, end, job, profile, sample, state, summary
 from running_jobs import held
 from served_sites import free_port, served
 
@@ -73,10 +72,7 @@ def test_a_page_follows_a_run(made, tab, serve):
 
     append(first, sample(6, 222), end(7.0, peak_mb=333.0))
     append(
-        run,
-        state(9, 1, "finished"),
-        job(10, 2, "register", sample=NASTY),
-        state(10, 2, "started"),
+        run, state(9, 1, "finished"), job(10, 2, "register", sample=NASTY), state(10, 2, "started")
     )
     lacked = {"message": f"needs more than {NASTY}", "remedy": "snakemake --more"}
     made.attempt("register", 11, sample(2, 80), end(3.0, "memory", **lacked), sample=NASTY)
@@ -197,9 +193,7 @@ def test_a_page_says_when_the_monitor_is_gone(made, tab):
     made.run(TOTAL)
     words = ("monitor", "--web", "--port", str(free_port()), str(made.results.parent))
     program = subprocess.Popen(
-        [sys.executable, "-c", MONITOR, *words],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", MONITOR, *words], stdout=subprocess.PIPE, text=True
     )
     try:
         lines = [program.stdout.readline() for _ in range(3)]
@@ -217,10 +211,8 @@ def test_a_page_says_when_the_monitor_is_gone(made, tab):
 
 def test_pictures_come_by_themselves(made, tab, serve):
     made.run(TOTAL, {"kind": "end", "t": 1.0, "outcome": "ok"})
-    (made.results / "summary.tsv").write_text("sample\tdye\tstatus\treasons\ns1\tDAPI\tok\t\n")
-    figures = made.results / "s1" / "DAPI" / "figures"
-    figures.mkdir(parents=True)
-    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    summary(made.results, {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": ""})
+    drawn_figure(made.results, "s1", "DAPI")
     serve(made.results)
     tab.wait("document.querySelectorAll('#pairs .thumb img').length === 1")
     tab.run("document.querySelector('#pairs .thumb').click()")
@@ -230,11 +222,9 @@ def test_pictures_come_by_themselves(made, tab, serve):
 
 def test_of_many_pairs_small_pictures_come_in_view_and_all_with_their_card(made, tab, serve):
     made.run(TOTAL, {"kind": "end", "t": 1.0, "outcome": "ok"})
-    rows = "".join(f"s{n}\tDAPI\tok\t\n" for n in range(9))
-    (made.results / "summary.tsv").write_text(f"sample\tdye\tstatus\treasons\n{rows}")
-    figures = made.results / "s4" / "DAPI" / "figures"
-    figures.mkdir(parents=True)
-    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    row = {"dye": "DAPI", "status": "ok", "reasons": ""}
+    summary(made.results, *({"sample": f"s{n}"} | row for n in range(9)))
+    drawn_figure(made.results, "s4", "DAPI")
     serve(made.results)
     tab.wait("document.querySelectorAll('.batch .line').length === 9")
     asked = "pictures?pair=s4%20DAPI"

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import re
 import time
 
-import cv2
-import numpy as np
 import pytest
-from made_results import made_pair
-from made_telemetry import COLUMNS, WALL, Made, end, job, many, sample, state, step, step_end
+from made_results import drawn_figure, made_pair
+from made_telemetry import (
+    COLUMNS,
+    WALL,
+    Made,
+    end,
+    job,
+    many,
+    sample,
+    state,
+    step,
+    step_end,
+    summary,
+)
 
 from unglow.core import rounding
-from unglow.reporting.html.page import asset, page
-from unglow.reporting.html.report import write_report
+from unglow.reporting.html.report import asset, page, write_report
 from unglow.reporting.html.run_comparison import build, runs_of, select_runs
 
 NASTY = "</script><img src=x onerror=document.title='owned'>&amp;\"'"
-
-
-def summary(results, *rows):
-    with (results / "summary.tsv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), delimiter="\t")
-        writer.writeheader()
-        writer.writerows(rows)
 
 
 @pytest.fixture
@@ -87,9 +88,7 @@ def test_a_report_opens_from_disk_without_errors_or_requests(made, browse):
         {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": "", "gain": "1.3"},
         {"sample": "s2", "dye": "DAPI", "status": "failed", "reasons": "no overlap", "gain": ""},
     )
-    figures = made.results / "s1" / "DAPI" / "figures"
-    figures.mkdir(parents=True)
-    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    drawn_figure(made.results, "s1", "DAPI")
     opened = browse(write_report(made.results))
     assert opened.complaints() == []
     assert "data-failed" not in opened.root
@@ -98,14 +97,7 @@ def test_a_report_opens_from_disk_without_errors_or_requests(made, browse):
     for part in ("Results", "Incidents", "Time and memory", "By rule", "How it was run"):
         assert part in words
     assert words.rindex("no overlap") < words.rindex("1 incident") < words.rindex("By rule")
-    for text in (
-        "1 incident",
-        "no overlap",
-        "snakemake --more",
-        "600 MB",
-        "peak memory",
-        "399 MB",
-    ):
+    for text in ("1 incident", "no overlap", "snakemake --more", "600 MB", "peak memory", "399 MB"):
         assert text in words
     assert opened.dom.count("<canvas") == 3
     assert "data:image/jpeg;base64" in opened.dom
@@ -272,9 +264,7 @@ def batch(made, tab):
     summary(made.results, *rows)
     head = "by\tgroup\tdye\tunit\tdensity\tdensity_low95\tdensity_high95\n"
     (made.results / "groups.tsv").write_text(f"{head}group\twet\tDAPI\tmm2\t25\t15\t45\n")
-    figures = made.results / "s05" / "SYTO9" / "figures"
-    figures.mkdir(parents=True)
-    cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
+    drawn_figure(made.results, "s05", "SYTO9")
     tab.complaints.clear()
     tab.open(write_report(made.results).absolute().as_uri())
     tab.wait(

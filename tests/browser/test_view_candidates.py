@@ -6,6 +6,7 @@ import csv
 import json
 
 import pytest
+from viewer_hands import place_of
 
 from unglow.review.decisions import read_decisions
 
@@ -46,10 +47,6 @@ def wait_saved(tab):
     tab.wait(f"!{PANEL}.review.sending && !{PANEL}.review.waiting.size")
 
 
-def place(tab):
-    return json.loads(tab.run("JSON.stringify(unglow.panes[0].place())"))
-
-
 def test_keys_go_from_candidate_to_candidate(looked_at):
     tab, pair = looked_at
     rows = candidates(pair)
@@ -57,7 +54,7 @@ def test_keys_go_from_candidate_to_candidate(looked_at):
     for row in (rows[0], rows[1]):
         tab.key("n")
         tab.wait(f"{SOURCE} === '{row['id']}'")
-        seen = place(tab)
+        seen = place_of(tab)
         assert (seen["x"], seen["y"]) == pytest.approx((float(row["x"]), float(row["y"])), abs=0.1)
         assert seen["zoom"] >= 4
     tab.key("p")
@@ -162,7 +159,7 @@ def test_a_mark_is_clicked(looked_at):
     tab.click(x + left, y + top)
     tab.wait(f"{SOURCE} === '{row['id']}'")
     assert tab.run(CHOSEN) == row["id"]
-    assert place(tab)["zoom"] == pytest.approx(3)  # nothing moves
+    assert place_of(tab)["zoom"] == pytest.approx(3)  # nothing moves
 
 
 def test_a_link_leads_to_the_candidate(view, small_work):
@@ -233,7 +230,7 @@ def test_the_worst_block_and_the_keys(looked_at):
     worst = max(used, key=lambda row: float(row["dx"]) ** 2 + float(row["dy"]) ** 2)
     tab.key("l")
     tab.wait(f"unglow.message.innerText.startsWith('Residual block 1 of {len(used)}')")
-    seen = place(tab)
+    seen = place_of(tab)
     assert (seen["x"], seen["y"]) == pytest.approx((float(worst["x"]), float(worst["y"])), abs=0.1)
     tab.key("l")
     tab.wait(f"unglow.message.innerText.startsWith('Residual block 2 of {len(used)}')")
@@ -261,7 +258,7 @@ def test_the_brightest_negative_is_looked_at(looked_at):
     assert found
     tab.key("g")
     tab.wait(f"unglow.message.innerText.startsWith('Negative 1 of {len(found)}')", 120)
-    seen = place(tab)
+    seen = place_of(tab)
     assert (seen["x"], seen["y"]) == pytest.approx(tuple(found[0][:2]), abs=0.1)
 
 

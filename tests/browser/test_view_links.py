@@ -15,6 +15,8 @@ from unglow.reporting.html.live_site import Site
 from unglow.reporting.html.serving import redirect_file
 from unglow.viewer.site import NAME, Viewer
 
+pytestmark = pytest.mark.slow
+
 NASTY = "a b~<img src=x onerror=document.title='owned'>&\"%41+日"
 
 
@@ -29,7 +31,6 @@ def server(tmp_path):
         yield server
 
 
-@pytest.mark.slow
 def test_a_pair_of_any_name_is_opened(tab, server, tmp_path):
     refused(tmp_path / "results" / NASTY / "d'~")
     tab.open(server.url)
@@ -44,7 +45,6 @@ def test_a_pair_of_any_name_is_opened(tab, server, tmp_path):
     }
 
 
-@pytest.mark.slow
 def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, server, tmp_path):
     pair = tmp_path / "results" / "S1" / "DAPI"
     made_pair(pair)
@@ -59,7 +59,6 @@ def test_a_candidate_on_a_card_is_a_click_from_its_place_in_the_viewer(tab, serv
     assert shown == pytest.approx(best, abs=0.06)
 
 
-@pytest.mark.slow
 def test_a_click_on_a_picture_leads_to_its_place_in_the_viewer(tab, server, tmp_path):
     pair = tmp_path / "results" / "S1" / "DAPI"
     made_pair(pair)
@@ -81,7 +80,6 @@ def test_a_click_on_a_picture_leads_to_its_place_in_the_viewer(tab, server, tmp_
     assert shown[2:] == [2, "difference-linear"]
 
 
-@pytest.mark.slow
 def test_a_browser_is_led_to_the_page_and_no_process_shows_the_address(tab, server, tmp_path):
     made_pair(tmp_path / "results" / "S1" / "DAPI")
     with redirect_file(f"{server.url}0/{NAME}/#pair=S1%7EDAPI&a=pre") as file:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import urllib.parse
 
@@ -10,35 +9,27 @@ import cv2
 import numpy as np
 import pytest
 from made_results import made_pair, made_sweep
-from viewer_hands import framed
+from viewer_hands import framed, picture_of, place_of, settled
 
 from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store
 from unglow.photometry.difference import open_image
 
+pytestmark = pytest.mark.slow
+
 PAIR = "phantom~SYTO9"
-#: What the page has drawn of its panes, without what lies over them: a PNG of the first.
-CANVAS = "unglow.panes[{n}].viewer.drawer.canvas.toDataURL('image/png')"
 #: Grey levels from 0 to 255 are drawn as they are.
 PLAIN = {"look.intensity": urllib.parse.quote(json.dumps({"limits": [0, 255]}))}
 
 
 def drawn(tab, n=0):
-    """Return what a pane has drawn, (rows, cols, 4) RGBA."""
-    text = tab.run(CANVAS.format(n=n)).partition(",")[2]
-    image = cv2.imdecode(np.frombuffer(base64.b64decode(text), np.uint8), cv2.IMREAD_UNCHANGED)
-    return cv2.cvtColor(image, cv2.COLOR_BGRA2RGBA)
-
-
-def settled(tab):
-    tab.wait("unglow.settled", 120)
-    framed(tab)
+    """Return what a pane has drawn, without what lies over it, (rows, cols, 4) RGBA."""
+    return picture_of(tab, f"unglow.panes[{n}].viewer.drawer.canvas")
 
 
 def seen(tab, image, zoom, n=0):
     """Return rows and columns of px in view, and what their middles on the screen look like."""
-    canvas = drawn(tab, n)
-    place = json.loads(tab.run(f"JSON.stringify(unglow.panes[{n}].place())"))
+    canvas, place = drawn(tab, n), place_of(tab, n)
     rows, cols = canvas.shape[:2]
     # of px k the middle is at (k - x) * zoom + cols / 2
     x = np.arange(int(place["x"] - cols / 2 / zoom) + 1, int(place["x"] + cols / 2 / zoom))
@@ -49,19 +40,10 @@ def seen(tab, image, zoom, n=0):
     return Window(y[0], y[-1] + 1, x[0], x[-1] + 1), canvas[np.ix_(down, across)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("zoom", [1, 8])
 def test_full_resolution_shows_the_very_pixels(view, small_finished, zoom):
     results = small_finished / "results"
-    tab = view(
-        results,
-        pair=PAIR,
-        a="post",
-        x=450,
-        y=350,
-        zoom=zoom,
-        **PLAIN,
-    )
+    tab = view(results, pair=PAIR, a="post", x=450, y=350, zoom=zoom, **PLAIN)
     settled(tab)
     store = open_store(results / "phantom" / "SYTO9" / "post.ome.zarr")
     window, colours = seen(tab, store, zoom)
@@ -73,7 +55,6 @@ def test_full_resolution_shows_the_very_pixels(view, small_finished, zoom):
     assert {urllib.parse.urlsplit(url).hostname for url in tab.requests} == {"127.0.0.1"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("method", ["linear", "moffat"])
 def test_a_difference_is_shown_written_or_computed(view, small_finished, method):
     results = small_finished / "results"
@@ -121,7 +102,6 @@ def shift_between(image, moved):
     return x / gain, y / gain
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("px", [0.0, 0.5])
 def test_blinking_shows_half_a_px_that_previews_hide(view, small_work, px):
     results = small_work / "results"
@@ -139,7 +119,6 @@ def test_blinking_shows_half_a_px_that_previews_hide(view, small_work, px):
     assert shift_between(*pictures) == pytest.approx((px, 0), abs=0.12)
 
 
-@pytest.mark.slow
 def test_a_link_shows_the_same_view(view, small_finished):
     results = small_finished / "results"
     tab = view(
@@ -164,20 +143,17 @@ def test_a_link_shows_the_same_view(view, small_finished):
     tab.wait("window.unglow && unglow.settled")
     settled(tab)
     assert (drawn(tab) == before).all()
-    assert json.loads(tab.run("JSON.stringify(unglow.panes[0].place())")) == pytest.approx(
-        {"x": 300.5, "y": 200.25, "zoom": 3, "turn": 0}
-    )
+    assert place_of(tab) == pytest.approx({"x": 300.5, "y": 200.25, "zoom": 3, "turn": 0})
 
 
-@pytest.mark.slow
 def test_keys_alone_move_and_compare(view, small_finished):
     tab = view(small_finished / "results", pair=PAIR)
     settled(tab)
-    start = json.loads(tab.run("JSON.stringify(unglow.panes[0].place())"))
+    start = place_of(tab)
     tab.key("+")
     tab.key("ArrowRight")
     settled(tab)
-    moved = json.loads(tab.run("JSON.stringify(unglow.panes[0].place())"))
+    moved = place_of(tab)
     assert moved["zoom"] == pytest.approx(1.5 * start["zoom"], rel=1e-3)
     assert moved["x"] > start["x"] + 10
     for key, mode in {
@@ -194,14 +170,13 @@ def test_keys_alone_move_and_compare(view, small_finished):
     assert not tab.complaints
 
 
-@pytest.mark.slow
 def test_panes_side_by_side_move_together_by_the_map(view, small_finished):
     results = small_finished / "results"
     tab = view(results, pair=PAIR, a="post", b="pre", mode="side", x=300, y=250, zoom=4)
     settled(tab)
     tab.run("unglow.go({x: 420, y: 310, zoom: 5})")
     settled(tab)
-    place = json.loads(tab.run("JSON.stringify(unglow.panes[1].place())"))
+    place = place_of(tab, 1)
     matrix = np.array(json.loads((results / "phantom/SYTO9/transform.json").read_text())["matrix"])
     x, y, w = matrix @ (420, 310, 1)
     assert (place["x"], place["y"]) == pytest.approx((x / w, y / w), abs=0.01)
@@ -210,7 +185,6 @@ def test_panes_side_by_side_move_together_by_the_map(view, small_finished):
     assert np.corrcoef(post[middle].ravel(), pre[middle].ravel())[0, 1] > 0.9
 
 
-@pytest.mark.slow
 def test_a_damaged_chunk_is_a_tile_that_says_so(view, small_work):
     results = small_work / "results"
     shard = results / "phantom" / "SYTO9" / "post.ome.zarr" / "0" / "c" / "0" / "0"
@@ -225,7 +199,6 @@ def test_a_damaged_chunk_is_a_tile_that_says_so(view, small_work):
     assert red.mean() > 0.05
 
 
-@pytest.mark.slow
 def test_a_missing_shard_is_never_shown_as_an_empty_image(view, small_work):
     results = small_work / "results"
     (results / "phantom" / "SYTO9" / "aligned_pre.ome.zarr" / "0" / "c" / "0" / "0").unlink()
@@ -233,7 +206,6 @@ def test_a_missing_shard_is_never_shown_as_an_empty_image(view, small_work):
     tab.wait("unglow.message.textContent.includes('is missing')")
 
 
-@pytest.mark.slow
 def test_variants_of_a_sweep_are_compared_in_one_view(view, tmp_path):
     made_pair(tmp_path / "S1" / "DAPI")
     made_sweep(tmp_path / "S1" / "DAPI", tmp_path / "results" / "S1" / "DAPI")

@@ -5,31 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from made_results import made_pair, refused
-from viewer_hands import framed, press
+from made_results import made_pair
+from viewer_hands import framed, press, settled
+
+pytestmark = pytest.mark.slow
 
 SKIPPED, FAILED, DONE = "A~DAPI", "B~DAPI", "C~DAPI"
 REASON = "raw/A holds no pre-stain image: add one."
-SUMMARY = f"""\
-sample\tdye\tstatus\treasons
-A\tDAPI\tskipped\t{REASON}
-B\tDAPI\tfailed\tNo match was found.
-C\tDAPI\tok\t
-"""
 UNREADABLE = {"a": "undefined", "b": "undefined"}
-
-
-@pytest.fixture(scope="module")
-def batch(tmp_path_factory):
-    """Results of a skipped pair, of one that failed and of one that is ok; not to be changed."""
-    results = tmp_path_factory.mktemp("batch") / "results"
-    refused(results / "B" / "DAPI")
-    made_pair(results / "C" / "DAPI")
-    path = results / "C" / "DAPI" / "transform.json"
-    transform = json.loads(path.read_text()) | {"shift_px": [123.456, -74.2]}
-    path.write_text(json.dumps(transform))
-    (results / "summary.tsv").write_text(SUMMARY)
-    return results
 
 
 def choose(tab, pair):
@@ -49,13 +32,11 @@ def errors(tab):
 
 
 def places(tab):
-    tab.wait("unglow.settled", 120)
-    framed(tab)
+    settled(tab)
     framed(tab)
     return json.loads(tab.run("JSON.stringify(unglow.panes.map((pane) => pane.place()))"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("state", [{}, UNREADABLE])
 def test_it_opens_on_the_first_pair_with_images(view, batch, state):
     tab = view(batch, **state)
@@ -66,7 +47,6 @@ def test_it_opens_on_the_first_pair_with_images(view, batch, state):
     assert not errors(tab)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("state", [{}, UNREADABLE])
 def test_pairs_with_images_open_after_a_skipped_one(view, batch, state):
     tab = view(batch, pair=SKIPPED, panel="candidates", **state)
@@ -87,7 +67,6 @@ def test_pairs_with_images_open_after_a_skipped_one(view, batch, state):
     assert not errors(tab)
 
 
-@pytest.mark.slow
 def test_no_control_fails_without_images(view, batch):
     tab = view(batch, pair=DONE, mode="blink", panel="candidates")
     tab.wait("document.querySelectorAll('.candidates .line').length > 5", 120)
@@ -107,7 +86,6 @@ def test_no_control_fails_without_images(view, batch):
     assert not errors(tab)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("zoom", [None, 1.5])
 def test_place_and_scale_stay_when_the_mode_changes(view, batch, zoom):
     tab = view(batch, pair=DONE, **({} if zoom is None else {"x": 400, "y": 300, "zoom": zoom}))
@@ -125,7 +103,6 @@ def test_place_and_scale_stay_when_the_mode_changes(view, batch, zoom):
         assert places(tab)[0] == pytest.approx(start, rel=1e-3), key
 
 
-@pytest.mark.slow
 def test_a_pair_without_a_map_is_seen_whole_at_one_scale(view, batch):
     tab = view(batch, pair=FAILED, a="post", b="pre")
     (start,) = places(tab)
@@ -143,9 +120,12 @@ def test_a_pair_without_a_map_is_seen_whole_at_one_scale(view, batch):
     assert pre["zoom"] == pytest.approx(3, rel=1e-3)
 
 
-@pytest.mark.slow
-def test_facts_are_in_words_with_units(view, batch):
-    tab = view(batch, pair=DONE)
+def test_facts_are_in_words_with_units(view, tmp_path):
+    made_pair(tmp_path / "C" / "DAPI")
+    path = tmp_path / "C" / "DAPI" / "transform.json"
+    transform = json.loads(path.read_text()) | {"shift_px": [123.456, -74.2]}
+    path.write_text(json.dumps(transform))
+    tab = view(tmp_path, pair=DONE)
     rows = tab.run(
         "JSON.stringify([...document.querySelectorAll('.about .facts tr')].map((row) =>"
         " [...row.children].map((cell) => cell.textContent)))"

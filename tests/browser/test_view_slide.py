@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_slides import made_slide, register_cycle
-from viewer_hands import framed, marks, toggle_overlay
+from viewer_hands import framed, has_colour, is_drawn_near, marks, settled, toggle_overlay
 
 from unglow.core.windows import Window
 from unglow.io.tiff.metadata import OmeChannel
@@ -51,9 +51,7 @@ def results(tmp_path_factory):
 
 def hatched(tab):
     """Whether anything is drawn in the colour of spoilt places."""
-    seen = marks(tab)
-    orange = np.abs(seen[..., :3] - (0xFF, 0x9F, 0x43)).max(axis=-1) < 40
-    return bool((orange & (seen[..., 3] > 100)).any())
+    return has_colour(marks(tab), (0xFF, 0x9F, 0x43))
 
 
 def test_a_slide_opens_with_its_channels_and_presets(view, results):
@@ -75,8 +73,7 @@ def test_a_slide_opens_with_its_channels_and_presets(view, results):
 
 def in_the_middle(tab):
     """Return the colour of the px in the middle, [r, g, b]."""
-    tab.wait("unglow.settled")
-    framed(tab)
+    settled(tab)
     canvas = "unglow.panes[0].viewer.drawer.canvas"
     at = f"{canvas}.width / 2, {canvas}.height / 2, 1, 1"
     return tab.run(f"[...{canvas}.getContext('2d').getImageData({at}).data].slice(0, 3)")
@@ -143,14 +140,6 @@ def test_spoilt_places_are_those_of_the_cycle_that_is_shown(view, results):
     assert not hatched(tab)
 
 
-def drawn_near(tab, x, y, colour):
-    """Whether something near px (x, y) of the image has a colour, [r, g, b]."""
-    place = f"unglow.panes[0].screenAt({x}, {y}).map((v) => Math.round(v * devicePixelRatio))"
-    left, top = tab.run(place)
-    seen = marks(tab)[top - 8 : top + 9, left - 8 : left + 9]
-    return bool(((np.abs(seen[..., :3] - colour).max(axis=-1) < 40) & (seen[..., 3] > 100)).any())
-
-
 USED, OUT, ARROW = (0x57, 0xD2, 0x7A), (0xFF, 0x55, 0x55), (0xFF, 0xE0, 0x8A)
 
 
@@ -159,22 +148,22 @@ def test_residuals_and_displacements_are_those_of_the_cycle_that_is_shown(view, 
     toggle_overlay(tab, "blocks")
     tab.wait("unglow.files.get('blocks-2.json')")
     framed(tab)
-    assert [drawn_near(tab, *at, USED) for at in ((30, 30), (64, 64), (100, 80))] == [1, 1, 0]
-    assert drawn_near(tab, 100, 40, OUT)  # it was not used
-    assert not drawn_near(tab, 64, 64, ARROW)
+    assert [is_drawn_near(tab, *at, USED) for at in ((30, 30), (64, 64), (100, 80))] == [1, 1, 0]
+    assert is_drawn_near(tab, 100, 40, OUT)  # it was not used
+    assert not is_drawn_near(tab, 64, 64, ARROW)
     toggle_overlay(tab, "arrows")
     tab.wait("unglow.files.get('arrows-2.json')")
     framed(tab)
     x, y = tab.run("unglow.files.get('arrows-2.json').points[40].slice(0, 2)")
-    assert drawn_near(tab, x, y, ARROW)
+    assert is_drawn_near(tab, x, y, ARROW)
     tab.run("unglow.address.set({ a: 'corrected-0' })")  # of the reference cycle
     tab.wait("unglow.settled && unglow.shown[0].layer.name === 'corrected-0'")
     framed(tab)
-    assert not drawn_near(tab, 30, 30, USED)
+    assert not is_drawn_near(tab, 30, 30, USED)
     tab.run("unglow.preset(unglow.pair.presets[0])")  # over each other: the one that moved
     tab.wait("unglow.settled && unglow.shown.length === 2")
     framed(tab)
-    assert drawn_near(tab, 30, 30, USED)
+    assert is_drawn_near(tab, 30, 30, USED)
     assert not tab.complaints
 
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from made_results import made_pair
-from viewer_hands import framed, marks, spot, toggle_overlay
+from viewer_hands import framed, is_drawn_near, place_of, spot, toggle_overlay
 
 from unglow.spoilt.outlines import report, write_places
 from unglow.spoilt.places import REASONS, Places
@@ -45,11 +45,7 @@ def tab(view, results):
 
 def hatched(tab, x, y):
     """Whether something near px (x, y) of the image has the colour of spoilt places."""
-    place = f"unglow.panes[0].screenAt({x}, {y}).map((v) => Math.round(v * devicePixelRatio))"
-    left, top = tab.run(place)
-    near = marks(tab)[top - 6 : top + 7, left - 6 : left + 7]
-    matching = (np.abs(near[..., :3] - COLOUR).max(axis=-1) < 40) & (near[..., 3] > 100)
-    return bool(matching.any())
+    return is_drawn_near(tab, x, y, COLOUR)
 
 
 def state(tab):
@@ -89,7 +85,7 @@ def test_a_click_on_a_place_says_why_and_how_strongly(tab):
 def test_a_row_leads_to_its_place(tab):
     tab.click(*tab.middle(".spoilt-place[data-id='1']"))
     framed(tab)
-    x, y = tab.run("(({ x, y }) => [x, y])(unglow.panes[0].place())")
-    assert (x, y) == pytest.approx((27.5 * 32 - 0.5, 16.5 * 32 - 0.5), abs=1)
+    place = place_of(tab)
+    assert (place["x"], place["y"]) == pytest.approx((27.5 * 32 - 0.5, 16.5 * 32 - 0.5), abs=1)
     assert "debris" in state(tab)
     assert tab.complaints == []

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 import csv
-import json
 
 import numpy as np
 import pytest
-from made_results import made_pair, refused
-from viewer_hands import framed, press, toggle_overlay
+from made_results import made_pair
+from viewer_hands import framed, place_of, press, settled, toggle_overlay
 
 from unglow.core.windows import Window
 from unglow.io.zarr import open_store
 
+pytestmark = pytest.mark.slow
+
 PAIR = "C~DAPI"
 LIMITS = "unglow.shown[0].look.limits"
-SUMMARY = """\
-sample\tdye\tstatus\treasons\tcandidates
-A\tDAPI\tskipped\tThere is no pre.\t
-B\tDAPI\tfailed\tNo match was found.\t
-C\tDAPI\tok\t\t30
-"""
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Results of a skipped pair, of one that failed and of one that is ok; not to be changed."""
-    results = tmp_path_factory.mktemp("tools") / "results"
-    refused(results / "B" / "DAPI")
-    made_pair(results / "C" / "DAPI")
-    (results / "summary.tsv").write_text(SUMMARY)
-    return results
 
 
 @pytest.fixture
-def tab(view, results):
+def tab(view, batch):
     """A part of post in the viewer, at one px of the image per px of the screen."""
-    tab = view(results, pair=PAIR, x=300, y=250, zoom=2)
-    tab.wait("unglow.settled", 120)
-    framed(tab)
+    tab = view(batch, pair=PAIR, x=300, y=250, zoom=2)
+    settled(tab)
     return tab
 
 
@@ -65,7 +49,6 @@ def shown_px(tab, results, name="post"):
     return np.sort(store.read(Window(y0, y1, x0, x1).clip(store.shape)), axis=None)
 
 
-@pytest.mark.slow
 def test_two_rows_hold_all_tools(tab):
     outside = (
         "[...document.querySelectorAll('.toolbar button, .toolbar select, .toolbar input')]"
@@ -82,24 +65,22 @@ def test_two_rows_hold_all_tools(tab):
     resize(tab, 1280, 900)
 
 
-@pytest.mark.slow
-def test_automatic_contrast_is_of_what_is_seen(tab, results):
+def test_automatic_contrast_is_of_what_is_seen(tab, batch):
     before = tab.run(LIMITS)
     counted(tab)
     press(tab, "Auto")
     tab.wait(f"{LIMITS}[1] !== {before[1]}")
-    values = shown_px(tab, results)
+    values = shown_px(tab, batch)
     assert tab.run(LIMITS) == pytest.approx(np.percentile(values, [0.5, 99.8]), rel=0.01)
     press(tab, "Reset")
     tab.wait(f"{LIMITS}[1] === {before[1]}")
     assert not tab.complaints
 
 
-@pytest.mark.slow
-def test_the_histogram_is_of_the_px_that_are_seen(tab, results):
+def test_the_histogram_is_of_the_px_that_are_seen(tab, batch):
     counted(tab)
     sample = np.array(tab.run("[...[...unglow.contrast.rows.values()][0].samples[0]]"))
-    values = shown_px(tab, results)
+    values = shown_px(tab, batch)
     assert len(sample) > 1e4
     shares = [1, 25, 50, 75, 99]
     assert np.percentile(sample, shares) == pytest.approx(np.percentile(values, shares), rel=0.02)
@@ -109,7 +90,6 @@ def test_the_histogram_is_of_the_px_that_are_seen(tab, results):
     tab.wait(f"{row}.samples[0].length < {len(sample)}", 60)
 
 
-@pytest.mark.slow
 def test_handles_set_the_limits_by_mouse_and_by_keys(tab):
     counted(tab)
     low, high = tab.run(LIMITS)
@@ -125,15 +105,14 @@ def test_handles_set_the_limits_by_mouse_and_by_keys(tab):
     tab.wait(f"Math.abs({LIMITS}[1] - {middle}) < {0.02 * middle}")  # moves arrive one by one
     assert tab.run(LIMITS)[0] == pytest.approx(low, rel=0.02)
     half = tab.run(LIMITS)[1]
-    place = tab.run("JSON.stringify(unglow.panes[0].place())")
+    place = place_of(tab)
     tab.key("ArrowLeft")  # the handle has the focus
     tab.wait(f"{LIMITS}[1] < {half}")
-    assert tab.run("JSON.stringify(unglow.panes[0].place())") == place
+    assert place_of(tab) == place
     assert tab.run("document.activeElement.getAttribute('role')") == "slider"
     assert not tab.complaints
 
 
-@pytest.mark.slow
 def test_zero_stays_in_the_middle_of_a_difference(tab):
     tab.run("unglow.address.set({ a: 'difference-linear' })")
     tab.wait("unglow.settled && unglow.shown[0].layer.kind === 'difference'", 120)
@@ -143,7 +122,6 @@ def test_zero_stays_in_the_middle_of_a_difference(tab):
     assert tab.run(LIMITS) == [-500, 500]
 
 
-@pytest.mark.slow
 def test_an_image_has_a_contrast_of_its_own_if_asked(tab):
     counted(tab)
     shared = "[...document.querySelectorAll('.contrast label')].at(-1)"
@@ -160,7 +138,6 @@ def test_an_image_has_a_contrast_of_its_own_if_asked(tab):
     tab.wait(f"{LIMITS}[1] !== 50")
 
 
-@pytest.mark.slow
 def test_the_map_of_the_whole_shows_and_moves_the_view(tab):
     is_shown = "!document.querySelector('.overview').hidden"
     tab.wait(is_shown)
@@ -170,7 +147,7 @@ def test_the_map_of_the_whole_shows_and_moves_the_view(tab):
     )
     tab.click(left + 0.7 * width, top + 0.6 * height)
     framed(tab)
-    place = json.loads(tab.run("JSON.stringify(unglow.panes[0].place())"))
+    place = place_of(tab)
     rows, cols = tab.run("unglow.pair.shape")
     assert (place["x"], place["y"]) == pytest.approx((0.7 * cols, 0.6 * rows), abs=0.02 * cols)
     assert place["zoom"] == pytest.approx(2, rel=1e-3)
@@ -184,27 +161,25 @@ def test_the_map_of_the_whole_shows_and_moves_the_view(tab):
     assert tab.run("unglow.panes[0].isWhole")
 
 
-@pytest.mark.slow
 def test_buttons_zoom_about_the_middle(tab):
-    start = json.loads(tab.run("JSON.stringify(unglow.panes[0].place())"))
+    start = place_of(tab)
     for text, zoom in (("+", 3), ("−", 2), ("1 : 1", 1)):
         press(tab, text)
         framed(tab)
-        place = json.loads(tab.run("JSON.stringify(unglow.panes[0].place())"))
+        place = place_of(tab)
         assert place["zoom"] == pytest.approx(zoom, rel=1e-3)
         assert (place["x"], place["y"]) == pytest.approx((start["x"], start["y"]), abs=1)
 
 
-@pytest.mark.slow
-def test_pairs_are_listed_with_pictures_the_skipped_ones_last(view, results):
-    tab = view(results, panel="pairs")
+def test_pairs_are_listed_with_pictures_the_skipped_ones_last(view, batch):
+    tab = view(batch, panel="pairs")
     assert tab.run("unglow.pair.id") == "B~DAPI"
     tab.wait("document.querySelectorAll('.pair-row img').length === 2", 60)
     rows = tab.run("[...document.querySelectorAll('.pair-row')].map((row) => row.innerText)")
     assert [row.split() for row in rows] == [
         ["B", "DAPI", "failed", "No", "match", "was", "found."],
         ["C", "DAPI", "ok", "30", "candidates"],
-        ["A", "DAPI", "skipped", "There", "is", "no", "pre."],
+        ["A", "DAPI", "skipped", *["raw/A", "holds", "no", "pre-stain", "image:", "add", "one."]],
     ]
     sizes = "[...document.querySelectorAll('.pair-row img')].every((image) => image.naturalWidth)"
     tab.wait(sizes)
@@ -220,7 +195,6 @@ def test_pairs_are_listed_with_pictures_the_skipped_ones_last(view, results):
     assert not tab.complaints
 
 
-@pytest.mark.slow
 def test_keys_are_shown_by_a_key_and_by_a_button(tab):
     tab.key("?")
     assert "histogram" in tab.wait("document.querySelector('dialog[open] .keys').innerText")
@@ -235,7 +209,6 @@ def test_keys_are_shown_by_a_key_and_by_a_button(tab):
     assert not tab.run("document.querySelector('dialog').open")
 
 
-@pytest.mark.slow
 def test_accepted_candidates_are_saved_as_csv(view, tmp_path):
     pair = tmp_path / "results" / "S1" / "DAPI"
     made_pair(pair)
@@ -268,7 +241,6 @@ def test_accepted_candidates_are_saved_as_csv(view, tmp_path):
     assert numbers[0] == numbers[1]
 
 
-@pytest.mark.slow
 def test_the_way_back_leads_to_the_report(tab):
     tab.follow("document.querySelector('.toolbar .back')")
     tab.wait("!!document.querySelector('.pair a.look')", 120)

@@ -119,7 +119,7 @@ def test_only_one_module_prints():
 OPENING = {"read_text", "read_bytes", "imread", "TiffFile", "fromfile", "memmap", "loadtxt"}
 #: Modules that may call them, since what they open is never a file of a user or of results.
 OPENS = {
-    "unglow.app.commands": "has flags of its own, which do not wait",
+    "unglow.app.workplace": "has flags of its own, which do not wait",
     "unglow.core.archive": "opens entries of an archive that is open",
     "unglow.core.files": "has the only function that opens such files, and makes lock files",
     "unglow.core.machine": "reads what the kernel reports",
@@ -133,7 +133,7 @@ OPENS = {
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.pair": "works on what it has written just now",
     "unglow.reporting.html.serving": "makes the file for the browser",
-    "unglow.reporting.html.page": "reads files of the package",
+    "unglow.reporting.html.report": "reads files of the package",
     "unglow.telemetry.attempt_files": "has flags of its own, which do not wait",
     "unglow.telemetry.jsonl": "appends to files of its own, with flags that do not wait",
     "unglow.viewer.served_files": "reads files of the package",

@@ -5,16 +5,14 @@ from __future__ import annotations
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from unglow.app.commands import Commands, command, cores_of
-from unglow.app.naming import NamedImage, NamePattern, guess, make_pairs, unique_images
+from unglow.app.images import NamedImage, NamePattern, Thumbnails, guess, make_pairs, unique_images
 from unglow.app.settings_form import check_changes, form
-from unglow.app.thumbnails import Thumbnails
-from unglow.app.workplace import SHEET, ChangedError, Workplace, id_of
+from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, command, cores_of, id_of
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
-from unglow.reporting.html.page import as_json
-from unglow.viewer.served_files import INDEX, NoAddressError, page_files
+from unglow.reporting.html.report import as_json
+from unglow.viewer.served_files import NoAddressError, answer_page, answer_problem
 from unglow.workflow.config import CONFIG, load, read_stored
 from unglow.workflow.samples import Discovery, read_sheet, sheet_text
 from unglow.workflow.samples.naming import stem_of
@@ -30,8 +28,7 @@ if TYPE_CHECKING:
 
 NAME = "app"
 """Of this part of the site, in addresses."""
-_PACKAGE = "unglow.app"
-_ASSETS = "assets"
+_COMMANDS = ("survey", "preflight", "run", "stop", "status", "view")
 
 
 class App:
@@ -56,24 +53,16 @@ class App:
         try:
             return self._found(request)
         except NoAddressError:
-            return _problem("There is no such address.", HTTPStatus.NOT_FOUND)
+            return answer_problem("There is no such address.", HTTPStatus.NOT_FOUND)
         except ChangedError as error:
-            return _problem(str(error), HTTPStatus.CONFLICT)
+            return answer_problem(str(error), HTTPStatus.CONFLICT)
         except UnglowError as error:
-            return _problem(str(error), HTTPStatus.BAD_REQUEST)
+            return answer_problem(str(error), HTTPStatus.BAD_REQUEST)
 
     def _found(self, request: Request) -> Answer:
-        parts = request.parts
         if request.method == "POST":
-            return self._take("/".join(parts), request.body)
-        if not parts:  # without a slash at its end, all that the page asks for is elsewhere
-            return Answer("text/plain", status=HTTPStatus.FOUND, headers={"Location": f"{NAME}/"})
-        first, *rest = parts
-        if first in ("", _ASSETS):
-            file = "/".join(rest) if first else INDEX
-            if (first or not rest) and file in page_files(_PACKAGE):
-                return page_files(_PACKAGE)[file]
-            raise NoAddressError(file)
+            return self._take("/".join(request.parts), request.body)
+        first, *rest = request.parts or ("",)
         if first == "image" and len(rest) == 1:
             return _json(self._thumbnails.describe(self._image(rest[0]), self._settings()))
         made: dict[str, Callable[[], Any]] = {
@@ -81,10 +70,10 @@ class App:
             "watch.json": lambda: {"version": self._work.version, "run": self._commands.state()},
             "settings.json": self._form,
             "survey.json": self._commands.survey,
-            "preflight.json": lambda: self._commands.preflight(_asked_cores(request.query)),
+            "preflight.json": lambda: self._commands.preflight(_cores(request.query)),
         }
-        if len(parts) != 1 or first not in made:
-            raise NoAddressError(first)
+        if rest or first not in made:
+            return answer_page(request.parts, NAME, "unglow.app")
         return _json(made[first]())
 
     def _take(self, name: str, body: bytes) -> Answer:
@@ -146,14 +135,9 @@ class App:
             "cores": processors(),
             "run": self._commands.state(),
             "commands": {
-                "survey": command(work.directory, "survey"),
                 "init": command(work.directory, "init", work.name_of(raw)),
-                "preflight": command(work.directory, "preflight"),
-                "run": command(work.directory, "run"),
-                "stop": command(work.directory, "stop"),
                 "monitor": command(work.directory, "monitor", "--web"),
-                "status": command(work.directory, "status"),
-                "view": command(work.directory, "view"),
+                **{name: command(work.directory, name) for name in _COMMANDS},
             },
         }
 
@@ -282,7 +266,7 @@ def _name_in(raw: Path, path: Path) -> str:
     return str(path.relative_to(raw) if path.is_relative_to(raw) else path)
 
 
-def _asked_cores(query: Mapping[str, str]) -> int | None:
+def _cores(query: Mapping[str, str]) -> int | None:
     text = query.get("cores", "")
     return cores_of(int(text) if text.isascii() and text.isdigit() else (text or None))
 
@@ -296,7 +280,3 @@ def _text(sent: Mapping[str, Any], name: str) -> str:
 
 def _json(content: object) -> Answer:
     return Answer.text(as_json(content), JSON)
-
-
-def _problem(sentence: str, status: HTTPStatus) -> Answer:
-    return Answer.text(as_json({"error": sentence}), JSON, status)

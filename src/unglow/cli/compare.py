@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what differs, write page and table; return 1 if RUN does not reproduce PUBLISHED."""
-    from unglow.reporting.html.page import page  # noqa: PLC0415
+    from unglow.reporting.html.report import page  # noqa: PLC0415
     from unglow.reporting.html.run_comparison import build, compare_environments  # noqa: PLC0415
 
     published: Path | None = arguments.against

@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         site = Site(places, {NAME: Viewer, "stop": StopButton})
         serve(site, arguments.port, say, until_input_ends=arguments.until_input_ends)
         return 0
-    from unglow.reporting.terminal.follow import follow  # noqa: PLC0415 (rich takes a moment)
+    from unglow.reporting.terminal.screen import follow  # noqa: PLC0415 (rich takes a moment)
 
     return follow(places, sys.stdout, arguments.interval, once=arguments.once)
 

@@ -274,7 +274,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _page(runs: Sequence[Path]) -> str:
     """Return a page with the curves of runs over each other."""
-    from unglow.reporting.html.page import page  # noqa: PLC0415
+    from unglow.reporting.html.report import page  # noqa: PLC0415
     from unglow.reporting.html.run_comparison import build, runs_of, select_runs  # noqa: PLC0415
 
     named = select_runs([runs_of(place) for place in runs])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import cv2
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from unglow.phantom.spec import Damage, PhantomSpec
     from unglow.phantom.truth import PhantomMap
 
-    Array = NDArray[np.float64]
-    Light = Callable[[Window], Array]
-    Tissue = Callable[[Window, Array, Array], Array]
-    CycleField = Callable[[int, NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+    Floats = NDArray[np.float64]
+    Light = Callable[[Window], Floats]
+    Tissue = Callable[[Window, Floats, Floats], Floats]
+    CycleField = Callable[[int, Floats, Floats], Floats]
 
 
 # Focus changes over the rim of a blur in this many steps.
@@ -43,7 +44,7 @@ _BLUR_SIGMAS = 4.0
 _DEBRIS_CLEAR = 0.3
 
 
-def coordinates(window: Window) -> tuple[Array, Array]:
+def coordinates(window: Window) -> tuple[Floats, Floats]:
     """Return x and y of the pixels of a window, (rows, cols) each."""
     rows = np.arange(window.y0, window.y1, dtype=np.float64)
     cols = np.arange(window.x0, window.x1, dtype=np.float64)
@@ -60,58 +61,15 @@ class _Part:
     """
 
     window: Window
-    x: Array
-    y: Array
-    weight: Array
-    light: Array
+    x: Floats
+    y: Floats
+    weight: Floats
+    light: Floats
     level: float
     tissue: Tissue
 
 
-def spoil_tissue(
-    places: Iterable[Place], window: Window, out: Array, tissue: Tissue, gain: float = 1.0
-) -> None:
-    """Apply what happens to the tissue: lost, debris, film, fold, bleach and moved.
-
-    Parameters
-    ----------
-    places
-        Of the image; other kinds are skipped.
-    window
-        What ``out`` covers.
-    out
-        (rows, cols) light without the camera's offset, changed in place.
-    tissue
-        Function of a window and of x and y, (rows, cols) each: the light that its pixels get if
-        the undamaged tissue of those points is on them.
-    gain
-        Brightness of film and debris against the levels that the places hold.
-    """
-    for place, part, here in _hits(places, window, out):
-        change = _CHANGES.get(place.kind)
-        if change is None:
-            continue
-        x, y = coordinates(part)
-        weight = place.weight(x, y)
-        touched = weight > 0
-        if touched.any():
-            given = _Part(part, x, y, weight, here, gain * place.level, tissue)
-            here[touched] = change(place, given)[touched]
-
-
-def _lose(_: Place, part: _Part) -> Array:
-    return part.light * (1.0 - part.weight)
-
-
-def _bleach(place: Place, part: _Part) -> Array:
-    return part.light * (1.0 - place.strength * part.weight)
-
-
-def _veil(place: Place, part: _Part) -> Array:
-    return part.light + place.strength * part.level * part.weight
-
-
-def _cover(place: Place, part: _Part) -> Array:
+def _cover(place: Place, part: _Part) -> Floats:
     """Lay a crumpled flake on the tissue: brighter in lumps and along ridges."""
     size = place.size
     lumps, ridges, fine = (np.zeros(part.x.size) for _ in range(3))
@@ -127,56 +85,28 @@ def _cover(place: Place, part: _Part) -> Array:
     return np.asarray(part.light * through + own * part.weight)
 
 
-def _fold(place: Place, part: _Part) -> Array:
+def _fold(place: Place, part: _Part) -> Floats:
     """Add the tissue beyond the upper edge of the strip, mirrored at this edge."""
     x, y = cast("Strip", place.shape).mirror(part.x, part.y)
     return part.light + part.weight * part.tissue(part.window, x, y)
 
 
-def _move(place: Place, part: _Part) -> Array:
+def _move(place: Place, part: _Part) -> Floats:
     x, y = (v - move * part.weight for v, move in zip((part.x, part.y), place.move, strict=True))
     return part.tissue(part.window, x, y)
 
 
-_CHANGES: dict[str, Callable[[Place, _Part], Array]] = {
+_CHANGES: dict[str, Callable[[Place, _Part], Floats]] = {
     "moved": _move,
     "fold": _fold,
-    "bleach": _bleach,
-    "lost": _lose,
-    "film": _veil,
+    "bleach": lambda place, part: part.light * (1.0 - place.strength * part.weight),
+    "lost": lambda _, part: part.light * (1.0 - part.weight),
+    "film": lambda place, part: part.light + place.strength * part.level * part.weight,
     "debris": _cover,
 }
 
 
-def spoil_focus(
-    places: Iterable[Place], window: Window, out: Array, frame: tuple[int, int], light: Light
-) -> None:
-    """Blur within the places of kind ``blur``; ``light`` gives any window of what ``out`` was.
-
-    The variance of the blur follows the weight squared: between two of a few Gaussians the mixture
-    of both has just that variance.
-    """
-    for place, part, here in _hits(places, window, out):
-        if place.kind != "blur":
-            continue
-        weight = place.weight(*coordinates(part))
-        touched = weight > 0
-        if not touched.any():
-            continue
-        outer = part.grow(math.ceil(_BLUR_SIGMAS * place.strength)).clip(frame)
-        source = light(outer)
-        inner = part.shift(-outer.y0, -outer.x0).slices
-        wanted = weight**2
-        result = np.zeros(part.shape)
-        stops = np.linspace(0.0, 1.0, _BLUR_STEPS + 1)
-        variances = stops**2
-        for n, stop in enumerate(stops):
-            share = np.interp(wanted, variances, np.eye(len(stops))[n])
-            result += share * _blur(source, stop * place.strength)[inner]
-        here[touched] = result[touched]
-
-
-def _blur(source: Array, sigma: float) -> Array:
+def _blur(source: Floats, sigma: float) -> Floats:
     if sigma == 0:
         return source
     side = 2 * int(_BLUR_SIGMAS * sigma + 0.5) + 1
@@ -185,33 +115,9 @@ def _blur(source: Array, sigma: float) -> Array:
     )
 
 
-def count_table(
-    damages: Iterable[Damage], dtype: np.dtype[Any], per_level: int
-) -> NDArray[Any] | None:
-    """Return the count that each count becomes by faults of the entire image; None without any.
-
-    Faults act in their order. ``per_level`` is how many counts a level has.
-    """
-    damages = list(damages)
-    if not damages:
-        return None
-    top = np.iinfo(dtype).max
-    counts = np.arange(top + 1, dtype=np.float64)
-    table = counts.copy()
-    for damage in damages:
-        if damage.kind == "dark_clip":
-            table = np.maximum(table - damage.strength * per_level, 0.0)
-        elif damage.kind == "coarse":
-            table = table / damage.strength
-        elif damage.kind == "gamma":
-            table = top * (table / top) ** damage.strength
-        table = np.floor(table + 0.5)
-    return None if np.array_equal(table, counts) else table.astype(dtype)
-
-
 def _hits(
-    places: Iterable[Place], window: Window, out: Array
-) -> Iterator[tuple[Place, Window, Array]]:
+    places: Iterable[Place], window: Window, out: Floats
+) -> Iterator[tuple[Place, Window, Floats]]:
     """Yield places that a window touches, the part of it there, and that part of ``out``."""
     for place in places:
         part = window.common(place.box)
@@ -242,11 +148,24 @@ class ImageDamage:
         """How far the lower half is moved in x, px."""
         return sum(one.strength for one in self.faults if one.kind == "half_moved")
 
-    def spoil_tissue(self, window: Window, out: Array, tissue: Tissue, gain: float = 1.0) -> None:
-        """Change the light of a window as `spoil_tissue` does, and move the lower half."""
+    def spoil_tissue(self, window: Window, out: Floats, tissue: Tissue, gain: float = 1.0) -> None:
+        """Apply what happens to the tissue: lost, debris, film, fold, bleach and moved.
+
+        Parameters
+        ----------
+        window
+            What ``out`` covers.
+        out
+            (rows, cols) light without the camera's offset, changed in place.
+        tissue
+            Function of a window and of x and y, (rows, cols) each: the light that its pixels get
+            if the undamaged tissue of those points is on them.
+        gain
+            Brightness of film and debris against the levels that the places hold.
+        """
         move, half = self.half_moved, self.frame[0] // 2
 
-        def is_inside(part: Window, x: Array, y: Array) -> Array:
+        def is_inside(part: Window, x: Floats, y: Floats) -> Floats:
             lower = np.arange(part.y0, part.y1)[:, None] >= half
             return tissue(part, x - move * lower, y)
 
@@ -254,25 +173,69 @@ class ImageDamage:
             x, y = coordinates(window)
             rows = slice(max(half - window.y0, 0), None)
             out[rows] = is_inside(window, x, y)[rows]
-        spoil_tissue(self.places, window, out, is_inside if move else tissue, gain)
-
-    def spoil_light(self, window: Window, out: Array, light: Light) -> None:
-        """Blur and darken light that was imaged; ``light`` gives any window of what ``out`` was."""
-        spoil_focus(self.places, window, out, self.frame, light)
         for place, part, here in _hits(self.places, window, out):
+            change = _CHANGES.get(place.kind)
+            if change is None:
+                continue
+            x, y = coordinates(part)
+            weight = place.weight(x, y)
+            touched = weight > 0
+            if touched.any():
+                given = _Part(
+                    part, x, y, weight, here, gain * place.level, is_inside if move else tissue
+                )
+                here[touched] = change(place, given)[touched]
+
+    def spoil_light(self, window: Window, out: Floats, light: Light) -> None:
+        """Blur and darken light that was imaged; ``light`` gives any window of what ``out`` was.
+
+        The variance of the blur follows the weight squared: between two of a few Gaussians the
+        mixture of both has just that variance.
+        """
+        hits = list(_hits(self.places, window, out))
+        for place, part, here in hits:
+            if place.kind != "blur":
+                continue
+            weight = place.weight(*coordinates(part))
+            touched = weight > 0
+            if not touched.any():
+                continue
+            outer = part.grow(math.ceil(_BLUR_SIGMAS * place.strength)).clip(self.frame)
+            source = light(outer)
+            inner = part.shift(-outer.y0, -outer.x0).slices
+            result = np.zeros(part.shape)
+            stops = np.linspace(0.0, 1.0, _BLUR_STEPS + 1)
+            for n, stop in enumerate(stops):
+                share = np.interp(weight**2, stops**2, np.eye(len(stops))[n])
+                result += share * _blur(source, stop * place.strength)[inner]
+            here[touched] = result[touched]
+        for place, part, here in hits:
             if place.kind == "dust":
                 np.multiply(here, 1.0 - place.strength * place.weight(*coordinates(part)), out=here)
 
     def spoil_counts(self, window: Window, counts: NDArray[Any], per_level: int) -> NDArray[Any]:
         """Return the stored values instead of recorded counts, (rows, cols) or (rows, cols, 3)."""
-        table = count_table(self.faults, counts.dtype, per_level)
-        if table is not None:
-            counts = table[counts]
+        if self.faults:
+            counts = self._count_table(counts.dtype, per_level)[counts]
         for place in self.places:
             if isinstance(place.shape, Square):  # a tile that was not stored
                 part = window.common(place.shape.window)
                 counts[part.shift(-window.y0, -window.x0).slices] = 0
         return counts
+
+    def _count_table(self, dtype: np.dtype[Any], per_level: int) -> NDArray[Any]:
+        """Return the count that each count becomes by faults of the image, in their order."""
+        top = np.iinfo(dtype).max
+        table = np.arange(top + 1, dtype=np.float64)
+        for fault in self.faults:
+            if fault.kind == "dark_clip":
+                table = np.maximum(table - fault.strength * per_level, 0.0)
+            elif fault.kind == "coarse":
+                table = table / fault.strength
+            elif fault.kind == "gamma":
+                table = top * (table / top) ** fault.strength
+            table = np.floor(table + 0.5)
+        return table.astype(dtype)
 
 
 def find_faults(damages: Sequence[Damage]) -> tuple[Damage, ...]:
@@ -342,20 +305,12 @@ def draw_cycle_damage(
     in the last. Parameters are those of `find_places`; its functions take the cycle first.
     """
     dust = [one for one in damages if one.kind == "dust" and one.cycle is None]
-    common = find_places(
-        dust, frame, frame, (*seeds, 0), lambda x, y: inside(1, x, y), lambda x, _: x
-    )
+    common = find_places(dust, frame, frame, (*seeds, 0), partial(inside, 1), lambda x, _: x)
     found = {}
     for cycle in range(1, cycles + 1):
         own = [one for one in damages if one not in dust and (one.cycle or cycles) == cycle]
-
-        def here(x: Any, y: Any, cycle: int = cycle) -> NDArray[np.float64]:
-            return inside(cycle, x, y)
-
-        def bright(x: Any, y: Any, cycle: int = cycle) -> NDArray[np.float64]:
-            return brightness(cycle, x, y)
-
-        places = find_places(own, frame, frame, (*seeds, cycle), here, bright, common)
+        fields = partial(inside, cycle), partial(brightness, cycle)
+        places = find_places(own, frame, frame, (*seeds, cycle), *fields, common)
         if common or own:
             found[cycle] = ImageDamage(frame, (*common, *places), find_faults(own))
     return found

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from unglow.phantom.damage_shapes import Shape
     from unglow.phantom.spec import Damage
 
-    Field = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+    Floats = NDArray[np.float64]
+    Field = Callable[[Floats, Floats], Floats]
 
 
 # Stream of random numbers of a phantom's seed (see `texture` for the others).
@@ -91,7 +92,7 @@ class Place:
         low = int(np.floor(y.min())), int(np.floor(x.min()))
         return Window(low[0], int(np.ceil(y.max())) + 1, low[1], int(np.ceil(x.max())) + 1)
 
-    def weight(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def weight(self, x: Floats, y: Floats) -> Floats:
         """Return the part of the effect at points: 0 outside, 0.5 on the outline, 1 inside."""
         depth = self.shape.depth(x, y)
         if self.rim == 0:
@@ -240,11 +241,7 @@ def _is_within(place: Place, frame: tuple[int, int], inside: Field) -> bool:
 
 
 def _measure(
-    place: Place,
-    frame: tuple[int, int],
-    rng: np.random.Generator,
-    inside: Field,
-    brightness: Field,
+    place: Place, frame: tuple[int, int], rng: np.random.Generator, inside: Field, brightness: Field
 ) -> Place:
     """Return the place with the level of the section that it needs."""
     if place.kind not in ("film", "debris"):

@@ -17,6 +17,8 @@ from unglow.core.windows import Window
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 
 # Low harmonics modulate a radius by this much together (standard deviation).
 _IRREGULARITY = 0.17
@@ -28,11 +30,11 @@ _TEETH_PX = 0.16
 class Shape(Protocol):
     """What all shapes have in common."""
 
-    def depth(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def depth(self, x: Floats, y: Floats) -> Floats:
         """Return the depth of points inside the outline, px, in the shape of ``x``."""
         ...
 
-    def polygon(self, margin: float = 0.0) -> NDArray[np.float64]:
+    def polygon(self, margin: float = 0.0) -> Floats:
         """Return the outline, or about that of ``margin`` px further out, (N, 2) points (x, y)."""
         ...
 
@@ -45,12 +47,12 @@ class Shape(Protocol):
 class Blob:
     """A star-shaped outline: a radius for each direction, (N,) px, from 0 to 2 pi."""
 
-    radii: NDArray[np.float64]
+    radii: Floats
     x: float = 0.0
     y: float = 0.0
     angle: float = 0.0
 
-    def depth(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def depth(self, x: Floats, y: Floats) -> Floats:
         """See `Shape`."""
         dx, dy = x - self.x, y - self.y
         place = (np.arctan2(dy, dx) - self.angle) * (len(self.radii) / (2.0 * np.pi))
@@ -62,7 +64,7 @@ class Blob:
         radius = 1.0 / ((1.0 - part) / self.radii[first] + part / following[first])
         return np.asarray(radius - np.hypot(dx, dy))
 
-    def polygon(self, margin: float = 0.0) -> NDArray[np.float64]:
+    def polygon(self, margin: float = 0.0) -> Floats:
         """See `Shape`."""
         towards = self.angle + 2.0 * np.pi * np.arange(len(self.radii)) / len(self.radii)
         radius = self.radii + margin
@@ -89,36 +91,32 @@ class Strip:
 
     length: float
     bend: float
-    upper: NDArray[np.float64]
-    lower: NDArray[np.float64]
+    upper: Floats
+    lower: Floats
     x: float = 0.0
     y: float = 0.0
     angle: float = 0.0
 
-    def local(
-        self, x: NDArray[np.float64], y: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def local(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return positions along the strip (0 to 1 within) and distances across it, px."""
         dx, dy = x - self.x, y - self.y
         c, s = np.cos(self.angle), np.sin(self.angle)
         along = (c * dx + s * dy) / self.length + 0.5
         return along, c * dy - s * dx - self._middle(along)
 
-    def _middle(self, along: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _middle(self, along: Floats) -> Floats:
         return np.asarray(self.bend * (1.0 - 4.0 * (along - 0.5) ** 2))
 
-    def mirror(
-        self, x: NDArray[np.float64], y: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def mirror(self, x: Floats, y: Floats) -> tuple[Floats, Floats]:
         """Return the points on the other side of the widest line along the upper edge."""
         beyond = 2.0 * (self.upper.max() - self.local(x, y)[1])
         return x - np.sin(self.angle) * beyond, y + np.cos(self.angle) * beyond
 
-    def edge(self, along: NDArray[np.float64], sides: NDArray[np.float64]) -> NDArray[np.float64]:
+    def edge(self, along: Floats, sides: Floats) -> Floats:
         """Return the half width at positions along the strip."""
         return np.asarray(np.interp(along, np.linspace(0.0, 1.0, len(sides)), sides))
 
-    def depth(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def depth(self, x: Floats, y: Floats) -> Floats:
         """See `Shape`."""
         along, across = self.local(x, y)
         sides = np.minimum(
@@ -127,7 +125,7 @@ class Strip:
         ends = np.minimum(along, 1.0 - along) * self.length
         return np.asarray(np.minimum(sides, ends))
 
-    def polygon(self, margin: float = 0.0) -> NDArray[np.float64]:
+    def polygon(self, margin: float = 0.0) -> Floats:
         """See `Shape`."""
         along = np.linspace(0.0, 1.0, len(self.upper))
         c, s = np.cos(self.angle), np.sin(self.angle)
@@ -156,13 +154,13 @@ class Square:
         y0, x0 = (round(v - (self.side - 1) / 2.0) for v in (self.y, self.x))
         return Window(y0, y0 + self.side, x0, x0 + self.side)
 
-    def depth(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def depth(self, x: Floats, y: Floats) -> Floats:
         """See `Shape`."""
         w = self.window
         inside_x = np.minimum(x - (w.x0 - 0.5), (w.x1 - 0.5) - x)
         return np.asarray(np.minimum(inside_x, np.minimum(y - (w.y0 - 0.5), (w.y1 - 0.5) - y)))
 
-    def polygon(self, margin: float = 0.0) -> NDArray[np.float64]:
+    def polygon(self, margin: float = 0.0) -> Floats:
         """See `Shape`."""
         w, out = self.window, margin + 0.5
         left, right, top, bottom = w.x0 - out, w.x1 - 1 + out, w.y0 - out, w.y1 - 1 + out
@@ -219,24 +217,21 @@ def _count_points(length: float) -> int:
 
 
 def _sum_waves(
-    phase: NDArray[np.float64],
-    order: NDArray[Any],
-    amplitude: NDArray[Any],
-    rng: np.random.Generator,
-) -> NDArray[np.float64]:
+    phase: Floats, order: NDArray[Any], amplitude: NDArray[Any], rng: np.random.Generator
+) -> Floats:
     """Return a sum of waves of random phases and amplitudes."""
     start = rng.uniform(0.0, 2.0 * np.pi, len(order))
     height = amplitude * rng.uniform(0.5, 1.0, len(order))
     return np.asarray(np.cos(phase[:, None] * order + start) @ height)
 
 
-def compute_area(polygon: NDArray[np.float64]) -> float:
+def compute_area(polygon: Floats) -> float:
     """Return the area of a polygon, (N, 2), px."""
     x, y = (polygon - polygon[0]).T
     return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2.0)
 
 
-def inside(points: NDArray[np.float64], polygon: NDArray[np.float64]) -> NDArray[np.bool_]:
+def inside(points: Floats, polygon: Floats) -> NDArray[np.bool_]:
     """Return which of (N, 2) points are in a polygon, (M, 2), by crossings of its sides."""
     found = np.zeros(len(points), dtype=bool)
     low, high = polygon.min(axis=0), polygon.max(axis=0)

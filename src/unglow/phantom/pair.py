@@ -232,15 +232,11 @@ class _Encoder:
 
 
 def _encode(pixels: NDArray[Any], codec: str) -> bytes:
-    if codec == "jpeg" and pixels.ndim == 3:
-        space: dict[str, Any] = {
-            "colorspace": "RGB",
-            "outcolorspace": "YCBCR",
-            "subsampling": (1, 1),
-        }
-        return bytes(imagecodecs.jpeg8_encode(pixels, level=_JPEG_QUALITY, **space))
     if codec == "jpeg":
-        return bytes(imagecodecs.jpeg8_encode(pixels, level=_JPEG_QUALITY))
+        space: dict[str, Any] = {}
+        if pixels.ndim == 3:
+            space = {"colorspace": "RGB", "outcolorspace": "YCBCR", "subsampling": (1, 1)}
+        return bytes(imagecodecs.jpeg8_encode(pixels, level=_JPEG_QUALITY, **space))
     if codec == "zlib":
         return bytes(imagecodecs.deflate_encode(pixels.tobytes(), level=_LEVEL))
     if codec == "zstd":
@@ -249,11 +245,7 @@ def _encode(pixels: NDArray[Any], codec: str) -> bytes:
 
 
 def _write(
-    part: Path,
-    raster: Raster,
-    codec: str | None,
-    segments: Iterator[Any] | None,
-    **layout: Any,
+    part: Path, raster: Raster, codec: str | None, segments: Iterator[Any] | None, **layout: Any
 ) -> None:
     """Hand segments to tifffile; None makes it reserve the space."""
     colour = "rgb" if raster.rgb else "minisblack"

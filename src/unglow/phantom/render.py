@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from unglow.core.windows import Window
     from unglow.phantom.spec import PhantomSpec
 
+    Floats = NDArray[np.float64]
+
 
 # The part of the frame that the section covers.
 COVERAGE = 0.65
@@ -65,7 +67,7 @@ class Scene:
         x, y = cx + x.ravel() * ax / 0.94, cy + y.ravel() * ay / 0.94
         return float(np.round(np.quantile(self._height(x, y), 1.0 - COVERAGE), 3))
 
-    def _height(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _height(self, x: Floats, y: Floats) -> Floats:
         """Return roughly the distance inside the outline in px, without its finest teeth."""
         height = np.empty(x.size)
         x, y = np.ascontiguousarray(x), np.ascontiguousarray(y)
@@ -74,7 +76,7 @@ class Scene:
             add_noise(x, y, part * self._size, self._keys[n], amplitude * self._size, height)
         return height
 
-    def coverage(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def coverage(self, x: Floats, y: Floats) -> Floats:
         """Return 1 inside the section, 0 outside, and between at its soft edge; (N,) -> (N,)."""
         out = self._height(x, y) - self._level
         # Teeth matter near the edge only; the band is far wider than they are tall.
@@ -87,7 +89,7 @@ class Scene:
         t = np.clip(out / _EDGE_PX + 0.5, 0.0, 1.0)
         return np.asarray(t * t * (3.0 - 2.0 * t))
 
-    def texture(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def texture(self, x: Floats, y: Floats) -> Floats:
         """Return the brightness of the section's material, (N,) -> (N,) levels, positive."""
         k = self._keys
         wx = self._sum_noise(x, y, (700.0, k[21], 80.0), (130.0, k[5], 20.0), (34.0, k[6], 5.0))
@@ -110,7 +112,7 @@ class Scene:
         kernel("mix_textures")(minerals, crystals, zones, medium, crack, fine, x.size, out)
         return out
 
-    def background(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def background(self, x: Floats, y: Floats) -> Floats:
         """Return the section without grains and microbes at post coordinates.
 
         Parameters
@@ -130,11 +132,7 @@ class Scene:
         return out.reshape(np.shape(x))
 
     @staticmethod
-    def _sum_noise(
-        x: NDArray[np.float64],
-        y: NDArray[np.float64],
-        *octaves: tuple[float, np.uint64, float],
-    ) -> NDArray[np.float64]:
+    def _sum_noise(x: Floats, y: Floats, *octaves: tuple[float, np.uint64, float]) -> Floats:
         out = np.zeros(x.size)
         for spacing, key, amplitude in octaves:
             add_noise(x, y, spacing, key, amplitude, out)
@@ -217,7 +215,7 @@ class Renderer:
         """Return the camera's offset for an image, in levels."""
         return self.spec.offset_post if image == "post" else self.spec.offset_pre
 
-    def background(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def background(self, image: Image, window: Window) -> Floats:
         """Return section and grains at the pixels of a window, (rows, cols) levels.
 
         This is the scene that both images share: without gain, shading, microbes and offset.
@@ -227,7 +225,7 @@ class Renderer:
         add_spots(self.grains, self._boxes[image], window, x, y, out)
         return out
 
-    def light(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def light(self, image: Image, window: Window) -> Floats:
         """Return what reaches the camera in a window, (rows, cols) levels, without noise."""
         out = self._render_blurred(image, window)
         self._damage[image].spoil_light(
@@ -235,7 +233,7 @@ class Renderer:
         )
         return out
 
-    def _render_blurred(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def _render_blurred(self, image: Image, window: Window) -> Floats:
         """Return `light` with the blur of the image, but without blurred places and dust."""
         spec = self.spec
         width = spec.blur_post_px if image == "post" else spec.blur_pre_px
@@ -249,7 +247,7 @@ class Renderer:
         )
         return np.ascontiguousarray(blurred[window.shift(-outer.y0, -outer.x0).slices])
 
-    def _render_focused(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def _render_focused(self, image: Image, window: Window) -> Floats:
         """Return `light` without the blur of the image."""
         out = self.background(image, window)
         if self.spec.shading > 0:
@@ -261,9 +259,7 @@ class Renderer:
             self._damage[image].spoil_tissue(window, out, self._render_tissue)
         return out
 
-    def _render_tissue(
-        self, window: Window, x: NDArray[np.float64], y: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _render_tissue(self, window: Window, x: Floats, y: Floats) -> Floats:
         """Return the light of post in a window whose pixels see the tissue of points (x, y).
 
         All are (rows, cols).
@@ -276,7 +272,7 @@ class Renderer:
         add_spots_at(self.microbes, x, y, out)
         return out
 
-    def render_expected(self, image: Image, window: Window) -> NDArray[np.float64]:
+    def render_expected(self, image: Image, window: Window) -> Floats:
         """Return the noise-free, unclipped image with its offset, (rows, cols) levels."""
         return self.light(image, window) + self.offset(image)
 
@@ -288,7 +284,7 @@ class Renderer:
         return self._damage[image].spoil_counts(window, out, self.spec.counts_per_level)
 
     def _add_colours(
-        self, image: Image, window: Window, light: NDArray[np.float64], green: NDArray[Any]
+        self, image: Image, window: Window, light: Floats, green: NDArray[Any]
     ) -> NDArray[Any]:
         """Return the counts of all three channels, (rows, cols, 3)."""
         out = np.empty((*green.shape, 3), dtype=green.dtype)
@@ -303,9 +299,7 @@ class Renderer:
     def _dark(self) -> NDArray[Any]:
         return self._camera.dark_table(_DARK_OFFSET)
 
-    def _map_coordinates(
-        self, image: Image, window: Window
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _map_coordinates(self, image: Image, window: Window) -> tuple[Floats, Floats]:
         """Return post x and y of the pixels of a window, (rows, cols) each."""
         if image == "pre":
             return self.map.window_to_post(window)

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 _LEVEL = 700.0
 """Mean autofluorescence at the reference exposure, counts."""
 _OCTAVES = ((1600.0, 0.25), (210.0, 0.3), (38.0, 0.35), (9.0, 0.35))
@@ -81,14 +83,12 @@ class SlideRenderer:
             lambda cycle, x, y: self._render_shared(cycle, *self._map_to_first(cycle, x, y)),
         )
 
-    def autofluorescence(self, cycle: int, window: Window) -> NDArray[np.float64]:
+    def autofluorescence(self, cycle: int, window: Window) -> Floats:
         """Return what all channels share at a window of a cycle, (rows, cols) counts at 100 ms."""
         x, y = (one.ravel() for one in self._coordinates(cycle, window))
         return self._render_shared(cycle, x, y).reshape(window.shape)
 
-    def _render_shared(
-        self, cycle: int, x: NDArray[np.float64], y: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _render_shared(self, cycle: int, x: Floats, y: Floats) -> Floats:
         """Return the autofluorescence of a cycle at points of the first cycle, (N,) each."""
         out = np.ones(x.size)
         for key, (spacing, amplitude) in zip(self._keys, _OCTAVES, strict=True):
@@ -101,14 +101,10 @@ class SlideRenderer:
             bright = brightness(self.spec, cycle)
             out *= bright[0]
             out += bright[1] * np.clip(second, 0.02, None)
-        rows, cols = self.spec.shape
-        inside = np.empty(x.size)
-        half = 0.47 * cols, 0.47 * rows
-        kernel("oval")(x, y, x.size, (cols - 1) / 2, (rows - 1) / 2, *half, inside)
-        out *= np.clip(inside / 8.0, 0.0, 1.0) * _LEVEL
+        out *= np.clip(self._depth(x, y) / 8.0, 0.0, 1.0) * _LEVEL
         return out
 
-    def signal(self, channel: SlideChannel, window: Window) -> NDArray[np.float64]:
+    def signal(self, channel: SlideChannel, window: Window) -> Floats:
         """Return the channel's own signal at a window, (rows, cols) counts: nuclei, or cells."""
         out = np.zeros(window.shape)
         if not channel.nuclear and channel.background is None:
@@ -120,9 +116,7 @@ class SlideRenderer:
             add_spots(spots, areas, window, x, y, out)
         return out
 
-    def pixels(
-        self, channel: SlideChannel, window: Window, shared: NDArray[np.float64]
-    ) -> NDArray[Any]:
+    def pixels(self, channel: SlideChannel, window: Window, shared: Floats) -> NDArray[Any]:
         """Return the recorded pixels of a window; ``shared`` is `autofluorescence` there."""
         light = self._tissue(channel, window, shared)
         damage = self.damage.get(channel.cycle)
@@ -136,8 +130,8 @@ class SlideRenderer:
         return counts if damage is None else damage.spoil_counts(window, counts, 1)
 
     def _tissue(
-        self, channel: SlideChannel, window: Window, shared: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
+        self, channel: SlideChannel, window: Window, shared: Floats | None = None
+    ) -> Floats:
         """Return the light of the tissue in a window, (rows, cols) counts, with its damage."""
         if shared is None:
             shared = self.autofluorescence(channel.cycle, window)
@@ -150,13 +144,8 @@ class SlideRenderer:
         return light
 
     def _tissue_at(
-        self,
-        channel: SlideChannel,
-        gain: float,
-        window: Window,
-        x: NDArray[np.float64],
-        y: NDArray[np.float64],
-    ) -> NDArray[np.float64]:
+        self, channel: SlideChannel, gain: float, window: Window, x: Floats, y: Floats
+    ) -> Floats:
         """Return the light of the undamaged tissue at points of a channel's cycle, (rows, cols)."""
         x, y = self._map_to_first(channel.cycle, x, y)
         out = self._render_shared(channel.cycle, x.ravel(), y.ravel()).reshape(window.shape) * gain
@@ -165,9 +154,7 @@ class SlideRenderer:
                 add_spots_at(spots, x, y, out)
         return out
 
-    def _cells(
-        self, channel: SlideChannel, x: NDArray[np.float64], y: NDArray[np.float64]
-    ) -> Iterator[Spots]:
+    def _cells(self, channel: SlideChannel, x: Floats, y: Floats) -> Iterator[Spots]:
         """Yield the cells near a window by squares of the tissue, each drawn from its own place."""
         side = 8 * _SPACING
         reach = 60.0
@@ -191,24 +178,24 @@ class SlideRenderer:
         spots = Spots(cx, cy, peak, sigma, sigma * (1.0 + 0.5 * u[4]), np.pi * u[4])
         return spots.select(keep)
 
-    def _inside(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
-        rows, cols = self.spec.shape
-        height = np.empty(x.size)
-        half = 0.47 * cols, 0.47 * rows
-        kernel("oval")(x, y, x.size, (cols - 1) / 2, (rows - 1) / 2, *half, height)
-        return np.asarray(height > 12.0)
+    def _inside(self, x: Floats, y: Floats) -> NDArray[np.bool_]:
+        return np.asarray(self._depth(x, y) > 12.0)
 
-    def _coordinates(
-        self, cycle: int, window: Window
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _depth(self, x: Floats, y: Floats) -> Floats:
+        """Return roughly the distance of points inside the outline of the tissue, px."""
+        rows, cols = self.spec.shape
+        depth = np.empty(x.size)
+        half = 0.47 * cols, 0.47 * rows
+        kernel("oval")(x, y, x.size, (cols - 1) / 2, (rows - 1) / 2, *half, depth)
+        return depth
+
+    def _coordinates(self, cycle: int, window: Window) -> tuple[Floats, Floats]:
         """Return x and y in the first cycle of the pixels of a window, (rows, cols) each."""
         cols = np.arange(window.x0, window.x1, dtype=np.float64)[None, :]
         rows = np.arange(window.y0, window.y1, dtype=np.float64)[:, None]
         return self._map_to_first(cycle, cols, rows)
 
-    def _map_to_first(
-        self, cycle: int, cols: NDArray[np.float64], rows: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _map_to_first(self, cycle: int, cols: Floats, rows: Floats) -> tuple[Floats, Floats]:
         """Return x and y in the first cycle of columns and rows of another."""
         matrix = make_map(self.spec, cycle)
         x = matrix[0, 0] * cols + (matrix[0, 1] * rows + matrix[0, 2])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Floats = NDArray[np.float64]
+
 _ANGLES = 2.0 * np.pi * np.arange(64) / 64
 
 # Scaled so that the noise has unit variance (that of unit gradients was measured: 0.2164**2).
@@ -43,12 +45,7 @@ def generator(seed: int, *stream: int) -> np.random.Generator:
 
 
 def add_noise(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    spacing: float,
-    key: np.uint64,
-    amplitude: float,
-    out: NDArray[np.float64],
+    x: Floats, y: Floats, spacing: float, key: np.uint64, amplitude: float, out: Floats
 ) -> None:
     """Add smooth noise of zero mean to ``out``.
 
@@ -70,12 +67,7 @@ def add_noise(
 
 
 def domains(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    spacing: float,
-    border: float,
-    key: np.uint64,
-    out: NDArray[np.float64],
+    x: Floats, y: Floats, spacing: float, border: float, key: np.uint64, out: Floats
 ) -> None:
     """Fill ``out`` with three random attributes per domain and a measure of being at a border.
 
@@ -112,18 +104,18 @@ class Spots:
         Direction of the long axis, rad from x towards y.
     """
 
-    x: NDArray[np.float64]
-    y: NDArray[np.float64]
-    peak: NDArray[np.float64]
-    sigma: NDArray[np.float64]
-    sigma_long: NDArray[np.float64]
-    theta: NDArray[np.float64]
+    x: Floats
+    y: Floats
+    peak: Floats
+    sigma: Floats
+    sigma_long: Floats
+    theta: Floats
 
     def __len__(self) -> int:
         return len(self.x)
 
     @property
-    def xy(self) -> NDArray[np.float64]:
+    def xy(self) -> Floats:
         """Centres, (N, 2), in post coordinates."""
         return np.column_stack([self.x, self.y])
 
@@ -146,7 +138,7 @@ class Spots:
 
 
 def draw_microbes(
-    count: int, shape: tuple[int, int], seed: int, inside: Callable[..., NDArray[np.float64]]
+    count: int, shape: tuple[int, int], seed: int, inside: Callable[..., Floats]
 ) -> Spots:
     """Draw microbes: round cells and short rods, peaks of 4 to 60 levels, log-uniform.
 
@@ -171,7 +163,7 @@ def draw_microbes(
 
 
 def draw_grains(
-    count: int, shape: tuple[int, int], seed: int, inside: Callable[..., NDArray[np.float64]]
+    count: int, shape: tuple[int, int], seed: int, inside: Callable[..., Floats]
 ) -> Spots:
     """Draw bright mineral grains: peaks of 15 to 450 levels, most of them faint, some saturating.
 
@@ -186,10 +178,7 @@ def draw_grains(
 
 
 def _place(
-    u: NDArray[np.float64],
-    shape: tuple[int, int],
-    inside: Callable[..., NDArray[np.float64]],
-    **form: NDArray[np.float64],
+    u: Floats, shape: tuple[int, int], inside: Callable[..., Floats], **form: Floats
 ) -> Spots:
     """Spread spots over the frame, round to what JSON will hold, keep those in the section."""
     x, y = np.round(u[0] * (shape[1] - 1), 3), np.round(u[1] * (shape[0] - 1), 3)
@@ -203,7 +192,7 @@ CUTOFF_SIGMAS = 6.0
 
 
 def boxes(
-    spots: Spots, centres: NDArray[np.float64], stretch: float, shape: tuple[int, int]
+    spots: Spots, centres: Floats, stretch: float, shape: tuple[int, int]
 ) -> NDArray[np.int64]:
     """Return (N, 4) pixel boxes y0, y1, x0, x1 around spots in a frame of ``shape``.
 
@@ -219,12 +208,7 @@ def boxes(
 
 
 def add_spots(
-    spots: Spots,
-    areas: NDArray[np.int64],
-    window: Window,
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    out: NDArray[np.float64],
+    spots: Spots, areas: NDArray[np.int64], window: Window, x: Floats, y: Floats, out: Floats
 ) -> None:
     """Add spots to a window, in the order of the catalogue.
 
@@ -262,9 +246,7 @@ def add_spots(
         )
 
 
-def add_spots_at(
-    spots: Spots, x: NDArray[np.float64], y: NDArray[np.float64], out: NDArray[np.float64]
-) -> None:
+def add_spots_at(spots: Spots, x: Floats, y: Floats, out: Floats) -> None:
     """Add spots to pixels that see any post points (x, y), all (rows, cols), in place."""
     if x.size == 0:
         return
@@ -289,7 +271,7 @@ class Shading:
     phase_y: float
     shape: tuple[int, int]
 
-    def evaluate(self, window: Window) -> NDArray[np.float64]:
+    def evaluate(self, window: Window) -> Floats:
         """Return the illumination of the pixels of a window, (rows, cols)."""
         rows, cols = self.shape
         v = 2.0 * np.arange(window.y0, window.y1) / (rows - 1) - 1.0
@@ -329,9 +311,7 @@ class Camera:
     counts_per_level: int
     dtype: np.dtype[Any]
 
-    def expose(
-        self, light: NDArray[np.float64], offset: float, window: Window, key: np.uint64
-    ) -> NDArray[Any]:
+    def expose(self, light: Floats, offset: float, window: Window, key: np.uint64) -> NDArray[Any]:
         """Return the counts for ``light`` (rows, cols; levels without offset) in a window."""
         counts = np.empty(light.shape, dtype=self.dtype)
         kernel("expose")(

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from unglow.core.windows import Window
 
+    Floats = NDArray[np.float64]
+
 VERSION = 1
 _WAVES = 4
 _STREAM = 101
@@ -52,8 +54,8 @@ class PhantomMap:
         d(u) = sum (dx, dy) * sin(kx * u_x + ky * u_y + phase). W is 0 without deformation.
     """
 
-    matrix: NDArray[np.float64]
-    waves: NDArray[np.float64]
+    matrix: Floats
+    waves: Floats
 
     @classmethod
     def from_spec(cls, spec: PhantomSpec) -> PhantomMap:
@@ -61,12 +63,12 @@ class PhantomMap:
         about = spec.deform_px, spec.deform_wavelength_px, spec.seed, _STREAM
         return cls(_matrix(spec), draw_waves(spec.shape, *about))
 
-    def deformation(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def deformation(self, points: Floats) -> Floats:
         """Return d at undeformed points, (N, 2) -> (N, 2) px."""
         phase = points @ self.waves[:, :2].T + self.waves[:, 2]
         return np.asarray(np.sin(phase) @ self.waves[:, 3:], dtype=np.float64)
 
-    def to_pre(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_pre(self, points: Floats) -> Floats:
         """Map post points to pre, (N, 2) -> (N, 2), to within 1e-9 px."""
         points = _stack_points(points)
         u = points.copy()
@@ -78,13 +80,13 @@ class PhantomMap:
                     break
         return np.asarray(u @ self.matrix[:2, :2].T + self.matrix[:2, 2], dtype=np.float64)
 
-    def to_post(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def to_post(self, points: Floats) -> Floats:
         """Map pre points to post, (N, 2) -> (N, 2), in closed form."""
         inverse = np.linalg.inv(self.matrix)
-        u: NDArray[np.float64] = _stack_points(points) @ inverse[:2, :2].T + inverse[:2, 2]
+        u: Floats = _stack_points(points) @ inverse[:2, :2].T + inverse[:2, 2]
         return u + self.deformation(u) if len(self.waves) else u
 
-    def window_to_post(self, window: Window) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def window_to_post(self, window: Window) -> tuple[Floats, Floats]:
         """Return post x and y, each (rows, cols), of the pixels of a window of the pre image.
 
         The bits of a pixel do not depend on the window: everything is a sum or product of a value
@@ -124,18 +126,18 @@ class PhantomMap:
         return cls(np.array(values["matrix"], dtype=np.float64).reshape(3, 3), waves)
 
 
-def _stack_points(points: NDArray[np.float64]) -> NDArray[np.float64]:
+def _stack_points(points: Floats) -> Floats:
     points = np.asarray(points, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"points must have shape (N, 2), not {points.shape}")
     return points
 
 
-def _centre(shape: tuple[int, int]) -> NDArray[np.float64]:
+def _centre(shape: tuple[int, int]) -> Floats:
     return np.array([(shape[1] - 1) / 2.0, (shape[0] - 1) / 2.0])
 
 
-def _matrix(spec: PhantomSpec) -> NDArray[np.float64]:
+def _matrix(spec: PhantomSpec) -> Floats:
     angle = math.radians(spec.rotation_deg)
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     linear = spec.scale * turn @ np.array([[1.0, spec.shear], [0.0, 1.0]])
@@ -147,7 +149,7 @@ def _matrix(spec: PhantomSpec) -> NDArray[np.float64]:
 
 def draw_waves(
     shape: tuple[int, int], longest_px: float, wavelength_px: float, *seeds: int
-) -> NDArray[np.float64]:
+) -> Floats:
     """Draw waves of 1 to 2 wavelengths, scaled to the greatest length asked for in a frame."""
     if longest_px == 0:
         return np.zeros((0, 5))
@@ -208,7 +210,7 @@ class Truth:
         """Which microbes have their centre in a spoilt place, (N,)."""
         return self.is_damaged(self.microbes.xy)
 
-    def is_damaged(self, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def is_damaged(self, points: Floats) -> NDArray[np.bool_]:
         """Return which post points, (N, 2) px, are in the polygon of a spoilt place, (N,)."""
         found = np.zeros(len(points), dtype=bool)
         for one in self.damage:
@@ -217,7 +219,7 @@ class Truth:
         return found
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Floats:
         """3 x 3, post (x, y, 1) -> pre (x, y, 1); the entire map if nothing is deformed."""
         return self.geometry.matrix
 
@@ -232,7 +234,7 @@ class Truth:
         difference = self.spec.offset_post - self.spec.gain * self.spec.offset_pre
         return difference * self.spec.counts_per_level
 
-    def map(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    def map(self, points: Floats) -> Floats:
         """Map post points to pre, (N, 2) -> (N, 2), px, to within 1e-9 px."""
         return self.geometry.to_pre(points)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
+    Bytes = NDArray[np.uint8]
+
 BLACK_TO = 2.0
 """Differences up to this many times their noise are black."""
 NO_DATA = (201, 204, 209)
@@ -97,7 +99,7 @@ class NoiseColours:
         noise = np.interp(0.0 if background is None else background, self.background, self.noise)
         return np.asarray(difference / noise, np.float32)
 
-    def pixels(self, difference: Floats, background: Floats | None = None) -> NDArray[np.uint8]:
+    def pixels(self, difference: Floats, background: Floats | None = None) -> Bytes:
         """Return RGB of a difference, (rows, cols, 3), over the dim background if it is given."""
         out = np.empty((*difference.shape, 3), np.uint8)
         for start in range(0, len(out), _ROWS):
@@ -108,12 +110,12 @@ class NoiseColours:
                 np.maximum(out[rows], self._dim(below)[..., None], out=out[rows])
         return out
 
-    def _dim(self, background: Floats) -> NDArray[np.uint8]:
+    def _dim(self, background: Floats) -> Bytes:
         span = max(float(self.background[-1] - self.background[0]), 1e-6)
         unit = np.clip((background - self.background[0]) / span, 0, 1)
         return np.asarray(np.nan_to_num(_DIM * np.sqrt(unit)), np.uint8)
 
-    def shades(self, in_noise: Floats) -> NDArray[np.uint8]:
+    def shades(self, in_noise: Floats) -> Bytes:
         """Return RGB of multiples of noise of any shape, (..., 3); `NO_DATA` for NaN."""
         out = _TABLE[np.rint(255 + 255 * np.nan_to_num(self.place(in_noise))).astype(np.intp)]
         out[np.isnan(in_noise)] = NO_DATA
@@ -131,7 +133,7 @@ class Painted:
     """An overview of a difference, RGB (rows, cols, 3), and which colours it has."""
 
     colours: NoiseColours
-    pixels: NDArray[np.uint8]
+    pixels: Bytes
 
 
 def paint(
@@ -166,7 +168,7 @@ def spoilt_px(places: Sequence[SavedPlace], shape: tuple[int, int], step: int) -
     return out
 
 
-def hatched(pixels: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def hatched(pixels: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
     """Return RGB with oblique lines over spoilt px, and a line around them."""
     row, col = np.ogrid[: spoilt.shape[0], : spoilt.shape[1]]
     inner = spoilt.copy()

@@ -129,20 +129,20 @@ def marker_rows(entry: SlideEntry, results: Path) -> list[dict[str, Any]]:
         found = SlideResults.read(place)
         missing = next((name for name in SLIDE_FILES if not (place / name).is_file()), None)
     except Exception as error:  # noqa: BLE001 (damaged files cost these rows, not the table)
-        return [{**own, **_unreadable(error)} for own in names.values()]
+        return [{**own, **unreadable_columns(error)} for own in names.values()]
 
     def row(marker: str) -> dict[str, Any]:
         try:
             return _row(marker, found, entry, missing)
         except Exception as error:  # noqa: BLE001 (a damaged map costs the rows of its cycle)
-            return _unreadable(error)
+            return unreadable_columns(error)
 
     return [{**own, **row(marker)} for marker, own in names.items()]
 
 
-def _unreadable(error: Exception) -> dict[str, Any]:
-    reasons = f"a result file cannot be read: {describe(error)}"
-    return {"status": "failed", "reasons": reasons}
+def unreadable_columns(error: Exception) -> dict[str, Any]:
+    """Return the state of what has a damaged file."""
+    return {"status": "failed", "reasons": f"a result file cannot be read: {describe(error)}"}
 
 
 def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
@@ -183,10 +183,7 @@ def written_ns(path: Path) -> int:
 
 @lru_cache(maxsize=1 << 10)
 def _rows_of_state(
-    results: Path,
-    name: str,
-    markers: tuple[tuple[str, str], ...],
-    states: tuple[int, ...],
+    results: Path, name: str, markers: tuple[tuple[str, str], ...], states: tuple[int, ...]
 ) -> list[dict[str, Any]]:
     """Return the rows of a slide whose files were written then: those who look do so often."""
     rows = marker_rows(SlideEntry(name, dict(markers), f"logs/{name}"), results)

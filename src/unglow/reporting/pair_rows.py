@@ -22,6 +22,7 @@ from unglow.telemetry.reading.pairs import (
     STOPPED,
     WAITING,
     Work,
+    covers,
     failed_pairs,
     last_attempts,
     select_pair,
@@ -121,12 +122,8 @@ def _add_states(
 def _is_stale(results: Path, row: Mapping[str, Any], since: float) -> bool:
     """Whether the files of a failed pair are older than a run that is to replace them."""
     found = failed_pairs(results, [[row.get("sample"), row.get("dye")]])
-    return all(failed["wall"] < since for failed in found if _covers(failed, row))
-
-
-def _covers(failed: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """Whether what failed is a row, or all variants of it."""
-    return all(a in ("", b) for a, b in zip(names_of(failed), names_of(row), strict=True))
+    names = names_of(row)
+    return all(failed["wall"] < since for failed in found if covers(names_of(failed), names))
 
 
 def costs_of(rows: Sequence[Mapping[str, Any]], history: History) -> list[dict[str, float | None]]:

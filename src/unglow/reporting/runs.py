@@ -25,7 +25,7 @@ from unglow.telemetry.jsonl import SUFFIX, number, whole_number
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, join
 from unglow.telemetry.reading.incidents import Incident, incidents
-from unglow.telemetry.reading.pairs import failed_pairs
+from unglow.telemetry.reading.pairs import covers, failed_pairs
 from unglow.telemetry.reading.plan import Machine, machine_mb
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.time_left import time_left
@@ -55,6 +55,11 @@ _VALUES = (
     "most_declared_mb",
 )
 _LISTS = ("jobs", "attempts", "pairs", "incidents", "messages")
+# Fields of a `JobAttempt` that its record has under the same name.
+_OF_ATTEMPT = (
+    *("id", "rule", "title", "number", "host", "threads", "declared_mb", "peak_mb", "cpu_s"),
+    *("read", "written", "log", "steps", "samples"),
+)
 # States in which pairs are counted, those that need attention first.
 _STATES = ("failed", "skipped", "incomplete", "running", "suspect", "ok", "waiting")
 STARTING = "starting"
@@ -349,7 +354,7 @@ class Run:
                 row
                 for row in self.pairs
                 if row["status"] in ("failed", "skipped")
-                and not any(_covers(names, names_of(row)) for names in known)
+                and not any(covers(names, names_of(row)) for names in known)
             ]
         return tuple(incidents(History((self.history,)), self.results, failed))
 
@@ -558,11 +563,6 @@ def _largest(values: NDArray[np.float64]) -> float | None:
     return float(values.max()) if len(values) else None
 
 
-def _covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
-    """Whether names of what failed are those of a row, or of all variants of it."""
-    return all(a in ("", b) for a, b in zip(failed, row, strict=True))
-
-
 def _plain(record: Any) -> dict[str, Any]:
     """Return a record as a dictionary for JSON."""
     if isinstance(record, dict):
@@ -580,26 +580,13 @@ def _attempt(results: Path, a: Placed) -> JobAttempt:
     attempt, end = a.attempt, a.attempt.end
     profile = results / "telemetry" / (attempt.id + PROFILE)
     return JobAttempt(
-        id=attempt.id,
-        rule=attempt.rule,
-        title=attempt.title,
+        **{name: getattr(attempt, name) for name in _OF_ATTEMPT},
         wildcards=dict(attempt.wildcards),
-        number=attempt.number,
-        host=attempt.host,
         start=round(a.start, 3),
         end=round(a.end, 3),
         outcome=a.outcome,
-        threads=attempt.threads,
-        declared_mb=attempt.declared_mb,
-        peak_mb=attempt.peak_mb,
-        cpu_s=attempt.cpu_s,
-        read=attempt.read,
-        written=attempt.written,
         message=end.message if end is not None else "",
         remedy=end.remedy if end is not None else "",
-        log=attempt.log,
-        steps=attempt.steps,
         stalls=tuple(attempt.complete_stalls),
-        samples=attempt.samples,
         profile_file=str(profile) if profile.is_file() else "",
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
 from unglow.core.archive import make_damage_error
-from unglow.core.errors import UnglowError, describe
+from unglow.core.errors import UnglowError
 from unglow.core.files import write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, place_of
 from unglow.core.printable import cell
@@ -28,6 +28,7 @@ from unglow.reporting.marker_rows import (
     registration_columns,
     scale_columns,
     spoilt_columns,
+    unreadable_columns,
 )
 from unglow.results.pair import PairResults, judge
 from unglow.results.summary_table import SKIPPED
@@ -202,29 +203,25 @@ def write_summary(
 
 
 def _row(entry: Entry, results: Path, method: str | None = None) -> dict[str, Any]:
-    row: dict[str, Any] = dict(entry.names)
-    if entry.control:
-        row["control"] = "true"
-    row |= entry.groups
+    names = entry.names | ({"control": "true"} if entry.control else {}) | entry.groups
+    return names | _columns(entry, results, method)
+
+
+def _columns(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
+    """Return all columns of a variant but its names: of its files, or what is missing."""
     *stages, detection = entry.files
     paths = (*stages, *dict.fromkeys(entry.histograms.values()), detection)
     missing = [path for path in paths if not (results / path).is_file()]
     refused = first_reasons(results / path for path in stages) if missing else None
     if refused is not None:  # what is missing would say no more
-        row |= {"status": "failed", "reasons": refused}
-        return row
+        return {"status": "failed", "reasons": refused}
     if missing:
-        row |= {
-            "status": "incomplete",
-            "reasons": f"{missing[0]} has not been made; {entry.logs} holds the logs of its jobs.",
-        }
-        return row
+        sentence = f"{missing[0]} has not been made; {entry.logs} holds the logs of its jobs."
+        return {"status": "incomplete", "reasons": sentence}
     try:
-        row |= _finished(entry, results, method)
+        return _finished(entry, results, method)
     except Exception as error:  # noqa: BLE001 (a damaged file costs one row, not the table)
-        reasons = f"a result file cannot be read: {describe(error)}"
-        row |= {"status": "failed", "reasons": reasons}
-    return row
+        return unreadable_columns(error)
 
 
 def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:

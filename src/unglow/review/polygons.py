@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
+    Bools = NDArray[np.bool_]
+
 _AT_ONCE = 1 << 15
 """Approximate number of crossings of sides and rows in memory at a time."""
 
@@ -53,7 +55,7 @@ class Polygon:
         y0, y1, x0, x1 = (int(v) for v in np.ceil(ends))
         return Window(y0, y1, x0, x1)
 
-    def over(self, window: Window) -> NDArray[np.bool_]:
+    def over(self, window: Window) -> Bools:
         """Return which px of a window are inside, ``window.shape`` bool."""
         inside = np.zeros(window.shape, dtype=np.bool_)
         for rows, cols in self._crossings(window.y0, window.y1):
@@ -64,7 +66,7 @@ class Polygon:
             inside.flat[places] ^= counts % 2 == 1
         return np.logical_xor.accumulate(inside, axis=1)
 
-    def holds(self, col: Ints, row: Ints) -> NDArray[np.bool_]:
+    def holds(self, col: Ints, row: Ints) -> Bools:
         """Return which px (N,) are inside, as `over` does."""
         inside = np.zeros(len(col), dtype=np.bool_)
         if not len(col):
@@ -121,15 +123,15 @@ class Region:
         y1, x1 = (max(getattr(box, end) for box in boxes) for end in ("y1", "x1"))
         return Window(y0, y1, x0, x1)
 
-    def over(self, window: Window) -> NDArray[np.bool_]:
+    def over(self, window: Window) -> Bools:
         """Return which px of a window are inside, ``window.shape`` bool."""
         return mask_over([self], window)
 
-    def holds(self, col: Ints, row: Ints) -> NDArray[np.bool_]:
+    def holds(self, col: Ints, row: Ints) -> Bools:
         """Return which px (N,) are inside, as `over` does."""
         return held_px([self], col, row)
 
-    def holds_points(self, points_xy: Floats) -> NDArray[np.bool_]:
+    def holds_points(self, points_xy: Floats) -> Bools:
         """Return which points (N, 2) (x, y) are on px inside."""
         return self.holds(*px_of(points_xy))
 
@@ -155,7 +157,7 @@ class Regions:
         return bool(self.exclude or self.analyse)
 
 
-def mask_over(regions: Iterable[Region], window: Window) -> NDArray[np.bool_]:
+def mask_over(regions: Iterable[Region], window: Window) -> Bools:
     """Return which px of a window are in any of the regions, ``window.shape`` bool."""
     inside = np.zeros(window.shape, dtype=np.bool_)
     for region in regions:
@@ -166,7 +168,7 @@ def mask_over(regions: Iterable[Region], window: Window) -> NDArray[np.bool_]:
     return inside
 
 
-def held_px(regions: Iterable[Region], col: Ints, row: Ints) -> NDArray[np.bool_]:
+def held_px(regions: Iterable[Region], col: Ints, row: Ints) -> Bools:
     """Return which px (N,) are in any of the regions, as `mask_over` does."""
     inside = np.zeros(len(col), dtype=np.bool_)
     for region in regions:
@@ -226,9 +228,7 @@ class RegionCounts:
         """Begin with nothing counted."""
         self.px = np.zeros(1 + len(self.regions.analyse), np.int64)
 
-    def from_tile(
-        self, window: Window, excluded: NDArray[np.bool_], searched: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
+    def from_tile(self, window: Window, excluded: Bools, searched: Bools) -> NDArray[np.int64]:
         """Return the counts of a tile, of masks (``window.shape``) of the px of either kind."""
         counts = [int(np.count_nonzero(excluded))]
         for region in self.regions.analyse:
@@ -238,9 +238,7 @@ class RegionCounts:
         return np.array(counts, np.int64)
 
     def to_json(
-        self,
-        points_xy: NDArray[np.float64],
-        pixel_size_um: tuple[float, float] | None,
+        self, points_xy: NDArray[np.float64], pixel_size_um: tuple[float, float] | None
     ) -> list[dict[str, Any]]:
         """Return counts and densities of each region that is counted in.
 

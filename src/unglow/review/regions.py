@@ -364,10 +364,16 @@ def use_regions(drawn: Path, used: Path) -> Path | None:
         if used.is_file():
             before = read_file(used)
             if not _has_features(used, collection):
-                kept = used.with_name(f"{used.name}.before")
-                with replace_file(kept) as temporary:
-                    temporary.write_bytes(before)
+                kept = keep_previous(used, before)
         write_collection(used, collection)
+    return kept
+
+
+def keep_previous(path: Path, content: bytes) -> Path:
+    """Keep what was in a file before it is written, next to it, and return where."""
+    kept = path.with_name(f"{path.name}.before")
+    with replace_file(kept) as temporary:
+        temporary.write_bytes(content)
     return kept
 
 

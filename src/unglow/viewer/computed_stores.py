@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+import weakref
+from collections import OrderedDict
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import reduce
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial, reduce
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -30,16 +35,19 @@ from unglow.viewer.served_files import level_of, place_of
 from unglow.workflow.stages.snr import ratio_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from unglow.detection.snr import Scene
     from unglow.multiplexed.images import Frame
     from unglow.multiplexed.slide import Channel
-    from unglow.photometry.imaging import GainMap
     from unglow.transform import Transform
-    from unglow.viewer.caches import ChunkMemory
+
+    Waiting: TypeAlias = Future[bytes]
+    Work: TypeAlias = SimpleQueue[Callable[[], None] | None]
+
+    Floats = NDArray[np.float32]
 
 
 SNR_LEVELS = 3
@@ -72,21 +80,16 @@ class Ratio:
         """Number of levels, level 0 included."""
         return min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window inside the level; NaN where there is none."""
-        step = 1 << level
-        out = np.empty(window.shape, np.float32)
-        side = _CELL // step
-        for y0 in range(window.y0, window.y1, side):
-            for x0 in range(window.x0, window.x1, side):
-                part = Window(y0, min(y0 + side, window.y1), x0, min(x0 + side, window.x1))
-                fine = Window(*(n * step for n in (part.y0, part.y1, part.x0, part.x1)))
-                at = part.shift(-window.y0, -window.x0).slices
-                out[at] = farthest_from_0(ratio_over(self.scene(), fine), step)
-        return out
+
+        def read_part(fine: Window) -> Floats:
+            return farthest_from_0(ratio_over(self.scene(), fine), 1 << level)
+
+        return _read_in_parts(window, level, read_part)
 
 
-def farthest_from_0(image: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+def farthest_from_0(image: Floats, step: int) -> Floats:
     """Return of each ``step`` x ``step`` px the value farthest from 0; NaN where all are NaN.
 
     Both sides of the image are multiples of ``step``. Of two as far away it is the one above 0.
@@ -97,45 +100,28 @@ def farthest_from_0(image: NDArray[np.float32], step: int) -> NDArray[np.float32
 
 
 @dataclass(frozen=True, eq=False)
-class _OverPost:
-    """An image over post; ``shape`` is (rows, columns) of post."""
+class SmoothImage:
+    """A smooth function over post as an image.
+
+    Attributes
+    ----------
+    shape
+        Rows and columns of post.
+    evaluate
+        Returns the values at the px centres of a window of a level, from its step, level-0 px.
+    """
 
     shape: tuple[int, int]
+    evaluate: Callable[[Window, int], Floats]
 
     @property
     def levels(self) -> int:
         """Number of levels, level 0 included."""
         return plan_layout(self.shape, "float32").levels
 
-
-@dataclass(frozen=True, eq=False)
-class GridImage(_OverPost):
-    """Values on a coarse grid over post as an image.
-
-    Attributes
-    ----------
-    grid
-        The values, at level-0 px.
-    """
-
-    grid: CoarseGrid
-
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window of a level: the values at their centres."""
-        grid, step = self.grid, 1 << level
-        first = (grid.first_px - (step - 1) / 2) / step
-        return CoarseGrid(grid.values, grid.spacing_px / step, first).evaluate_window(window)
-
-
-@dataclass(frozen=True, eq=False)
-class GainMapImage(_OverPost):
-    """A gain map as an image."""
-
-    gain_map: GainMap
-
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
-        """Pixels of a window of a level: the values at their centres."""
-        return self.gain_map.evaluate_window(window, 1 << level)
+        return self.evaluate(window, 1 << level)
 
 
 class ImagedChannel:
@@ -146,18 +132,27 @@ class ImagedChannel:
         self.shape = frame.shape
         self.levels = min(SNR_LEVELS, plan_layout(self.shape, "float32").levels)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window of a level; NaN where the cycle has no data."""
-        out = np.empty(window.shape, np.float32)
-        side = _CELL >> level
-        for part in grid(window.shape, (side, side)):
-            whole = part.shift(window.y0, window.x0)
-            fine = Window(*(n << level for n in (whole.y0, whole.y1, whole.x0, whole.x1)))
+
+        def read_part(fine: Window) -> Floats:
             pixels = self._frame.read(fine, [self._channel])[0].astype(np.float32)
             for _ in range(level):
                 pixels = halve_stored(pixels)
-            out[part.slices] = pixels
-        return out
+            return pixels
+
+        return _read_in_parts(window, level, read_part)
+
+
+def _read_in_parts(window: Window, level: int, read_part: Callable[[Window], Floats]) -> Floats:
+    """Return a window of a level; ``read_part`` makes pixels of the level of a part of level 0."""
+    out = np.empty(window.shape, np.float32)
+    side = _CELL >> level
+    for part in grid(window.shape, (side, side)):
+        coarse = part.shift(window.y0, window.x0)
+        fine = Window(*(n << level for n in (coarse.y0, coarse.y1, coarse.x0, coarse.x1)))
+        out[part.slices] = read_part(fine)
+    return out
 
 
 _DTYPE = "float32"
@@ -178,7 +173,7 @@ class Computed(Protocol):
         """Number of levels, level 0 included."""
         ...
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window inside the level."""
         ...
 
@@ -224,7 +219,7 @@ class ComputedStore:
         """Rows and columns of level 0."""
         return self.layout.shape
 
-    def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
+    def read(self, window: Window, level: int = 0) -> Floats:
         """Pixels of a window inside the level."""
         return np.asarray(self._image.read(window, level), self.dtype)
 
@@ -240,11 +235,7 @@ class ComputedStore:
             text = json.dumps(make_unsharded_document(self.layout, level))
             return Answer(JSON, text.encode(), headers={"Cache-Control": ASK_AGAIN})
         row, col = place_of(parts, self.layout, level, self.layout.chunks)
-
-        def made() -> bytes:
-            return self.chunk(level, row, col)
-
-        return self._kept(parts, BYTES, made, memory, wanted)
+        return self._kept(parts, BYTES, partial(self.chunk, level, row, col), memory, wanted)
 
     def chunk(self, level: int, row: int, col: int) -> bytes:
         """Compute a chunk, as it is stored."""
@@ -276,7 +267,7 @@ class ComputedStore:
         )
         return json.dumps(document).encode()
 
-    def _overview(self) -> NDArray[np.float32]:
+    def _overview(self) -> Floats:
         level = self.layout.levels - 1
         rows, cols = self.layout.level_shape(level)
         across = min(cols, _OVERVIEW)
@@ -285,9 +276,117 @@ class ComputedStore:
         return self.read(Window(y0, y0 + down, x0, x0 + across), level)
 
 
+class MadeStores:
+    """Computed stores by name, each made once: what it follows from may be long."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, ComputedStore] = {}
+
+    def get(self, name: str, make: Callable[[], ComputedStore]) -> ComputedStore:
+        """Return a store, made if there is none of its name."""
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+
 def error_store(
     transform: Transform, shape: tuple[int, int], pixel_size_um: tuple[float, float] | None
 ) -> ComputedStore:
     """Return the error of a map as an image over post, (rows, columns) and px of (x, y)."""
-    image = GridImage(shape, estimate_error(transform))
+    grid = estimate_error(transform)
+
+    def evaluate(window: Window, step: int) -> Floats:
+        first = (grid.first_px - (step - 1) / 2) / step
+        return CoarseGrid(grid.values, grid.spacing_px / step, first).evaluate_window(window)
+
+    image = SmoothImage(shape, evaluate)
     return ComputedStore(image, "error of the map", transform.to_dict(), pixel_size_um)
+
+
+_KEPT_BYTES = 64_000_000
+
+
+class UnwantedError(Exception):
+    """Nobody waits any more for what was to be computed."""
+
+
+class ChunkMemory:
+    """Keeps chunks, and computes each one that is asked for once; thread-safe.
+
+    They are computed one after the other, in a thread of its own: a server takes one core, and what
+    the allocator keeps for a thread is kept once and not for every connection.
+
+    Parameters
+    ----------
+    kept_bytes
+        So many bytes are kept at most, of those that were asked for last.
+    """
+
+    def __init__(self, kept_bytes: int = _KEPT_BYTES) -> None:
+        self._space = kept_bytes
+        self._chunks: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._waiting: dict[Hashable, Waiting] = {}
+        self._lock = threading.Lock()
+        self._work: Work = SimpleQueue()
+        # a pool of threads would end only when all that waits has been computed
+        threading.Thread(target=_work_off, args=(self._work,), daemon=True).start()
+        weakref.finalize(self, self._work.put, None)
+
+    def get(self, key: Hashable, make: Callable[[], bytes], wanted: Callable[[], bool]) -> bytes:
+        """Return a chunk, computed if it is not kept.
+
+        Parameters
+        ----------
+        key
+            What the chunk follows from.
+        make
+            Computes it.
+        wanted
+            Whether somebody still waits for it: it is asked when its turn has come.
+
+        Raises
+        ------
+        UnwantedError
+            Nobody does.
+        """
+        while True:
+            with self._lock:
+                if key in self._chunks:
+                    self._chunks.move_to_end(key)
+                    return self._chunks[key]
+                mine = key not in self._waiting
+                if mine:
+                    self._waiting[key] = Future()
+                    self._work.put(partial(self._make, key, make, wanted))
+                waiting = self._waiting[key]
+            try:
+                return waiting.result()
+            except UnwantedError:  # by the one who asked first
+                if mine:
+                    raise
+
+    def _make(self, key: Hashable, make: Callable[[], bytes], wanted: Callable[[], bool]) -> None:
+        content, error = b"", None
+        try:
+            if not wanted():
+                raise UnwantedError  # noqa: TRY301 - caught like an error of make
+            content = make()
+        except Exception as raised:  # noqa: BLE001 (whoever waits gets it)
+            error = raised
+        with self._lock:
+            waiting = self._waiting.pop(key)
+            if error is None:
+                self._chunks[key] = content
+                self._space -= len(content)
+            while self._space < 0:
+                _, dropped = self._chunks.popitem(last=False)
+                self._space += len(dropped)
+        if error is None:
+            waiting.set_result(content)
+        else:
+            waiting.set_exception(error)
+
+
+def _work_off(work: Work) -> None:
+    while (task := work.get()) is not None:
+        task()

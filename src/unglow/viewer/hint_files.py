@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.files import read_file, replace_file, write_text
+from unglow.core.files import read_file, write_text
 from unglow.core.windows import Window, strips
 from unglow.registration.user_hints import landmark_fits, landmark_problem
 from unglow.review.counts import describe_region
-from unglow.review.regions import read_collection, regions_of
+from unglow.review.regions import keep_previous, read_collection, regions_of
 from unglow.transform import apply_matrix
 from unglow.transform.landmarks import (
     Landmarks,
@@ -205,12 +205,7 @@ def _kept(file: Path, text: str) -> list[Path]:
         return []
     except OSError as error:
         raise UnglowError(f"{file} cannot be read ({error.strerror}): move it away.") from error
-    if before == text.encode():
-        return []
-    kept = file.with_name(f"{file.name}.before")
-    with replace_file(kept) as temporary:
-        temporary.write_bytes(before)
-    return [kept]
+    return [] if before == text.encode() else [keep_previous(file, before)]
 
 
 _PX_AT_ONCE = 1 << 22
@@ -219,10 +214,7 @@ _AREAS = 256
 
 
 def add_state(
-    collection: Mapping[str, Any],
-    why: str,
-    raw: RawFiles,
-    counts: Mapping[str, Any],
+    collection: Mapping[str, Any], why: str, raw: RawFiles, counts: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return a collection with what a page has to know of it, as its member ``unglow``.
 

@@ -21,7 +21,7 @@ from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.difference import Difference, choose_image, compute_difference
 from unglow.results.pair import PairResults
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_stores import ComputedStore, GainMapImage, Ratio, error_store
+from unglow.viewer.computed_stores import ComputedStore, MadeStores, Ratio, SmoothImage, error_store
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.snr import DetectInputs
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from unglow.photometry.gain.scale import Scale
     from unglow.photometry.imaging import GainMap
     from unglow.transform import Transform
-    from unglow.viewer.caches import OpenedStores
+    from unglow.viewer.served_files import OpenedStores
 
 
 # What a browser leaves as it is when it encodes a part of an address, but for "~".
@@ -67,7 +67,8 @@ class Pair:
     @property
     def id(self) -> str:
         """Its name in addresses: `names`, each encoded as a part of one, with ~ between them."""
-        return "~".join(_encoded(name) for name in self.names)
+        encoded = (quote(name, safe=_PLAIN, errors="surrogateescape") for name in self.names)
+        return "~".join(name.replace("~", "%7E") for name in encoded)
 
     @property
     def title(self) -> str:
@@ -126,10 +127,6 @@ def _row_of_slide(name: str, markers: Sequence[Mapping[str, Any]]) -> dict[str, 
         f"{row['dye']}: {row['reasons']}" for row in markers if row.get("reasons")
     )
     return {"sample": name, "dye": "", "status": worst, "reasons": " ".join(reasons)}
-
-
-def _encoded(name: str) -> str:
-    return quote(name, safe=_PLAIN, errors="surrogateescape").replace("~", "%7E")
 
 
 def _is_plain(name: str) -> bool:
@@ -221,7 +218,7 @@ class Layers:
     def __init__(self, pair: Pair, stores: OpenedStores) -> None:
         self._pair, self._stores = pair, stores
         self._results = pair.files
-        self._computed: dict[str, ComputedStore] = {}
+        self._made = MadeStores()
 
     @cached_property
     def transform(self) -> Transform | None:
@@ -335,16 +332,15 @@ class Layers:
         image = self.difference(method)
         if not isinstance(image, Difference):
             return image
-        return self._kept(
+        return self._made.get(
             f"difference-{method}",
             partial(ComputedStore, image, image.name, image.attributes, image.pixel_size_um),
         )
 
     def _ratio(self) -> Iterator[Layer]:
         if self.detection is not None and self.detection["status"] == "ok":
-            title = "signal-to-noise ratio"
-            make = partial(self._kept, "snr", self._ratio_store)
-            yield Layer("snr", title, "snr", RATIO, make, computed=True)
+            make = partial(self._made.get, "snr", self._ratio_store)
+            yield Layer("snr", "signal-to-noise ratio", "snr", RATIO, make, computed=True)
 
     def _ratio_store(self) -> ComputedStore:
         inputs, settings = self._inputs(), self._settings()
@@ -379,26 +375,20 @@ class Layers:
         transform = self.transform
         if transform is None or transform.has_failed:
             return
-        light = None if self.scale is None else self.scale.gain_map
-        if estimate_error(transform).has_values:
-            make = partial(self._kept, "map_error", partial(self._error_store, transform))
-            yield Layer("map_error", "error of the map", "error", PX, make, computed=True)
-        if light is not None:
-            make = partial(self._kept, "gain_map", partial(self._gain_store, light))
-            yield Layer("gain_map", "gain map", "gain", FACTOR, make, computed=True)
 
-    def _error_store(self, transform: Transform) -> ComputedStore:
-        post = self.store("post")
-        return error_store(transform, post.shape, post.pixel_size_um)
+        def make_error() -> ComputedStore:
+            post = self.store("post")
+            return error_store(transform, post.shape, post.pixel_size_um)
+
+        if estimate_error(transform).has_values:
+            make = partial(self._made.get, "map_error", make_error)
+            yield Layer("map_error", "error of the map", "error", PX, make, computed=True)
+        light = None if self.scale is None else self.scale.gain_map
+        if light is not None:
+            make = partial(self._made.get, "gain_map", partial(self._gain_store, light))
+            yield Layer("gain_map", "gain map", "gain", FACTOR, make, computed=True)
 
     def _gain_store(self, gain_map: GainMap) -> ComputedStore:
         post = self.store("post")
-        image = GainMapImage(post.shape, gain_map)
+        image = SmoothImage(post.shape, gain_map.evaluate_window)
         return ComputedStore(image, "gain map", {"sha256": gain_map.digest}, post.pixel_size_um)
-
-    def _kept(self, name: str, make: Callable[[], ComputedStore]) -> ComputedStore:
-        """Return what computes a layer, made once: what it follows from may be long."""
-        found = self._computed.get(name)
-        if found is None:
-            found = self._computed[name] = make()
-        return found

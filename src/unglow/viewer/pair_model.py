@@ -11,7 +11,7 @@ from unglow.core.levels import LEVELS
 from unglow.core.version import __version__
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
-from unglow.reporting.html.page import as_json
+from unglow.reporting.html.report import as_json
 from unglow.viewer.layers import registration_model
 from unglow.viewer.served_files import UNREADABLE, sentence_of
 
@@ -185,12 +185,7 @@ def arrows(transform: Transform | None) -> dict[str, Any]:
     return {"spacing_px": spacing, "points": numbers.tolist()}
 
 
-def _table(
-    names: Sequence[str],
-    columns: Sequence[Column],
-    count: int,
-    more: str = "",
-) -> bytes:
+def _table(names: Sequence[str], columns: Sequence[Column], count: int, more: str = "") -> bytes:
     """Return a table as JSON, made some rows at a time: as objects they take ten times it."""
     pieces = bytearray(f'{{"columns":{as_json(list(names))},"rows":['.encode())
     for part in _rows(columns, count):

@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.jobs.run_records import (
-    find_start_directory,
-    is_own,
-    last_run,
-    same_place,
-)
+from unglow.jobs.run_records import find_start_directory, is_own, last_run, same_place
 from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
 from unglow.workflow import config as configuration
@@ -98,27 +93,25 @@ def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
     """
     try:
         run = _own_run(results)
-        for work, given, is_users in _works(results, run):
-            settings = configuration.load(given)
-            if (work / settings.results).resolve() == results.resolve():
-                found = _found(work, settings, (sample, dye))
-                places = _places(work, Path(settings.raw)) if is_users else ()
-                command = _command(run, work, settings.results)
-                return replace(found, places=places, command=command)
+        known = _find_work(results, run)
+        if known is None:
+            return RawFiles()
+        work, settings, is_users = known
+        found = _found(work, settings, (sample, dye))
+        places = _places(work, Path(settings.raw)) if is_users else ()
+        return replace(found, places=places, command=_command(run, work, settings.results))
     except (UnglowError, OSError, ValueError) as error:  # names may be no paths at all
         return RawFiles(problem=str(error))
-    return RawFiles()
 
 
 def raw_slide(results: Path, name: str) -> KnownSlide | None:
     """Find the raw images of a slide as the workflow does; None if they are not there."""
     with suppress(UnglowError, OSError, ValueError):
-        for work, given, _ in _works(results, _own_run(results)):
-            settings = configuration.load(given)
-            if (work / settings.results).resolve() == results.resolve():
-                _, discovery = find_pairs(settings, work)
-                files = [one for one in discovery.slides if one.name == name]
-                return read_slides(files, settings, HeaderCache(work / CACHE))[0].get(name)
+        if (known := _find_work(results, _own_run(results))) is not None:
+            work, settings, _ = known
+            _, discovery = find_pairs(settings, work)
+            files = [one for one in discovery.slides if one.name == name]
+            return read_slides(files, settings, HeaderCache(work / CACHE))[0].get(name)
     return None
 
 
@@ -134,6 +127,15 @@ def _own_run(results: Path) -> Trace | None:
     work = Path(str(run.fields.get("directory") or results))
     places = Path.cwd(), *results.absolute().parents, *results.resolve().parents
     return run if any(same_place(work, place) for place in places) else None
+
+
+def _find_work(results: Path, run: Trace | None) -> tuple[Path, Settings, bool] | None:
+    """Return the working directory that results are of, its settings, and if it is the user's."""
+    for work, given, is_users in _works(results, run):
+        settings = configuration.load(given)
+        if (work / settings.results).resolve() == results.resolve():
+            return work, settings, is_users
+    return None
 
 
 def _works(results: Path, run: Trace | None) -> Iterator[tuple[Path, Mapping[str, Any], bool]]:

@@ -1,4 +1,4 @@
-"""Files that the viewer sends as they are on disk, and errors of what is asked for.
+"""Files that the viewer sends as they are on disk, stores that it keeps open, and errors.
 
 A reader of Zarr takes a file that is not found for a chunk of fill values. So a missing file that
 has to be there is reported as an error, never as "not found".
@@ -7,18 +7,23 @@ has to be there is reported as an error, never as "not found".
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
 from functools import cache
+from http import HTTPStatus
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import StoreError, UnglowError
+from unglow.io.zarr import open_store
 from unglow.io.zarr.layout import DOCUMENT, broken, check_level, shard_key
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, HTML, JSON, Answer, FileBody
-from unglow.reporting.html.page import SHARED, asset
+from unglow.reporting.html.report import SHARED, as_json, asset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from importlib.resources.abc import Traversable
+    from pathlib import Path
 
     from unglow.io.zarr import Store, StoreLayout
 
@@ -65,6 +70,25 @@ _KINDS = {
 }
 _TEXTS = ("text/", "application/json", "image/svg")
 _PLAIN = "text/plain"
+
+
+def answer_page(parts: Sequence[str], name: str, package: str = "unglow.viewer") -> Answer:
+    """Return the page of a part of the site, or a file of it; NoAddressError if it has none.
+
+    ``name`` is that of the part in addresses.
+    """
+    if not parts:  # without a slash at its end, all that the page asks for is elsewhere
+        return Answer("text/plain", status=HTTPStatus.FOUND, headers={"Location": f"{name}/"})
+    first, *rest = parts
+    file = "/".join(rest) if first == "assets" else "" if first or rest else INDEX
+    if file not in page_files(package):
+        raise NoAddressError("/".join(parts))
+    return page_files(package)[file]
+
+
+def answer_problem(sentence: str, status: HTTPStatus) -> Answer:
+    """Return an error as ``{"error": "one sentence"}``."""
+    return Answer.text(as_json({"error": sentence}), JSON, status)
 
 
 @cache
@@ -174,3 +198,46 @@ def _sent(store: Store, key: str, word: str, kind: str) -> Answer:
         body.file.close()
         raise StoreError(broken(store.path, key, "is empty", word))
     return Answer(kind, body, tag=body.tag, headers=_HEADERS)
+
+
+_MOST_OPEN = 64
+# unglow writes chunks of 512 px and shards of 2048; what has far larger ones needs memory for them.
+_LARGEST_CHUNK, _LARGEST_SHARD = 2048, 1 << 16
+
+
+class OpenedStores:
+    """Stores by path, opened again when their root document has changed; thread-safe."""
+
+    def __init__(self) -> None:
+        self._opened: OrderedDict[Path, tuple[tuple[int, ...], Store]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, path: Path) -> Store:
+        """Return an opened store; errors are those of `open_store`, or it has huge chunks."""
+        state = _state(path / DOCUMENT)
+        with self._lock:
+            found = self._opened.get(path)
+            if found is not None and found[0] == state:
+                self._opened.move_to_end(path)
+                return found[1]
+        store = open_store(path)
+        chunks, shards = store.layout.chunks, store.layout.shards
+        if max(chunks) > _LARGEST_CHUNK or max(shards) > _LARGEST_SHARD:
+            raise StoreError(
+                f"{path} has chunks of {chunks} px and shards of {shards} px, larger than any "
+                "that unglow writes; run the workflow to make the store again"
+            )
+        with self._lock:
+            self._opened[path] = state, store
+            self._opened.move_to_end(path)
+            while len(self._opened) > _MOST_OPEN:
+                self._opened.popitem(last=False)
+        return store
+
+
+def _state(document: Path) -> tuple[int, ...]:
+    try:
+        found = document.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino

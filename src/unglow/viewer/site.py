@@ -21,10 +21,9 @@ from unglow.core.levels import VARIANT
 from unglow.core.windows import Window
 from unglow.export.images import write_tiff
 from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer, FileBody
-from unglow.reporting.html.page import as_json
+from unglow.reporting.html.report import as_json
 from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
-from unglow.viewer.caches import ChunkMemory, OpenedStores, UnwantedError
-from unglow.viewer.computed_stores import ComputedStore
+from unglow.viewer.computed_stores import ChunkMemory, ComputedStore, UnwantedError
 from unglow.viewer.layers import CANDIDATES, Layers, Pair, pairs_of
 from unglow.viewer.pair_model import arrows, blocks_json, candidates_json, pair_list, pair_model
 from unglow.viewer.raw_files import RawFiles, raw_files
@@ -33,8 +32,10 @@ from unglow.viewer.served_files import (
     INDEX,
     UNREADABLE,
     NoAddressError,
+    OpenedStores,
+    answer_page,
+    answer_problem,
     file_of,
-    page_files,
     sentence_of,
 )
 from unglow.viewer.slide_layers import SlideLayers
@@ -151,7 +152,7 @@ _RESULT_FILES = (
 _POST, _REGISTERED = "POST", "registration"
 THUMBNAIL = "thumbnail.jpg"
 _THUMBNAIL_PX = 160
-_LAYERS, _SUFFIX, _ASSETS = "layers", ".zarr", "assets"
+_LAYERS, _SUFFIX = "layers", ".zarr"
 
 
 @dataclass
@@ -185,15 +186,15 @@ class Viewer:
         try:
             return self._found(request)
         except NoAddressError:
-            return _problem("There is no such address.", HTTPStatus.NOT_FOUND)
+            return answer_problem("There is no such address.", HTTPStatus.NOT_FOUND)
         except UnwantedError:
-            return _problem("Nobody waited for it.", HTTPStatus.SERVICE_UNAVAILABLE)
+            return answer_problem("Nobody waited for it.", HTTPStatus.SERVICE_UNAVAILABLE)
         except ReadOnlyError as error:
-            return _problem(str(error), HTTPStatus.FORBIDDEN)
+            return answer_problem(str(error), HTTPStatus.FORBIDDEN)
         except UNREADABLE as error:
             asked = isinstance(error, InputError) and (request.method == _POST or request.query)
             status = HTTPStatus.BAD_REQUEST if asked else HTTPStatus.INTERNAL_SERVER_ERROR
-            return _problem(sentence_of(error), status)
+            return answer_problem(sentence_of(error), status)
 
     def _found(self, request: Request) -> Answer:
         first, *rest = request.parts or ("",)
@@ -201,14 +202,9 @@ class Viewer:
             return self._of_pair(self._pair(rest[0]), tuple(rest[1:]), request)
         if request.method == _POST:
             raise NoAddressError(first)
-        if not request.parts:  # without a slash at its end, all that the page asks for is elsewhere
-            return Answer("text/plain", status=HTTPStatus.FOUND, headers={"Location": f"{NAME}/"})
         if (first, *rest) == ("pairs.json",):
             return _json(pair_list(self.pairs().values()))
-        file = "/".join(rest) if first == _ASSETS else INDEX if not rest else None
-        if file is None or file not in page_files() or first not in ("", INDEX, _ASSETS):
-            raise NoAddressError(first)
-        return page_files()[file]
+        return answer_page(("",) if request.parts == (INDEX,) else request.parts, NAME)
 
     def pairs(self) -> dict[str, Pair]:
         """Return the pairs by their ids, in the order of the report."""
@@ -348,7 +344,3 @@ def _blocks(path: Path) -> Answer:
 
 def _arrows(transform: Transform | None) -> Answer:
     return _json(arrows(transform))
-
-
-def _problem(sentence: str, status: HTTPStatus) -> Answer:
-    return Answer.text(as_json({"error": sentence}), JSON, status)

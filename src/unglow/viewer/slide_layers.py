@@ -18,14 +18,14 @@ from unglow.multiplexed.sink import colours
 from unglow.results.directory import SlideResults
 from unglow.results.stack import find_stack, open_stack
 from unglow.review.decisions import Listed
-from unglow.viewer.computed_stores import ComputedStore, ImagedChannel, error_store
+from unglow.viewer.computed_stores import ComputedStore, ImagedChannel, MadeStores, error_store
 from unglow.viewer.layers import BLOCKS, GREY, PX, Layer, Registered, registration_model
 from unglow.viewer.raw_files import raw_slide
 from unglow.viewer.served_files import UNREADABLE
 from unglow.workflow.stages.plan import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class SlideLayers:
 
     def __init__(self, pair: Pair) -> None:
         self._pair = pair
-        self._made: dict[str, ComputedStore] = {}
+        self._made = MadeStores()
 
     @property
     def listed(self) -> Listed:
@@ -126,7 +126,7 @@ class SlideLayers:
                 f"error of the map, cycle {cycle}",
                 "error",
                 PX,
-                partial(self._made_once, name, make),
+                partial(self._made.get, name, make),
                 computed=True,
                 more={"cycle": cycle},
             )
@@ -221,14 +221,9 @@ class SlideLayers:
     ) -> ComputedStore:
         """Return what gives the pixels of a layer, made once."""
         size = self._record.pixel_size_um
-        return self._made_once(
+        return self._made.get(
             name, lambda: ComputedStore(make(), channel.name, follows, size, window)
         )
-
-    def _made_once(self, name: str, make: Callable[[], ComputedStore]) -> ComputedStore:
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
 
     def _layer(
         self,

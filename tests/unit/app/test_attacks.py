@@ -15,7 +15,7 @@ import time
 import pytest
 from seeing_app import SeenApp, photos
 
-from unglow.app import commands
+from unglow.app import workplace
 from unglow.app.workplace import Workplace
 from unglow.core.errors import InputError
 from unglow.core.process import find_socket_user
@@ -30,7 +30,7 @@ STAND_IN = "import sys, time; open('started', 'w').write(' '.join(sys.argv[1:]))
 
 @pytest.fixture
 def stand_in(monkeypatch):
-    monkeypatch.setattr(commands, "_UNGLOW", (sys.executable, "-c", STAND_IN))
+    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", STAND_IN))
 
 
 def nothing_happened(work):
@@ -229,7 +229,7 @@ def test_a_run_has_a_session_of_its_own_and_a_second_one_is_refused(work, stand_
 
 def test_what_a_run_prints_moves_nothing_on_the_page(work, monkeypatch):
     nasty = "print('\\x1b[2J</script><img src=x>'); raise SystemExit(3)"
-    monkeypatch.setattr(commands, "_UNGLOW", (sys.executable, "-c", nasty))
+    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", nasty))
     with SeenApp(Workplace(work)) as seen:
         seen.send("run", {"version": seen.version})
         wait_for(lambda: not seen.json("watch.json")["run"]["running"])
@@ -238,13 +238,13 @@ def test_what_a_run_prints_moves_nothing_on_the_page(work, monkeypatch):
 
 
 def test_a_command_that_takes_too_long_or_fails_has_a_sentence(work, monkeypatch):
-    made = commands.Commands(work, work / "results")
-    monkeypatch.setattr(commands, "_PATIENCE_S", 0.2)
-    monkeypatch.setattr(commands, "_UNGLOW", (sys.executable, "-c", "import time; time.sleep(60)"))
+    made = workplace.Commands(work, work / "results")
+    monkeypatch.setattr(workplace, "_PATIENCE_S", 0.2)
+    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", "import time; time.sleep(60)"))
     with pytest.raises(InputError, match="in a terminal"):
         made.survey()
-    monkeypatch.setattr(commands, "_PATIENCE_S", 60)
-    monkeypatch.setattr(commands, "_UNGLOW", (sys.executable, "-c", "exit('raw is bad.')"))
+    monkeypatch.setattr(workplace, "_PATIENCE_S", 60)
+    monkeypatch.setattr(workplace, "_UNGLOW", (sys.executable, "-c", "exit('raw is bad.')"))
     with pytest.raises(InputError, match="raw is bad"):
         made.survey()
 
@@ -253,6 +253,6 @@ def test_modules_that_lie_in_the_directory_are_not_loaded(work):
     for name in ("json.py", "numpy.py", "unglow.py", "sitecustomize.py"):
         (work / name).write_text("raise SystemExit('loaded')")
     done = subprocess.run(
-        [*commands._UNGLOW, "--version"], cwd=work, capture_output=True, text=True, check=False
+        [*workplace._UNGLOW, "--version"], cwd=work, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "loaded" in done.stderr) == (0, False)

@@ -9,17 +9,17 @@ from PIL import Image
 
 from unglow.core.windows import Window
 from unglow.io.detection_results import Candidates, SearchCounts, count_per_square, square_px
-from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
-from unglow.reporting.figures.canvas import Pixels
-from unglow.reporting.figures.difference import HATCHES, draw_difference
-from unglow.reporting.figures.purity import draw_purity
-from unglow.reporting.figures.stamps import (
+from unglow.reporting.figures.candidate_checks import (
     Stamp,
     colour_limit,
     common_stretch,
     draw_gallery,
+    draw_purity,
     marked,
 )
+from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
+from unglow.reporting.figures.canvas import Pixels
+from unglow.reporting.figures.difference import HATCHES, draw_difference
 from unglow.reporting.figures.style import save_png
 from unglow.spoilt.places import REASONS
 from unglow.spoilt.saved_places import SavedPlace

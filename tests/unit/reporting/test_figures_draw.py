@@ -182,6 +182,12 @@ def drawings(images, statistics, scale, histogram):
     }
 
 
+def pixels_of(figure):
+    """What is drawn, (rows, cols, 3)."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())[..., :3]
+
+
 def picture(figure):
     """What the first axes of a figure show."""
     (shown,) = (a for a in figure.axes[0].artists if isinstance(a, Picture))
@@ -377,8 +383,7 @@ def test_a_picture_is_where_its_axes_have_its_extent():
     axes.set(xlim=(10, 30), ylim=(20, 10))
     colours = np.array([[[200, 0, 0], [0, 200, 0]]], np.uint8)
     axes.add_artist(Picture(colours, (20, 40, 15, 10)))
-    figure.canvas.draw()
-    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    drawn = pixels_of(figure)
     inside = drawn[102:148, 152:248].reshape(-1, 3)
     assert (inside == (200, 0, 0)).all()
     assert (drawn[102:198, 52:148] == 255).all()
@@ -387,8 +392,7 @@ def test_a_picture_is_where_its_axes_have_its_extent():
 
 
 def ink_of(figure):
-    figure.canvas.draw()
-    return 255.0 - np.asarray(figure.canvas.buffer_rgba())[..., 0]
+    return 255.0 - pixels_of(figure)[..., 0]
 
 
 def test_texts_are_where_matplotlib_puts_them():
@@ -431,8 +435,7 @@ def test_details_keep_each_px_and_have_a_frame():
     pixels = np.random.default_rng(0).integers(0, 255, (50, 50, 3), dtype=np.uint8)
     figure = sheet(4.0, 3.0, "title")
     tile(figure, 0.5, 1.0, 1.0, pixels)
-    figure.canvas.draw()
-    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3]
+    drawn = pixels_of(figure)
     assert (drawn[100:200:2, 50:150:2] == pixels).all()
     assert (drawn[101:200:2, 51:150:2] == pixels).all()
     assert len(np.unique(drawn[99:201, [49, 150]].reshape(-1, 3), axis=0)) == 1
@@ -453,13 +456,19 @@ def test_nice(value, round_):
     assert nice(value) == pytest.approx(round_)
 
 
+def blocks_in_cells():
+    """Blocks in lines, each in a cell of its own."""
+    table = blocks()
+    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
+    return table
+
+
 def quivers(figure):
     return [a for a in figure.axes[0].collections if hasattr(a, "U")]
 
 
 def test_arrows_are_magnified_as_the_heading_says(images):
-    table = blocks()
-    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
+    table = blocks_in_cells()
     figure = draw_residuals(images[0], table, transform(matrix=np.eye(3)), step=1)
     arrows = quivers(figure)
     heading = figure.axes[0].get_title(loc="right")
@@ -481,9 +490,7 @@ def test_arrows_of_a_turned_pair_are_turned_back(images):
 
 
 def test_a_long_arrow_is_cut_and_counted_and_does_not_rule_the_scale(images):
-    table, wild = blocks(), blocks()
-    table["x"], table["y"] = np.arange(120) % 12 * 46 + 20, np.arange(120) // 12 * 38 + 15
-    wild[:] = table
+    table, wild = blocks_in_cells(), blocks_in_cells()
     wild["dx"][np.flatnonzero(table["used"] & table["held_out"])[0]] = 40
     calm, stormy = (draw_residuals(images[0], b, transform(), step=1) for b in (table, wild))
     assert quivers(calm)[0].scale == quivers(stormy)[0].scale
@@ -566,9 +573,11 @@ def test_settings_of_the_user_change_nothing(statistics, scale, tmp_path):
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
-def test_pyplot_is_never_loaded():
-    drawing = "import sys, unglow.reporting.figures.histograms"
-    code = f"{drawing}; print('matplotlib.pyplot' in sys.modules)"
+@pytest.mark.parametrize(
+    ("module", "unneeded"), [("histograms", "matplotlib.pyplot"), ("table", "matplotlib")]
+)
+def test_drawing_loads_no_pyplot_and_the_table_of_figures_no_drawing(module, unneeded):
+    code = f"import sys, unglow.reporting.figures.{module}; print({unneeded!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 
@@ -589,19 +598,12 @@ def test_every_figure_has_a_caption(name, project):
     assert len(text.split()) > 40
 
 
-def test_the_table_of_figures_loads_no_drawing():
-    code = "import sys, unglow.reporting.figures.table; print('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
-
-
 @pytest.mark.parametrize("shape", [(900, 300), (600, 600), (300, 900)])
 def test_an_overview_fills_its_page_whatever_its_shape(shape, histogram):
     noise = np.random.default_rng(0).normal(0, 1, shape).astype(np.float32)
     square = Crop(150.0, 150.0, noise[:128, :128], noise[:128, :128], noise[:128, :128])
     figure = draw_difference(noise, "linear", 1.3, histogram, crops=[square] * 4)
-    figure.canvas.draw()
-    drawn = np.asarray(figure.canvas.buffer_rgba())[..., :3].min(axis=-1) < 250
+    drawn = pixels_of(figure).min(axis=-1) < 250
     rows, cols = drawn.any(axis=1), drawn.any(axis=0)
     assert np.flatnonzero(cols)[-1] > len(cols) - 80
     assert np.flatnonzero(rows)[-1] > len(rows) - 80

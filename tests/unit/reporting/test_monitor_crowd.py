@@ -16,7 +16,7 @@ import pytest
 from made_telemetry import Made
 from served_sites import served
 
-from unglow.reporting.html import live_connections
+from unglow.reporting.html import live_answers
 from unglow.reporting.html.live_server import ADDRESS
 from unglow.reporting.html.live_site import Site
 
@@ -146,7 +146,7 @@ def test_a_process_without_files_left_waits_and_goes_on(run, crowd):
 
 
 def test_a_crowd_that_drips_is_sent_away(made, serve, crowd, monkeypatch, capfd):
-    monkeypatch.setattr(live_connections, "UNAUTHENTICATED_S", 2.0)
+    monkeypatch.setattr(live_answers, "UNAUTHENTICATED_S", 2.0)
     server = serve(Site([made.results]))
     strangers = crowd(server.port, 20, HEAD)
     over = threading.Event()
@@ -180,7 +180,7 @@ def test_who_has_shown_the_token_is_not_sent_away_for_strangers(made, serve, cro
 
 
 def test_who_has_shown_the_token_and_asks_no_more_is_let_go(made, serve, monkeypatch):
-    monkeypatch.setattr(live_connections, "AUTHENTICATED_S", 0.5)
+    monkeypatch.setattr(live_answers, "AUTHENTICATED_S", 0.5)
     server = serve(Site([made.results]))
     connection = connect(server)
     assert asked(server, connection) == (200, True)

@@ -18,10 +18,9 @@ from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
 from unglow.reporting.html.page_model import charts_of
 from unglow.reporting.runs import STARTING, RunReader, Runs, cores_busy
-from unglow.reporting.terminal.event_lines import EventLines
-from unglow.reporting.terminal.follow import follow
 from unglow.reporting.terminal.formatting import make_console, stopwatch
-from unglow.reporting.terminal.screen import DETAILS, draw, fit
+from unglow.reporting.terminal.run_watch import EventLines
+from unglow.reporting.terminal.screen import DETAILS, draw, fit, follow
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.samples import Samples

@@ -1,7 +1,6 @@
 """What a report holds: curves with their peaks, rows of pairs, pictures; and safe embedding."""
 
 import base64
-import csv
 import gzip
 import json
 import re
@@ -12,14 +11,13 @@ import cv2
 import numpy as np
 import pytest
 from made_results import made_pair
-from made_telemetry import WALL, Made, end, job, many, sample, state
+from made_telemetry import WALL, Made, end, job, many, sample, state, summary
 
 from unglow.cli import main
 from unglow.core import digests
 from unglow.core.errors import InputError
 from unglow.reporting.html import curves
-from unglow.reporting.html.page import as_json, embedded, page
-from unglow.reporting.html.report import NAME, read_model, write_report
+from unglow.reporting.html.report import NAME, as_json, embedded, page, read_model, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, select_runs
 from unglow.reporting.html.thumbnails import Sizes, packed_pictures
 from unglow.telemetry.reading.follower import Follower
@@ -104,14 +102,6 @@ def test_a_model_of_a_thousand_jobs_is_small(tmp_path):
     model = read_model(many(tmp_path / "results").results)
     assert len(gzip.compress(json.dumps(model).encode())) < 400_000
     assert {len(a["curve"]["hi"]) for a in model["attempts"]} == {curves.bins_for(1011)}
-
-
-def summary(results, *entries):
-    results.mkdir(parents=True, exist_ok=True)
-    with (results / "summary.tsv").open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(entries[0]), delimiter="\t")
-        writer.writeheader()
-        writer.writerows(entries)
 
 
 def test_pairs_are_those_of_the_summary_once_a_run_has_ended(made):

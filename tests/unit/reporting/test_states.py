@@ -11,7 +11,7 @@ from unglow.cli.directories import named
 from unglow.cli.status import what_next
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
-from unglow.reporting.terminal.event_lines import EventLines
+from unglow.reporting.terminal.run_watch import EventLines
 from unglow.telemetry.reading.plan import Machine
 
 TOTAL = {"kind": "total", "t": 0.5, "jobs": {"register": 4}}
@@ -34,8 +34,12 @@ def over(t, outcome):
     return {"kind": "end", "t": t, "wall": WALL + t, "outcome": outcome}
 
 
+def read(made, now=60.0):
+    return Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + now))
+
+
 def model(made, now=60.0):
-    return build(Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + now)))
+    return build(read(made, now))
 
 
 def statuses(made, **how):
@@ -142,14 +146,12 @@ def test_a_pair_that_failed_is_an_incident_at_once_with_what_helps(made):
 
     say(made.results, "s1", "DAPI", "transform.json", "ok", reasons=[])
     made.run(TOTAL, start=1, pid=7, pairs=PAIRS, config=config)
-    (run,) = (r for r in Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 60)).shown
-              if r.pid == 7)  # fmt: skip
+    (run,) = (run for run in read(made).shown if run.pid == 7)
     incident = run.incidents[0]
     assert (incident.kind, incident.cause, incident.title) == ("pair", "failed", "s1 FITC")
     assert "take the map of DAPI (setting register: from: DAPI)" in incident.helps
     assert "more than 1.25 times" in incident.helps
-    lines = EventLines().lines(Runs.read(made.results, Machine("x", boot=BOOT, now=WALL + 60)))
-    (line,) = [line for line in lines if "s1 FITC: failed" in line]
+    (line,) = [line for line in EventLines().lines(read(made)) if "s1 FITC: failed" in line]
     assert UNLIKE in line
     assert "What helps: click landmarks" in line
 
@@ -173,7 +175,7 @@ def test_each_variant_of_a_sweep_fails_on_its_own(made):
         say(made.results, "s1", "DAPI", f"{variant}/transform.json", status, reasons=[UNLIKE])
     say(made.results, "s1", "DAPI", "b/x/scale.json", "failed", reasons=[UNLIKE])
     say(made.results, "s1", "DAPI", "a/y/scale.json", "failed", reasons=["No stain-free pixels."])
-    (run,) = Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 60)).shown
+    (run,) = read(made).shown
     assert [(i.title, i.message) for i in run.incidents] == [
         ("s1 DAPI b", UNLIKE),
         ("s1 DAPI a y", "No stain-free pixels."),
@@ -184,7 +186,7 @@ def test_each_variant_of_a_sweep_fails_on_its_own(made):
 
 
 def next_of(made):
-    return what_next(Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 999)).last)
+    return what_next(read(made, 999).last)
 
 
 def test_after_a_run_that_ended_well_or_goes_on_there_is_nothing_to_do(made):
@@ -202,8 +204,7 @@ def test_what_may_end_well_is_resumed(made):
 def test_a_command_for_another_directory_names_it(made):
     made.run(TOTAL, over(9, "failed"))
     made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
-    last = Runs.read(made.results, Machine(host="x", boot=BOOT, now=WALL + 999)).last
-    assert what_next(last, named(Path("my images"), ".")) == [
+    assert what_next(read(made, 999).last, named(Path("my images"), ".")) == [
         "The last run failed: `unglow resume 'my images'` continues."
     ]
     assert (named(Path("results")), named(Path(), "."), named(Path("a"))) == ("", "", " a")

@@ -11,17 +11,10 @@ import numpy as np
 import pytest
 from made_plan import plan_content
 
-from unglow.core.levels import VARIANT
+from unglow.core.levels import LEVELS, VARIANT
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.reporting.summary import (
-    COLUMNS,
-    Entry,
-    entries_from,
-    rows,
-    table,
-    write_summary,
-)
+from unglow.reporting.summary import COLUMNS, Entry, entries_from, rows, table, write_summary
 from unglow.results.directory import open_results
 from unglow.results.summary_table import read_summary, verdict
 from unglow.review.decisions import change_review
@@ -66,14 +59,7 @@ def histogram(*values):
 def entry(sample="S1", dye="SYTO9", registration="", subtraction="", methods=("moffat",)):
     place = "/".join(part for part in (sample, dye, registration, subtraction) if part)
     return Entry(
-        names={
-            "sample": sample,
-            "dye": dye,
-            "ingestion": "",
-            "registration": registration,
-            "subtraction": subtraction,
-            "detection": "",
-        },
+        names=dict(zip(LEVELS, (sample, dye, "", registration, subtraction, ""), strict=True)),
         histograms={m: f"{place}/difference/{m}.histogram.npz" for m in methods},
         logs=f"logs/{sample}/{dye}",
     )
@@ -125,6 +111,11 @@ def only_row(results, made):
     return row
 
 
+def cells_of(found):
+    """Rows as they are read from the table."""
+    return list(csv.DictReader(table(found).splitlines(), delimiter="\t"))
+
+
 # --------------------------------------------------------------------------------- what a row says
 
 
@@ -138,17 +129,8 @@ def test_notes_of_a_gain_leave_a_pair_ok(tmp_path):
 
 def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
     row = only_row(tmp_path, finish(tmp_path, entry()))
-    assert row["status"] == "ok"
-    assert row["reasons"] == ""
-    assert row["channels"] == "R+G"
     figures = {k: row[k] for k in COLUMNS if k in row}
-    assert figures == {
-        "sample": "S1",
-        "dye": "SYTO9",
-        "ingestion": "",
-        "registration": "",
-        "subtraction": "",
-        "detection": "",
+    assert figures == entry().names | {
         "status": "ok",
         "reasons": "",
         "notes": "",
@@ -257,7 +239,7 @@ def test_other_methods_are_reported_next_to_the_default(tmp_path):
 def test_a_gain_without_an_interval_leaves_the_cells_empty(tmp_path):
     scaled = scale(moffat=MethodResult(2.0, 0.0, None))
     made = finish(tmp_path, entry(), scaled=scaled, values=(np.nan,))
-    (row,) = csv.DictReader(table(rows([made], (), tmp_path)).splitlines(), delimiter="\t")
+    (row,) = cells_of(rows([made], (), tmp_path))
     assert row["gain"] == "2"
     assert row["offset"] == "0"
     assert row["gain_low95"] == row["gain_high95"] == ""
@@ -311,8 +293,7 @@ NOTHING_SPOILT = {"share": 0.0, "places": 0, "by_reason": {}, "largest": []}
     ],
 )
 def test_the_spoilt_share_is_empty_where_it_was_not_looked_for(tmp_path, detection, expected):
-    text = table(rows([finish(tmp_path, entry(), detection=detection)], (), tmp_path))
-    (row,) = csv.DictReader(text.splitlines(), delimiter="\t")
+    (row,) = cells_of(rows([finish(tmp_path, entry(), detection=detection)], (), tmp_path))
     assert (row["spoilt_share"], row["spoilt_reasons"]) == expected
 
 
@@ -326,8 +307,7 @@ CONTROL = {
 def test_controls_are_marked_and_other_pairs_have_the_rate_they_give(tmp_path):
     blank = replace(entry("Blank"), control=True)
     pairs = [finish(tmp_path, blank), finish(tmp_path, entry("S1"), detection=CONTROL)]
-    text = table(rows(pairs, (), tmp_path))
-    first, second = csv.DictReader(text.splitlines(), delimiter="\t")
+    first, second = cells_of(rows(pairs, (), tmp_path))
     names = ("status", "control", "fdr_control", "fdr_control_low95", "fdr_control_high95")
     assert [first[name] for name in names] == ["ok", "true", "", "", ""]
     assert [second[name] for name in names] == ["ok", "", "0.040", "0.020", "0.090"]
@@ -419,7 +399,7 @@ def test_status_and_reasons(tmp_path, files, status, reasons):
     pair = open_results(tmp_path)["S1", "SYTO9"]
     assert (pair.state, pair.reasons) == (status, reasons)
     if reasons == "No match.":  # no number that could pass for a result
-        (cells,) = csv.DictReader(table([row]).splitlines(), delimiter="\t")
+        (cells,) = cells_of([row])
         columns = ("model", "rotation_deg", "shift_x_px", "residual_p95_px", "gain", "offset")
         assert [cells[column] for column in columns] == [""] * 6
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from unglow.viewer.caches import ChunkMemory, UnwantedError
+from unglow.viewer.computed_stores import ChunkMemory, UnwantedError
 
 
 def wanted():

@@ -160,10 +160,7 @@ def test_a_slide_is_served_with_channels_that_did_not_fail(results):
     assert model["detection"]["spoilt"] == {"places": 3, "cycles": {"2": 0.1}}
     assert model["facts"]["Cycle 3"]["state"] == "failed"
     assert model["facts"]["Marker CD8"]["gain"] == 1.4
-    answer, chunk = seen.ask(f"pair/s1/{layers['CD8']['url']}/0/c/0/0")
-    assert answer.status == 200
-    values = np.frombuffer(DECODERS["blosc"](chunk[:-4], 512 * 512 * 4), "<f4").reshape(512, 512)
-    np.testing.assert_array_equal(values[:96, :128], image[1])
+    np.testing.assert_array_equal(pixels_of(seen, layers["CD8"]["url"])[:96, :128], image[1])
 
 
 def test_nothing_is_saved_for_a_slide(results):
@@ -176,7 +173,8 @@ def test_nothing_is_saved_for_a_slide(results):
 
 
 def pixels_of(seen, url):
-    chunk = seen.ask(f"pair/s1/{url}/0/c/0/0")[1]
+    answer, chunk = seen.ask(f"pair/s1/{url}/0/c/0/0")
+    assert answer.status == 200
     return np.frombuffer(DECODERS["blosc"](chunk[:-4], 512 * 512 * 4), "<f4").reshape(512, 512)
 
 

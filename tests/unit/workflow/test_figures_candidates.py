@@ -10,10 +10,10 @@ from unglow.core.windows import Window
 from unglow.io.detection_results import Candidates, SearchCounts
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.reporting.figures import stamps, table
+from unglow.reporting.figures import candidate_checks, table
+from unglow.reporting.figures.candidate_checks import draw_gallery
 from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
-from unglow.reporting.figures.stamps import draw_gallery
 from unglow.reporting.figures.style import save_png
 from unglow.transform import Transform
 from unglow.workflow.stages.figures import draw_figures
@@ -104,10 +104,10 @@ def test_every_figure_is_drawn_with_the_same_bytes_each_time(pair, tmp_path):
 def test_the_best_and_the_nearest_to_the_threshold_are_chosen():
     snr = np.random.default_rng(1).permutation(np.arange(4.0, 64.0))
     flags = ["outside" if s == 63 else "" for s in snr]
-    best, borderline = stamps.choose_stamps(listed(snr, flags))
+    best, borderline = candidate_checks.choose_stamps(listed(snr, flags))
     assert snr[best].tolist() == list(range(62, 38, -1))
     assert snr[borderline].tolist() == list(range(4, 28))
-    best, borderline = stamps.choose_stamps(listed([5, 9, 7]))
+    best, borderline = candidate_checks.choose_stamps(listed([5, 9, 7]))
     assert (best.tolist(), borderline.tolist()) == ([1, 2, 0], [])
 
 
@@ -115,7 +115,9 @@ def test_stamps_hold_what_was_subtracted_and_nothing_beyond_the_image(pair, monk
     seen = []
     real = draw_gallery
     monkeypatch.setattr(
-        stamps, "draw_gallery", lambda best, *a, **k: seen.extend(best) or real(best, *a, **k)
+        candidate_checks,
+        "draw_gallery",
+        lambda best, *a, **k: seen.extend(best) or real(best, *a, **k),
     )
     draw(pair, listed([9.0]), report(1, 4.0), COUNTS, targets(tmp_path))
     (stamp,) = seen

@@ -21,6 +21,7 @@ from unglow.reporting.figures.style import (
     framed,
     label,
     nice,
+    place_legend,
     scale_bar,
     sheet,
     styled,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from unglow.reporting.difference_picture import Painted
     from unglow.reporting.figures.figure_inputs import FigureInputs
     from unglow.spoilt.saved_places import SavedPlace
+
+    Floats = NDArray[np.float64]
 
 # Classes of the false-discovery rate: up to where, colour, size. They differ in lightness, so that
 # everyone distinguishes them, and stand out from black, orange and blue.
@@ -129,11 +132,7 @@ def _summary(report: Mapping[str, Any]) -> str:
 
 
 def _circles(
-    figure: Figure,
-    axes: Axes,
-    points: NDArray[np.float64],
-    fdr: NDArray[np.float64],
-    at: tuple[float, float],
+    figure: Figure, axes: Axes, points: Floats, fdr: Floats, at: tuple[float, float]
 ) -> None:
     """Draw each candidate in the colour of its class, the best on top, and name the classes."""
     largest = float(np.clip(9 * (200 / max(len(points), 1)) ** 0.3, 2.0, 9.0))
@@ -151,12 +150,12 @@ def _circles(
         text = f"{name}: {np.count_nonzero(inside):,}"
         handles.append(Line2D([], [], **style, ms=9 * share, mew=1.1, label=text))
         below = bound
-    width, height = figure.get_size_inches()
-    legend = figure.legend(
-        handles=handles,
+    legend = place_legend(
+        figure,
+        handles,
+        at[0] - 0.02,
+        at[1],
         title="False-discovery rate",
-        loc="upper left",
-        bbox_to_anchor=((at[0] - 0.02) / width, 1 - at[1] / height),
         borderaxespad=0,
         frameon=True,
         facecolor=INK,
@@ -170,7 +169,7 @@ def _circles(
 
 def _density(
     figure: Figure,
-    points: NDArray[np.float64],
+    points: Floats,
     search_counts: SearchCounts,
     shape: tuple[float, float],
     pixel_size_um: float | None,
@@ -195,9 +194,7 @@ def _density(
     return end
 
 
-def density(
-    points: NDArray[np.float64], search_counts: SearchCounts
-) -> tuple[NDArray[np.float64], int]:
+def density(points: Floats, search_counts: SearchCounts) -> tuple[Floats, int]:
     """Count points in square cells, as if each of them had been searched whole.
 
     Parameters
@@ -254,8 +251,9 @@ def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -
     if report["fdr_control"] is not None:
         lines.insert(2, ("by controls", by_controls(report)))
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
-        limit = (report["completeness"] or {}).get(key)
-        lines += [(name, _limit_text(limit))] if limit else []
+        if limit := (report["completeness"] or {}).get(key):
+            peak = f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
+            lines.append((name, peak))
     left, top = at
     line = min(_LINE, (figure.get_figheight() - _BELOW - top) / len(lines))
     facts(figure, lines, left=left, top=top, line=line, values=left + 1.35, size=9)
@@ -277,10 +275,6 @@ def _density_text(report: Mapping[str, Any]) -> str:
     if report["density_per_mm2"] is None:
         return "not known without a pixel size"
     return f"{estimate(report['density_per_mm2'], report['density_ci95_per_mm2'])} per mm²"
-
-
-def _limit_text(limit: Mapping[str, float]) -> str:
-    return f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
 
 
 def _area_text(report: Mapping[str, Any]) -> str:

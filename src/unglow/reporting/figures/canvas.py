@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
+    Bytes = NDArray[np.uint8]
+
 DPI = 100
 _agg: Any = backend_agg  # whose methods have no types
 # Ascent and descent of a line, and the distance of lines, in the size of the type.
@@ -36,7 +38,7 @@ _LARGE = 3
 class _Type:
     """A line of text in ink: px, where they begin from where the line does, and its size, px."""
 
-    ink: NDArray[np.uint8]
+    ink: Bytes
     left: float
     top: float
     size: tuple[float, float, float]
@@ -196,7 +198,7 @@ class Pixels(Artist):
     Images of matplotlib are resampled even if nothing changes, which takes a hundred times as long.
     """
 
-    def __init__(self, pixels: NDArray[np.uint8], left: int, top: int) -> None:
+    def __init__(self, pixels: Bytes, left: int, top: int) -> None:
         super().__init__()
         self.pixels = pixels
         self._left, self._top = left, top
@@ -221,11 +223,7 @@ class Picture(Artist):
     """
 
     def __init__(
-        self,
-        pixels: NDArray[np.uint8],
-        extent: tuple[float, float, float, float],
-        *,
-        nearest: bool = False,
+        self, pixels: Bytes, extent: tuple[float, float, float, float], *, nearest: bool = False
     ) -> None:
         super().__init__()
         self.pixels, self.extent, self._nearest = pixels, extent, nearest
@@ -242,7 +240,7 @@ class Picture(Artist):
         _put(renderer, context, shown, (x0, y0))
 
 
-def _put(renderer: Any, context: Any, pixels: NDArray[np.uint8], corner: tuple[int, int]) -> None:
+def _put(renderer: Any, context: Any, pixels: Bytes, corner: tuple[int, int]) -> None:
     """Draw RGB or RGBA at (left, bottom) px."""
     opaque = np.full((*pixels.shape[:2], 4), 255, np.uint8)
     opaque[..., : pixels.shape[2]] = pixels[::-1]
@@ -250,9 +248,7 @@ def _put(renderer: Any, context: Any, pixels: NDArray[np.uint8], corner: tuple[i
     context.restore()
 
 
-def resized(
-    pixels: NDArray[np.uint8], shape: tuple[int, int], *, nearest: bool = False
-) -> NDArray[np.uint8]:
+def resized(pixels: Bytes, shape: tuple[int, int], *, nearest: bool = False) -> Bytes:
     """Return RGB or RGBA (rows, cols, 3 or 4) with ``shape`` (rows, cols): weighted means of areas.
 
     Px are repeated, not mixed, where each of them takes three of the paper, or with ``nearest``.

@@ -114,8 +114,7 @@ def draw_comparison(
     if more:
         more.draw(figure, end)
     for name, left in _COLUMNS:
-        heading = of if name == _NAME else name
-        label(figure, left, top - 0.12, heading, va="bottom", weight="bold", size=9.5, color=SOFT)
+        _heading(figure, left, top - 0.12, of if name == _NAME else name)
     for n, (row, wrapped, height) in enumerate(zip(rows, names, heights, strict=True)):
         _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
@@ -134,6 +133,17 @@ def draw_comparison(
         place = _EDGE + column * (side + _GAP), below + line * (tall + 0.35), side, tall
         _draw_difference(figure, place, n, rows[n - 1].name, colours.pixels(values))
     return figure
+
+
+def _heading(figure: Figure, left: float, bottom: float, text: str) -> None:
+    label(figure, left, bottom, text, va="bottom", weight="bold", size=9.5, color=SOFT)
+
+
+def _name_picture(figure: Figure, left: float, top: float, n: int, name: str, width: float) -> None:
+    """Write number and name above a picture of a width, inches."""
+    short = textwrap.shorten(name, int(width / 0.085), placeholder=" …")
+    label(figure, left, top - 0.06, str(n), va="bottom", weight="bold", size=9.5)
+    label(figure, left + 0.25, top - 0.06, short, va="bottom", size=9.5)
 
 
 def _draw_row(
@@ -170,10 +180,7 @@ def _draw_difference(
     pixels: NDArray[np.uint8],
 ) -> None:
     left, top, side, tall = place
-    room = int(side / 0.085)
-    label(figure, left, top - 0.06, str(n), va="bottom", weight="bold", size=9.5)
-    short = textwrap.shorten(name, room, placeholder=" …")
-    label(figure, left + 0.25, top - 0.06, short, va="bottom", size=9.5)
+    _name_picture(figure, left, top, n, name, side)
     rows, cols, _ = pixels.shape
     scale = DPI * min(side / cols, tall / rows)
     shown = resized(pixels, (round(rows * scale), round(cols * scale)))
@@ -218,12 +225,9 @@ def thumb(image: Image | None) -> NDArray[np.float32] | None:
     """Return a small overview of a difference; None if there is none."""
     if image is None or image.empty is not None:
         return None
-    return overview(image, _level_below(image, _THUMB_PX)).image
-
-
-def _level_below(store: Image, longest_px: int) -> int:
-    levels = range(store.levels)
-    return next((k for k in levels if max(store.level_shape(k)) <= longest_px), levels[-1])
+    levels = range(image.levels)
+    fits = (k for k in levels if max(image.level_shape(k)) <= _THUMB_PX)
+    return overview(image, next(fits, levels[-1])).image
 
 
 LACKED = "#ffe14d"
@@ -311,11 +315,11 @@ class Searches:
     def draw(self, figure: Figure, top: float) -> None:
         """Draw on a sheet `WIDTH` inches wide, from ``top`` inches on."""
         for name, left in _SEARCH_COLUMNS:
-            self._heading(figure, left, top + _HEAD - 0.12, name)
+            _heading(figure, left, top + _HEAD - 0.12, name)
         which = "share of its candidates (%) that these have, too"
-        self._heading(figure, _MATRIX, top + _HEAD - 0.4, which)
+        _heading(figure, _MATRIX, top + _HEAD - 0.4, which)
         for n, row in enumerate(self.rows):
-            self._heading(figure, _MATRIX + n * _CELL, top + _HEAD - 0.12, str(n + 1))
+            _heading(figure, _MATRIX + n * _CELL, top + _HEAD - 0.12, str(n + 1))
             self._row(figure, n, row, top + _HEAD + (n + 0.5) * _SEARCH_LINE)
         below = top + _HEAD + _SEARCH_LINE * len(self.rows)
         about = "The same part of each difference in the same colours, px by px. Rings are around "
@@ -329,9 +333,6 @@ class Searches:
             left = EDGE + _SEARCH_GAP + column * (self._side + _SEARCH_GAP)
             place = left, below + 0.85 + line * (self._side + _AROUND)
             self._picture(figure, place, n, colours.pixels(row.crop))
-
-    def _heading(self, figure: Figure, left: float, top: float, text: str) -> None:
-        label(figure, left, top, text, va="bottom", weight="bold", size=9.5, color=SOFT)
 
     def _row(self, figure: Figure, n: int, row: Searched, middle: float) -> None:
         name = textwrap.shorten(row.name, _SEARCH_NAME_CHARACTERS, placeholder=" …")
@@ -349,10 +350,8 @@ class Searches:
     ) -> None:
         row, (west, north) = self.rows[n], self.corner
         rows, cols = pixels.shape[:2]
-        name = textwrap.shorten(row.name, int(self._side / 0.085), placeholder=" …")
         left, top = place
-        label(figure, left, top - 0.06, str(n + 1), va="bottom", weight="bold", size=9.5)
-        label(figure, left + 0.25, top - 0.06, name, va="bottom", size=9.5)
+        _name_picture(figure, left, top, n + 1, row.name, self._side)
         axes = panel(figure, left, top, self._side, self._side)
         edges = west - 0.5, west + cols - 0.5, north + rows - 0.5, north - 0.5
         axes.add_artist(Picture(pixels, edges))

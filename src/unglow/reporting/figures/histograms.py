@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from unglow.photometry.joint_histogram import JointStatistics
     from unglow.reporting.figures.figure_inputs import FigureInputs
 
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
 POST, PRE, ALONE = "#1f8a3b", "#b01fb0", "#8c959f"
 # Axes end where this share of the pixels lies beyond, so that a few bright ones do not rule them.
 _BEYOND = 2e-5
@@ -125,7 +128,7 @@ def draw_excess(
 
 def find_excess(
     stats: JointStatistics, gain: float, offset: float, between: tuple[float, float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats, Floats]:
     """Return how many more pixels lie above a scale line than as far below it.
 
     Parameters
@@ -170,10 +173,7 @@ def _between(stats: JointStatistics, low: float, high: float) -> slice:
 
 
 def _counts(
-    axes: Axes,
-    shown: Colours,
-    counts: NDArray[np.int64] | NDArray[np.float64],
-    place: tuple[float, float, float, float],
+    axes: Axes, shown: Colours, counts: Ints | Floats, place: tuple[float, float, float, float]
 ) -> None:
     """Show counts, the first row at the bottom, and nothing where there are none."""
     seen = np.where(counts >= 1, np.uint8(255), np.uint8(0))
@@ -194,7 +194,7 @@ def _count_bar(figure: Figure, shown: Colours, name: str) -> None:
     upright_bar(figure, (8.15, 0.7, 0.22, 7.0), shades, ticks, name)
 
 
-def _occupied(stats: JointStatistics, counts: NDArray[np.int64]) -> tuple[float, float]:
+def _occupied(stats: JointStatistics, counts: Ints) -> tuple[float, float]:
     """Return the range of grey levels that holds nearly all of ``counts`` per bin."""
     edges = stats.edges
     total = np.cumsum(counts)
@@ -280,7 +280,7 @@ def logarithmic(axes: Axes, most: float) -> None:
     axes.set_ylim(0.8, 2 * max(most, 5))
 
 
-def _median(stats: JointStatistics, counts: NDArray[np.int64]) -> str:
+def _median(stats: JointStatistics, counts: Ints) -> str:
     total = np.cumsum(counts)
     return number(float(stats.centres[np.searchsorted(total, total[-1] / 2)]))
 
@@ -404,7 +404,7 @@ def _counted(figure: Figure, histograms: Mapping[str, DifferenceHistogram]) -> N
     label(figure, 1.0, 6.12, note, color=SOFT, size=9)
 
 
-def rebinned(histogram: DifferenceHistogram) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def rebinned(histogram: DifferenceHistogram) -> tuple[Floats, Ints]:
     """Join bins until there are about 300 over the range that is shown."""
     inner = histogram.counts[1:-1]
     span = histogram.quantile(1 - 1e-4) - histogram.quantile(1e-4)
@@ -419,9 +419,7 @@ def rebinned(histogram: DifferenceHistogram) -> tuple[NDArray[np.float64], NDArr
     return np.asarray(edges, np.float64), np.asarray(counts)
 
 
-def join_sparse(
-    edges: NDArray[np.float64], counts: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def join_sparse(edges: Floats, counts: Ints) -> tuple[Floats, Floats]:
     """Join neighbouring bins, from the highest one outwards, until each has `_ENOUGH` pixels.
 
     Returns the (m + 1,) edges, and (m,) mean counts of the bins that were joined.

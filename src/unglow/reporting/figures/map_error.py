@@ -37,6 +37,7 @@ from unglow.reporting.figures.style import (
     map_axes,
     nice,
     panel,
+    place_legend,
     sheet,
     styled,
 )
@@ -179,18 +180,8 @@ def _legend(figure: Figure, top: float, *, crosses: bool) -> None:
     if crosses:
         red = Line2D([], [], ls="", marker="x", color=DISAGREES, label="disagrees")
         marks.insert(1, red)
-    figure.legend(
-        handles=marks,
-        ncols=len(marks),
-        loc="upper left",
-        bbox_to_anchor=(
-            (_SECOND - 0.1) / figure.get_figwidth(),
-            1 - (top + 0.36) / figure.get_figheight(),
-        ),
-        borderpad=0,
-        handlelength=1.3,
-        columnspacing=1.2,
-    )
+    look = {"ncols": len(marks), "borderpad": 0, "handlelength": 1.3, "columnspacing": 1.2}
+    place_legend(figure, marks, _SECOND - 0.1, top + 0.36, **look)
 
 
 def draw_map_error_of_pair(pair: FigureInputs, title: str) -> Figure:

@@ -22,6 +22,7 @@ from unglow.reporting.figures.style import (
     label,
     overlay,
     panel,
+    place_legend,
     scale_bar,
     sheet,
     stretch,
@@ -114,26 +115,22 @@ def draw_registration(
 
 def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, float] | None) -> None:
     """Write the numbers that matter into the right column."""
-    left = _FACTS
-    figure.legend(
-        handles=[
-            Patch(color=GREEN, label="post"),
-            Patch(color=MAGENTA, label="pre"),
-            Patch(facecolor="#d0d0d0", label="both equal"),
-        ],
-        loc="upper left",
-        bbox_to_anchor=(
-            (left - 0.1) / figure.get_figwidth(),
-            1 - 0.85 / figure.get_figheight(),
-        ),
-        borderpad=0,
-        handlelength=1.1,
-    )
+    handles = [
+        Patch(color=GREEN, label="post"),
+        Patch(color=MAGENTA, label="pre"),
+        Patch(facecolor="#d0d0d0", label="both equal"),
+    ]
+    place_legend(figure, handles, _FACTS - 0.1, 0.85, borderpad=0, handlelength=1.1)
+    longest = []
+    if worst is not None:
+        x, y, length = worst
+        longest = [("residual, longest", uncertainty(length, "px"))]
+        longest += [("at x, y", f"{x:.0f}, {y:.0f} px")]
     shift, turn = transform.shift_px, transform.turn_error
     rows = [
         ("residual, median", uncertainty(transform.residual_px.median, "px")),
         ("residual, p95", uncertainty(transform.residual_px.p95, "px")),
-        *_longest(worst),
+        *longest,
         ("map error, median", uncertainty(transform.error_px.median, "px")),
         ("map error, p95", uncertainty(transform.error_px.p95, "px")),
         ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
@@ -146,14 +143,7 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("shift x", format_measured(shift[0], transform.error_px.median, "px")),
         ("shift y", format_measured(shift[1], transform.error_px.median, "px")),
     ]
-    facts(figure, rows, left=left, top=1.95, line=0.27, values=13.7, align="right", bold=2)
-
-
-def _longest(worst: tuple[float, float, float] | None) -> list[tuple[str, str]]:
-    if worst is None:
-        return []
-    x, y, length = worst
-    return [("residual, longest", uncertainty(length, "px")), ("at x, y", f"{x:.0f}, {y:.0f} px")]
+    facts(figure, rows, left=_FACTS, top=1.95, line=0.27, values=13.7, align="right", bold=2)
 
 
 def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:

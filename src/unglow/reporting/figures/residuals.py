@@ -22,6 +22,7 @@ from unglow.reporting.figures.style import (
     label,
     nice,
     panel,
+    place_legend,
     sheet,
     steps,
     styled,
@@ -177,12 +178,7 @@ def _draw_arrows(axes: Axes, kinds: dict[bool, Arrows], side: float) -> float:
 
 
 def _residual_facts(
-    figure: Figure,
-    axes: Axes,
-    used: NDArray[Any],
-    total: int,
-    transform: Transform,
-    arrows: str,
+    figure: Figure, axes: Axes, used: NDArray[Any], total: int, transform: Transform, arrows: str
 ) -> None:
     """Write the numbers and a histogram of residual lengths into the right column."""
     left = 9.65
@@ -197,12 +193,8 @@ def _residual_facts(
         ("arrows", arrows),
     ]
     facts(figure, rows, left=left, top=1.27, line=0.27, values=left + 1.45)
-    figure.legend(
-        *axes.get_legend_handles_labels(),
-        loc="upper left",
-        bbox_to_anchor=((left - 0.1) / 14.0, 1 - 2.95 / 8.6),
-        borderpad=0,
-    )
+    handles, _ = axes.get_legend_handles_labels()
+    place_legend(figure, handles, left - 0.1, 2.95, borderpad=0)
     _histogram(panel(figure, left + 0.35, 4.35, 3.7, 3.1), used, transform)
 
 

@@ -30,9 +30,14 @@ from unglow.reporting.figures.rulers import Chart, Ground, Rulers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.legend import Legend
     from numpy.typing import NDArray
+
+    Floats = NDArray[np.float32]
+    Bytes = NDArray[np.uint8]
 
 _P = ParamSpec("_P")
 
@@ -44,8 +49,7 @@ STATUS = {"ok": "#1a7f37", "suspect": "#9a6700", "failed": "#cf222e", "incomplet
 BLUE, ORANGE, GREEN, SKY = "#0072B2", "#E69F00", "#009E73", "#56B4E9"
 METHOD = {name: method.colour for name, method in METHODS.items()}
 DIVERGING = LinearSegmentedColormap.from_list(
-    "unglow",
-    ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"],
+    "unglow", ["#c8f2ff", "#38b6ff", "#0d4a86", "#000000", "#8a3304", "#ff8a1f", "#fff0b3"]
 ).with_extremes(bad="#c9ccd1")
 # Number of px that give the quantiles of an overview.
 _ENOUGH = 1 << 17
@@ -106,8 +110,8 @@ class Crop:
     x: float
     y: float
     post: NDArray[Any]
-    pre: NDArray[np.float32]
-    difference: NDArray[np.float32] | None = None
+    pre: Floats
+    difference: Floats | None = None
     note: str = ""
 
 
@@ -205,6 +209,15 @@ def facts(
         label(figure, values, top + line * n, value, ha=align, weight=weight, size=size)
 
 
+def place_legend(
+    figure: Figure, handles: Sequence[Artist], left: float, top: float, **look: Any
+) -> Legend:
+    """Put a legend with its upper left corner at inches from that of the figure."""
+    width, height = figure.get_size_inches()
+    corner = left / width, 1 - top / height
+    return figure.legend(handles=handles, loc="upper left", bbox_to_anchor=corner, **look)
+
+
 def graph(
     axes: Axes, x: str, y: str, *, top: tuple[Sequence[tuple[float, str]], str] | None = None
 ) -> None:
@@ -220,7 +233,7 @@ def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, floa
     return -0.5, cols * step - 0.5, rows * step - 0.5, -0.5
 
 
-def image(axes: Axes, pixels: NDArray[np.uint8], step: float, *, y_label: bool = True) -> None:
+def image(axes: Axes, pixels: Bytes, step: float, *, y_label: bool = True) -> None:
     """Show an overview (rows, cols, 3 or without colours) with axes in level-0 px."""
     colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=-1)
     left, right, bottom, top = extent(pixels.shape, step)
@@ -266,7 +279,7 @@ def steps(axes: Axes, counts: NDArray[Any], edges: NDArray[np.float64], **style:
 
 
 def tile(
-    figure: Figure, left: float, top: float, side: float, pixels: NDArray[np.uint8], title: str = ""
+    figure: Figure, left: float, top: float, side: float, pixels: Bytes, title: str = ""
 ) -> None:
     """Show a small RGB image, px by px in a frame, at inches from the top left corner.
 
@@ -280,7 +293,7 @@ def tile(
         label(figure, left, top - 0.04, title, va="bottom", size=9, color=SOFT)
 
 
-def framed(figure: Figure, left: int, top: int, pixels: NDArray[np.uint8]) -> None:
+def framed(figure: Figure, left: int, top: int, pixels: Bytes) -> None:
     """Put RGB px of the paper in a frame on it; the place is px from the top left corner."""
     rows, cols, _ = pixels.shape
     shown = np.empty((rows + 2, cols + 2, 3), np.uint8)
@@ -289,7 +302,7 @@ def framed(figure: Figure, left: int, top: int, pixels: NDArray[np.uint8]) -> No
     figure.add_artist(Pixels(shown, left - 1, top - 1))
 
 
-def grey(unit: NDArray[np.float32]) -> NDArray[np.uint8]:
+def grey(unit: Floats) -> Bytes:
     """Return grey RGB of values from 0 to 1; light where there is none."""
     shades = np.rint(255 * np.nan_to_num(unit)).astype(np.uint8)
     out = np.repeat(shades[..., None], 3, axis=-1)
@@ -297,17 +310,17 @@ def grey(unit: NDArray[np.float32]) -> NDArray[np.uint8]:
     return out
 
 
-def rgb_bytes(colour: str) -> NDArray[np.uint8]:
+def rgb_bytes(colour: str) -> Bytes:
     """Return a colour as three bytes, RGB."""
     return np.asarray(np.rint(255 * np.array(to_rgb(colour))), np.uint8)
 
 
-def diverging(values: NDArray[np.float32], limit: float) -> NDArray[np.uint8]:
+def diverging(values: Floats, limit: float) -> Bytes:
     """Return RGB of values from -limit to limit."""
     return np.asarray(DIVERGING((values + limit) / (2 * limit), bytes=True)[..., :3], np.uint8)
 
 
-def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDArray[np.float32]:
+def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> Floats:
     """Map grey values to 0..1 between the 1 % and 99.7 % quantiles of ``reference``, square root.
 
     NaN stays NaN.
@@ -326,13 +339,13 @@ def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> NDAr
     return np.asarray(np.sqrt(unit, out=unit))
 
 
-def dimmed(pixels: NDArray[Any], dark: float, span: float) -> NDArray[np.uint8]:
+def dimmed(pixels: NDArray[Any], dark: float, span: float) -> Bytes:
     """Return an overview (rows, cols) as dull grey levels, ``dark`` to ``dark + span`` (0..1)."""
     unit = dark + span * np.nan_to_num(stretch(pixels))
     return np.asarray(np.rint(255 * unit), np.uint8)
 
 
-def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.uint8]:
+def overlay(post: Floats, pre: Floats) -> Bytes:
     """Return an RGB overlay of stretched images: post green, pre magenta, equal ones grey."""
     out = np.empty((*post.shape, 3), np.uint8)
     for channel, unit in enumerate((pre, post, pre)):
@@ -340,7 +353,7 @@ def overlay(post: NDArray[np.float32], pre: NDArray[np.float32]) -> NDArray[np.u
     return out
 
 
-def checker(post: NDArray[np.float32], pre: NDArray[np.float32], squares: int = 6) -> NDArray[Any]:
+def checker(post: Floats, pre: Floats, squares: int = 6) -> NDArray[Any]:
     """Return grey RGB of stretched images, post and pre in turn, ``squares`` along each side."""
     row, col = (np.arange(n) * squares // n for n in post.shape)
     return grey(np.where((row[:, None] + col) % 2 == 0, post, pre))

@@ -54,8 +54,8 @@ FIGURES = {
         FigureRow("difference_histogram", "histograms", DIFFERENCE, "histogram of the difference"),
         FigureRow("methods", "comparison", DIFFERENCE, "scale methods side by side"),
         FigureRow("candidates", "candidates", CANDIDATES, "candidates"),
-        FigureRow("purity", "purity", CANDIDATES, "purity against threshold"),
-        FigureRow("gallery", "stamps", CANDIDATES, "gallery of candidates"),
+        FigureRow("purity", "candidate_checks", CANDIDATES, "purity against threshold"),
+        FigureRow("gallery", "candidate_checks", CANDIDATES, "gallery of candidates"),
     ),
 }
 """Rows by the rule that draws them where a registration is shared, in the order of drawing.

@@ -3,7 +3,7 @@
 It listens on 127.0.0.1, answers nobody who does not know the token in the address, and no name but
 that of this machine (a web site may give its own name the address 127.0.0.1). No path of a request
 is ever a path of a file. Everybody who works on the machine can connect, so connections are few and
-those without the token short (`unglow.reporting.html.live_connections`). Servers from libraries
+those without the token short (`unglow.reporting.html.live_answers`). Servers from libraries
 stop accepting when they are full, which lets anybody keep everybody out.
 """
 
@@ -31,18 +31,20 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError
 from unglow.core.process import find_socket_user
 from unglow.reporting.html.live_answers import (
+    AUTHENTICATED_S,
     BYTES,
     JSON,
     NO_STORE,
     TEXT,
     Answer,
+    Connections,
     FileBody,
     Request,
     matches,
+    most_connections,
     range_of,
 )
-from unglow.reporting.html.live_connections import AUTHENTICATED_S, Connections, most_connections
-from unglow.reporting.html.page import policy
+from unglow.reporting.html.report import policy
 
 if TYPE_CHECKING:
     from unglow.reporting.html.live_site import Site
@@ -145,7 +147,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return
             body = self.rfile.read(int(self.headers["Content-Length"]))
         if parts in ([], [""]):
-            self._answer(Answer(TEXT, status=HTTPStatus.FOUND, headers=self._first_page()))
+            first = {"Location": f"/{self._token}/0/"}
+            self._answer(Answer(TEXT, status=HTTPStatus.FOUND, headers=first))
             return
         self._answer_from_site(Request(method, tuple(parts), asked, body, self._is_there))
 
@@ -175,9 +178,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return token, parts, dict(urllib.parse.parse_qsl(url.query))
         except ValueError:  # no address at all
             return "", [], {}
-
-    def _first_page(self) -> dict[str, str]:
-        return {"Location": f"/{self._token}/0/"}
 
     def _is_asked_by_own_name(self) -> bool:
         """Whether the browser means this machine, by whatever port: that may be a forwarded one."""

@@ -15,8 +15,8 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.reporting.html.curves import compute_curve
 from unglow.reporting.html.live_answers import HTML, JSON, Answer
-from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build, charts_of, flames_of
+from unglow.reporting.html.report import page
 from unglow.reporting.runs import RunReader
 from unglow.telemetry.reading.incidents import log_files
 from unglow.telemetry.reading.records import RUNNING
@@ -198,23 +198,21 @@ class Site:
         if request.method != "GET":
             text, status = "Nothing can be sent to this page.\n", HTTPStatus.METHOD_NOT_ALLOWED
             return lambda: Answer.text(text, status=status)
-        if kind == "":
-            return lambda: Answer.text(self.page(n), HTML)
-        content = self._content(n, kind, asked)
-        return lambda: _json(content())
-
-    def _content(self, n: int, kind: str, asked: Mapping[str, str]) -> Callable[[], object]:
-        """Return what makes the answer of the n-th directory to what a page asks for later."""
+        content: Callable[[], object]
         match kind:
+            case "":
+                return lambda: Answer.text(self.page(n), HTML)
             case "news":
-                return partial(self.news, n, int(asked["since"]))
+                content = partial(self.news, n, int(asked["since"]))
             case "log":
-                return partial(self.sources[n].log, asked["attempt"])
+                content = partial(self.sources[n].log, asked["attempt"])
             case "flames":
-                return self.sources[n].flames
+                content = self.sources[n].flames
             case "pictures":
-                return partial(self.pictures, n, asked["pair"], small="small" in asked)
-        raise KeyError(kind)
+                content = partial(self.pictures, n, asked["pair"], small="small" in asked)
+            case _:
+                raise KeyError(kind)
+        return lambda: Answer.text(json.dumps(content()), JSON)
 
     def page(self, n: int) -> str:
         """Return the page of the n-th directory; pictures come later."""
@@ -238,10 +236,6 @@ class Site:
             {"name": s.name, "outcome": s.outcome(), "shown": n == shown}
             for n, s in enumerate(self.sources)
         ]
-
-
-def _json(content: object) -> Answer:
-    return Answer.text(json.dumps(content), JSON)
 
 
 _LISTS = ("runs", "attempts", "pairs")

@@ -18,7 +18,7 @@ from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
-from unglow.reporting.html.flame_graph import flames
+from unglow.reporting.html.curves import flames
 from unglow.reporting.pair_rows import NUMBERS, costs_of, outliers
 from unglow.results.summary_table import read_summary
 from unglow.telemetry.jsonl import number
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from unglow.reporting.runs import Run, Runs
     from unglow.telemetry.reading.history import History, RunHistory
-    from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.records import Attempt, Placed
 
 SCHEMA = 1
@@ -71,7 +70,10 @@ def build(runs: Runs, *, live: bool = False, charts: Model | None = None) -> Mod
         "results": str(results.absolute()),
         **({"foreign": True} if is_foreign(results) else {}),
         **(charts_of(runs) if charts is None else charts),
-        "incidents": [_incident(i) for i in incidents(runs.history, results, pairs)],
+        "incidents": [
+            asdict(i) | {"numbers": dict(i.numbers or {})}
+            for i in incidents(runs.history, results, pairs)
+        ],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
         "batch": _batch(results, runs.history, pairs),
         "working": {name_of(row): row["working"] for row in pairs if row.get("working")},
@@ -224,10 +226,6 @@ def _attempt(a: Placed, run: int, tries: int, bins: int) -> Model:
         "curve": curves.compute_curve(attempt, bins),
         **costs_known(attempt, images=bins > _FEW_POINTS),
     }
-
-
-def _incident(i: Incident) -> Model:
-    return asdict(i) | {"numbers": dict(i.numbers or {})}
 
 
 _AT_END = (

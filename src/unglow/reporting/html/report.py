@@ -1,22 +1,155 @@
-"""The report of a results directory: one HTML file that opens anywhere, and is always there."""
+"""One HTML file that needs nothing else: markup, style, scripts, model and pictures.
+
+Its content security policy forbids every request, and every script but its own. Names and messages
+are data in it, never markup. The report of a results directory is such a file.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import base64
+import gzip
+import hashlib
+import html
+import json
+import math
+from dataclasses import asdict
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 from unglow.core import digests
 from unglow.core.errors import UnglowError, describe
 from unglow.core.files import write_text
 from unglow.core.workflow_files import is_foreign
-from unglow.reporting.html.page import page
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
 from unglow.telemetry.reading.plan import Machine
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from unglow.reporting.html.page_model import Model
+    from unglow.reporting.html.thumbnails import Picture
+
+
+CHARTS, LICENCE = "uplot/uPlot.iife.min.js", "uplot/LICENSE"
+SCRIPTS = (
+    *("elements.js", "parts.js", "words.js", "colours.js"),
+    *("stream.js", "charts.js", "attempt.js", "rules.js", "flames.js", "resources.js"),
+    *("head.js", "pairs.js", "batch.js", "strips.js", "viewer.js", "compare.js", "page.js"),
+)
+STYLES = ("uplot/uPlot.min.css", "theme.css", "page.css")
+SHARED = ("elements.js", "theme.css")
+"""Files that the viewer serves too; exports of a module are globals of the page's scripts."""
+LIVE_SCRIPTS, LIVE_STYLES = ("live.js", "progress.js"), ("live.css",)
+# A shorter model is easier to look into than to make smaller.
+_PLAIN = 1 << 14
+_LEVEL = 6
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a file that belongs to the page."""
+    place = resources.files("unglow.reporting.html").joinpath("assets")
+    return place.joinpath(*name.split("/")).read_text(encoding="utf-8")
+
+
+@cache
+def script(*, live: bool = False) -> str:
+    """Return all scripts as one; the page's own share a scope that nothing else sees."""
+    names = (*(LIVE_SCRIPTS if live else ()), *SCRIPTS)
+    own = "\n".join(asset(name).replace("\nexport ", "\n") for name in names)
+    licence = f"/* uPlot\n{asset(LICENCE)}*/"
+    return f'{licence}\n{asset(CHARTS)}\n(() => {{\n"use strict";\n{own}}})();\n'
+
+
+@cache
+def style(*, live: bool = False) -> str:
+    """Return all styles as one."""
+    return "\n".join(asset(name) for name in (*STYLES, *(LIVE_STYLES if live else ())))
+
+
+def policy(*, live: bool = False) -> str:
+    """Return the content security policy; a live page may ask its own server for updates."""
+    code, look = (_digest(text) for text in (script(live=live), style(live=live)))
+    connect = "'self'" if live else "'none'"
+    return (
+        f"default-src 'none'; img-src data:; connect-src {connect}; script-src '{code}'; "
+        f"style-src '{look}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def page(
+    model: Mapping[str, Any],
+    pictures: Sequence[Sequence[Picture]] = (),
+    *,
+    title: str = "unglow report",
+) -> str:
+    """Return a page that shows a model.
+
+    Parameters
+    ----------
+    model
+        Of `unglow.reporting.html.page_model` or `unglow.reporting.html.run_comparison`; a live one
+        makes the page ask for more.
+    pictures
+        Those of each of the model's pairs.
+    title
+        Of the browser's window.
+    """
+    live = bool(model.get("live"))
+    parts = {
+        "title": html.escape(title),
+        "policy": html.escape(policy(live=live)),
+        "style": style(live=live),
+        "model": embedded(model, "model"),
+        "pictures": embedded([[asdict(p) for p in g] for g in pictures], "pictures", plain=True),
+        "script": script(live=live),
+    }
+    text = asset("page.html")
+    head, *rest = text.split("{{")
+    pieces = [head]
+    for piece in rest:
+        name, _, after = piece.partition("}}")
+        pieces += [parts[name], after]
+    return "".join(pieces)
+
+
+def as_json(content: object) -> str:
+    """Return JSON in which numbers that it does not have are null, UTF-8 whatever names hold."""
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        return as_json(_finite(content))
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _finite(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {str(key): _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    infinite = isinstance(content, float) and not math.isfinite(content)
+    return None if infinite else content
+
+
+def embedded(content: object, key: str, *, plain: bool = False) -> str:
+    """Return JSON as an element that is not a script: as it is, or gzipped in base64 if it is long.
+
+    With ``plain`` it is never gzipped: pictures are as small as they get.
+    """
+    text = as_json(content)
+    if plain or len(text) <= _PLAIN:
+        safe = text.replace("<", "\\u003c")
+        return f'<script type="application/json" id="{key}">{safe}</script>'
+    packed = base64.b64encode(gzip.compress(text.encode(), _LEVEL, mtime=0)).decode("ascii")
+    return f'<script type="application/gzip" id="{key}">{packed}</script>'
+
 
 NAME = "report.html"
 
@@ -36,12 +169,7 @@ def read_model(results: Path, *, live: bool = False, ending: str | None = None) 
     return build(Runs.read(results, Machine(ending=ending)), live=live)
 
 
-def write_report(
-    results: Path,
-    target: Path | None = None,
-    *,
-    ending: str | None = None,
-) -> Path:
+def write_report(results: Path, target: Path | None = None, *, ending: str | None = None) -> Path:
     """Write the report of a results directory and return where it is.
 
     Parameters

@@ -12,7 +12,7 @@ import numpy as np
 from unglow.core import rounding
 from unglow.core.errors import InputError
 from unglow.core.version import __version__
-from unglow.reporting.html import curves
+from unglow.reporting.html.curves import bound_steps, rates, round_values
 from unglow.reporting.html.page_model import SCHEMA, Model
 from unglow.reporting.runs import find_results, recorded_runs
 from unglow.telemetry.reading.history import UNRECORDED
@@ -144,10 +144,6 @@ def _count_failed(run: Run) -> int:
     return sum(a.outcome not in (ENDED_WELL, RUNNING) for a in run.history.attempts)
 
 
-def _field(key: str) -> Callable[[Run], Any]:
-    return lambda run: _fields(run).get(key)
-
-
 def _total(of: Callable[[RuleTally], float]) -> Callable[[Run], float]:
     return lambda run: sum(of(row) for row in by_rule(run.history.attempts))
 
@@ -167,7 +163,7 @@ def _busy(run: Run) -> float | None:
 
 _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
     ("outcome", "", lambda run: run.outcome),
-    ("unglow", "", _field("unglow")),
+    ("unglow", "", lambda run: _fields(run).get("unglow")),
     ("machine", "", lambda run: run.history.run.host),
     ("processor", "", lambda run: _part(run, "processor", "name")),
     ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
@@ -271,10 +267,8 @@ def _curves(named: Named) -> Model:
         "budget_mb": run.budget_mb,
         "stages": _stages(run),
         "seconds": h.seconds,
-        "hi": curves.round_values(curves.bound_steps(t, mb, edges)[1], 1)
-        if at is not None
-        else None,
-        "cpu": curves.round_values(curves.rates(h.attempts, edges)[0], 2),
+        "hi": None if at is None else round_values(bound_steps(t, mb, edges)[1], 1),
+        "cpu": round_values(rates(h.attempts, edges)[0], 2),
         "done": [int(n) for n in np.searchsorted(ends, edges[1:], side="right")],
         "peak": None if at is None else {"t": float(t[at]), "mb": round(float(mb[at]), 1)},
     }

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    Bytes = NDArray[np.uint8]
+
 
 log = logging.getLogger(__name__)
 # Raised when the same results give other pictures.
@@ -288,7 +290,7 @@ def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Pa
     return [(name, path)] if path.is_file() else []
 
 
-def _draw_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+def _draw_marker(results: Path, row: Mapping[str, Any]) -> Iterator[tuple[str, Bytes]]:
     """Yield the overviews of a marker, all drawn in the same grey, with their names."""
     place, marker = results / str(row["sample"]), row.get("dye")
     files = [place / "subtraction.json", place / "overviews.npz"]
@@ -388,9 +390,7 @@ class _Overviews:
         return points[order], snr[order]
 
 
-def _draw_rings(
-    drawn: NDArray[np.uint8], points: NDArray[np.float64], longest: int
-) -> NDArray[np.uint8]:
+def _draw_rings(drawn: Bytes, points: NDArray[np.float64], longest: int) -> Bytes:
     """Return BGR with rings around the first points (N, 2), of one size once it is made smaller."""
     factor = max(1.0, max(drawn.shape) / longest)
     size, width = round(_RING_PX * factor), max(1, round(factor))
@@ -400,15 +400,13 @@ def _draw_rings(
     return out
 
 
-def _hatched(drawn: NDArray[np.uint8], spoilt: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def _hatched(drawn: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
     if not spoilt.any():
         return drawn
     return hatched(drawn[..., ::-1], spoilt)[..., ::-1]
 
 
-def _grey(
-    image: NDArray[np.float32], reference: NDArray[np.float32] | None = None
-) -> NDArray[np.uint8]:
+def _grey(image: NDArray[np.float32], reference: NDArray[np.float32] | None = None) -> Bytes:
     """Stretch an image between two quantiles, of a reference or its own; no data is bluish."""
     finite = np.isfinite(image)
     low, high = _quantiles(image if reference is None else reference, _SHARE)
@@ -424,23 +422,23 @@ def _quantiles(image: NDArray[np.float32], percent: Sequence[float]) -> list[flo
     return np.percentile(finite, percent).tolist() if finite.size else [p / 100 for p in percent]
 
 
-def _mark_missing(drawn: NDArray[np.uint8], finite: NDArray[np.bool_]) -> NDArray[np.uint8]:
+def _mark_missing(drawn: Bytes, finite: NDArray[np.bool_]) -> Bytes:
     drawn[~finite] = _NO_DATA
     return drawn
 
 
-def _picture(name: str, drawn: NDArray[np.uint8], longest: int, file: str = "") -> Picture:
+def _picture(name: str, drawn: Bytes, longest: int, file: str = "") -> Picture:
     return Picture(name, _encode_jpeg(drawn, longest), file=file)
 
 
-def _encode_jpeg(drawn: NDArray[np.uint8], longest: int) -> str:
+def _encode_jpeg(drawn: Bytes, longest: int) -> str:
     """Return a picture of at most ``longest`` px as JPEG in base64."""
     small = np.ascontiguousarray(_smaller(drawn, longest))
     _, coded = cv2.imencode(".jpg", small, [cv2.IMWRITE_JPEG_QUALITY, _QUALITY])
     return base64.b64encode(coded.tobytes()).decode("ascii")
 
 
-def _smaller(drawn: NDArray[np.uint8], longest: int) -> NDArray[np.uint8]:
+def _smaller(drawn: Bytes, longest: int) -> Bytes:
     rows, cols = drawn.shape[:2]
     factor = longest / max(rows, cols)
     if factor > 0.9:

@@ -14,8 +14,8 @@ from unglow.core.levels import name_of
 from unglow.core.printable import clean, printable
 from unglow.core.rounding import duration
 from unglow.reporting.summary import texts
-from unglow.reporting.terminal.event_lines import first_sentence
 from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count, count_inputs
+from unglow.reporting.terminal.run_watch import first_sentence
 from unglow.results.summary_table import STATUSES
 
 if TYPE_CHECKING:

@@ -22,8 +22,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.printable import SHOWN, WEB, clean, printable
-from unglow.reporting.terminal.dry_run import DryRun, count_pairs, name_pairs
-from unglow.reporting.terminal.formatting import BAD, closing_sentence, count, make_console
+from unglow.reporting.terminal.formatting import (
+    BAD,
+    DryRun,
+    closing_sentence,
+    count,
+    count_pairs,
+    make_console,
+    name_pairs,
+)
 from unglow.reporting.terminal.painter import Diversion, Painter
 
 if TYPE_CHECKING:
@@ -35,8 +42,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from unglow.reporting.runs import Run
-    from unglow.reporting.terminal.event_lines import Event
-    from unglow.reporting.terminal.run_watch import LivePage, RunWatch
+    from unglow.reporting.terminal.run_watch import Event, LivePage, RunWatch
 
 NOTHING_TO_DO = "Nothing to be done"
 _SKIPPED, _PREFLIGHT, _LOG = "skipped: ", "preflight: ", "Complete log(s): "

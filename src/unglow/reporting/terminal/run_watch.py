@@ -1,23 +1,171 @@
-"""Watchers of this process's own run: a thread that reads its telemetry, and a live page."""
+"""Events of runs as lines, and watchers of this process's own run: a thread, and a live page."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
 import threading
 import time
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
+from unglow.core.levels import name_of
+from unglow.core.printable import clean
+from unglow.core.rounding import duration, memory
+from unglow.core.workflow_files import is_foreign
 from unglow.reporting.runs import RunReader
-from unglow.reporting.terminal.event_lines import EventLines
+from unglow.reporting.terminal.formatting import clock, count, describe_end
+from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.plan import Machine
+from unglow.telemetry.reading.records import ENDED_WELL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.reporting.runs import Run
-    from unglow.reporting.terminal.event_lines import Event
+    from unglow.reporting.runs import Run, Runs
+    from unglow.telemetry.reading.incidents import Incident
+    from unglow.telemetry.reading.records import Attempt
+
+
+_JUDGED = ("ok", "suspect")
+_INTERRUPTED, _SKIPPED = "interrupted", "skipped"
+# Characters of a reason or a message.
+_LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Event:
+    """Something that happened.
+
+    Attributes
+    ----------
+    wall
+        When, Unix time, s.
+    text
+        In words.
+    status
+        ``ok``, ``suspect`` or ``failed``; empty for what is neither good nor bad.
+    remedy
+        A command to copy; empty if there is none.
+    """
+
+    wall: float
+    text: str
+    status: str = ""
+    remedy: str = ""
+
+    @property
+    def line(self) -> str:
+        """All of it on a line, with the time of day."""
+        return f"{clock(self.wall)} {self.text}" + (f" Try: {self.remedy}" if self.remedy else "")
+
+
+class EventLines:
+    """Events of a results directory, each once: runs, finished pairs, failed jobs.
+
+    Parameters
+    ----------
+    name
+        Start of each line after the time; empty if there is only one directory.
+    inside
+        Whether it is for the run itself, which shows its start and end in another way.
+    """
+
+    def __init__(self, name: str = "", *, inside: bool = False) -> None:
+        self._inside = inside
+        # whoever interrupts a run knows it; skipped inputs are printed at its start
+        self._hidden = (_INTERRUPTED, _SKIPPED) if inside else (_INTERRUPTED,)
+        self._name = f"{clean(name)}: " if name else ""
+        self._written: set[str] = set()
+        self._omitted: set[str] | None = None
+
+    def lines(self, runs: Runs) -> list[str]:
+        """Return a line for each new event, by time."""
+        return [event.line for event in self.events(runs)]
+
+    def events(self, runs: Runs) -> list[Event]:
+        """Return the new events, by time; none of runs that were over at the first look."""
+        if self._omitted is None:
+            self._omitted = {run.id for run in runs.runs if run.is_over}
+        followed = (run for run in runs.runs if run.id not in self._omitted)
+        return sorted(event for run in followed for event in self._run(run))
+
+    def _run(self, run: Run) -> Iterable[Event]:
+        is_framed = run.id != UNRECORDED and not self._inside
+        if is_framed:
+            text = f"run of {count(run.of, 'job')} on {run.host}"
+            yield from self._once(f"{run.id} start", Event(run.wall, text))
+        ends: dict[tuple[str, str], float] = {}
+        for a in run.history.attempts:
+            pair = a.attempt.wildcards.get("sample", ""), a.attempt.wildcards.get("dye", "")
+            ends[pair] = max(ends.get(pair, 0.0), run.wall + a.end)
+        for row in (row for row in run.pairs if row["status"] in _JUDGED):
+            sample, dye = str(row["sample"]), str(row["dye"])
+            wall = ends.get((sample, dye), ends.get((sample, "")))
+            if wall is not None:  # else it was done before
+                event = Event(wall, _describe_pair(row), str(row["status"]))
+                yield from self._once(f"{run.id} {event.text}", event)
+        if is_foreign(run.results):  # no pairs: a line for each job
+            for a in (a for a in run.history.attempts if a.outcome == ENDED_WELL):
+                event = Event(run.wall + a.end, _describe_job(a.attempt), "ok")
+                yield from self._once(a.attempt.id, event)
+        for incident in run.incidents:
+            if incident.cause in self._hidden:
+                continue
+            key = f"{incident.kind} {incident.attempt} {incident.title} {incident.wall}"
+            status = "failed" if not incident.mended else ""
+            wall, remedy = incident.wall or run.wall, clean(incident.remedy)
+            event = Event(wall, _describe_incident(incident), status, remedy)
+            yield from self._once(key, event)
+        if run.is_over and is_framed:
+            jobs = f"{run.done} of {run.of} jobs done"
+            text = f"{describe_end(run)} after {duration(run.seconds)}, {jobs}"
+            yield from self._once(f"{run.id} end", Event(run.wall + run.seconds, text))
+
+    def _once(self, key: str, event: Event) -> Iterable[Event]:
+        if key not in self._written:
+            self._written.add(key)
+            yield replace(event, text=f"{self._name}{event.text}")
+
+
+def _describe_pair(row: Mapping[str, Any]) -> str:
+    """Return what came out of a pair: state, candidates, gain, and why it is suspect."""
+    numbers = [
+        f"{row[key]} {unit}" if unit == "candidates" else f"{unit} {row[key]}"
+        for key, unit in (("candidates", "candidates"), ("gain", "gain"))
+        if row.get(key) not in (None, "")
+    ]
+    reasons = first_sentence(str(row.get("reasons") or "")) if row["status"] != "ok" else ""
+    text = ", ".join([f"{name_of(row)}: {row['status']}", *numbers])
+    return clean(text + (f". {reasons}" if reasons else ""))
+
+
+def first_sentence(text: str, longest: int = _LONGEST) -> str:
+    """Return the first sentence of a text, or its beginning if that is too long."""
+    head, stop, _ = clean(text).partition(". ")
+    return textwrap.shorten(head + stop.rstrip(), longest, placeholder=" …")
+
+
+def _describe_job(attempt: Attempt) -> str:
+    """Return what a job took: time, memory, and what its rule declared."""
+    text = f"{clean(attempt.title)}: ok, {duration(attempt.seconds)}"
+    if attempt.peak_mb is not None:
+        text += f", peak {memory(attempt.peak_mb)}"
+        text += f" of {memory(attempt.declared_mb)}" if attempt.declared_mb else ""
+    return text
+
+
+def _describe_incident(incident: Incident) -> str:
+    number = (incident.numbers or {}).get("number", 1)
+    title = clean(incident.title) + (f" (attempt {number:.0f})" if number > 1 else "")
+    text = f"{title}: {clean(incident.cause.replace('_', ' '))}"
+    text += f": {first_sentence(incident.message)}" if incident.message else ""
+    if incident.helps:  # of several things, the first
+        text += f" What helps: {first_sentence(incident.helps.partition('; ')[0])}"
+    return text + (f" (log: {clean(incident.log)})" if incident.log else "")
+
 
 INTERVAL_S = 1.0
 """Time between two drawings, s; clocks are set forward where there was no new look."""

@@ -1,32 +1,49 @@
-"""Runs drawn for a terminal of any width: bars by rule, running jobs, memory, problems.
+"""Runs on a terminal of any width (bars by rule, running jobs, memory, problems), or in a log.
 
-Names and messages are shown as plain text, never as markup. No meaning depends on colour alone.
+On a terminal the screen is drawn again and again, in a log there is a line for each event. Names
+and messages are shown as plain text, never as markup. No meaning depends on colour alone.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Group
+from rich.live import Live
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from unglow.core.printable import clean, wrap_text
 from unglow.core.rounding import duration, memory
-from unglow.reporting.terminal.formatting import BAD, OUTCOMES, clock, count, megabytes, stopwatch
+from unglow.reporting.runs import RunReader
+from unglow.reporting.terminal.formatting import (
+    BAD,
+    clock,
+    count,
+    describe_end,
+    make_console,
+    megabytes,
+    stopwatch,
+)
+from unglow.reporting.terminal.run_watch import EventLines
 from unglow.telemetry.reading.history import UNRECORDED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+    from typing import TextIO
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from unglow.reporting.runs import Run, RunningJob
+    from unglow.reporting.runs import Run, RunningJob, Runs
     from unglow.telemetry.reading.incidents import Incident
     from unglow.telemetry.reading.plan import RuleProgress
+
 
 STYLES = {"ok": "green", "running": "cyan", "not recorded": "default"}
 _WIDEST_BAR = 40
@@ -150,12 +167,6 @@ def _head(run: Run) -> Text:
     return text.append(when, style="not bold default")
 
 
-def describe_end(run: Run) -> str:
-    """Return how many pairs are in each state, and how the run ended."""
-    ended = f"the run {OUTCOMES.get(run.outcome, clean(run.outcome))}"
-    return f"pairs: {run.pair_counts}; {ended}" if run.pair_counts else ended
-
-
 def _memory(run: Run) -> Text:
     limit = "" if run.budget_mb is None else f" of {memory(run.budget_mb)} allowed"
     text = f"jobs take {memory(run.used_mb)} (PSS){limit} ({memory(run.declared_mb)} declared)"
@@ -266,3 +277,102 @@ def _paragraphs(text: str, width: int) -> Text:
     """Return indented lines of text, each of them broken between words where it is too long."""
     lines = (wrap_text(clean(line), max(20, width), "  ", "  ") for line in text.splitlines())
     return Text("\n".join(part for parts in lines for part in parts))
+
+
+# Looking takes at most this share of the time.
+_LOOKING = 0.1
+GOOD = ("ok", "running", "not recorded")
+"""Outcomes of a run that are not a problem."""
+
+
+def follow(places: Sequence[Path], stream: TextIO, interval: float, *, once: bool) -> int:
+    """Show the runs of results directories until all are over.
+
+    Parameters
+    ----------
+    places
+        The directories.
+    stream
+        Where to write; if it is not a terminal, a line for each event.
+    interval
+        Time between two looks, s; more where looking takes long.
+    once
+        Look once, and return.
+
+    Returns
+    -------
+    0, or 1 if the last run of a directory failed or was killed.
+    """
+    console = make_console(stream)
+    readers = [RunReader(place) for place in places]
+    seen = [reader.read() for reader in readers]
+    if not (once or _are_over(seen)):
+        if not console.is_terminal or console.is_dumb_terminal:
+            return _exit_code(_follow_in_lines(console, readers, interval))
+        seen = _follow_on_screen(console, readers, interval)
+    shown = _shown(seen)
+    if shown:  # the terminal breaks long lines, so that commands can be copied
+        console.print(draw(shown, console.width), soft_wrap=True)
+    for line in _missing(seen):
+        console.print(line, soft_wrap=True)
+    return _exit_code(seen)
+
+
+def _shown(seen: Sequence[Runs]) -> list[Run]:
+    return [run for runs in seen for run in runs.shown]
+
+
+def _are_over(seen: Sequence[Runs]) -> bool:
+    """Whether every directory has had a run, and all are over."""
+    return all(runs.runs for runs in seen) and all(run.is_over for run in _shown(seen))
+
+
+def _exit_code(seen: Sequence[Runs]) -> int:
+    return int(any(run.outcome not in GOOD for run in _shown(seen)))
+
+
+def _missing(seen: Sequence[Runs]) -> list[Text]:
+    return [
+        Text(f"{clean(str(runs.results))} has no telemetry: no run has started.")
+        for runs in seen
+        if not runs.runs
+    ]
+
+
+def _follow_on_screen(
+    console: Console, readers: Sequence[RunReader], interval: float
+) -> list[Runs]:
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+
+        def show(seen: Sequence[Runs]) -> None:
+            shown = _shown(seen)
+            live.update(fit(console, shown) if shown else _missing(seen)[0], refresh=True)
+
+        return _look_until_over(readers, interval, show)
+
+
+def _follow_in_lines(console: Console, readers: Sequence[RunReader], interval: float) -> list[Runs]:
+    events = [EventLines(str(one.results) if len(readers) > 1 else "") for one in readers]
+
+    def show(seen: Sequence[Runs]) -> None:
+        for runs, new in zip(seen, events, strict=True):
+            for line in new.lines(runs):
+                console.print(Text(line), soft_wrap=True)
+        console.file.flush()
+
+    return _look_until_over(readers, interval, show)
+
+
+def _look_until_over(
+    readers: Sequence[RunReader], interval: float, show: Callable[[Sequence[Runs]], None]
+) -> list[Runs]:
+    """Look and show again and again until all is over, or the user presses Ctrl-C."""
+    seen: list[Runs] = []
+    with suppress(KeyboardInterrupt):
+        while not (seen and _are_over(seen)):
+            began = time.monotonic()
+            seen = [reader.read() for reader in readers]
+            show(seen)
+            took = time.monotonic() - began
+            time.sleep(max(interval, took / _LOOKING))
+    return seen

@@ -202,6 +202,11 @@ def _failed(results: Path, sample: str, dye: str) -> Iterator[dict[str, Any]]:
             yield {**names, "status": "failed", "reasons": reasons, "wall": wall}
 
 
+def covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
+    """Whether names of what failed are those of a row, or of all variants of it."""
+    return all(a in ("", b) for a, b in zip(failed, row, strict=True))
+
+
 def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
     """Return what helps a pair whose registration failed, in a sentence; empty for other failures.
 

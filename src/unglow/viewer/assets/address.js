@@ -32,6 +32,17 @@ export class Address {
     this.timer = setTimeout(() => this.write(), SAVE_MS);
   }
 
+  // The kinds of marks that are drawn over the images.
+  get marks() {
+    return this.get("marks").split(",").filter(Boolean);
+  }
+
+  // Draw a kind of marks, or no longer.
+  mark(kind, isOn = true) {
+    const others = this.marks.filter((other) => other !== kind);
+    if (this.marks.includes(kind) !== isOn) this.set({ marks: (isOn ? [...others, kind] : others).join(",") });
+  }
+
   listen(heard) {
     this.heard.push(heard);
   }

@@ -329,6 +329,19 @@ export class App {
     return layer.frame === "pre" && this.map ? mapped(inverse(this.map), place) : place;
   }
 
+  layerAt(pane) {
+    return this.shown[this.panes.indexOf(pane)].layer;
+  }
+
+  // What gives the place of px of post on the screen of a pane.
+  toScreen(pane) {
+    const layer = this.layerAt(pane);
+    return (x, y) => {
+      const place = this.fromPost(layer, { x, y });
+      return pane.screenAt(place.x, place.y);
+    };
+  }
+
   // A pane has moved: the other one follows, by the map between their images.
   framed(pane) {
     if (!pane.ready) return;

@@ -264,7 +264,7 @@ export class CandidatesPanel {
   clicked(pane, { x, y }) {
     const { app } = this;
     const shown = app.shown && app.shown[app.panes.indexOf(pane)];
-    const isDrawn = this.marks && shown && shown.layer.frame === "post" && app.address.get("marks").split(",").includes("candidates");
+    const isDrawn = this.marks && shown && shown.layer.frame === "post" && app.address.marks.includes("candidates");
     if (!isDrawn || !["candidates", "about"].includes(app.panels.open.name)) return;
     const row = this.marks.hit(pane, x, y);
     if (row < 0) return;
@@ -305,9 +305,7 @@ export class CandidatesPanel {
 
   visit(place, kind) {
     if (!place) return;
-    const { address } = this.app;
-    const marks = address.get("marks").split(",").filter(Boolean);
-    if (kind && !marks.includes(kind)) address.set({ marks: [...marks, kind].join(",") });
+    if (kind) this.app.address.mark(kind);
     this.go(place);
     this.app.redraw();
   }

@@ -21,7 +21,7 @@ export function drawMarks(app, pane) {
   const layer = app.shown && app.shown[app.panes.indexOf(pane)];
   if (!pane.place() || !layer) return;
   const inPost = layer.layer.frame === "post";
-  const kinds = app.address.get("marks").split(",");
+  const kinds = app.address.marks;
   const drawn = inPost ? drawRegistration(app, pane, context, kinds, width, height) : [];
   app.panels.draw(pane, context, { layer: layer.layer, inPost, kinds, width, height });
   if (app.address.get("mode") === "swipe" && !app.sides) drawSwipe(context, app.address.get("at") * width, height);

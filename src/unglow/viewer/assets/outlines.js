@@ -96,6 +96,14 @@ export function pathOf({ polygons }) {
   return path;
 }
 
+const measure = document.createElement("canvas").getContext("2d");
+
+// Whether a place is in a region, whose box and path are kept.
+export function contains(region, [x, y]) {
+  const { x0, y0, x1, y1 } = (region.box ||= boxOf(region));
+  return x >= x0 && x <= x1 && y >= y0 && y <= y1 && measure.isPointInPath((region.path ||= pathOf(region)), x, y, "evenodd");
+}
+
 // A new id as QuPath has them (UUID, version 4).
 export function newId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -37,7 +37,7 @@ export class Overview {
 
   draw() {
     const { app, canvas, pane, small } = this;
-    canvas.hidden = !(small && pane && pane.ready && !pane.isWhole && app.address.get("marks").split(",").includes("map"));
+    canvas.hidden = !(small && pane && pane.ready && !pane.isWhole && app.address.marks.includes("map"));
     if (canvas.hidden) return;
     const { x, y, width, height } = pane.bounds(), scale = canvas.width / pane.width;
     const context = canvas.getContext("2d");

@@ -3,11 +3,11 @@
 import { nextCommand } from "./command.js";
 import { Drawing } from "./drawing.js";
 import { button, el, fill, select } from "./elements.js";
-import { areaOf, boxOf, featureOf, newId, withCorners, withProperties } from "./outlines.js";
+import { areaOf, boxOf, contains, featureOf, newId, withCorners, withProperties } from "./outlines.js";
 import { attendTo } from "./pointer.js";
 import { drawRegions } from "./region_marks.js";
 import { SavedRegions } from "./saved_regions.js";
-import { number } from "./status.js";
+import { areaText } from "./status.js";
 
 const CLASSES = [["exclude", "exclude"], ["analyse", "analyse"]];
 const NEAR = 9;
@@ -95,9 +95,7 @@ export class RegionsPanel {
   }
 
   size(region) {
-    const px = areaOf(region), size = this.app.pair.pixel_size_um;
-    const um2 = size && px * size[0] * size[1];
-    return number(Math.round(px)) + " px" + (size ? ", " + (um2 >= 1e5 ? number(+(um2 / 1e6).toPrecision(4)) + " mm²" : number(+um2.toPrecision(4)) + " µm²") : "");
+    return areaText(areaOf(region), this.app.pair.pixel_size_um, 4);
   }
 
   counts({ id, kind }) {
@@ -119,15 +117,9 @@ export class RegionsPanel {
   start(tool) {
     if (this.saved.refusal) return;
     if (document.activeElement) document.activeElement.blur(); // Enter belongs to the drawing now
-    this.isShown();
+    this.app.address.mark("regions");
     this.chosen = "";
     this.drawing.start(this.drawing.tool === tool ? "" : tool);
-  }
-
-  isShown() {
-    const { address } = this.app;
-    const marks = address.get("marks").split(",").filter(Boolean);
-    if (!marks.includes("regions")) address.set({ marks: [...marks, "regions"].join(",") });
   }
 
   add(corners) {
@@ -152,7 +144,7 @@ export class RegionsPanel {
     if (id === this.chosen) return;
     this.chosen = id;
     this.list.querySelectorAll(".region").forEach((row) => row.classList.toggle("is-chosen", row.dataset.id === id));
-    if (id) this.isShown();
+    if (id) this.app.address.mark("regions");
     this.showHint();
   }
 
@@ -205,7 +197,7 @@ export class RegionsPanel {
   }
 
   frameOf(pane) {
-    return this.app.shown[this.app.panes.indexOf(pane)].layer.frame;
+    return this.app.layerAt(pane).frame;
   }
 
   grab(pane, place, at) {
@@ -242,7 +234,7 @@ export class RegionsPanel {
       return;
     }
     if (this.frameOf(pane) !== "post") return;
-    const hits = this.saved.all.filter((region) => region.path && isInside(region, place));
+    const hits = this.saved.all.filter((region) => region.path && contains(region, place));
     const [smallest] = hits.sort((a, b) => areaOf(a) - areaOf(b));
     this.choose(smallest ? smallest.id : "");
   }
@@ -250,12 +242,7 @@ export class RegionsPanel {
   draw(pane, context, { inPost, kinds, width, height }) {
     const { app } = this;
     if (kinds.includes("regions") && (inPost || app.pair.matrix)) {
-      const { layer } = app.shown[app.panes.indexOf(pane)];
-      const toScreen = (x, y) => {
-        const place = app.fromPost(layer, { x, y });
-        return pane.screenAt(place.x, place.y);
-      };
-      drawRegions(context, this.saved.all, toScreen, this.isOpen && inPost ? this.saved.get(this.chosen) : null, [width, height]);
+      drawRegions(context, this.saved.all, app.toScreen(pane), this.isOpen && inPost ? this.saved.get(this.chosen) : null, [width, height]);
     }
     if (this.drawing.tool && inPost && this.isOpen) this.drawing.draw(pane, context, width, height);
   }
@@ -290,10 +277,4 @@ function countText(word, { count, unit, density, density_ci95: ends }) {
   if (!of) return count + " " + word;
   const [mean, low, high] = [density, ...ends].map((value) => String(+value.toPrecision(3)));
   return count + " " + word + ": " + mean + " (" + low + " to " + high + ") per " + of;
-}
-
-const measure = document.createElement("canvas").getContext("2d");
-
-function isInside(region, [x, y]) {
-  return measure.isPointInPath(region.path, x, y, "evenodd");
 }

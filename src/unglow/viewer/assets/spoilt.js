@@ -1,10 +1,10 @@
 // Spoilt places of post, which the search leaves out: a list, and hatched over the images; each says why and how strongly.
 
 import { el, fill } from "./elements.js";
-import { boxOf, pathOf, regionOf } from "./outlines.js";
+import { boxOf, contains, regionOf } from "./outlines.js";
 import { attendTo } from "./pointer.js";
 import { drawRegions } from "./region_marks.js";
-import { number } from "./status.js";
+import { areaText, number } from "./status.js";
 
 // Number of places with a row: the largest ones.
 const MOST_ROWS = 300;
@@ -67,9 +67,7 @@ export class SpoiltPanel {
   }
 
   size(place) {
-    const { area_px: px } = place, size = this.app.pair.pixel_size_um;
-    const um2 = size && px * size[0] * size[1];
-    return px + " px" + (size ? ", " + (um2 >= 1e5 ? number(+(um2 / 1e6).toPrecision(3)) + " mm²" : number(+um2.toPrecision(3)) + " µm²") : "");
+    return areaText(place.area_px, this.app.pair.pixel_size_um, 3);
   }
 
   showCounts() {
@@ -99,14 +97,8 @@ export class SpoiltPanel {
 
   choose(place) {
     this.chosen = place;
-    if (place) this.mark();
+    if (place) this.app.address.mark("spoilt");
     this.showCounts();
-  }
-
-  mark() {
-    const { address } = this.app;
-    const marks = address.get("marks").split(",").filter(Boolean);
-    if (!marks.includes("spoilt")) address.set({ marks: [...marks, "spoilt"].join(",") });
   }
 
   zoomTo(place) {
@@ -130,28 +122,22 @@ export class SpoiltPanel {
   }
 
   click(pane, [x, y]) {
-    const { layer } = this.app.shown[this.app.panes.indexOf(pane)];
-    const at = this.app.toPost(layer, { x, y });
-    this.choose(this.all.find((place) => contains(place, at)) || null);
+    const at = this.app.toPost(this.app.layerAt(pane), { x, y });
+    this.choose(this.all.find((place) => contains(place, [at.x, at.y])) || null);
   }
 
   draw(pane, context, { inPost, kinds, width, height }) {
     const { app } = this;
     if (!kinds.includes("spoilt") || !this.all.length || !(inPost || app.pair.matrix)) return;
-    const { layer } = app.shown[app.panes.indexOf(pane)];
-    const toScreen = (x, y) => {
-      const place = app.fromPost(layer, { x, y });
-      return pane.screenAt(place.x, place.y);
-    };
     // all of them as one: of an image that is unlike its pre everywhere there are many thousands
-    const seen = app.panes.length > 1 ? [layer] : app.shown.map((one) => one.layer);
+    const seen = app.panes.length > 1 ? [app.layerAt(pane)] : app.shown.map((one) => one.layer);
     const cycles = String(seen.map((one) => one.cycle));
     if (!this.merged || this.merged.cycles !== cycles) {
       const some = this.all.filter((place) => !place.cycle || seen.some((one) => one.cycle === place.cycle));
       this.merged = { polygons: some.flatMap(({ polygons }) => polygons), name: "", kind: "spoilt", cycles };
     }
     const named = this.chosen ? [{ ...this.chosen, name: this.chosen.reason }] : [];
-    drawRegions(context, [this.merged, ...named], toScreen, named[0], [width, height]);
+    drawRegions(context, [this.merged, ...named], app.toScreen(pane), named[0], [width, height]);
   }
 }
 
@@ -162,13 +148,6 @@ function ofCycle(text, cycle) {
 
 function percent(share) {
   return number(+(100 * share).toPrecision(2)) + " %";
-}
-
-const measure = document.createElement("canvas").getContext("2d");
-
-function contains(place, { x, y }) {
-  const { x0, y0, x1, y1 } = (place.box ||= boxOf(place));
-  return x >= x0 && x <= x1 && y >= y0 && y <= y1 && measure.isPointInPath((place.path ||= pathOf(place)), x, y, "evenodd");
 }
 
 // A place as regions are drawn: it cannot be changed.

@@ -42,8 +42,7 @@ export class Status {
     if (!other.ready) return null;
     let place = { x, y };
     if (other !== pane) {
-      const from = this.app.shown[this.app.panes.indexOf(pane)].layer;
-      place = this.app.fromPost(layer, this.app.toPost(from, place));
+      place = this.app.fromPost(layer, this.app.toPost(this.app.layerAt(pane), place));
     }
     const finest = Math.min(Math.max(0, Math.floor(Math.log2(1 / other.place().zoom) + 0.5)), image.levels.length - 1);
     for (let level = finest; level < image.levels.length; level++) {
@@ -69,6 +68,13 @@ export class Status {
 export function number(value) {
   if (Number.isNaN(value)) return "no data";
   return Number.isInteger(value) ? String(value) : Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3 ? value.toExponential(3) : String(+value.toPrecision(5));
+}
+
+// An area of px, and what that is where px have a size.
+export function areaText(px, size, digits) {
+  const um2 = size && px * size[0] * size[1];
+  const shown = um2 >= 1e5 ? number(+(um2 / 1e6).toPrecision(digits)) + " mm²" : size && number(+um2.toPrecision(digits)) + " µm²";
+  return number(Math.round(px)) + " px" + (size ? ", " + shown : "");
 }
 
 // A round length of at most `most` screen px, in µm where px have a size.

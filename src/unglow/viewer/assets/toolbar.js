@@ -63,8 +63,7 @@ export class Toolbar {
       isComposite ? button("Channels", "Choose channels and their colours", () => address.set({ panel: "channels" })) : el("label", { title: "First image" }, isOne ? null : "A ", select("First image", options, address.get("a"), (a) => address.set({ a }))),
       isOne || isComposite ? null : button("⇄", "Exchange A and B (x)", () => address.set({ a: address.get("b"), b: address.get("a") })),
       isOne || isComposite ? null : el("label", { title: "Second image" }, "B ", select("Second image", options, address.get("b"), (b) => address.set({ b }))));
-    const marks = address.get("marks").split(",").filter(Boolean);
-    for (const box of this.marks.querySelectorAll("input")) box.checked = marks.includes(box.name);
+    for (const box of this.marks.querySelectorAll("input")) box.checked = address.marks.includes(box.name);
     fill(this.blur, select("Gaussian blur, standard deviation in px", blurs(app), String(address.get("blur")), (blur) => address.set({ blur: Number(blur) })));
     this.picture.disabled = !app.shown;
     this.crop.disabled = !app.shown || !app.pair.live;
@@ -79,9 +78,7 @@ export class Toolbar {
   }
 
   mark(key, box) {
-    const { address } = this.app;
-    const others = address.get("marks").split(",").filter((other) => other && other !== key);
-    address.set({ marks: (box.checked ? [...others, key] : others).join(",") });
+    this.app.address.mark(key, box.checked);
     box.blur(); // keys go to the view again
   }
 

@@ -58,7 +58,7 @@ export class TwoViews {
   }
 
   frameOf(pane) {
-    return this.app.shown[this.app.panes.indexOf(pane)].layer.frame;
+    return this.app.layerAt(pane).frame;
   }
 
   paneOf(frame) {

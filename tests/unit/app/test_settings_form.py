@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from unglow.app.config_file import change_keys
+from unglow.app.settings_form import change_keys
 from unglow.core.errors import ConfigError
 
 FILE = """\
