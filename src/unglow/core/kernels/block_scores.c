@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels.h"
+#include "splines.h"
 
 /* Px along a side of a block, of a bin, bins along a side, cells of 2 x 2 bins, and parts of 4 x 4
  * bins in which slopes are taken. */
@@ -32,97 +33,106 @@ enum { LEVEL, RISE, TEXTURE, SLOPE, SHIFT_X, SHIFT_Y, FOCUS, LOST, FLOOR, BELOW,
 /* Expected levels count as above another one from so many standard deviations on. */
 #define CLEAR 3.0f
 
-/* A block in bins of 2 x 2 px, [row, col]: expected level, what is left of it, variance of that,
- * template; a variance of 0 marks a bin without data. */
+/* A block in bins of 2 x 2 px, [row, col]: expected level, what is left of it, variance of that; a
+ * variance of 0 marks a bin without data. */
 typedef struct {
-    float expected[BIN_COUNT], left[BIN_COUNT], variance[BIN_COUNT], shown[BIN_COUNT];
+    float expected[BIN_COUNT], left[BIN_COUNT], variance[BIN_COUNT];
     int64_t count;
 } bins;
 
 static inline float above(float value, float least) { return value < least ? least : value; }
 
-/* The value that has `rank` smaller ones among `count`, which are put in another order. */
-static float ranked(float *values, int64_t count, int64_t rank)
+/* How many of `count` values are less than each of them. */
+static inline void count_less(const float *values, int64_t count, int32_t *less)
 {
-    int64_t low = 0, high = count - 1;
-    while (low < high) {
-        float pivot = values[(low + high) / 2];
-        int64_t i = low, k = high;
-        while (i <= k) {
-            while (values[i] < pivot) {
-                i++;
-            }
-            while (pivot < values[k]) {
-                k--;
-            }
-            if (i <= k) {
-                float other = values[i];
-                values[i++] = values[k];
-                values[k--] = other;
-            }
-        }
-        if (rank <= k) {
-            high = k;
-        } else if (rank >= i) {
-            low = i;
-        } else {
-            break;
+    memset(less, 0, (size_t)count * sizeof *less);
+    for (int64_t other = 0; other < count; other++) {
+        for (int64_t k = 0; k < count; k++) {
+            less[k] += values[other] < values[k];
         }
     }
-    return values[rank];
 }
 
-/* Fill the bins of a block, and what each px says: LOST, FLOOR and BELOW. */
+/* The value that has `rank` values before it in order. */
+static inline float ranked(const float *values, const int32_t *less, int64_t count, int64_t rank)
+{
+    const int32_t before = (int32_t)rank;
+    float found = -INFINITY;
+    for (int64_t k = 0; k < count; k++) {
+        float value = less[k] <= before ? values[k] : -INFINITY;
+        found = value > found ? value : found;
+    }
+    return found;
+}
+
+/* What is wrong with px of the rows of a block, by their columns: numbers of px. */
+typedef struct {
+    int32_t lost[SIDE], on_floor[SIDE], below[SIDE];
+} faults;
+
+/* What post should be in a row of px, and which of them count. */
+static inline void judge_line(const float *post, const float *left, const float *numbers,
+                              float *restrict expected, int32_t *restrict counts,
+                              faults *restrict found)
+{
+    const float read = numbers[0], shot = numbers[1], least = numbers[4], top = numbers[6];
+    const float lowest = numbers[7], dark_end = numbers[8];
+    for (int64_t k = 0; k < SIDE; k++) {
+        float seen = post[k], level = seen - left[k];
+        float sigma = sqrtf(above(shot * level + read, least));
+        /* post that is saturated where it should not be is as bright as measured, or more */
+        int32_t known = level < top, dark = seen <= dark_end;
+        int32_t judged = known & (dark | (level < lowest));
+        expected[k] = level;
+        counts[k] = known;
+        found->lost[k] += judged & dark & (level > dark_end + CLEAR * sigma);
+        found->on_floor[k] += judged & (seen <= lowest) & (level > lowest + (CLEAR + 1.0f) * sigma);
+        found->below[k] += judged & (level < lowest - CLEAR * sigma);
+    }
+}
+
+static float sum_share(const int32_t *numbers, float part)
+{
+    int32_t sum = 0;
+    for (int64_t k = 0; k < SIDE; k++) {
+        sum += numbers[k];
+    }
+    return (float)sum * part;
+}
+
+/* Fill the bins of a block, and the scores LOST, FLOOR and BELOW. */
 static void gather(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
-                   int64_t rows, int64_t cols, const float *numbers, bins *out, float *scores)
+                   const float *numbers, bins *out, float *scores)
 {
     const float post_read = numbers[0], post_shot = numbers[1], pre_read = numbers[2];
     const float pre_shot = numbers[3], least = numbers[4], pre_least = numbers[5];
-    const float top = numbers[6], lowest = numbers[7], dark_end = numbers[8];
-    int64_t known = 0, lost = 0, on_floor = 0, below = 0;
-    out->count = 0;
+    float one[SIDE], two[SIDE];
+    int32_t first[SIDE], second[SIDE], known = 0, whole = 0;
+    faults found = {{0}, {0}, {0}};
     for (int64_t row = 0; row < BINS; row++) {
+        const float *upper = left + 2 * row * left_stride, *lower = upper + left_stride;
+        const float *seen = post + 2 * row * post_stride;
+        judge_line(seen, upper, numbers, one, first, &found);
+        judge_line(seen + post_stride, lower, numbers, two, second, &found);
         for (int64_t col = 0; col < BINS; col++) {
-            float level = 0.0f, rest = 0.0f;
-            int64_t here = 0;
-            for (int64_t k = 0; k < 4; k++) {
-                int64_t y = 2 * row + k / 2, x = 2 * col + k % 2;
-                if (y >= rows || x >= cols) {
-                    continue;
-                }
-                float seen = post[y * post_stride + x], more = left[y * left_stride + x];
-                float expected = seen - more;
-                /* post that is saturated where it should not be is as bright as measured, or more */
-                if (!(expected < top)) {
-                    continue;
-                }
-                here++;
-                level += expected;
-                rest += more;
-                if (seen <= dark_end || expected < lowest) {
-                    float sigma = sqrtf(above(post_shot * expected + post_read, least));
-                    lost += seen <= dark_end && expected > dark_end + CLEAR * sigma;
-                    on_floor += seen <= lowest && expected > lowest + (CLEAR + 1.0f) * sigma;
-                    below += expected < lowest - CLEAR * sigma;
-                }
-            }
+            int64_t x = 2 * col, at = row * BINS + col;
+            float level = (one[x] + one[x + 1] + two[x] + two[x + 1]) * 0.25f;
+            float rest = (upper[x] + upper[x + 1] + lower[x] + lower[x + 1]) * 0.25f;
+            float variance = 0.25f * (above(post_shot * level + post_read, least) +
+                                      above(pre_shot * level + pre_read, pre_least));
+            int32_t here = first[x] + first[x + 1] + second[x] + second[x + 1];
             known += here;
-            int64_t at = row * BINS + col;
-            out->expected[at] = out->left[at] = out->variance[at] = 0.0f;
-            if (here == 4) {
-                level *= 0.25f;
-                out->expected[at] = level;
-                out->left[at] = rest * 0.25f;
-                out->variance[at] = 0.25f * (above(post_shot * level + post_read, least) +
-                                             above(pre_shot * level + pre_read, pre_least));
-                out->count++;
-            }
+            whole += here == 4;
+            out->expected[at] = here == 4 ? level : 0.0f;
+            out->left[at] = here == 4 ? rest : 0.0f;
+            out->variance[at] = here == 4 ? variance : 0.0f;
         }
     }
+    out->count = whole;
     float part = known ? 1.0f / (float)known : 0.0f;
-    scores[LOST] = (float)lost * part;
-    scores[FLOOR] = (float)on_floor * part;
-    scores[BELOW] = (float)below * part;
+    scores[LOST] = sum_share(found.lost, part);
+    scores[FLOOR] = sum_share(found.on_floor, part);
+    scores[BELOW] = sum_share(found.below, part);
 }
 
 /* Whether a block is expected to be clearly brighter than glass on average. */
@@ -140,7 +150,8 @@ static int is_lit(const bins *block, const float *numbers)
 /* Scores of means of cells: level, rise and texture. Returns the median, or NaN for too few. */
 static float judge_cells(const bins *block, float *scores)
 {
-    float means[CELL_COUNT], sorted[CELL_COUNT], variances[CELL_COUNT];
+    float means[CELL_COUNT], squares[CELL_COUNT], variances[CELL_COUNT];
+    int32_t less[CELL_COUNT];
     float total = 0.0f, level = 0.0f;
     int64_t count = 0;
     for (int64_t row = 0; row < CELLS; row++) {
@@ -169,38 +180,60 @@ static float judge_cells(const bins *block, float *scores)
     float typical = total / (float)count;
     float off = LEVEL_PART * level / (float)count;
     off = off * off + LEVEL_STEP * LEVEL_STEP;
-    memcpy(sorted, means, sizeof sorted);
-    float median = ranked(sorted, count, count / 2);
-    float low = ranked(sorted, count, count / 5);
+    for (int64_t k = count; k < CELL_COUNT; k++) {
+        means[k] = INFINITY;
+        variances[k] = 1.0f;
+    }
+    count_less(means, CELL_COUNT, less);
+    float median = ranked(means, less, CELL_COUNT, count / 2);
+    float low = ranked(means, less, CELL_COUNT, count / 5);
     scores[LEVEL] = median / sqrtf(MEDIAN_VARIANCE * typical / (float)count + off);
     scores[RISE] = (low + QUANTILE * sqrtf(typical)) /
                    sqrtf(QUANTILE_VARIANCE * typical / (float)count + off);
-    for (int64_t k = 0; k < count; k++) {
+    for (int64_t k = 0; k < CELL_COUNT; k++) {
         float away = means[k] - median;
-        sorted[k] = away * away / variances[k];
+        squares[k] = away * away / variances[k];
     }
-    float squares = ranked(sorted, count, count / 2) / MEDIAN_SQUARE;
-    scores[TEXTURE] = logf(above(squares, 1e-3f)) / LOG_SCATTER *
+    count_less(squares, CELL_COUNT, less);
+    float middle = ranked(squares, less, CELL_COUNT, count / 2) / MEDIAN_SQUARE;
+    scores[TEXTURE] = logf(above(middle, 1e-3f)) / LOG_SCATTER *
                       sqrtf((float)count / CELL_COUNT);
     return median;
 }
 
-/* How a template goes with what is left: a robust slope over its error. */
-static float slope(const bins *block, const float *template, const float *clipped)
+/* Bins in another order: those that lie at the same place in the parts of a row follow each other. */
+static inline void interleave(const float *values, float *restrict out)
 {
-    float cross[PART_COUNT] = {0}, noise[PART_COUNT] = {0}, size[PART_COUNT] = {0};
-    for (int64_t row = 0; row < BINS; row++) {
-        for (int64_t col = 0; col < BINS; col++) {
-            int64_t at = row * BINS + col, part = row / 4 * PARTS + col / 4;
-            float value = template[at], square = value * value;
-            cross[part] += clipped[at] * value;
-            noise[part] += block->variance[at] * square;
-            size[part] += square;
+    for (int64_t at = 0; at < BIN_COUNT; at += BINS) {
+        for (int64_t k = 0; k < BINS / PARTS; k++) {
+            for (int64_t part = 0; part < PARTS; part++) {
+                out[at + k * PARTS + part] = values[at + part * (BINS / PARTS) + k];
+            }
         }
     }
-    float sorted[PART_COUNT];
-    memcpy(sorted, size, sizeof sorted);
-    float most = MOST_WEIGHT * ranked(sorted, PART_COUNT, PART_COUNT / 2);
+}
+
+/* How a template goes with what is left: a robust slope over its error. What is left and its variance
+ * are interleaved. */
+static float slope(const float *template, const float *clipped, const float *variance)
+{
+    float cross[PART_COUNT] = {0}, noise[PART_COUNT] = {0}, size[PART_COUNT] = {0};
+    float values[BIN_COUNT];
+    interleave(template, values);
+    for (int64_t row = 0; row < PARTS; row++) {
+        for (int64_t k = 0; k < BIN_COUNT / PARTS; k += PARTS) {
+            for (int64_t col = 0; col < PARTS; col++) {
+                int64_t at = row * (BIN_COUNT / PARTS) + k + col, part = row * PARTS + col;
+                float value = values[at], square = value * value;
+                cross[part] += clipped[at] * value;
+                noise[part] += variance[at] * square;
+                size[part] += square;
+            }
+        }
+    }
+    int32_t less[PART_COUNT];
+    count_less(size, PART_COUNT, less);
+    float most = MOST_WEIGHT * ranked(size, less, PART_COUNT, PART_COUNT / 2);
     float sum = 0.0f, squares = 0.0f;
     for (int64_t part = 0; part < PART_COUNT; part++) {
         if (noise[part] > 0.0f) {
@@ -214,69 +247,102 @@ static float slope(const bins *block, const float *template, const float *clippe
     return squares > 0.0f ? sum / sqrtf(CUT_VARIANCE * squares) : 0.0f;
 }
 
-/* Scores of what is left against the structures that both images show. */
-static void judge_structures(bins *block, float median, float post_share, float *scores)
+/* Whether a bin and its four neighbours have data, for all bins with four neighbours. */
+static void find_inner(const float *variance, int32_t *inner)
 {
-    float clipped[BIN_COUNT], template[BIN_COUNT];
+    memset(inner, 0, BIN_COUNT * sizeof *inner);
+    for (int64_t row = 1; row < BINS - 1; row++) {
+        for (int64_t at = row * BINS + 1; at < (row + 1) * BINS - 1; at++) {
+            inner[at] = (variance[at] > 0.0f) & (variance[at - 1] > 0.0f) &
+                        (variance[at + 1] > 0.0f) & (variance[at - BINS] > 0.0f) &
+                        (variance[at + BINS] > 0.0f);
+        }
+    }
+}
+
+/* Scores of what is left against the structures that both images show. */
+static void judge_structures(const bins *block, float median, float post_share, float *scores)
+{
+    float clipped[BIN_COUNT], shown[BIN_COUNT], template[BIN_COUNT] = {0};
+    float left[BIN_COUNT], variance[BIN_COUNT];
     float total = 0.0f;
     for (int64_t at = 0; at < BIN_COUNT; at++) {
-        clipped[at] = block->shown[at] = 0.0f;
-        if (block->variance[at] > 0.0f) {
-            float far = FAR * sqrtf(block->variance[at]), away = block->left[at] - median;
-            clipped[at] = away > far ? far : away < -far ? -far : away;
-            /* the mean of both images that has least noise: it is not correlated with the difference */
-            block->shown[at] = block->expected[at] + post_share * clipped[at];
-            total += block->shown[at];
-        }
+        float far = FAR * sqrtf(block->variance[at]), away = block->left[at] - median;
+        float cut = away > far ? far : away < -far ? -far : away;
+        int known = block->variance[at] > 0.0f;
+        clipped[at] = known ? cut : 0.0f;
+        /* the mean of both images that has least noise: it is not correlated with the difference */
+        shown[at] = known ? block->expected[at] + post_share * cut : 0.0f;
     }
+    for (int64_t at = 0; at < BIN_COUNT; at++) {
+        total += shown[at];
+    }
+    interleave(clipped, left);
+    interleave(block->variance, variance);
     float mean = total / (float)block->count;
     for (int64_t at = 0; at < BIN_COUNT; at++) {
-        template[at] = block->variance[at] > 0.0f ? block->shown[at] - mean : 0.0f;
+        template[at] = block->variance[at] > 0.0f ? shown[at] - mean : 0.0f;
     }
-    scores[SLOPE] = slope(block, template, clipped);
-    static const int64_t kinds[3] = {SHIFT_X, SHIFT_Y, FOCUS};
-    for (int64_t kind = 0; kind < 3; kind++) {
-        memset(template, 0, sizeof template);
-        for (int64_t row = 1; row < BINS - 1; row++) {
-            for (int64_t col = 1; col < BINS - 1; col++) {
-                int64_t at = row * BINS + col;
-                const float *v = block->variance, *s = block->shown;
-                if (v[at] > 0.0f && v[at - 1] > 0.0f && v[at + 1] > 0.0f && v[at - BINS] > 0.0f &&
-                    v[at + BINS] > 0.0f) {
-                    template[at] = kinds[kind] == SHIFT_X   ? s[at + 1] - s[at - 1]
-                                   : kinds[kind] == SHIFT_Y ? s[at + BINS] - s[at - BINS]
-                                                            : s[at - 1] + s[at + 1] + s[at - BINS] +
-                                                                  s[at + BINS] - 4.0f * s[at];
-                }
-            }
+    scores[SLOPE] = slope(template, left, variance);
+    int32_t inner[BIN_COUNT];
+    find_inner(block->variance, inner);
+    memset(template, 0, sizeof template);
+    const float *s = shown;
+    for (int64_t at = BINS; at < BIN_COUNT - BINS; at++) {
+        template[at] = inner[at] ? s[at + 1] - s[at - 1] : 0.0f;
+    }
+    scores[SHIFT_X] = slope(template, left, variance);
+    for (int64_t at = BINS; at < BIN_COUNT - BINS; at++) {
+        template[at] = inner[at] ? s[at + BINS] - s[at - BINS] : 0.0f;
+    }
+    scores[SHIFT_Y] = slope(template, left, variance);
+    for (int64_t at = BINS; at < BIN_COUNT - BINS; at++) {
+        float around = s[at - 1] + s[at + 1] + s[at - BINS] + s[at + BINS];
+        template[at] = inner[at] ? around - 4.0f * s[at] : 0.0f;
+    }
+    scores[FOCUS] = slope(template, left, variance);
+}
+
+/* Scores of a whole block. */
+static void judge_block(const float *post, int64_t post_stride, const float *left,
+                        int64_t left_stride, const float *numbers, float *scores)
+{
+    bins block;
+    gather(post, post_stride, left, left_stride, numbers, &block, scores);
+    float median = NAN;
+    if ((float)block.count >= LEAST_SHARE * BIN_COUNT) {
+        median = judge_cells(&block, scores);
+    }
+    if (isfinite(median) && is_lit(&block, numbers)) {
+        judge_structures(&block, median, numbers[9], scores);
+    } else {
+        /* what is as dark as glass shows no structures */
+        for (int64_t k = isfinite(median) ? SLOPE : LEVEL; k <= FOCUS; k++) {
+            scores[k] = NAN;
         }
-        scores[kinds[kind]] = slope(block, template, clipped);
     }
 }
 
 void block_scores(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
                   int64_t rows, int64_t cols, const float *numbers, float *scores)
 {
-    int64_t down = (rows + SIDE - 1) / SIDE, across = (cols + SIDE - 1) / SIDE;
-    for (int64_t row = 0; row < down; row++) {
-        for (int64_t col = 0; col < across; col++) {
-            float *out = scores + (row * across + col) * SCORES;
-            bins block;
-            gather(post + row * SIDE * post_stride + col * SIDE, post_stride,
-                   left + row * SIDE * left_stride + col * SIDE, left_stride, rows - row * SIDE,
-                   cols - col * SIDE, numbers, &block, out);
-            float median = NAN;
-            if ((float)block.count >= LEAST_SHARE * BIN_COUNT) {
-                median = judge_cells(&block, out);
+    for (int64_t top = 0; top < rows; top += SIDE) {
+        for (int64_t first = 0; first < cols; first += SIDE, scores += SCORES) {
+            const float *seen = post + top * post_stride + first;
+            const float *rest = left + top * left_stride + first;
+            int64_t height = smaller(SIDE, rows - top), width = smaller(SIDE, cols - first);
+            if (height == SIDE && width == SIDE) {
+                judge_block(seen, post_stride, rest, left_stride, numbers, scores);
+                continue;
             }
-            if (isfinite(median) && is_lit(&block, numbers)) {
-                judge_structures(&block, median, numbers[9], out);
-            } else {
-                /* what is as dark as glass shows no structures */
-                for (int64_t k = isfinite(median) ? SLOPE : LEVEL; k <= FOCUS; k++) {
-                    out[k] = NAN;
-                }
+            /* cut by the end of the image: nothing is left where it has no px */
+            float all_seen[SIDE * SIDE], all_left[SIDE * SIDE];
+            for (int64_t k = 0; k < SIDE * SIDE; k++) {
+                int inside = k / SIDE < height && k % SIDE < width;
+                all_seen[k] = inside ? seen[k / SIDE * post_stride + k % SIDE] : 0.0f;
+                all_left[k] = inside ? rest[k / SIDE * left_stride + k % SIDE] : NAN;
             }
+            judge_block(all_seen, SIDE, all_left, SIDE, numbers, scores);
         }
     }
 }
