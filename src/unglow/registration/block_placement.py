@@ -80,11 +80,9 @@ def sample_corners(
     area = len(rows) * float(stride * scale) ** 2
     # tapered blocks that overlap by half are nearly independent
     side = max(float(np.sqrt(area / count)), size / 2)
-    while True:
-        picked, cells = _best_per_cell(merit[rows, cols], x0, y0, side)
-        if len(picked) <= count:
-            break
+    while _count_cells(x0, y0, side) > count:
         side *= 1.03
+    picked, cells = _best_per_cell(merit[rows, cols], x0, y0, side)
     corners = np.column_stack([x0[picked], y0[picked]]).astype(np.int64)
     return corners, fifths(cells) == HELD_OUT
 
@@ -179,11 +177,24 @@ def _starts(length: int, size: int, step: int, unit: int) -> NDArray[np.int64]:
     return starts if last < 0 or last - starts[-1] < step // 4 else np.append(starts, last)
 
 
+def _find_cells(
+    x0: NDArray[np.float64], y0: NDArray[np.float64], side: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Column and row of the cells that candidates are in, (N,) each."""
+    return np.floor(x0 / side).astype(np.int64), np.floor(y0 / side).astype(np.int64)
+
+
+def _count_cells(x0: NDArray[np.float64], y0: NDArray[np.float64], side: float) -> int:
+    """Count the cells with a candidate."""
+    cell_x, cell_y = _find_cells(x0, y0, side)
+    return int(np.count_nonzero(np.bincount(cell_y * (cell_x.max() + 1) + cell_x)))
+
+
 def _best_per_cell(
     merit: NDArray[np.float32], x0: NDArray[np.float64], y0: NDArray[np.float64], side: float
 ) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
     """Index of the best candidate of each cell, in row order, and the cells (x, y)."""
-    cell_x, cell_y = (np.floor(v / side).astype(np.int64) for v in (x0, y0))
+    cell_x, cell_y = _find_cells(x0, y0, side)
     # prefer the middle of a cell a little, which keeps neighbours apart
     off = np.maximum(np.abs(x0 / side - cell_x - 0.5), np.abs(y0 / side - cell_y - 0.5))
     order = np.lexsort((-merit * (1 - off), cell_x, cell_y))

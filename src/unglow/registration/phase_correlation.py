@@ -19,7 +19,7 @@ import numpy as np
 from unglow.core.kernels import kernel
 from unglow.core.progress import progress
 from unglow.core.windows import Window, map_bounded
-from unglow.registration.images import backward, cross_spectrum, forward
+from unglow.registration.images import backward, forward
 from unglow.transform.resample import warp_matrix
 
 if TYPE_CHECKING:
@@ -41,8 +41,12 @@ CLIP = 3.0
 _CLIP_ROUNDS = 2
 _LEAST_SPREAD = 1e-6
 """Standard deviation, square roots of grey levels, below which a block holds nothing."""
+_STRIP_PX = 2048
+"""Width of the strips in whose order blocks are measured, px."""
 _PEAK_RADIUS = 5
 """The next peak of a correlation is further than this from the highest one, px."""
+_HIGHEST_RATIO = 1e3
+"""Of two peaks; where there is no other one."""
 _MOST_EMPTY = 0.25
 """Greatest share of a block without data."""
 _HIGHEST_FREQUENCY = 0.35
@@ -90,22 +94,17 @@ def block_weights(peak_ratio: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 class _Fourier:
-    """Window, pass band and upsampling matrices for blocks of one size."""
+    """Window, pass band and roots of unity for blocks of one size."""
 
     def __init__(self, size: int) -> None:
-        taper = np.hanning(size + 2)[1:-1].astype(np.float32)
-        self.taper = taper[:, None] * taper[None]
-        self.fy, self.fx = np.fft.fftfreq(size), np.fft.rfftfreq(size)
-        radius = np.hypot(self.fy[:, None], self.fx[None])
+        self.edge = np.hanning(size + 2)[1:-1].astype(np.float32)
+        self.taper = self.edge[:, None] * self.edge[None]
+        radius = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size)[None])
         low, high = _LONGEST_WAVES / size, _HIGHEST_FREQUENCY
         band = (1 - np.exp(-((radius / low) ** 4))) * np.exp(-((radius / high) ** 4))
         self.band = band.astype(np.float32)
-        self.steps = np.arange(-UPSAMPLING, UPSAMPLING + 1) / UPSAMPLING
-        twice = np.full(size // 2 + 1, 2.0)
-        twice[[0, -1]] = 1.0
-        self.up_y = np.exp(2j * np.pi * np.outer(self.steps, self.fy)).astype(np.complex64)
-        up_x = np.exp(2j * np.pi * np.outer(self.fx, self.steps)) * twice[:, None]
-        self.up_x = up_x.astype(np.complex64)
+        turns = np.arange(size * UPSAMPLING) / (size * UPSAMPLING)
+        self.roots = np.exp(2j * np.pi * turns).astype(np.complex64)
 
 
 @lru_cache(maxsize=8)
@@ -121,7 +120,7 @@ def block_shift(
     Parameters
     ----------
     post, pre
-        (n, n) float32, n even, finite.
+        (n, n) float32, n a power of two from 32 to 512, finite.
     sign
         1, or -1 if one is the negative of the other.
 
@@ -130,63 +129,14 @@ def block_shift(
     dx, dy, peak_ratio: post(x, y) matches pre(x - dx, y - dy), in px; the ratio is that of the
     correlation peak to the highest one elsewhere, about 1 for unrelated blocks.
     """
-    size = post.shape[0]
-    f = _fourier(size)
-    a, b = ((block - block.mean()) * f.taper for block in (post, pre))
-    cross = cross_spectrum(a, b, (size, size))
-    magnitude = np.abs(cross)
-    magnitude += 1e-3 * magnitude.mean() + 1e-20
-    cross *= (sign * f.band) / magnitude
-    correlation = backward(cross.copy(), post.shape)
-    row, col = divmod(int(correlation.argmax()), size)
-    peak_ratio = _peak_ratio(correlation, row, col)
-    dy, dx = (k - size if k > size // 2 else k for k in (row, col))
-    cross *= np.sqrt(magnitude)  # strong waves are known better than weak ones
-    up_y = f.up_y * np.exp(2j * np.pi * dy * f.fy).astype(np.complex64)
-    up_x = f.up_x * np.exp(2j * np.pi * dx * f.fx).astype(np.complex64)[:, None]
-    fine = _upsample(up_y, cross, up_x)
-    i, j = divmod(int(fine.argmax()), fine.shape[1])
-    return (
-        float(dx + f.steps[j] + _vertex(fine[i], j) / UPSAMPLING),
-        float(dy + f.steps[i] + _vertex(fine[:, j], i) / UPSAMPLING),
-        peak_ratio,
+    size = len(post)
+    f, found = _fourier(size), np.empty(3)
+    room = np.empty(size * (7 * size // 2 + 56), np.float32)
+    kernel("block_shift")(
+        post, pre, size, f.edge, f.band, f.roots, UPSAMPLING, _PEAK_RADIUS, sign, room, found
     )
-
-
-def _upsample(
-    up_y: NDArray[np.complex64], cross: NDArray[np.complex64], up_x: NDArray[np.complex64]
-) -> NDArray[np.float32]:
-    """Real part of ``up_y @ cross @ up_x``, summed in a fixed order.
-
-    A BLAS product would depend, in its last bits, on the number of BLAS threads.
-    """
-    (rows, size), (half, cols) = up_y.shape, up_x.shape
-    sums, out = np.zeros((rows, half), np.complex64), np.zeros((rows, cols), np.float32)
-    up_y, cross, up_x = (np.ascontiguousarray(m, np.complex64) for m in (up_y, cross, up_x))
-    kernel("narrow_product")(up_y, cross, up_x, sums, out, rows, size, half, cols)
-    return out
-
-
-def _peak_ratio(correlation: NDArray[np.float32], row: int, col: int) -> float:
-    """Height of the peak over the highest value further than `_PEAK_RADIUS` away (periodic)."""
-    size = correlation.shape[0]
-    around = np.arange(-_PEAK_RADIUS, _PEAK_RADIUS + 1)
-    index = np.ix_((row + around) % size, (col + around) % size)
-    peak = float(correlation[row, col])
-    around_peak = correlation[index]
-    correlation[index] = -1
-    other = float(correlation.max())
-    correlation[index] = around_peak
-    return min(peak / max(other, 1e-9), 1e3)
-
-
-def _vertex(values: NDArray[np.float32], i: int) -> float:
-    """Position of a parabola's top next to sample ``i``, in samples."""
-    if not 0 < i < len(values) - 1:
-        return 0.0
-    before, here, after = (float(v) for v in values[i - 1 : i + 2])
-    curvature = before - 2 * here + after
-    return 0.5 * (before - after) / curvature if curvature < 0 else 0.0
+    dx, dy, peak_ratio = found.tolist()
+    return dx, dy, min(peak_ratio, _HIGHEST_RATIO)
 
 
 def compress(block: NDArray[Any], floor: float) -> NDArray[np.float32] | None:
@@ -243,10 +193,13 @@ def block_shifts(planes: PlanePair, corners: NDArray[np.int64], size: int) -> ND
         return None if blocks is None else block_shift(*blocks, planes.sign)
 
     shifts = np.full((len(corners), 3), np.nan)
-    for i, shift in enumerate(map_bounded(measure, range(len(corners)), planes.workers)):
+    # down one strip after the other, so that blocks find the chunks of their neighbours decoded
+    order = np.lexsort((corners[:, 1], corners[:, 0] // _STRIP_PX)).tolist()
+    measured = map_bounded(measure, order, planes.workers)
+    for count, (k, shift) in enumerate(zip(order, measured, strict=True), 1):
         if shift is not None:
-            shifts[i] = shift
-        progress(i + 1, len(corners), "block")
+            shifts[k] = shift
+        progress(count, len(corners), "block")
     shifts[:, :2] -= back
     return shifts
 

@@ -17,6 +17,7 @@ f4 = np.float32
 RNG = np.random.default_rng(11)
 HOSTILE = [np.nan, np.inf, -np.inf, -0.0, 1e300, -1e300, 5e-324]
 BUILDS = list(building.levels(platform.machine()))
+FOUND: dict[int, np.ndarray] = {}
 
 
 def has(build):
@@ -129,18 +130,39 @@ def test_compressed_blocks(loop, shape, kind):
         assert found[0] == 0
 
 
-@pytest.mark.parametrize("sizes", [(3, 8, 5, 3), (7, 64, 33, 7), (1, 1, 1, 1), (0, 4, 3, 2)])
-@pytest.mark.parametrize("share", [0, 0.01])
-def test_narrow_products(loop, sizes, share):
-    rows, size, half, cols = sizes
-    a, b, c = (
-        spoiled(RNG.normal(size=(*s, 2)).astype(f4), share).view("c8")[..., 0]
-        for s in ((rows, size), (size, half), (half, cols))
-    )
-    a, b, c = (np.ascontiguousarray(m) for m in (a, b, c))
-    sums, out = np.zeros((rows, half), "c8"), np.zeros((rows, cols), f4)
-    loop("narrow_product")(a, b, c, sums, out, *sizes)
-    same(out, plain.narrow_product(a, b, c))
+def shift_arguments(size):
+    edge = np.hanning(size + 2)[1:-1].astype(f4)
+    radius = np.hypot(np.fft.fftfreq(size)[:, None], np.fft.rfftfreq(size))
+    band = np.exp(-((radius / 0.3) ** 2)).astype(f4)
+    roots = np.exp(2j * np.pi * np.arange(8 * size) / (8 * size)).astype("c8")
+    return edge, band, roots, np.full(size * (7 * size // 2 + 56) + 1, 77.5, f4)
+
+
+@pytest.mark.parametrize("size", [32, 64, 128, 256, 512])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_shifts_of_blocks(loop, size, sign):
+    edge, band, roots, room = shift_arguments(size)
+    scene = ndimage.gaussian_filter(np.random.default_rng(size).normal(0, 50, (3 * size,) * 2), 1)
+    post = (scene[20 : 20 + size, 30 : 30 + size] + 400).astype(f4)
+    pre = (sign * 7e4 * scene[18 : 18 + size, 33 : 33 + size]).astype(f4)  # far brighter
+    found = np.empty(3)
+    loop("block_shift")(post, pre, size, edge, band, roots, 8, 5, sign, room, found)
+    expected = plain.block_shift(post, pre, edge, band, 8, 5, sign)
+    np.testing.assert_allclose(found, expected, atol=2e-3, rtol=2e-3)
+    np.testing.assert_allclose(found[:2], (3, -2), atol=0.3)
+    assert room[-1] == 77.5
+
+
+@pytest.mark.parametrize("size", [32, 128])
+def test_shifts_have_the_same_bits_in_every_build(loop, size):
+    edge, band, roots, room = shift_arguments(size)
+    noise = np.random.default_rng(size).normal(0, 50, (4, size, size)).astype(f4)
+    cases = [(noise[0], noise[1]), (noise[2], noise[2]), (spoiled(noise[3]), noise[0])]
+    cases += [(np.zeros_like(noise[0]), noise[0])]
+    band, found = np.ones_like(band), np.empty((len(cases), 3))
+    for one, (post, pre) in zip(found, cases, strict=True):
+        loop("block_shift")(post, pre, size, edge, band, roots, 8, 5, 1, room, one)
+    same(found, FOUND.setdefault(size, found))
 
 
 @pytest.mark.parametrize("shape", [(4, 4), (5, 8), (9, 6)])

@@ -65,11 +65,14 @@ void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
 void compress(float *values, int64_t count, float floor, double clip, int64_t rounds,
               int64_t most_missing, double *found);
 
-/* Real part of up_y @ cross @ up_x, of (rows, size), (size, half) and (half, cols), summed in a
- * fixed order; sums (rows, half), which is room, and out (rows, cols) come in as zeros. */
-void narrow_product(const complex64 *up_y, const complex64 *cross, const complex64 *up_x,
-                    complex64 *sums, float *out, int64_t rows, int64_t size, int64_t half,
-                    int64_t cols);
+/* unglow.registration.phase_correlation.block_shift of blocks (size, size), size a power of two from
+ * 32 to 512: x and y of the shift, and the height of the peak over the highest value further than
+ * `radius` px away, into found (3,). edge (size,) weighs px along either axis, band (size,
+ * size / 2 + 1) waves, by their length alone; roots are exp(2 pi i k / n), n = size * upsampling.
+ * upsampling is a power of two up to 8; room has size * (7 * size / 2 + 56) numbers. */
+void block_shift(const float *post, const float *pre, int64_t size, const float *edge,
+                 const float *band, const complex64 *roots, int64_t upsampling, int64_t radius,
+                 double sign, float *room, double *found);
 
 /* Fit control points (rows, cols), at least 4 of each, to weighted targets, both (count, 2), at
  * points; points that are NaN count nothing. `numbers` are what third and second differences and

@@ -60,7 +60,8 @@ class PixelStatistics:
             known = kept if known is None else known & kept
         valid = block if known is None else block[known]
         low, high = (valid.min(), valid.max()) if valid.size else (math.inf, -math.inf)
-        saturated = int(np.count_nonzero(valid >= self.saturation))
+        is_saturated = high >= self.saturation
+        saturated = int(np.count_nonzero(valid >= self.saturation)) if is_saturated else 0
         numbers = valid.size, stored - valid.size, saturated
         self.blocks[window] = (*numbers, float(low), float(high), float(valid.sum(dtype="f8")))
 
