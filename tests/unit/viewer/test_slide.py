@@ -26,8 +26,11 @@ from unglow.io.zarr_codecs import DECODERS
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import CycleState, SlideRecord
 from unglow.results.stack import open_stack
+from unglow.transform import Transform
 from unglow.viewer.computed_stores import ImagedChannel
 from unglow.viewer.layers import pairs_of
+from unglow.viewer.raw_files import raw_slide
+from unglow.workflow.stages.plan import fingerprint
 
 SHAPE = (2100, 2300)
 
@@ -159,7 +162,14 @@ def test_a_slide_is_served_with_channels_that_did_not_fail(results):
     assert not model["writable"]
     assert model["detection"]["spoilt"] == {"places": 3, "cycles": {"2": 0.1}}
     assert model["facts"]["Cycle 3"]["state"] == "failed"
-    assert model["facts"]["Marker CD8"]["gain"] == 1.4
+    assert model["facts"]["Cycle 2"]["spoilt_share"] == 0.1
+    assert model["facts"]["Marker CD8"] == {
+        "background": "AF", "gain": 1.4, "gain_ci95": [1.39, 1.41], "offset": 5,
+        "expected_gain": 1.5,
+    }  # fmt: skip
+    about = seen.json(f"pair/s1/{layers['CD8']['url']}/zarr.json")["attributes"]["ome"]["omero"]
+    window = {"min": 0, "max": 65535, "start": 0, "end": 900}
+    assert about["channels"][0]["window"] == window
     answer, chunk = seen.ask(f"pair/s1/{layers['CD8']['url']}/0/c/0/0")
     assert answer.status == 200
     values = np.frombuffer(DECODERS["blosc"](chunk[:-4], 512 * 512 * 4), "<f4").reshape(512, 512)
@@ -224,12 +234,56 @@ def test_a_damaged_record_is_said_and_no_fault_of_the_page(results, tmp_path):
 
 
 def test_channels_as_imaged_are_shown_where_the_raw_images_are(tmp_path, monkeypatch):
-    from unglow.viewer.raw_files import raw_slide
-
     raw_slides.slide(tmp_path)
-    (tmp_path / "results").mkdir()
+    place, shape = tmp_path / "results/s1", (96, 128)
+    (place / "registration/1-2").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert raw_slide(tmp_path / "results", "s1").slide.name == "s1"
     assert raw_slide(tmp_path / "results", "s2") is None
-    shutil.rmtree(tmp_path / "raw")
-    assert raw_slide(tmp_path / "results", "s1") is None
+    known = raw_slide(tmp_path / "results", "s1")
+    prints = tuple(fingerprint(header) for header in known.headers)
+    SlideRecord(known.slide, shape, "uint16", None, prints).save(place / "slide.json")
+    moved = Transform("ok", shape, shape, matrix=np.eye(3), model="none")
+    moved.save(place / "registration/1-2/transform.json")
+    channels = [OmeChannel(one.name) for one in known.slide.kept]
+    with OmeTiffSink(place / "corrected.ome.tif", shape, "uint16", channels, name="s1") as sink:
+        for n in range(len(channels)):
+            sink.write(n, Window.from_shape(shape), np.full(shape, n, np.uint16))
+    with Seen(tmp_path / "results") as seen:
+        model = seen.json("pair/s1/pair.json")
+        layers = {layer["title"]: layer for layer in model["layers"]}
+        imaged = pixels_of(seen, layers["CD8, as imaged"]["url"])
+    assert [
+        (one["name"], one["title"], one["colour"], one["cycle"]) for one in model["layers"]
+    ] == [
+        ("corrected-0", "DAPI", "#0000ff", 1),
+        ("corrected-1", "CD3", "#00ff00", 1),
+        ("corrected-2", "DAPI_2", "#0000ff", 2),
+        ("corrected-3", "CD8", "#ff0000", 2),
+        ("imaged-1", "AF, as imaged", "#ffffff", 1),
+        ("imaged-2", "CD3, as imaged", "#ffffff", 1),
+        ("imaged-4", "CD8, as imaged", "#ffffff", 2),
+    ]
+    assert [layer["computed"] for layer in model["layers"]] == 4 * [False] + 3 * [True]
+    raw = tifffile.imread(tmp_path / "raw/s1/image.ome.tif")
+    np.testing.assert_array_equal(imaged[:96, :128], raw[4])
+    presets = model["presets"]
+    assert presets[1]["colours"] == {"corrected-0": "#ff0000", "corrected-2": "#00ffff"}
+    assert [
+        (one["title"], one["mode"], one.get("a"), one.get("b", one.get("layers")))
+        for one in presets
+    ] == [
+        ("DAPI and DAPI_2", "overlay", "corrected-0", "corrected-2"),
+        ("nuclei of all cycles", "composite", None, "corrected-0,corrected-2"),
+        ("CD3 before and after", "blink", "imaged-2", "corrected-1"),
+        ("CD3 and AF", "side", "imaged-2", "imaged-1"),
+        ("CD8 before and after", "blink", "imaged-4", "corrected-3"),
+        ("CD8 and AF", "side", "imaged-4", "imaged-1"),
+    ]
+    for change in (
+        lambda: raw_slides.slide(tmp_path, shape=(96, 130)),
+        lambda: shutil.rmtree("raw"),
+    ):
+        change()  # images of others, and none
+        with Seen(tmp_path / "results") as seen:
+            less = seen.json("pair/s1/pair.json")
+        assert (less["layers"], less["presets"]) == (model["layers"][:4], presets[:2])
