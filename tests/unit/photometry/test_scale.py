@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -151,7 +152,9 @@ def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
         settings = ScaleSettings(RATIOS.methods, manual=1.2)
         estimate(Evidence(section(1.3)), settings).save(tmp_path / f"{name}.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    content = json.loads((tmp_path / "a.json").read_text())
+    text = (tmp_path / "a.json").read_text()
+    assert max(len(n.strip("-0.").replace(".", "")) for n in re.findall(r"-?\d+\.\d+", text)) == 9
+    content = json.loads(text)
     assert content["default"] == "moffat"
     assert {"gain", "offset", "gain_ci95", "mu0", "mu", "beta", "pixels"} <= set(
         content["methods"]["moffat"]
