@@ -115,6 +115,7 @@ def test_a_single_ratio_needs_no_fit():
     scale = estimate(Evidence(statistics), RATIOS)
     assert (scale.status, scale.default) == ("ok", "moffat")
     assert [m.gain for m in scale.methods.values()] == pytest.approx([2, 2], rel=0.001)
+    assert (scale.default_result.gain, scale.default_result.gain_ci95) == (2.0, None)
 
 
 def test_one_failed_method_hands_over_to_the_next():

@@ -73,8 +73,7 @@ def test_a_saturated_post_is_reported_with_its_share():
     (reason,) = estimate(Evidence(cut), RATIOS).reasons
     assert reason.startswith("27 % of the post pixels have its largest value (120), so it is ")
     assert reason.endswith("saturated and the gain too low: expose it shorter.")
-    (with_offset,) = pixel_warnings(cut, GAIN, "linear")
-    assert with_offset == reason.replace("gain", "difference there")
+    assert pixel_warnings(cut, GAIN, "linear") == [reason.replace("gain", "difference there")]
 
 
 def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
@@ -82,14 +81,6 @@ def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
     stats = statistics(-155.0)
     assert stats.n["post_at_maximum"] > 0.05 * stats.n["ratio"]
     assert pixel_warnings(stats, GAIN, "linear") == []
-
-
-def test_one_image_twice_has_gain_one():
-    image = np.arange(400, dtype=np.float32).reshape(20, 20)
-    result = estimate(
-        Evidence(count_pair(image, image)), ScaleSettings(methods=("moffat",))
-    ).default_result
-    assert (result.gain, result.offset, result.gain_ci95) == (1.0, 0.0, None)
 
 
 @pytest.mark.parametrize(
