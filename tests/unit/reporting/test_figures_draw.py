@@ -408,8 +408,8 @@ def test_edges_ticks_and_grid_are_where_the_data_are():
     assert (cols[97], cols[95], cols[93]) == ([100, 190, 280], [100, 280], [])
     middles = {text: round((box.x0 + box.x1) / 2) for text, box in boxes.items()}
     assert middles.items() >= {"0": 100, "50": 300, "a": 180, "b": 340, "across": 300}.items()
-    ends = boxes["0"].y1, boxes["across"].y1, boxes["4"].x1, boxes["a"].y0, boxes["c"].y0
-    assert [*map(round, ends)] == [90, 72, 90, 410, 428]
+    ends = boxes["0"].y1, boxes["across"].y0, boxes["4"].x1, boxes["a"].y0, boxes["c"].y0
+    assert [*map(round, ends)] == [90, 58, 90, 410, 428]
     assert boxes["10"].x0 - boxes["up"].x1 == pytest.approx(4 * 100 / 72)
 
 
