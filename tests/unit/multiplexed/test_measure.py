@@ -105,9 +105,8 @@ def test_a_gain_that_exposure_times_do_not_promise_is_a_note_where_it_is_used_an
 
 def test_without_exposure_times_that_method_says_so(made):
     unknown = tuple(replace(one, exposure=None) for one in channels())
-    found = measure_slide(
-        slide(made[0].images[0], unknown), made[1], moved(), ScaleSettings(("exposure",))
-    )
+    one = slide(made[0].images[0], unknown)
+    found = measure_slide(one, made[1], moved(), ScaleSettings(("exposure",)))
     assert found["A"].scale.status == "failed"
     assert "exposure times" in found["A"].scale.reasons[0]
 

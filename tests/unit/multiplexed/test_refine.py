@@ -118,8 +118,7 @@ def test_gains_that_exposure_times_do_not_promise_are_a_note_or_a_doubt(expected
 
 def test_backgrounds_that_are_similar_are_reported_and_what_they_take_together():
     scale = scale_of(0.98, None, "interpolate")
-    assert scale.default == "fit"
-    assert scale.reasons[0].startswith("interpolate: exposure times are not known, or the back")
+    assert (scale.default, scale.reasons[0][:35]) == ("fit", "interpolate: exposure times are not")
     (note,) = scale.notes
     details = scale.default_result.details
     total, ends = details["subtracted_mean"], details["subtracted_mean_ci95"]
