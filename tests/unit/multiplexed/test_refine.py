@@ -125,7 +125,6 @@ def test_backgrounds_that_are_similar_are_reported_and_what_they_take_together()
     assert total == pytest.approx(500 * sum(GAINS), rel=0.01)
     share = max(one["noise_share"] for one in details["gains"].values())
     assert note.startswith(f"AF and AF_end are too similar: {share:.0%} of the part of one that ")
-    half = (ends[1] - ends[0]) / 2
-    assert f"together ({total:.4g} ± {half:.2g} grey levels on average) is known all" in note
+    assert f"together ({total:.4g} ± {ends[1] - total:.2g} grey levels on average) is kno" in note
     assert scale_of(0.98, (0.5, 1.0)).notes == (note,)  # neither gain is known, but their sum
     assert len(scale_of(0.98, (0.5, 1.13)).notes) == 2

@@ -211,8 +211,8 @@ def test_an_implausible_map_is_reported_and_not_used(tmp_path):
     (note,) = scale.notes
     assert "was not used" in note
     without = estimate(under_light(2.7), ScaleSettings(("linear",), gain_map="never"))
-    lines = [(one.default_result.gain, one.default_result.offset) for one in (scale, without)]
-    assert lines[0] == lines[1]
+    used, plain = scale.default_result, without.default_result
+    assert (used.gain, used.offset) == (plain.gain, plain.offset)
     scale.save(tmp_path / "scale.json")
     assert Scale.load(tmp_path / "scale.json").notes == scale.notes
 

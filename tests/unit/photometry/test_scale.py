@@ -154,7 +154,8 @@ def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
         estimate(Evidence(section(1.3)), settings).save(tmp_path / f"{name}.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
     text = (tmp_path / "a.json").read_text()
-    assert max(len(n.strip("-0.").replace(".", "")) for n in re.findall(r"-?\d+\.\d+", text)) == 9
+    digits = {len(n.replace(".", "").strip("-0")) for n in re.findall(r"-?\d+\.\d+", text)}
+    assert digits - {0, 1, 2, 3} <= {7, 8, 9}
     content = json.loads(text)
     assert content["default"] == "moffat"
     assert {"gain", "offset", "gain_ci95", "mu0", "mu", "beta", "pixels"} <= set(

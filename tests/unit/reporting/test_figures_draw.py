@@ -451,7 +451,7 @@ def test_labels_are_where_matplotlib_has_texts(text, style):
     for figure in (ours, theirs):
         rows, cols = np.nonzero(ink_of(figure) > 40)
         edges.append([rows.min(), rows.max(), cols.min(), cols.max()])
-    assert np.abs(np.subtract(*edges)).max() <= 2  # px
+    assert np.abs(np.subtract(*edges)).max() <= 2 + (mpl.__version_info__ < (3, 11))  # px
 
 
 def test_details_keep_each_px_and_have_a_frame():
