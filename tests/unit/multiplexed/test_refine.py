@@ -100,7 +100,6 @@ def scale_of(similar, expected, method="fit"):
     [
         # within 5 % of all gains and the interval, or beyond
         *(((g, 0.6), "notes" if g in (0.81, 0.99) else "") for g in (0.81, 0.83, 0.97, 0.99)),
-        # less than 1.5 times as much, or more
         *(((0.9 * f, 0.6 * f), "notes") for f in (0.69, 1.45)),
         *(((0.9 * f, 0.6 * f), "reasons") for f in (0.64, 1.55)),
         ((1.3, 0.2), "notes"),
