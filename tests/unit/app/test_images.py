@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from pathlib import Path
 
 import cv2
@@ -97,6 +98,7 @@ def test_what_cannot_be_read_has_a_sentence(tmp_path):
         ("*{prepost}*", "scan untreated 5", ("pre", "S", "X")),
         ("{sample}_{prepost}_{dye}", "A_other_SYTO9", None),
         ("{sample}_{prepost}_{dye}", "x/A_untreated_SYTO9/y", None),
+        ("*{prepost}", "/x/dry", None),
         ("{sample}({prepost}).{dye}", "A(dry).D", ("pre", "A", "D")),
     ],
 )
@@ -104,21 +106,26 @@ def test_a_pattern_reads_a_path(pattern, name, found):
     assert NamePattern(pattern, "untreated, dry", "treated").read(name, "S", "X") == found
 
 
+LONGEST, MOST_STARS = "{prepost}" + 191 * "x", "{prepost}" + 6 * "*a"
+
+
 @pytest.mark.parametrize(
-    ("pattern", "pre", "post"),
+    ("pattern", "pre", "post", "why"),
     [
-        *(("{sample}_{dye}", "a", "b"), ("{prepost}_{colour}", "a", "b"), ("{prepost}", "", "b")),
-        *(
-            ("{prepost}_{prepost}", "a", "b"),
-            ("{prepost}", "a", "A"),
-            ("{prepost}" + 300 * "x", "a", "b"),
-        ),
-        ("{prepost}" + 7 * "*a", "a", "b"),
+        ("{sample}_{dye}", "a", "b", "The pattern needs {prepost}, where "),
+        ("{prepost}_{colour}", "a", "b", "{colour} cannot be in a pattern, or not twice; use {sa"),
+        ("{prepost}_{prepost}", "a", "b", "{prepost} cannot be in a pattern, or not twice; use "),
+        ("{prepost}", "", "b", "Give a word for pre, and another one for post."),
+        ("{prepost}", "a", "A", "Give a word for pre, and another one for post."),
+        (LONGEST + "x", "a", "b", "A pattern has at most 200 characters and 6 stars: shorten it."),
+        (MOST_STARS + "*", "a", "b", "A pattern has at most 200 characters and 6 stars: shorten "),
     ],
 )
-def test_what_is_no_pattern_is_refused(pattern, pre, post):
-    with pytest.raises(InputError):
+def test_what_is_no_pattern_is_refused(pattern, pre, post, why):
+    with pytest.raises(InputError, match=f"^{re.escape(why)}"):
         NamePattern(pattern, pre, post)
+    for accepted in (LONGEST, MOST_STARS):
+        NamePattern(accepted, "a", "b")
 
 
 def test_a_long_name_that_nearly_fits_is_read_in_no_time():
@@ -164,14 +171,17 @@ def test_images_make_pairs_and_keep_what_the_sheet_says_of_them():
     [
         ([image("a", "pre")], "1 pre and 0 post"),
         ([image("a", "pre"), image("b", "pre"), image("c", "post")], "2 pre and 1 post"),
-        ([image("a", "pre", "..")], "Sample '..'"),
-        ([image("a", "pre", "telemetry")], "Sample 'telemetry'"),
-        ([image("a", "post", dye="")], "Dye ''"),
-        ([image("a", "both")], "neither pre nor post"),
+        ([image("a", "pre", "x/y ")], "write another name, for example x-y."),
+        ([image("a", "pre", " telemetry")], "unglow itself writes; write another name."),
+        ([image("a", "pre", "telemetry/")], "start with a letter or digit; write another name."),
+        ([image("a", "post", dye="")], "Dye '' of a is empty; write another name."),
+        ([image("a", "both")], "a is neither pre nor post."),
     ],
 )
 def test_what_is_not_clear_is_said(images, about):
-    assert any(about in problem for problem in make_pairs(images, {})[1])
+    pairs, problems = make_pairs(images, {})
+    assert (pairs, sum(about in problem for problem in problems)) == ([], 1)
+    assert len(make_pairs([*images, *images], {})[1]) == len(problems)  # each is said once
 
 
 def test_an_image_is_named_once():

@@ -1,4 +1,4 @@
-"""One background: a line of `linear` that allows for signal in many cells."""
+"""One background: a line that allows for signal in many cells. Several: what is said of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from made_cells import make_evidence
 
-from unglow.multiplexed.several import refine
+from unglow.multiplexed.several import estimate_several, refine
+from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import estimate
 from unglow.photometry.gain.scale import ScaleSettings
 
@@ -76,3 +77,53 @@ def test_a_gain_that_changes_over_the_section_stays(measured):
     uneven = replace(scale.methods["linear"], gain_map=object())
     uneven = replace(scale, methods={**scale.methods, "linear": uneven})
     assert refine(uneven, cells, NOISE) is uneven
+
+
+GAINS, SIDE = (0.9, 0.6), 64
+
+
+def scale_of(similar, expected, method="fit"):
+    """Scale of a marker without signal; the second background has a part of the first in it."""
+    random = np.random.default_rng(1)
+    first, other, *seen = (random.normal(size=(SIDE, SIDE)) for _ in range(5))
+    first = 500 + 100 * first
+    second = similar * first + (1 - similar) * (500 + 100 * other)
+    post = GAINS[0] * first + GAINS[1] * second + 20 + 2 * seen[2]
+    cells = {n: CellMoments.create((4 * SIDE, 4 * SIDE), (1e5, 1e5)) for n in ("AF", "AF_end")}
+    for made, light, own in zip(cells.values(), (first, second), seen, strict=False):
+        made.count[:], made.post[:], made.pre[:] = 16, post, light + 3 * own
+    return estimate_several(cells, dict.fromkeys(cells, 144), expected, method)
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        # within 5 % of all gains and the interval, or beyond
+        *(((g, 0.6), "notes" if g in (0.81, 0.99) else "") for g in (0.81, 0.83, 0.97, 0.99)),
+        *(((0.9 * f, 0.6 * f), "notes") for f in (0.69, 1.45)),
+        *(((0.9 * f, 0.6 * f), "reasons") for f in (0.64, 1.55)),
+        ((1.3, 0.2), "notes"),
+    ],
+)
+def test_gains_that_exposure_times_do_not_promise_are_a_note_or_a_doubt(expected, said):
+    scale = scale_of(0.0, expected)
+    sentence = (
+        "Fitted gains of AF, AF_end: 0.9, 0.6; exposure times and cycles let expect "
+        f"{expected[0]:.3g}, {expected[1]:.3g}. The fitted ones were used."
+    )
+    assert scale.notes == ((sentence,) if said == "notes" else ())
+    assert scale.reasons == ((sentence,) if said == "reasons" else ())
+
+
+def test_backgrounds_that_are_similar_are_reported_and_what_they_take_together():
+    scale = scale_of(0.98, None, "interpolate")
+    assert (scale.default, scale.reasons[0][:35]) == ("fit", "interpolate: exposure times are not")
+    (note,) = scale.notes
+    details = scale.default_result.details
+    total, ends = details["subtracted_mean"], details["subtracted_mean_ci95"]
+    assert total == pytest.approx(500 * sum(GAINS), rel=0.01)
+    share = max(one["noise_share"] for one in details["gains"].values())
+    assert note.startswith(f"AF and AF_end are too similar: {share:.0%} of the part of one that ")
+    assert f"together ({total:.4g} ± {ends[1] - total:.2g} grey levels on average) is kno" in note
+    assert scale_of(0.98, (0.5, 1.0)).notes == (note,)  # neither gain is known, but their sum
+    assert len(scale_of(0.98, (0.5, 1.13)).notes) == 2

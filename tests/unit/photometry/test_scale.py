@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ def test_a_single_ratio_needs_no_fit():
     scale = estimate(Evidence(statistics), RATIOS)
     assert (scale.status, scale.default) == ("ok", "moffat")
     assert [m.gain for m in scale.methods.values()] == pytest.approx([2, 2], rel=0.001)
+    assert (scale.default_result.gain, scale.default_result.gain_ci95) == (2.0, None)
 
 
 def test_one_failed_method_hands_over_to_the_next():
@@ -151,7 +153,10 @@ def test_scale_json_keeps_the_contract_and_equal_bytes(tmp_path):
         settings = ScaleSettings(RATIOS.methods, manual=1.2)
         estimate(Evidence(section(1.3)), settings).save(tmp_path / f"{name}.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    content = json.loads((tmp_path / "a.json").read_text())
+    text = (tmp_path / "a.json").read_text()
+    digits = {len(n.replace(".", "").strip("-0")) for n in re.findall(r"-?\d+\.\d+", text)}
+    assert digits - {0, 1, 2, 3} <= {7, 8, 9}
+    content = json.loads(text)
     assert content["default"] == "moffat"
     assert {"gain", "offset", "gain_ci95", "mu0", "mu", "beta", "pixels"} <= set(
         content["methods"]["moffat"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from unglow.photometry.gain.without_signal import first_shares, weigh
 
@@ -35,3 +36,13 @@ def test_what_is_far_from_all_has_no_weight_and_is_no_error():
     weights, _ = settled(residuals)
     assert (weights[-4:] < 1e-3).all()
     assert weights[np.abs(residuals) < 1].min() > 0.5
+
+
+def test_weights_follow_from_the_densities_of_the_parts():
+    z = np.array([-7.98, -1.02, 0, 0.52, 1.98, 3.06, 5.5, 14.02, 31.98, 33, 39.98])
+    weights, shares = weigh(z, first_shares())
+    octave = 2 ** (np.arange(0.5, 16) / 16)
+    parts = [norm.pdf(z)]
+    parts += [norm.pdf(z[:, None] - octave * 2.0**n).mean(axis=1) for n in range(-1, 5)]
+    parts += [(z > 32) / 8, np.full(len(z), 1 / 48)]
+    np.testing.assert_allclose(weights, shares[0] * parts[0] / (shares @ parts), rtol=2e-3)

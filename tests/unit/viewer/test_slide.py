@@ -26,8 +26,11 @@ from unglow.io.zarr_codecs import DECODERS
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import CycleState, SlideRecord
 from unglow.results.stack import open_stack
+from unglow.transform import Transform
 from unglow.viewer.computed_stores import ImagedChannel
 from unglow.viewer.layers import pairs_of
+from unglow.viewer.raw_files import raw_slide
+from unglow.workflow.stages.plan import fingerprint
 
 SHAPE = (2100, 2300)
 
@@ -145,10 +148,11 @@ def results(tmp_path):
         yield seen, image
 
 
-def test_a_slide_is_served_with_channels_that_did_not_fail(results):
+def test_a_slide_is_served_with_channels_that_did_not_fail(results, tmp_path):
     seen, image = results
     (listed,) = seen.json("pairs.json")
     assert (listed["id"], listed["status"]) == ("s1", "suspect")
+    (tmp_path / "results/s1/registration/1-3/transform.json").write_text("{")  # its cycle failed
     model = seen.json("pair/s1/pair.json")
     layers = {layer["title"]: layer for layer in model["layers"]}
     assert [*layers] == ["CD3", "CD8"]  # without raw images there are no others
@@ -159,7 +163,10 @@ def test_a_slide_is_served_with_channels_that_did_not_fail(results):
     assert not model["writable"]
     assert model["detection"]["spoilt"] == {"places": 3, "cycles": {"2": 0.1}}
     assert model["facts"]["Cycle 3"]["state"] == "failed"
-    assert model["facts"]["Marker CD8"]["gain"] == 1.4
+    assert model["facts"]["Cycle 2"]["spoilt_share"] == 0.1
+    assert [*model["facts"]["Marker CD8"].values()] == ["AF", 1.4, [1.39, 1.41], 5, 1.5]
+    about = seen.json(f"pair/s1/{layers['CD8']['url']}/zarr.json")["attributes"]["ome"]["omero"]
+    assert about["channels"][0]["window"] == {"min": 0, "max": 65535, "start": 0, "end": 900}
     np.testing.assert_array_equal(pixels_of(seen, layers["CD8"]["url"])[:96, :128], image[1])
 
 
@@ -222,12 +229,46 @@ def test_a_damaged_record_is_said_and_no_fault_of_the_page(results, tmp_path):
 
 
 def test_channels_as_imaged_are_shown_where_the_raw_images_are(tmp_path, monkeypatch):
-    from unglow.viewer.raw_files import raw_slide
-
     raw_slides.slide(tmp_path)
-    (tmp_path / "results").mkdir()
+    place, shape = tmp_path / "results/s1", (96, 128)
+    (place / "registration/1-2").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert raw_slide(tmp_path / "results", "s1").slide.name == "s1"
     assert raw_slide(tmp_path / "results", "s2") is None
-    shutil.rmtree(tmp_path / "raw")
-    assert raw_slide(tmp_path / "results", "s1") is None
+    known = raw_slide(tmp_path / "results", "s1")
+    prints = tuple(fingerprint(header) for header in known.headers)
+    SlideRecord(known.slide, shape, "uint16", None, prints).save(place / "slide.json")
+    moved = Transform("ok", shape, shape, matrix=np.eye(3), model="none")
+    moved.save(place / "registration/1-2/transform.json")
+    channels = [OmeChannel(one.name) for one in known.slide.kept]
+    with OmeTiffSink(place / "corrected.ome.tif", shape, "uint16", channels, name="s1") as sink:
+        for n in range(len(channels)):
+            sink.write(n, Window.from_shape(shape), np.full(shape, n, np.uint16))
+    with Seen(tmp_path / "results") as seen:
+        model = seen.json("pair/s1/pair.json")
+        layers = {layer["title"]: layer for layer in model["layers"]}
+        imaged = pixels_of(seen, layers["CD8, as imaged"]["url"])
+    assert " ".join(layers) == "DAPI CD3 DAPI_2 CD8 AF, as imaged CD3, as imaged CD8, as imaged"
+    rows = ((one["name"][-1], one["cycle"], one["computed"]) for one in layers.values())
+    assert [*zip(*rows, strict=True)] == [(*"0123124",), (1, 1, 2, 2, 1, 1, 2), (*[0] * 4, 1, 1, 1)]
+    colours = [one["colour"] for one in layers.values()]
+    assert colours == ["#0000ff", "#00ff00", "#0000ff", "#ff0000", *["#ffffff"] * 3]
+    raw = tifffile.imread(tmp_path / "raw/s1/image.ome.tif")
+    np.testing.assert_array_equal(imaged[:96, :128], raw[4])
+    presets = model["presets"]
+    assert presets[1]["colours"] == {"corrected-0": "#ff0000", "corrected-2": "#00ffff"}
+    assert presets[1].pop("layers") == "corrected-0,corrected-2"
+    rows = [[one["title"], one["mode"], one.get("a", ""), one.get("b", "")] for one in presets]
+    assert [*map(" ".join, rows)] == [
+        "DAPI and DAPI_2 overlay corrected-0 corrected-2",
+        "nuclei of all cycles composite  ",
+        "CD3 before and after blink imaged-2 corrected-1",
+        "CD3 and AF side imaged-2 imaged-1",
+        "CD8 before and after blink imaged-4 corrected-3",
+        "CD8 and AF side imaged-4 imaged-1",
+    ]
+    for shape in ((96, 130), ()):  # images of others, and none
+        raw_slides.slide(tmp_path, shape=shape) if shape else shutil.rmtree("raw")
+        with Seen(tmp_path / "results") as seen:
+            less = seen.json("pair/s1/pair.json")
+        titles = [one["title"] for one in (*less["layers"], *less["presets"])]
+        assert titles == ["DAPI", "CD3", "DAPI_2", "CD8", rows[0][0], rows[1][0]]
