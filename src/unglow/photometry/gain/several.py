@@ -42,7 +42,7 @@ _CALM_PART = 0.85
 backgrounds are nearly everywhere, and all cells count."""
 _NOISE_ERROR = 0.3
 """The noise of a background is believed to this part of it."""
-_BIAS, _CALM_BIAS = 0.004, 0.0002
+_BIAS, _CALM_BIAS = 0.004, 0.0001
 """Error of a gain, as a part of all of them, that signal too faint to be seen may cause where all
 cells count, and where calm ones do: the intervals of `benchmarks/stack.py` then hold the truth."""
 _OFFSET_BIAS = 0.1
