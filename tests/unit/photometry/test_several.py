@@ -59,6 +59,25 @@ def test_cells_of_a_signal_to_noise_ratio_of_3_are_not_biased(cover):
     assert np.abs(bias).max() < 0.006
 
 
+def test_faint_flanks_next_to_bright_ones_move_the_line_less(monkeypatch):
+    errors = {0.85: [], np.inf: []}
+    for seed in range(2):
+        backgrounds, post, noise, xy = scene((0.9, 0.6), 0.0, seed=seed)
+        at = np.random.default_rng(seed + 9).random(SHAPE) < 0.002
+        signal = gaussian_filter(np.where(at, 8000.0, 0), 3).ravel()  # 140 at most of one cell
+        for part, of_part in errors.items():
+            monkeypatch.setattr(several, "_CALM_PART", part)
+            found = several.fit(backgrounds, post + signal, noise, xy)
+            off = found.gains - (0.9, 0.6)
+            assert (np.abs(off) <= found.gain_halves).all()
+            assert (found.gain_halves < 0.001).all() == (part < 1)
+            lift = (backgrounds @ off).mean() + found.offset - OFFSET
+            of_part.append([*np.abs(off), lift])
+    calm, every = (np.mean(one, axis=0) for one in errors.values())
+    assert calm[:2].sum() < 0.7 * every[:2].sum()
+    assert calm[2] < 0.7 * every[2]
+
+
 def test_noise_in_the_backgrounds_does_not_pull_the_gains():
     found = several.fit(*scene((0.9, 0.6), 0.1, similar=0.8, noise_of_backgrounds=8.0))
     assert 0.02 < found.noise_shares[1] < 0.2

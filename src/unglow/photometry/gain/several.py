@@ -3,8 +3,9 @@
 post = sum_i gain_i * background_i + offset + signal, where neither gains nor signal are negative.
 Signal is one-sided, so a symmetric robust fit takes it for offset first. Therefore the fit starts
 from what lies around the mode of the residuals (half-sample mode; Bickel and Fruehwirth 2006,
-Computational Statistics & Data Analysis 50, 3500) within 2.5 of the scatter below it, and ends with
-each cell weighted by how likely it has no signal (`without_signal`), over its noise.
+Computational Statistics & Data Analysis 50, 3500) within 2.5 of the scatter below it, and goes on
+with each cell weighted by how likely it has no signal (`without_signal`), over its noise. It ends
+with the cells whose neighbours show none either.
 """
 
 from __future__ import annotations
@@ -33,12 +34,19 @@ _HUBER, _START_STEPS = 1.345, 12
 _NEAR, _STEPS, _STILL = 2.5, 60, 1e-3
 _DRAW_STEPS = 5
 """Steps of a fit without one region, which starts at the line of all."""
+_CALM, _MOST_OF_ONE = 2.0, 3.0
+"""Neighbours of a calm cell are this near to the line together, and one counts at most as this far,
+in standard deviations of their noise."""
+_CALM_PART = 0.85
+"""If fewer are calm, as a part of the cells without signal, faint signal or differences between the
+backgrounds are nearly everywhere, and all cells count."""
 _NOISE_ERROR = 0.3
 """The noise of a background is believed to this part of it."""
-_GAIN_BIAS = 0.004
-"""Error of a gain, as a part of all of them, that many cells with signal may cause."""
+_BIAS, _CALM_BIAS = 0.004, 0.0001
+"""Error of a gain, as a part of all of them, that signal too faint to be seen may cause where all
+cells count, and where calm ones do: the intervals of `benchmarks/stack.py` then hold the truth."""
 _OFFSET_BIAS = 0.1
-"""Error of the offset, as a part of the scatter, that signal fainter than half of it may cause."""
+"""Error of the offset, as a part of the scatter, that such signal may cause."""
 _LEAST_NOISE = 0.1
 """No cell is given less than this part of the mean variance."""
 _GLASS = 0.15
@@ -119,6 +127,11 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     variances = np.full(len(post), max(scatter, 1e-9) ** 2)
     state = _State(line, variances, np.ones(len(post)), first_shares())
     state = state.refine(centred, post, np.ones(len(post), bool), _STEPS)
+    left, bias = post - centred @ state.line[:-1] - state.line[-1], _BIAS
+    calm = _find_calm(left / np.sqrt(state.variances), xy)
+    if np.count_nonzero(calm) >= max(LEAST, _CALM_PART * state.weights.sum()):
+        state = state.refine(centred, post, calm, _STEPS)
+        centred, post, xy, bias = centred[calm], post[calm], xy[calm], _CALM_BIAS
     line, weights = state.line, state.weights / state.variances
     regions = regions_of(xy, REGIONS)
     drawn = np.array(
@@ -148,7 +161,7 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     scatter = math.sqrt(float(state.weights @ state.variances / state.weights.sum()))
     return SeveralFit(
         gains,
-        np.hypot(_half(drawn[:, :-1]), _GAIN_BIAS * gains.sum()) + unsure,
+        np.hypot(_half(drawn[:, :-1]), bias * gains.sum()) + unsure,
         float(line[-1] - gains @ middle),
         math.hypot(float(_half(offsets)), _OFFSET_BIAS * scatter),
         float(gains @ middle),
@@ -169,6 +182,23 @@ def _find_section(backgrounds: Floats) -> Flags:
     level = ((backgrounds - low) / np.maximum(high - low, 1e-12)).mean(axis=1)
     on = level > _GLASS
     return on if np.count_nonzero(on) >= LEAST else np.ones(len(on), bool)
+
+
+def _find_calm(scaled: Floats, xy: Floats) -> Flags:
+    """Return which cells have neighbours that are near the line together, (N,).
+
+    Signal reaches over several cells, so what is too faint to be seen in one shows next to it. The
+    noise of a cell takes no part in this, so what is left of it is not bent.
+    """
+    row, col = (np.unique(v, return_inverse=True)[1] + 1 for v in xy.T[::-1])
+    sums = []
+    for values in (np.clip(scaled, -_MOST_OF_ONE, _MOST_OF_ONE), 1.0):
+        lattice = np.zeros((row.max() + 2, col.max() + 2))
+        lattice[row, col] = values
+        rows = lattice[:-2] + lattice[1:-1] + lattice[2:]
+        around = rows[:, :-2] + rows[:, 1:-1] + rows[:, 2:] - lattice[1:-1, 1:-1]
+        sums.append(around[row - 1, col - 1])
+    return np.asarray(np.abs(sums[0]) <= _CALM * np.sqrt(sums[1]))
 
 
 def _half(drawn: Floats) -> Floats:
