@@ -223,7 +223,8 @@ def add_spots(
     window, light = _draw_spots(core, spots, scene.settings.sigma)
     shot = scene.noise.post_shot
     if shot > 0:
-        light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
+        lit = light > 0  # nothing is drawn for the others
+        light[lit] = random.poisson(light[lit] / shot) * shot
     window = window.grow(margin)
     shared = window.common(images.window)
     light32 = np.pad(light.astype(np.float32), margin)

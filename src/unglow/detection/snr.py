@@ -265,26 +265,25 @@ def _ratio(
     ``images`` are post, pre and the difference. They and ``reasons`` have a margin of
     `compute_margin` px on every side.
     """
-    if reasons.any():
-        post, pre, difference = (_clear_unusable(image, reasons) for image in images)
+    post, pre, difference = images
+    of_reasons = reasons if reasons.any() else None
+    pre = _filter_usable(pre, of_reasons, filters.taps)
+    if of_reasons is not None:
         weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
         squares = _share(reasons[_INNER], filters.squares)
-        pre = filter_both(pre, filters.taps)
         pre /= weight
     else:
-        post, pre, difference = images
-        rows, cols = (n + 2 * SPAN for n in band.shape)
-        weight = np.broadcast_to(np.ones(cols, dtype=np.float32), (rows, cols))
+        weight = np.broadcast_to(np.ones(pre.shape[1], dtype=np.float32), pre.shape)
         squares = weight[_INNER]
-        pre = filter_both(pre, filters.taps)
+    inner = None if of_reasons is None else reasons[_INNER]
     gain = scene.gain_over(band)
     if gain.size == 1:
         gain = np.broadcast_to(np.repeat(gain[0], band.shape[1]), band.shape)
     error = scene.error.evaluate_window(band)
     room = np.empty((2, band.shape[1])), np.empty((2, band.shape[1]), dtype=np.float32)
     kernel("significance")(
-        filter_both(difference[_INNER], filters.taps),
-        filter_both(post[_INNER], filters.squares),
+        _filter_usable(difference[_INNER], inner, filters.taps),
+        _filter_usable(post[_INNER], inner, filters.squares),
         pre,
         *(a for image in (weight, squares, gain, error) for a in (image, _stride(image))),
         *filters.pre_factor.arguments(band),
@@ -297,11 +296,13 @@ def _ratio(
     )
 
 
-def _clear_unusable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
-    """Copy an image, with 0 for px that cannot be used."""
-    out = np.empty(image.shape, dtype=np.float32)
-    kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
-    return out
+def _filter_usable(image: Floats, reasons: NDArray[np.uint8] | None, taps: Floats) -> Floats:
+    """Filter an image with 0 for px that cannot be used; no reasons where all can be."""
+    if reasons is not None:
+        out = np.empty(image.shape, dtype=np.float32)
+        kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
+        image = out
+    return filter_both(image, taps)
 
 
 def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> Floats:
