@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.detection.snr import Scene
-
     Floats = NDArray[np.float32]
 
 
@@ -39,6 +37,25 @@ class Readable(Protocol):
 
     def read(self, window: Window) -> NDArray[Any]:
         """Pixels of a window that is inside."""
+        ...
+
+
+class ReadablePair(Protocol):
+    """The images of a pair in the frame of post."""
+
+    @property
+    def post(self) -> Readable:
+        """Raw post."""
+        ...
+
+    @property
+    def pre(self) -> Readable:
+        """Aligned pre."""
+        ...
+
+    @property
+    def difference(self) -> Readable:
+        """The difference."""
         ...
 
 
@@ -63,7 +80,7 @@ class Images:
     @classmethod
     def read(
         cls,
-        scene: Scene,
+        scene: ReadablePair,
         window: Window,
         frame: Window | None = None,
         spare: list[Floats] | None = None,
@@ -98,7 +115,7 @@ class Images:
 
 
 def read_tiles(
-    scene: Scene, side: int, around: int, spare: list[Floats] | None = None
+    scene: ReadablePair, side: int, around: int, spare: list[Floats] | None = None
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the windows that tile post, each with its images and ``around`` px more on every side.
 
@@ -120,7 +137,7 @@ def read_tiles(
 
 
 def _read_panel(
-    scene: Scene, side: int, around: int, panel: tuple[int, int], spare: list[Floats] | None
+    scene: ReadablePair, side: int, around: int, panel: tuple[int, int], spare: list[Floats] | None
 ) -> Iterator[tuple[Window, Images]]:
     """Yield the tiles of the columns of a panel, in row order."""
     shape = scene.post.shape
