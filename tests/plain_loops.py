@@ -262,7 +262,7 @@ def usable_share(reasons, taps, least):
 
 
 def significance(signal, post, pre, weight, squares, gain, factor, shifted, numbers):
-    """ratio and share."""
+    """ratio and share; pre and weight without their margin."""
     post_read, post_shot, pre_read, pre_shot, least, spread, of_filter = numbers
     less = np.maximum(squares, f4(1e-6))
     part = less / (weight * weight)

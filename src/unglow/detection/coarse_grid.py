@@ -51,10 +51,12 @@ class CoarseGrid:
     def evaluate_window(self, window: Window) -> NDArray[np.float32]:
         """Values at all px of a window, ``window.shape`` float32; NaN where nothing is known.
 
-        Beyond the outermost points theirs continue. A px has the same bits in every window.
+        Beyond the outermost points theirs continue. A px has the same bits in every window. The
+        rows of a constant are the same memory, which cannot be written.
         """
         if self.values.size == 1:
-            return np.full(window.shape, self.values[0, 0], dtype=np.float32)
+            row = np.full(window.shape[1], self.values[0, 0], dtype=np.float32)
+            return np.broadcast_to(row, window.shape)
         rows, down = self._cells(np.arange(window.y0, window.y1), 0)
         cols, across = self._cells(np.arange(window.x0, window.x1), 1)
         out = np.empty(window.shape, dtype=np.float32)
@@ -164,37 +166,9 @@ def _fill_gaps(values: NDArray[np.float32]) -> NDArray[np.float32]:
     return values
 
 
-SPAN = 3
-"""Margin, px, that `predict_squared_shift` reads; greater distances count like this one."""
-
-
 def estimate_error(transform: Transform) -> CoarseGrid:
     """Return the error of a map over post, px: of its field, or the overall 95th percentile."""
     field = transform.displacement
     if field is not None and field.error_px.size:
         return CoarseGrid(field.error_px, field.spacing_px, -field.spacing_px)
     return CoarseGrid.constant(transform.error_px.p95)
-
-
-def predict_squared_shift(filtered: Floats, error: Floats) -> Floats:
-    """Return the expected square of the change that an error of the map makes.
-
-    A shift by e in a random direction changes a slope g by e g / sqrt(2) (root mean square), and by
-    e g at most: half the square of the largest change within e is what to expect. On ridges and
-    peaks, where there is no slope, the change grows with the square of e.
-
-    Parameters
-    ----------
-    filtered
-        (rows + 2 `SPAN`, cols + 2 `SPAN`) float32, filtered pre; NaN where there is none.
-    error
-        (rows, cols) float32: estimated length of the error, px.
-
-    Returns
-    -------
-    (rows, cols) float32, grey levels of pre squared; NaN where a px that is looked at has no value.
-    """
-    image, off = (np.ascontiguousarray(a, dtype=np.float32) for a in (filtered, error))
-    out = np.empty(off.shape, dtype=np.float32)
-    kernel("squared_shift")(image, off, out, *out.shape)
-    return out

@@ -18,8 +18,9 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
+from unglow.detection.images import Images
 from unglow.detection.rates import Limit, Trials, limits
-from unglow.detection.snr import Images, compute_margin, significance
+from unglow.detection.snr import compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.io.zarr.layout import CHUNK
 from unglow.photometry.imaging import blur_image
@@ -190,10 +191,12 @@ def _search_window(
     px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
     free = section.inside(*px) & ~_find_near(x, y, candidates_xy, _NEAR_FWHMS * settings.fwhm_px)
     x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
-    window = core.grow(HALO).clip(scene.post.shape)
-    images = Images.read(scene, window.grow(compute_margin(settings)))
+    # what pre is blurred with comes off the halo: no more is read around a window
+    halo = HALO - (scene.margin - compute_margin(settings))
+    window = core.grow(halo).clip(scene.post.shape)
+    images = Images.read(scene, window.grow(scene.margin))
     add_spots(images, core, (x, y, peak), scene, random)
-    snr = significance(scene, window, images).snr
+    snr = significance(scene, window, images, settings.min_snr).snr
     sources, _ = find(snr, settings.min_snr, window, core)
     sources = sources[sources["above"] >= threshold]
     at = np.stack([sources["x"], sources["y"]], axis=1)
@@ -220,7 +223,8 @@ def add_spots(
     window, light = _draw_spots(core, spots, scene.settings.sigma)
     shot = scene.noise.post_shot
     if shot > 0:
-        light = np.asarray(random.poisson(light / shot) * shot, dtype=np.float64)
+        lit = light > 0  # nothing is drawn for the others
+        light[lit] = random.poisson(light[lit] / shot) * shot
     window = window.grow(margin)
     shared = window.common(images.window)
     light32 = np.pad(light.astype(np.float32), margin)

@@ -1,24 +1,18 @@
-"""The search for candidates: one pass over the difference, tile by tile.
-
-Every px is read from its store once: in blocks that hold complete chunks, one next to and below the
-other. A tile is what a block gives when the px that it needs to the right and below are not there
-yet: it is further up and to the left than its block, and what it needs of earlier blocks has been
-kept. Wide images are read panel by panel, for what is kept of the rows above is as wide as a panel.
-"""
+"""The search for candidates: one pass over the difference, tile by tile."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.windows import Window, map_bounded
+from unglow.core.windows import map_bounded
+from unglow.detection.images import read_tiles
 from unglow.detection.rates import Sides
-from unglow.detection.snr import EXCLUDED, UNUSABLE, Images, compute_margin, significance
+from unglow.detection.snr import EXCLUDED, UNUSABLE, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import (
     LISTED,
@@ -33,15 +27,17 @@ from unglow.io.detection_results import (
     make_empty_squares,
     square_px,
 )
-from unglow.memory.sizes import CANDIDATES, DETECT_PANEL, DETECT_TILE
+from unglow.memory.sizes import CANDIDATES, DETECT_TILE
 from unglow.review.polygons import RegionCounts, density, mask_outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import TypeAlias
 
     from numpy.typing import NDArray
 
+    from unglow.core.windows import Window
+    from unglow.detection.images import Images
     from unglow.detection.rates import ControlRates, Controls
     from unglow.detection.section_mask import Section
     from unglow.detection.settings import DetectSettings
@@ -295,9 +291,15 @@ def search(
     """
     settings = scene.settings
     result = SearchResult.empty(settings, scene.post.shape, controls, regions, most)
-    around = HALO + max(compute_aperture_margin(scene), compute_margin(settings))
-    search_tile = partial(_search_tile, scene, section, result.in_regions)
-    for part in map_bounded(search_tile, read_tiles(scene, tile, around), workers):
+    around = HALO + max(compute_aperture_margin(scene), scene.margin)
+    spare: list[Floats] = []
+
+    def search_tile(given: tuple[Window, Images]) -> Part:
+        part = _search_tile(scene, section, result.in_regions, given)
+        spare.append(given[1].room)  # nothing of the part is in it
+        return part
+
+    for part in map_bounded(search_tile, read_tiles(scene, tile, around, spare), workers):
         result.add(part)
     result.finish()
     return result
@@ -308,10 +310,10 @@ def _search_tile(
 ) -> Part:
     core, images = tile
     window = core.grow(HALO).clip(scene.post.shape)
-    around = max(compute_aperture_margin(scene), compute_margin(scene.settings))
-    ratio = significance(scene, window, images.cut(window.grow(around)))
-    inner = core.shift(-window.y0, -window.x0).slices
+    around = max(compute_aperture_margin(scene), scene.margin)
     lowest = scene.settings.min_snr
+    ratio = significance(scene, window, images.cut(window.grow(around)), lowest)
+    inner = core.shift(-window.y0, -window.x0).slices
     bright, extended_px = find(ratio.snr, lowest, window, core)
     if in_regions is not None:
         bright = mask_outside(in_regions.regions, bright)
@@ -326,7 +328,7 @@ def _search_tile(
         dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
     sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
     reasons = ratio.reasons[inner]
-    unusable = [int(np.count_nonzero(reasons == n)) for n in range(1, len(UNUSABLE) + 1)]
+    unusable = np.bincount(reasons[reasons != 0], minlength=EXCLUDED + 1)[1:EXCLUDED]
     searched = np.isfinite(ratio.snr[inner]) & section.mask_window(core)
     if scene.spoilt is not None:
         searched &= ~scene.spoilt.mask_near(core)
@@ -341,61 +343,3 @@ def _search_tile(
     if in_regions is not None:
         part["regions"] = in_regions.from_tile(core, reasons == EXCLUDED, searched)
     return part
-
-
-def read_tiles(scene: Scene, side: int, around: int) -> Iterator[tuple[Window, Images]]:
-    """Yield the windows that tile post, each with its images and ``around`` px more on every side.
-
-    Parameters
-    ----------
-    scene
-        The pair.
-    side
-        Of a block, px; best a multiple of the side of a chunk.
-    around
-        px that a tile needs on every side; those outside of the image are NaN.
-    """
-    cols = scene.post.shape[1]
-    width = max(1, DETECT_PANEL // side) * side
-    for left in range(0, cols, width):
-        yield from _read_panel(scene, side, around, (left, min(left + width, cols)))
-
-
-def _read_panel(
-    scene: Scene, side: int, around: int, panel: tuple[int, int]
-) -> Iterator[tuple[Window, Images]]:
-    """Yield the tiles of the columns of a panel, in row order."""
-    shape = scene.post.shape
-    # of the rows that were read last, with what the first block of the next panel reads again
-    first = panel[0] - 2 * around
-    above = np.full((3, 2 * around, panel[1] - first), np.nan, dtype=np.float32)
-    for number in range(-(-shape[0] // side)):
-        rows = number * side, min((number + 1) * side, shape[0])
-        top = rows[0] if number else max(0, rows[0] - 2 * around)
-        carried: Floats | None = None
-        for x0 in range(panel[0], panel[1], side):
-            cols = x0, min(x0 + side, panel[1])
-            block = Window(top, rows[1], max(0, first) if carried is None else x0, cols[1])
-            frame = Window(rows[0] - 2 * around, rows[1], cols[0] - 2 * around, cols[1])
-            # tiles at the lower and right end of the image need what is outside of it
-            more = around * (frame.y1 == shape[0]), around * (frame.x1 == shape[1])
-            outer = Window(frame.y0, frame.y1 + more[0], frame.x0, frame.x1 + more[1])
-            images = Images.read(scene, block, outer)
-            part = images.cut(frame).pixels
-            known = slice(frame.x0 - first, frame.x1 - first)
-            if number:
-                part[:, : 2 * around] = above[:, :, known]
-            if carried is not None:
-                part[:, :, : 2 * around] = carried
-            carried = part[:, :, -2 * around :].copy()
-            # the next block still needs the last columns of the rows above
-            done = frame.x1 - (0 if cols[1] == panel[1] else 2 * around)
-            above[:, :, frame.x0 - first : done - first] = part[:, -2 * around :, : done - frame.x0]
-            # the tile whose surroundings are known once this block is read
-            (y0, y1), (left, right) = (
-                (max(0, begin - around), end - (0 if end == n else around))
-                for (begin, end), n in zip((rows, cols), shape, strict=True)
-            )
-            core = Window(y0, y1, left, right)
-            if core.size:
-                yield core, images

@@ -10,15 +10,15 @@ three parts: noise of post; noise of pre as resampling and filter leave it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.core.windows import Window, cells, strips
-from unglow.detection.coarse_grid import SPAN, CoarseGrid, predict_squared_shift
-from unglow.io.zarr.layout import CHUNK
-from unglow.photometry.imaging import filter_both
+from unglow.core.windows import Window, strips
+from unglow.detection.coarse_grid import CoarseGrid
+from unglow.detection.images import Images
+from unglow.photometry.imaging import blur_image, filter_both
 from unglow.photometry.resampled_noise import FilteredVariance
 from unglow.review.polygons import mask_over
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.detection.images import Readable
     from unglow.detection.settings import DetectSettings
     from unglow.photometry.imaging import Blur, GainMap, NoiseModel
     from unglow.review.polygons import Region
@@ -42,22 +43,11 @@ EXCLUDED = len(UNUSABLE) + 1
 """Value in `Significance.reasons` for a px in a region that is excluded, whatever else it is."""
 _LEAST_WEIGHT = 0.5
 """Share of the filter that has to lie on usable px."""
-_BAND_PX = 1 << 17
+_BAND_PX = 1 << 18
 """px that are computed together: float32 of some images of them stay in the cache of a core."""
+SPAN = 3
+"""How far an error of the map is looked for around a px, px; greater errors count like this one."""
 _INNER = (slice(SPAN, -SPAN), slice(SPAN, -SPAN))
-
-
-class Readable(Protocol):
-    """An image that is read window by window."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        ...
-
-    def read(self, window: Window) -> NDArray[Any]:
-        """Pixels of a window that is inside."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,16 +102,22 @@ class Scene:
         taps = self.settings.taps
         return taps if self.blur is None else np.convolve(taps, self.blur.select_taps(image))
 
-    def subtract(self, images: Images) -> Floats:
-        """Return aligned pre as it was subtracted, over the window of images."""
-        whole: Floats = images.pixels[1]
+    @property
+    def margin(self) -> int:
+        """How far around a px the images are looked at for its ratio, px."""
+        reach = self.blur.reach if self.blur is not None and self.blur.image == "pre" else 0
+        return compute_margin(self.settings) + reach
+
+    def subtract(self, images: Images, window: Window) -> Floats:
+        """Return aligned pre as it was subtracted, over a part of the window of images."""
+        around: Floats = images.cut(window).pixels[1]
         if self.blur is None or self.blur.image != "pre":
-            return whole
-        out = np.full_like(whole, np.nan)
-        inside = images.window.clip(self.pre.shape)
-        at = inside.shift(-images.window.y0, -images.window.x0).slices
-        out[at] = self.blur.blur_window(self.pre.read, self.pre.shape, inside)
-        return out
+            return around
+        reach, taps = self.blur.reach, self.blur.taps
+        around = images.cut(window.grow(reach)).pixels[1]
+        if not np.isnan(around).any():  # as below, in less time
+            return filter_both(around, taps.astype(np.float32))
+        return blur_image(around, taps)[reach:-reach, reach:-reach]
 
     def gain_over(self, window: Window) -> Floats:
         """Gain at the px of a window that may leave the image, ``window.shape`` or (1, 1)."""
@@ -165,49 +161,14 @@ class Significance:
     reasons: NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Images:
-    """The pixels of a pair in a window that may leave the image.
-
-    Attributes
-    ----------
-    window
-        Part of the post grid.
-    pixels
-        (3, rows, cols) float32: post, pre and difference; NaN outside of the image.
-    """
-
-    window: Window
-    pixels: Floats
-
-    @classmethod
-    def read(cls, scene: Scene, window: Window, frame: Window | None = None) -> Self:
-        """Read a window, into a larger frame if there is one; the rest of that is not filled."""
-        frame = window if frame is None else frame
-        pixels = np.empty((3, *frame.shape), dtype=np.float32)
-        inside = window.clip(scene.post.shape)
-        there = frame.clip(scene.post.shape).shift(-frame.y0, -frame.x0)
-        pixels[:, : there.y0] = pixels[:, there.y1 :] = np.nan
-        pixels[:, :, : there.x0] = pixels[:, :, there.x1 :] = np.nan
-        # one row of chunks at a time: larger arrays take new pages each, and so time
-        for _, strip in cells(inside, (CHUNK, inside.x1)):
-            at = strip.shift(-frame.y0, -frame.x0).slices
-            for part, image in zip(pixels, (scene.post, scene.pre, scene.difference), strict=True):
-                part[at] = image.read(strip)
-        return cls(frame, pixels)
-
-    def cut(self, window: Window) -> Images:
-        """Return a part, which shares its px with the original."""
-        at = window.shift(-self.window.y0, -self.window.x0).slices
-        return Images(window, self.pixels[:, *at])
-
-
 def compute_margin(settings: DetectSettings) -> int:
-    """Return how far around a px the images are looked at for its ratio, px."""
+    """Return how far around a px the images are looked at as they were subtracted, px."""
     return settings.reach + SPAN
 
 
-def significance(scene: Scene, window: Window, images: Images | None = None) -> Significance:
+def significance(
+    scene: Scene, window: Window, images: Images | None = None, level: float = -1.0
+) -> Significance:
     """Compute the signal-to-noise ratio of a window; a px has the same bits in every window.
 
     Parameters
@@ -217,27 +178,32 @@ def significance(scene: Scene, window: Window, images: Images | None = None) -> 
     window
         Part of the post grid, inside the image.
     images
-        Pixels of the window and a margin of `compute_margin` or more; None to read them.
+        Pixels of the window and a margin of `Scene.margin` or more; None to read them.
         Changed: what is left of the background is taken off the difference, and px that cannot be
         used become NaN.
+    level
+        Ratios between this and its negative need not be right: something else between these two is
+        given for some of them, in less time. Negative: all are right.
     """
     around = compute_margin(scene.settings)
     if images is None:
-        images = Images.read(scene, window.grow(around))
+        images = Images.read(scene, window.grow(scene.margin))
     outer = images.window
     post, pre, difference = images.pixels
     reasons = np.empty(outer.shape, dtype=np.uint8)
     for band in _bands(outer):
         at = band.shift(-outer.y0, -outer.x0).slices
         _mask_unusable(scene, band, (post[at], pre[at], difference[at]), reasons[at])
-    pre = scene.subtract(images)
+    subtracted = window.grow(around)
+    pre = scene.subtract(images, subtracted)
     filters = _Filters.from_scene(scene, window)
     snr, share = (np.empty(window.shape, dtype=np.float32) for _ in range(2))
     for band in _bands(window):
         at = band.grow(around).shift(-outer.y0, -outer.x0).slices
+        of_pre = band.grow(around).shift(-subtracted.y0, -subtracted.x0).slices
         out = band.shift(-window.y0, -window.x0).slices
-        parts = (post[at], pre[at], difference[at]), reasons[at], (snr[out], share[out])
-        _ratio(scene, filters, band, *parts)
+        parts = (post[at], pre[of_pre], difference[at]), reasons[at], (snr[out], share[out])
+        _ratio(scene, filters, band, *parts, level)
     inner = reasons[window.shift(-outer.y0, -outer.x0).slices]
     if scene.excluded or scene.spoilt is not None:
         snr[inner >= SPOILT] = np.nan
@@ -292,42 +258,51 @@ def _ratio(
     images: tuple[Floats, Floats, Floats],
     reasons: NDArray[np.uint8],
     out: tuple[Floats, Floats],
+    level: float,
 ) -> None:
     """Fill in the ratio and the share of noise of a band, (rows, cols) each.
 
     ``images`` are post, pre and the difference. They and ``reasons`` have a margin of
     `compute_margin` px on every side.
     """
-    if reasons.any():
-        post, pre, difference = (_clear_unusable(image, reasons) for image in images)
+    post, pre, difference = images
+    of_reasons = reasons if reasons.any() else None
+    pre = _filter_usable(pre, of_reasons, filters.taps)
+    if of_reasons is not None:
         weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
         squares = _share(reasons[_INNER], filters.squares)
+        pre /= weight
     else:
-        post, pre, difference = images
-        weight = np.ones([n + 2 * SPAN for n in band.shape], dtype=np.float32)
-        squares = np.ones(band.shape, dtype=np.float32)
-    pre = filter_both(pre, filters.taps)
-    pre /= weight
-    gain = np.broadcast_to(scene.gain_over(band), band.shape)
+        weight = np.broadcast_to(np.ones(pre.shape[1], dtype=np.float32), pre.shape)
+        squares = weight[_INNER]
+    inner = None if of_reasons is None else reasons[_INNER]
+    gain = scene.gain_over(band)
+    if gain.size == 1:
+        gain = np.broadcast_to(np.repeat(gain[0], band.shape[1]), band.shape)
+    error = scene.error.evaluate_window(band)
+    room = np.empty((2, band.shape[1])), np.empty((2, band.shape[1]), dtype=np.float32)
     kernel("significance")(
-        filter_both(difference[_INNER], filters.taps),
-        filter_both(post[_INNER], filters.squares),
-        *(a for image in (pre, weight) for a in (image[_INNER], _stride(image))),
-        squares,
-        np.ascontiguousarray(gain),
-        filters.pre_factor.select_window(band),
-        predict_squared_shift(pre, scene.error.evaluate_window(band)),
+        _filter_usable(difference[_INNER], inner, filters.taps),
+        _filter_usable(post[_INNER], inner, filters.squares),
+        pre,
+        *(a for image in (weight, squares, gain, error) for a in (image, _stride(image))),
+        *filters.pre_factor.arguments(band),
         filters.numbers,
+        level,
+        *room,
+        np.empty(-(-weight.shape[1] // 64), dtype=np.int64),
         *out,
         *band.shape,
     )
 
 
-def _clear_unusable(image: Floats, reasons: NDArray[np.uint8]) -> Floats:
-    """Copy an image, with 0 for px that cannot be used."""
-    out = np.empty(image.shape, dtype=np.float32)
-    kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
-    return out
+def _filter_usable(image: Floats, reasons: NDArray[np.uint8] | None, taps: Floats) -> Floats:
+    """Filter an image with 0 for px that cannot be used; no reasons where all can be."""
+    if reasons is not None:
+        out = np.empty(image.shape, dtype=np.float32)
+        kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
+        image = out
+    return filter_both(image, taps)
 
 
 def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> Floats:
@@ -355,11 +330,11 @@ def _mask_unusable(
     A px of post that is saturated where its background is not is brighter than measured, and is
     used: otherwise the brightest microbes would be lost.
     """
+    grids = [grid.evaluate_window(band) for grid in (scene.background, scene.error)]
     limits = np.array([*scene.saturation, scene.settings.max_error_px], dtype=np.float32)
     kernel("judge")(
         *(a for image in images for a in (image, _stride(image))),
-        scene.background.evaluate_window(band),
-        scene.error.evaluate_window(band),
+        *(a for grid in grids for a in (grid, _stride(grid))),
         limits,
         reasons,
         *band.shape,

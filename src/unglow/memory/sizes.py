@@ -30,7 +30,7 @@ BLOCK = 32
 """Side of the blocks that spoilt places are scored by, px."""
 MOST_BLOCKS = 1 << 20
 """At most this many scores of blocks are kept; those of larger images are joined by 2 x 2."""
-DETECT_TILE, DETECT_AROUND = 1024, 90
+DETECT_TILE, DETECT_AROUND = 1024, 93
 """Side of the blocks in which the search reads, px, and how far it looks around each px."""
 DETECT_PANEL = 8192
 """Rows above a tile are kept of a panel of the image, which is at most this many px wide."""

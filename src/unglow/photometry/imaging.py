@@ -245,6 +245,9 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
         at = slice(above - top + reach, below - top + reach)
         strip[at, reach : reach + cols] = image[above:below]
         lost = np.isnan(strip)
+        if not lost.any():
+            out[top:bottom] = filter_both(strip, weights)
+            continue
         strip[lost] = 0
         found = filter_both(strip, weights)
         # 1 minus what is lost: exactly 1 where nothing is

@@ -12,11 +12,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from unglow.core.kernels import kernel
 from unglow.transform.resample import map_arguments
 
 if TYPE_CHECKING:
@@ -218,25 +217,15 @@ class FilteredVariance:
         shape = len(rows), len(cols), *tables.shape[1:]
         return cls(transform, rows[0], tables.reshape(shape))
 
-    def select_window(self, window: Window) -> NDArray[np.float32]:
-        """Return the values of a part of the window that has as many columns, float32."""
+    def arguments(self, window: Window) -> tuple[Any, ...]:
+        """Return what `phase_factor` of ``kernels.h`` takes for a part with as many columns."""
         tables = self.tables[window.y0 // _BLOCK - self.first_row :]
-        transform = self.transform
-        matrix = np.ascontiguousarray(transform.matrix / transform.matrix[2, 2])
-        out = np.empty(window.shape, dtype=np.float32)
-        room = np.empty((2, window.shape[1]))
-        kernel("phase_factor")(
-            *map_arguments(matrix, transform.displacement),
-            window.y0,
-            window.x0,
-            tables,
-            *tables.shape[:3],
-            _BLOCK,
-            out,
-            *out.shape,
-            room,
+        matrix = np.ascontiguousarray(self.transform.matrix / self.transform.matrix[2, 2])
+        return (
+            *map_arguments(matrix, self.transform.displacement),
+            *(window.y0, window.x0),
+            *(tables, *tables.shape[:3], _BLOCK),
         )
-        return out
 
 
 def interpolate_phase(table: Floats, x: Floats, y: Floats) -> Floats:

@@ -106,7 +106,7 @@ def test_a_pattern_reads_a_path(pattern, name, found):
     assert NamePattern(pattern, "untreated, dry", "treated").read(name, "S", "X") == found
 
 
-LONGEST, MOST_STARS = "{prepost}" + 191 * "x", "{prepost}" + 6 * "*a"
+LONGEST_PATTERN, MOST_STARS = "{prepost}" + 191 * "x", "{prepost}" + 6 * "*a"
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,19 @@ LONGEST, MOST_STARS = "{prepost}" + 191 * "x", "{prepost}" + 6 * "*a"
         ("{prepost}_{prepost}", "a", "b", "{prepost} cannot be in a pattern, or not twice; use "),
         ("{prepost}", "", "b", "Give a word for pre, and another one for post."),
         ("{prepost}", "a", "A", "Give a word for pre, and another one for post."),
-        (LONGEST + "x", "a", "b", "A pattern has at most 200 characters and 6 stars: shorten it."),
+        (
+            LONGEST_PATTERN + "x",
+            "a",
+            "b",
+            "A pattern has at most 200 characters and 6 stars: shorten it.",
+        ),
         (MOST_STARS + "*", "a", "b", "A pattern has at most 200 characters and 6 stars: shorten "),
     ],
 )
 def test_what_is_no_pattern_is_refused(pattern, pre, post, why):
     with pytest.raises(InputError, match=f"^{re.escape(why)}"):
         NamePattern(pattern, pre, post)
-    for accepted in (LONGEST, MOST_STARS):
+    for accepted in (LONGEST_PATTERN, MOST_STARS):
         NamePattern(accepted, "a", "b")
 
 

@@ -213,8 +213,8 @@ def test_judging_px(loop, shape, share):
     limits, reasons = np.array([250, 240, 3], f4), np.full(shape, 9, "u1")
     expected = plain.judge(post, pre, left, background, error, limits)
     rest, stride = apart(left)
-    arguments = (*apart(post, 1), *apart(pre), rest, stride, background, error, limits)
-    loop("judge")(*arguments, reasons, *shape)
+    arguments = *apart(post, 1), *apart(pre), rest, stride, *apart(background), *apart(error, 1)
+    loop("judge")(*arguments, limits, reasons, *shape)
     same(reasons, expected[0])
     same(rest, expected[1])
     assert (rest.base[:, :3] == 7).all()
@@ -240,25 +240,43 @@ def test_shares_of_usable_px(loop, count, shape, share, least):
     same(out, plain.usable_share(reasons, taps, least))
 
 
-@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0), (0, 3)])
-@pytest.mark.parametrize("share", [0, 0.01])
-def test_significance(loop, shape, share):
-    def image(low, high):
-        return spoiled(RNG.uniform(low, high, shape).astype(f4), share)
+@pytest.mark.parametrize("shape", [(40, 203), (9, 53), (1, 1), (3, 0), (0, 3)])
+@pytest.mark.parametrize("share", [0, 3e-4, 0.01])
+@pytest.mark.parametrize("level", [-1.0, 0.0, 2.0, 6.0])
+@pytest.mark.parametrize("name", ["matrix", "field", "strips of pre"])
+def test_significance(loop, shape, share, level, name):
+    def image(low, high, margin=0):
+        wide = [n + 2 * margin for n in shape]
+        return spoiled(RNG.uniform(low, high, wide).astype(f4), share)
 
-    signal, post, pre = image(-9, 9), image(0, 250), image(0, 250)
-    weight, squares = image(0.5, 1), image(-0.1, 1)
-    gain, factor, shifted = image(0.5, 2), image(0.4, 1), image(0, 30)
+    signal, post, pre = 25 * image(-1, 1) ** 15, image(0, 250), image(0, 5, 3)
+    weight, squares = image(0.5, 1, 3), image(-0.1, 1)
+    gain, error = image(0.5, 2), image(0, 2)
+    error[: shape[0] // 2] = f4(0.7)
+    known, corner, block = MAPS[name], (-20, -5), 16
+    tables = RNG.uniform(0.4, 1, (5, 14, 8, 8)).astype(f4)
     numbers = np.array([-9, 0.2, 1.5, 0.1, 1 / 12, 1.3, 0.05], f4)
     ratio, part = np.empty((2, *shape), f4)
-    arguments = squares, gain, factor, shifted, numbers
+    room = np.empty((2, shape[1])), np.empty((2, shape[1]), f4)
+    arguments = (a for n in (weight, squares, gain, error) for a in apart(n))
+    of_map = *known.arguments(), *corner, tables, *tables.shape[:3], block
+    last = np.empty(-(-pre.shape[1] // 64), np.int64)
     loop("significance")(
-        signal, post, *apart(pre), *apart(weight, 1), *arguments, ratio, part, *shape
+        signal, post, pre, *arguments, *of_map, numbers, level, *room, last, ratio, part, *shape
     )
-    expected = plain.significance(signal, post, pre, weight, *arguments)
-    for found, known in zip((ratio, part), expected, strict=True):
-        same(found, known)
+    factor = plain.phase_factor(known, corner, tables, block, shape)
+    inner = tuple(slice(3, 3 + n) for n in shape)
+    images = signal, post, pre[inner], weight[inner], squares, gain
+    expected = plain.significance(*images, factor, plain.squared_shift(pre, error), numbers)
+    # what is certainly below the level need not be right, but has to be below it
+    below = np.abs(expected[0]) <= level
+    assert (np.abs(ratio[below]) <= level).all()
+    for found, right in zip((ratio, part), expected, strict=True):
+        same(found[~below], right[~below])
     assert share or np.isfinite(ratio).all()
+    if shape[0] == 40 and share < 0.01 and level > 0:
+        assert (np.abs(ratio) != np.abs(expected[0])).mean() > 0.1
+        assert (~below).any()
 
 
 @pytest.mark.parametrize("shape", [(5, 7), (1, 6), (6, 1), (1, 1)])

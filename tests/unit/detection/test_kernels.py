@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
+from unglow.core.kernels import kernel
 from unglow.core.windows import ArrayPixels
-from unglow.detection import search
-from unglow.detection.coarse_grid import SPAN, predict_squared_shift
-from unglow.detection.snr import Images
+from unglow.detection import images as tiles
+from unglow.detection.images import Images
+from unglow.detection.snr import SPAN
 from unglow.detection.source_extraction import Components
 from unglow.photometry.imaging import filter_both
 
@@ -81,19 +82,22 @@ class Counted(ArrayPixels):
 
 @pytest.mark.parametrize(("side", "panel"), [(64, 8192), (30, 8192), (64, 128), (300, 8192)])
 def test_tiles_hold_what_is_around_them_and_read_each_px_once(monkeypatch, side, panel):
-    monkeypatch.setattr(search, "DETECT_PANEL", panel)
+    monkeypatch.setattr(tiles, "DETECT_PANEL", panel)
     shape, around = (210, 290), 20
     rng = np.random.default_rng(4)
     post, pre, left = (Counted(rng.normal(size=shape).astype("f4")) for _ in range(3))
     scene = SimpleNamespace(post=post, pre=pre, difference=left)
     covered = np.zeros(shape, int)
-    for core, images in search.read_tiles(scene, side, around):
+    spare = []
+    for core, images in tiles.read_tiles(scene, side, around, spare):
         covered[core.slices] += 1
         window = core.grow(around)
         plain = SimpleNamespace(**{n: ArrayPixels(i._levels[0]) for n, i in vars(scene).items()})
         expected = Images.read(plain, window).pixels
         np.testing.assert_array_equal(images.cut(window).pixels, expected)
-        images.pixels.fill(0)  # it belongs to who gets it
+        images.room.fill(0)  # it belongs to who gets it
+        spare.append(images.room)
+    assert len(spare) == 1
     assert (covered == 1).all()
     for image in (post, pre, left):
         assert (image.count >= 1).all()
@@ -109,6 +113,12 @@ ROW, COL = np.indices(WIDE).astype(np.float32)
 
 def error(value):
     return np.full(SHAPE, value, np.float32)
+
+
+def predict_squared_shift(image, off):
+    out = np.empty(SHAPE, np.float32)
+    kernel("squared_shift")(image, off, out, *SHAPE)
+    return out
 
 
 @pytest.mark.parametrize("off", [0.05, 0.3, 1.0, 2.0, 2.5, 3.0])

@@ -63,3 +63,16 @@ def test_neither_shards_nor_tiles_nor_workers_change_a_px(scene, tmp_path, shard
     level = found.read(Window.from_shape((75, 85)), 2)
     assert np.isnan(level[:, :4]).all()
     assert np.isfinite(level[40:, 40:]).any()
+
+
+@pytest.mark.parametrize("level", [0.0, 2.5, 5.0])
+def test_ratios_beyond_a_level_are_those_of_all(scene, level):
+    window = Window(10, 290, 5, 330)
+    exact = significance(scene, window)
+    found = significance(scene, window, level=level)
+    near = np.abs(exact.snr) <= level
+    assert (np.abs(found.snr[near]) <= level).all()
+    for name in ("snr", "noise_share"):
+        every, some = getattr(exact, name), getattr(found, name)
+        np.testing.assert_array_equal(some[~near], every[~near])
+        assert (some != every).any()

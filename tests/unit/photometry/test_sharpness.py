@@ -12,7 +12,7 @@ from scipy import ndimage
 
 from unglow.core.windows import ArrayPixels, Window
 from unglow.detection.completeness import add_spots
-from unglow.detection.snr import Images as Pixels
+from unglow.detection.images import Images as Pixels
 from unglow.detection.snr import significance
 from unglow.phantom import PhantomSpec
 from unglow.phantom.render import Renderer

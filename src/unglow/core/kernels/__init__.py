@@ -62,18 +62,21 @@ class _Pointer:
     written: bool
     rows_apart: bool
 
-    def from_param(self, array: Any) -> ctypes.c_void_p:
+    def from_param(self, array: Any) -> Any:
         """Return where the numbers are, as ctypes asks before each call."""
         if not isinstance(array, np.ndarray):
             raise TypeError(f"{self.name} has to be an array, not {type(array).__name__}")
         if self.dtype is not None and array.dtype != self.dtype:
             raise TypeError(f"{self.name} has to be {self.dtype}, not {array.dtype}")
-        first = array[0] if self.rows_apart and len(array) else array
+        first: Any = array[0] if self.rows_apart and len(array) else array
         if not first.flags.c_contiguous:
             raise TypeError(f"the numbers of {self.name} have to be neighbours in memory")
         if self.written and not array.flags.writeable:
             raise TypeError(f"{self.name} cannot be written")
-        return ctypes.c_void_p(array.ctypes.data)
+        try:  # a fraction of the time
+            return ctypes.byref(ctypes.c_char.from_buffer(first))
+        except (TypeError, ValueError):  # it cannot be written, or is empty
+            return ctypes.c_void_p(array.ctypes.data)
 
 
 def pixel_type(dtype: np.dtype[Any]) -> int:

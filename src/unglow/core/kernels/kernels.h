@@ -138,7 +138,11 @@ void interpolate(const float *values, int64_t value_rows, int64_t value_cols,
                  const int64_t *at_row, const float *down, int64_t rows, const int64_t *at_col,
                  const float *across, int64_t cols, float *line, float *out);
 
-/* unglow.detection.map_error.squared_shift; image has 3 px more on each side than error and out. */
+/* The expected square of the change that an error of the map makes of filtered pre, `image`, which
+ * has 3 px more on each side than error (length, px) and out; NaN where a px that is looked at has
+ * no value. A shift by e in a random direction changes a slope g by e g / sqrt(2) (root mean
+ * square), and by e g at most: half the square of the largest change within e is what to expect.
+ * On ridges and peaks, where there is no slope, the change grows with the square of e. */
 void squared_shift(const float *image, const float *error, float *out, int64_t rows,
                    int64_t cols);
 
@@ -148,7 +152,8 @@ void squared_shift(const float *image, const float *error, float *out, int64_t r
  * the largest values of post and of pre, and the largest error; background and error have the
  * shape of reasons. Post that is saturated counts as measured where something is left of it. */
 void judge(const float *post, int64_t post_stride, const float *pre, int64_t pre_stride,
-           float *left, int64_t left_stride, const float *background, const float *error,
+           float *left, int64_t left_stride, const float *background,
+           int64_t background_stride, const float *error, int64_t error_stride,
            const float *limits, uint8_t *reasons, int64_t rows, int64_t cols);
 
 /* Copy an image, with 0 where there is a reason. */
@@ -164,15 +169,25 @@ void usable_share(const uint8_t *reasons, int64_t reasons_stride, const float *t
                   int64_t rows, int64_t cols);
 
 /* unglow.detection.snr: the signal-to-noise ratio, and the share that noise has of the variance, of
- * the filtered difference; all arrays are (rows, cols). Of post, pre and the difference (signal)
- * as filtered, only pre has been divided by weight, the usable share of the filter; squares is that
- * of its squares. shifted is what `predict_squared_shift` gives. numbers (7,): constant part and slope of
- * the variance of post, the same of pre, the least variance, what all noise is multiplied by, and
- * what the filter leaves of the variance of post. */
-void significance(const float *signal, const float *post, const float *pre, int64_t pre_stride,
-                  const float *weight, int64_t weight_stride, const float *squares,
-                  const float *gain, const float *factor, const float *shifted,
-                  const float *numbers, float *ratio, float *share, int64_t rows, int64_t cols);
+ * the filtered difference, (rows, cols). Of post, pre and the difference (signal) as filtered, only
+ * pre has been divided by weight, the usable share of the filter; both have 3 px more on each side.
+ * squares is the usable share of its squares, error the estimated error of the map. Map, window and
+ * tables are as for `phase_factor`. numbers (7,): constant part and slope of the variance of post,
+ * the same of pre, the least variance, what all noise is multiplied by, and what the filter leaves
+ * of the variance of post. Where the ratio is certainly between -level and level, the larger ratio
+ * is given that it would have with the least factor and without an error, and its share; a negative
+ * level: nowhere. positions is room for (2, cols), line for (2, cols), last for a number for each
+ * 64 of cols + 6. */
+void significance(const float *signal, const float *post, const float *pre, const float *weight,
+                  int64_t weight_stride, const float *squares, int64_t squares_stride,
+                  const float *gain, int64_t gain_stride, const float *error,
+                  int64_t error_stride, const double *matrix, const double *knots,
+                  int64_t knot_rows, int64_t knot_cols, int64_t spacing, const double *seams,
+                  const double *offsets, int64_t seam_count, int64_t axis, int64_t of_pre,
+                  int64_t window_y0, int64_t window_x0, const float *tables,
+                  int64_t blocks_down, int64_t blocks_across, int64_t phases, int64_t block,
+                  const float *numbers, float level, double *positions, float *line,
+                  int64_t *last, float *ratio, float *share, int64_t rows, int64_t cols);
 
 /* A run is what a row has of neighbouring px above a level: row, first column, column after the
  * last. Count those of an image; NaN is above nothing. */

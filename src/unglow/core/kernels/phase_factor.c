@@ -2,8 +2,8 @@
 #include <math.h>
 
 #include "kernels.h"
-#include "places.h"
 #include "splines.h"
+#include "terms.h"
 
 /* Quotient rounded down: windows may begin before the image does. */
 static inline int64_t floor_divided(int64_t a, int64_t b)
@@ -21,6 +21,27 @@ static void to_phases(double *positions, int64_t count, int64_t phases)
     }
 }
 
+void factor_row(const phase_tables *known, int64_t row, int64_t first_col, int64_t cols,
+                float *out, double *positions)
+{
+    const int64_t block = known->block, size = known->phases * known->phases;
+    place_row(&known->places, row, first_col, cols, positions);
+    to_phases(positions, 2 * cols, known->phases);
+    const double *x = positions, *y = positions + cols;
+    const int64_t down = floor_divided(row, block) - floor_divided(known->window_y0, block);
+    const int64_t first_across = floor_divided(known->window_x0, block);
+    int64_t stop;
+    for (int64_t col = 0; col < cols; col = stop) { /* from block to block */
+        int64_t across = floor_divided(first_col + col, block);
+        const float *table =
+            known->tables + (down * known->blocks_across + across - first_across) * size;
+        stop = smaller(cols, (across + 1) * block - first_col);
+        for (int64_t k = col; k < stop; k++) {
+            out[k] = table[(int32_t)y[k] * known->phases + (int32_t)x[k]];
+        }
+    }
+}
+
 void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
                   int64_t knot_cols, int64_t spacing, const double *seams,
                   const double *offsets, int64_t seam_count, int64_t axis, int64_t of_pre,
@@ -29,24 +50,16 @@ void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
                   float *out, int64_t rows, int64_t cols, double *positions)
 {
     (void)blocks_down;
-    const map known = {matrix, knots,   knot_rows,  knot_cols, spacing,
-                       seams,  offsets, seam_count, axis,      of_pre};
-    const int64_t first_down = floor_divided(window_y0, block);
-    const int64_t first_across = floor_divided(window_x0, block);
+    const phase_tables known = {
+        {matrix, knots, knot_rows, knot_cols, spacing, seams, offsets, seam_count, axis, of_pre},
+        tables,
+        window_y0,
+        window_x0,
+        blocks_across,
+        phases,
+        block,
+    };
     for (int64_t row = 0; row < rows; row++) {
-        place_row(&known, window_y0 + row, window_x0, cols, positions);
-        to_phases(positions, 2 * cols, phases);
-        const double *x = positions, *y = positions + cols;
-        int64_t down = floor_divided(window_y0 + row, block) - first_down;
-        int64_t stop;
-        for (int64_t col = 0; col < cols; col = stop) { /* from block to block */
-            int64_t across = floor_divided(window_x0 + col, block);
-            const float *table =
-                tables + (down * blocks_across + across - first_across) * phases * phases;
-            stop = smaller(cols, (across + 1) * block - window_x0);
-            for (int64_t k = col; k < stop; k++) {
-                out[row * cols + k] = table[(int32_t)y[k] * phases + (int32_t)x[k]];
-            }
-        }
+        factor_row(&known, window_y0 + row, window_x0, cols, out + row * cols, positions);
     }
 }

@@ -2,9 +2,7 @@
 #include <math.h>
 
 #include "kernels.h"
-
-/* px around the window that are looked at. */
-#define SPAN 3
+#include "terms.h"
 
 /* Of two numbers, where a NaN never takes the place of the first. */
 static inline float least(float a, float b) { return b < a ? b : a; }
@@ -66,28 +64,31 @@ static inline float short_shift(float left, float right, float up, float down, f
     return 0.5f * (within * slope + within * within * more) + missing;
 }
 
+void shift_row(const float *image, int64_t stride, const float *error, float *out, int64_t cols)
+{
+    const float *restrict here = image + SPAN * stride + SPAN;
+    const float *restrict above = here - stride, *restrict below = here + stride;
+    int is_far = 0;
+    for (int64_t col = 0; col < cols; col++) {
+        out[col] = short_shift(here[col - 1], here[col + 1], above[col], below[col], here[col],
+                               error[col]);
+        is_far |= error[col] > 1.0f;
+    }
+    if (!is_far) {
+        return;
+    }
+    for (int64_t col = 0; col < cols; col++) {
+        if (error[col] > 1.0f && !isnan(out[col])) {
+            out[col] = long_shift(here + col, stride, error[col], out[col]);
+        }
+    }
+}
+
 void squared_shift(const float *image, const float *error, float *out, int64_t rows,
                    int64_t cols)
 {
-    int64_t wide = cols + 2 * SPAN;
+    const int64_t wide = cols + 2 * SPAN;
     for (int64_t row = 0; row < rows; row++) {
-        const float *restrict here = image + (row + SPAN) * wide + SPAN;
-        const float *restrict above = here - wide, *restrict below = here + wide;
-        const float *restrict off = error + row * cols;
-        float *restrict target = out + row * cols;
-        int is_far = 0;
-        for (int64_t col = 0; col < cols; col++) {
-            target[col] = short_shift(here[col - 1], here[col + 1], above[col], below[col],
-                                      here[col], off[col]);
-            is_far |= off[col] > 1.0f;
-        }
-        if (!is_far) {
-            continue;
-        }
-        for (int64_t col = 0; col < cols; col++) {
-            if (off[col] > 1.0f && !isnan(target[col])) {
-                target[col] = long_shift(here + col, wide, off[col], target[col]);
-            }
-        }
+        shift_row(image + row * wide, wide, error + row * cols, out + row * cols, cols);
     }
 }

@@ -31,13 +31,14 @@ static void judge_row(const float *restrict post, const float *restrict pre,
 }
 
 void judge(const float *post, int64_t post_stride, const float *pre, int64_t pre_stride,
-           float *left, int64_t left_stride, const float *background, const float *error,
+           float *left, int64_t left_stride, const float *background,
+           int64_t background_stride, const float *error, int64_t error_stride,
            const float *limits, uint8_t *reasons, int64_t rows, int64_t cols)
 {
     for (int64_t row = 0; row < rows; row++) {
         judge_row(post + row * post_stride, pre + row * pre_stride, left + row * left_stride,
-                  background + row * cols, error + row * cols, limits, reasons + row * cols,
-                  cols);
+                  background + row * background_stride, error + row * error_stride, limits,
+                  reasons + row * cols, cols);
     }
 }
 

@@ -83,8 +83,10 @@ class Store:
         """Rows and columns of a level."""
         return self.layout.level_shape(level)
 
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+    def read(self, window: Window, level: int = 0, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return the pixels of a window that is inside the level, in the stored dtype.
+
+        Or put them into ``out``, ``window.shape`` of a dtype that they can be cast to.
 
         Raises
         ------
@@ -98,7 +100,7 @@ class Store:
         if level not in self._checked:
             check_level(self.path, self.layout, level)
             self._checked.add(level)
-        return read_window(self.path, self.layout, level, window)
+        return read_window(self.path, self.layout, level, window, out)
 
 
 def open_store(path: Path | str) -> Store:

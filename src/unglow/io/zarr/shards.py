@@ -44,7 +44,13 @@ class _ShardError(Exception):
     """A shard that cannot be used; the text follows its name in a sentence."""
 
 
-def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> NDArray[Any]:
+def read_window(
+    root: Path,
+    layout: StoreLayout,
+    level: int,
+    window: Window,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]:
     """Return the pixels of a window of a level in the stored dtype; thread-safe.
 
     Parameters
@@ -53,6 +59,8 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
         Directory of the store (a finished one, or one that is being built).
     layout, level, window
         Layout of the store, number of the level, and what to read of it.
+    out
+        Where the pixels are put, cast if necessary; None for a new array.
 
     Raises
     ------
@@ -66,7 +74,8 @@ def read_window(root: Path, layout: StoreLayout, level: int, window: Window) -> 
     shape = layout.level_shape(level)
     if window.clip(shape) != window:
         raise ValueError(f"{window} leaves level {level} of shape {shape}")
-    out = np.empty(window.shape, layout.dtype)
+    if out is None:
+        out = np.empty(window.shape, layout.dtype)
     shards = layout.level_shards(level)
     for (row, col), part in cells(window, shards):
         key = shard_key(level, row, col)
