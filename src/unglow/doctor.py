@@ -28,8 +28,8 @@ from unglow.core.files import remedy as remedy_of
 from unglow.core.kernels import building
 from unglow.core.machine import (
     Mount,
-    allowed_processors,
     busy_processors,
+    count_allowed_processors,
     existing,
     memory_available_mb,
     memory_total_mb,
@@ -95,7 +95,10 @@ _LEAST_MB, _USUAL_MB = 300.0, 2000.0
 def check_processors() -> Finding:
     """Report how many processors there are, may be used, and are wanted by other programs."""
     return usable(
-        os.cpu_count() or 1, allowed_processors(), read_processor_quota(), round(busy_processors())
+        os.cpu_count() or 1,
+        count_allowed_processors(),
+        read_processor_quota(),
+        round(busy_processors()),
     )
 
 

@@ -20,10 +20,10 @@ from unglow.io.raw_images import open_reader, read_header, reads_in_order
 from unglow.workflow.samples import Pair, unsafe
 from unglow.workflow.samples.naming import (
     RESERVED,
-    composed,
+    compose,
+    remove_marker,
     safe_version,
     take_apart,
-    without_marker,
     word_of,
 )
 
@@ -180,7 +180,7 @@ def guess(path: Path, raw: Path) -> NamedImage:
     name = take_apart(path.name, sample, said)
     role = name.markers[0] if len(name.markers) == 1 else ""
     dye = name.dye or "" if role else ""
-    return NamedImage(path, role, sample or (without_marker(name.body) if role else ""), dye)
+    return NamedImage(path, role, sample or (remove_marker(name.body) if role else ""), dye)
 
 
 class NamePattern:
@@ -221,7 +221,7 @@ class NamePattern:
             raise InputError(
                 f"A pattern has at most {_LONGEST} characters and {_MOST_STARS} stars: shorten it."
             )
-        parts = re.split(r"(\{sample\}|\{dye\}|\{prepost\}|\*)", composed(text.strip()))
+        parts = re.split(r"(\{sample\}|\{dye\}|\{prepost\}|\*)", compose(text.strip()))
         self._parts = [part for part in parts if part]
 
     def read(self, name: str, sample: str = "", dye: str = "") -> tuple[str, str, str] | None:
@@ -229,7 +229,7 @@ class NamePattern:
 
         ``sample`` and ``dye`` are those of all images where the pattern has none.
         """
-        name = composed(name)
+        name = compose(name)
         found = self._match(name, 0, 0, set())
         if found is None:
             return None
@@ -280,7 +280,7 @@ def make_pairs(
     problems = []
     for image in images:
         problems += [why for why in (_check(image),) if why]
-        key = composed(image.sample.strip()), composed(image.dye.strip())
+        key = compose(image.sample.strip()), compose(image.dye.strip())
         slots.setdefault(key, {role: [] for role in ROLES}).get(image.role, []).append(image.path)
     pairs = []
     for key, slot in sorted(slots.items()):
@@ -301,7 +301,7 @@ def _check(image: NamedImage) -> str:
     if image.role not in ROLES:
         return f"{image.path.name} is neither pre nor post."
     for what, name in (("Sample", image.sample), ("Dye", image.dye)):
-        name = composed(name.strip())  # noqa: PLW2901 (as it will be)
+        name = compose(name.strip())  # noqa: PLW2901 (as it will be)
         why = unsafe(name)
         if what == "Sample" and name in RESERVED:
             why = "is the name of something that unglow itself writes"

@@ -11,7 +11,7 @@ from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, comma
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
-from unglow.reporting.html.report import as_json
+from unglow.reporting.html.report import to_json
 from unglow.viewer.served_files import NoAddressError, answer_page, answer_problem
 from unglow.workflow.config import CONFIG, load, read_stored
 from unglow.workflow.samples import Discovery, read_sheet, sheet_text
@@ -279,4 +279,4 @@ def _text(sent: Mapping[str, Any], name: str) -> str:
 
 
 def _json(content: object) -> Answer:
-    return Answer.text(as_json(content), JSON)
+    return Answer.text(to_json(content), JSON)

@@ -50,7 +50,7 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lost", action="append", default=[], metavar="HOST", help=about)
 
 
-def recorded(results: Path) -> Path:
+def find_recorded(results: Path) -> Path:
     """Return a results directory, or what is recorded of another workflow.
 
     For the latter, its working directory or any directory in it without telemetry may be named.
@@ -103,7 +103,9 @@ def results_of(directory: Path) -> Path:
     if (directory / TELEMETRY).is_dir():
         return _readable(directory)
     foreign = directory / FOREIGN
-    if (foreign / TELEMETRY).is_dir() and not (configured_results(directory) / TELEMETRY).is_dir():
+    if (foreign / TELEMETRY).is_dir() and not (
+        read_results_directory(directory) / TELEMETRY
+    ).is_dir():
         return _readable(foreign)
     configured = directory / read_config(directory / CONFIG).results
     for place in (configured, configured / TELEMETRY):
@@ -118,7 +120,7 @@ def results_of(directory: Path) -> Path:
     return _readable(several[0]) if several else configured
 
 
-def configured_results(directory: Path) -> Path:
+def read_results_directory(directory: Path) -> Path:
     """Return the results directory of a working directory, the default if settings are faulty."""
     try:
         return directory / read_config(directory / CONFIG).results

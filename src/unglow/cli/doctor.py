@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow import doctor as checks
-from unglow.cli.directories import add_working_directory, configured_results
+from unglow.cli.directories import add_working_directory, read_results_directory
 from unglow.core.errors import InputError
 from unglow.core.printable import say
 from unglow.doctor import Finding, Level
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
     directory = arguments.directory
     if not directory.is_dir():
         raise InputError(f"{directory} is not a directory; give the working directory of a run.")
-    results = arguments.results or configured_results(directory)
+    results = arguments.results or read_results_directory(directory)
     found = examine(directory, results, arguments.patience)
     if arguments.json:
         say(json.dumps([finding._asdict() for finding in found], indent=1))

@@ -21,11 +21,11 @@ from unglow.workflow.channels import AUTO, BLOCKS, SIDE, choose_channels
 from unglow.workflow.header_cache import (
     CACHE,
     HeaderCache,
+    find_stored_type,
     headers_of,
     pixel_size_note,
-    stored_type,
 )
-from unglow.workflow.samples import map_sources, repeated_images
+from unglow.workflow.samples import describe_repeated, map_sources
 from unglow.workflow.slides import marker_pairs, read_slides
 from unglow.workflow.stages.plan import check_two_files
 
@@ -86,7 +86,7 @@ def inventory(discovery: Discovery, settings: Settings) -> dict[str, Any]:
     problems += [_problem(problem) for problem in (*left_out, *searched.problems)]
     report = {"layout": discovery.layout, "files": files, "pairs": pairs, "problems": problems}
     of_slides = [_slide(known, searched) for known in slides.values()]
-    repeated = repeated_images(usable.values())
+    repeated = describe_repeated(usable.values())
     return (
         report
         | ({"notes": repeated} if repeated else {})
@@ -171,7 +171,7 @@ def _look(
                 for one in file["channels"]:
                     one["chosen"] = one["index"] in choice.indices[role]
                     one["share"] = choice.shares.get(role, {}).get(one["name"])
-                file["stored_dtype"] = stored_type(headers[role], channel)
+                file["stored_dtype"] = find_stored_type(headers[role], channel)
             bright = _once(
                 looked,
                 headers.values(),

@@ -15,8 +15,8 @@ from unglow.cli.directories import (
     TELEMETRY,
     add_results,
     all_results_of,
-    configured_results,
-    recorded,
+    find_recorded,
+    read_results_directory,
     results_of,
 )
 from unglow.core.errors import InputError
@@ -119,7 +119,7 @@ def run_report(arguments: argparse.Namespace) -> int:
     """Write the report and print where it is."""
     from unglow.reporting.html.report import write_report  # noqa: PLC0415 (imports numpy)
 
-    place = recorded(arguments.results)
+    place = find_recorded(arguments.results)
     say(write_report(place, arguments.output))
     return 0
 
@@ -292,7 +292,7 @@ def run_app(arguments: argparse.Namespace) -> int:
         viewer.NAME: viewer.Viewer,
         "stop": StopButton,
     }
-    site = Site([configured_results(here)], parts)
+    site = Site([read_results_directory(here)], parts)
     serve(
         site,
         arguments.port,

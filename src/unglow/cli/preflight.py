@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print what was found; return 1 if a run would be refused."""
     checked = _check(arguments)
     if arguments.json:
-        say(json.dumps(_as_json(checked), indent=1))
+        say(json.dumps(_make_json(checked), indent=1))
     else:
         say("\n".join(_lines(checked)))
     return int(checked.refused)
@@ -228,7 +228,7 @@ def table_of(settings: Sequence[RunSettings]) -> str:
     return table(rows, "rrrrll")
 
 
-def _as_json(checked: _Checked) -> dict[str, Any]:
+def _make_json(checked: _Checked) -> dict[str, Any]:
     """Return what was found; docs/commands.md has the keys."""
     result, capacity = checked.result, checked.capacity
     return {

@@ -85,7 +85,7 @@ def pair_statuses(batch: Batch, runs: Runs) -> list[PairStatus]:
     return statuses
 
 
-def what_next(run: Run | None, directory: str = "", results: str = "") -> list[str]:
+def suggest_next(run: Run | None, directory: str = "", results: str = "") -> list[str]:
     """Return what to do after the last run, in lines; none if it is running or was successful.
 
     A failure that would repeat itself is not a reason to give the same command again.
@@ -201,7 +201,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = dict(recorded or read_stored(work / CONFIG)) | {"only": None}
     statuses = pair_statuses(Batch.load(settings, work), runs)
     code = int(any(pair.status not in _WELL for pair in statuses))
-    then = what_next(last, named(arguments.directory, "."), named(results))
+    then = suggest_next(last, named(arguments.directory, "."), named(results))
     if arguments.json:
         _say_json(runs, statuses, then)
         return code

@@ -26,7 +26,7 @@ from unglow.core.settings import to_json
 from unglow.core.workflow_files import snakefile
 from unglow.jobs.snakemake_command import refuse_what_snakemake_stumbles_over
 from unglow.telemetry.reading.history import History
-from unglow.telemetry.reading.totals import by_rule
+from unglow.telemetry.reading.totals import group_by_rule
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.samples import sheet_text
@@ -90,7 +90,7 @@ class Trial:
 
 def measure(run: RunHistory, cores: int) -> Trial:
     """Return what a run took, from its telemetry."""
-    rules = by_rule(run.attempts)
+    rules = group_by_rule(run.attempts)
     return Trial(
         cores,
         run.seconds,

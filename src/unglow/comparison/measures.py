@@ -229,10 +229,10 @@ def gain_differences(a: Scale, b: Scale) -> dict[str, float]:
             continue
         change = _measure_change(of_a, of_b)
         percents, excess = 100 * (change["gain_ratio"] - 1), change["gain_intervals"]
-        found[f"gain of {name} {_signed(percents, '%')}{_times(excess)}"] = excess
+        found[f"gain of {name} {_format_signed(percents, '%')}{_times(excess)}"] = excess
         if step := change["offset_step"]:
             excess = change["offset_intervals"]
-            found[f"offset of {name} {_signed(step)}{_times(excess)}"] = excess
+            found[f"offset of {name} {_format_signed(step)}{_times(excess)}"] = excess
     return found
 
 
@@ -307,7 +307,7 @@ def _compare_light(one: Path, other: Path, a: Methods, b: Methods) -> dict[str, 
     return {}
 
 
-def _signed(step: float, unit: str = "") -> str:
+def _format_signed(step: float, unit: str = "") -> str:
     return f"{'-' if step < 0 else '+'}{uncertainty(abs(step), unit)}" if step else "the same"
 
 

@@ -279,7 +279,7 @@ def compare_results(a: Results, b: Results, *, everything: bool = False) -> Comp
         for names, entry in a.entries.items()
         if names in b.entries
     ]
-    return Comparison(str(a.given), str(b.given), _sorted(pairs), _alone(a, b), _alone(b, a))
+    return Comparison(str(a.given), str(b.given), _sort_pairs(pairs), _alone(a, b), _alone(b, a))
 
 
 def compare_variants(results: Results, *, everything: bool = False) -> Comparison | None:
@@ -294,7 +294,7 @@ def compare_variants(results: Results, *, everything: bool = False) -> Compariso
     ]
     if not pairs:
         return None
-    return Comparison("the first variant", "each other variant", _sorted(pairs))
+    return Comparison("the first variant", "each other variant", _sort_pairs(pairs))
 
 
 def compare_entries(
@@ -322,7 +322,7 @@ def compare_entries(
     return PairComparison(name, tuple(findings), tuple(edited))
 
 
-def _sorted(pairs: list[PairComparison]) -> tuple[PairComparison, ...]:
+def _sort_pairs(pairs: list[PairComparison]) -> tuple[PairComparison, ...]:
     """Return pairs by verdict, the worst first, then by how much they differ."""
     return tuple(
         sorted(pairs, key=lambda p: (_WORST.index(p.verdict), -p.excess, -len(p.differing)))

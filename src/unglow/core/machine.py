@@ -75,7 +75,7 @@ def memory_limit_mb(share: float) -> int:
     return int(memory_total_mb() * share)
 
 
-def allowed_processors() -> int:
+def count_allowed_processors() -> int:
     """Return on how many processors this process may run."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -83,7 +83,7 @@ def allowed_processors() -> int:
 def processors() -> int:
     """Return how many processors this process may use at a time, limits of containers included."""
     quota = read_processor_quota() or math.inf
-    return max(1, math.floor(min(allowed_processors(), quota)))
+    return max(1, math.floor(min(count_allowed_processors(), quota)))
 
 
 def busy_processors() -> float:

@@ -126,7 +126,7 @@ def find_socket_user(local: tuple[str, int], remote: tuple[str, int]) -> int | N
     return None
 
 
-def started_ticks(pid: int) -> int | None:
+def read_start_ticks(pid: int) -> int | None:
     """Return when a process started, clock ticks since boot; None if there is no such process."""
     found = _state_and_start(pid)
     return None if found is None else found[1]
@@ -188,7 +188,7 @@ def words_of(pid: int) -> tuple[str, ...]:
     return tuple(os.fsdecode(text).rstrip("\0").split("\0"))
 
 
-def written_by(pid: int) -> frozenset[str]:
+def find_outputs(pid: int) -> frozenset[str]:
     """Return where a process writes its output and its errors to, as far as these are files."""
     targets = set()
     for descriptor in (1, 2):

@@ -107,14 +107,14 @@ def from_json(kind: type[_Kind], values: Mapping[str, Any], where: str = "") -> 
     given = {}
     for name, value in values.items():
         if name not in known:
-            raise ConfigError(unknown(name, known, where or getattr(kind, "SECTION", "")))
+            raise ConfigError(describe_unknown(name, known, where or getattr(kind, "SECTION", "")))
         inner = known[name].metadata.get("section")
         made = from_json(inner, value, name) if inner else value
         given[known[name].name] = tuple(made) if isinstance(made, list) else made
     return kind(**given)
 
 
-def unknown(name: str, known: Iterable[str], where: str = "") -> str:
+def describe_unknown(name: str, known: Iterable[str], where: str = "") -> str:
     """Return the sentence for a key that is not known, with the nearest one that is."""
     return f"config key '{f'{where}.{name}'.lstrip('.')}' is not known; {suggest(name, known)}"
 

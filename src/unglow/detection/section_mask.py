@@ -11,7 +11,7 @@ import numpy as np
 from unglow.core import shapes
 from unglow.core.windows import Window, coarse_level
 from unglow.memory.sizes import SECTION_PX
-from unglow.review.polygons import held_px, mask_over
+from unglow.review.polygons import find_held_px, mask_over
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,7 +97,7 @@ class Section:
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which px (N,) are on the section, as `over` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
-        return inside & ~held_px(self.excluded, col, row) if self.excluded else inside
+        return inside & ~find_held_px(self.excluded, col, row) if self.excluded else inside
 
     def compute_block_shares(self, shape: tuple[int, int], side: int) -> Floats:
         """Return the share of each block of ``side`` px of post that lies on the section, (ny, nx).

@@ -346,7 +346,7 @@ class Job:
             "limit_s": self.limit_s,
             "log": None if self.log_path is None else str(self.log_path),
         }
-        profiled = profiler.wanted(self.rule)
+        profiled = profiler.is_wanted(self.rule)
         return Attempt(self._lock.file, self._started, declared, profiled=profiled)
 
     def _watch(self, pid: int, pipe: int) -> watchdog.Ending:
@@ -405,7 +405,7 @@ class Job:
             log.warning("the machine has %.0f MB less memory than before the job", left)
         if outcome != "ok":
             log.error("%s", message)
-        elif beyond := outcomes.overrun(self, peak):
+        elif beyond := outcomes.describe_overrun(self, peak):
             self._warn(beyond)
         log.info(
             *("%s after %.2f s, peak %.0f MB of %.0f declared", outcome),

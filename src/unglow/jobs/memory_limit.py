@@ -105,7 +105,7 @@ def is_memory_failure(error: BaseException | None) -> bool:
     return _memory_failure(error) is not None
 
 
-def asked_mb(error: BaseException | None) -> float | None:
+def read_asked_mb(error: BaseException | None) -> float | None:
     """Return how much memory, MB, was asked for without success, if the error says so."""
     found = _memory_failure(error)
     match = _ASKED.search(str(found)) if found is not None else None

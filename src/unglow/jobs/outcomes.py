@@ -168,7 +168,7 @@ def explain_end(job: Declared, ending: Ending) -> Cause:
     return Cause(outcome, message)
 
 
-def overrun(job: Declared, peak_mb: float) -> str:
+def describe_overrun(job: Declared, peak_mb: float) -> str:
     """Return a sentence about a job that ended well with more than it had declared; else nothing.
 
     The limit cannot refuse such memory: pages of libraries and of other mapped files, and what is
@@ -218,7 +218,7 @@ def log_tail(job: Declared, size: int = 4000) -> str:
 def _lack(outcome: str, job: Declared, peak_mb: float, error: BaseException | None = None) -> Cause:
     """Return the cause of a job that needs more memory than was declared."""
     needed = _estimate_needed_mb(job, peak_mb, error)
-    asked = memory_limit.asked_mb(error)
+    asked = memory_limit.read_asked_mb(error)
     wanted = f", {asked:.0f} MB more asked for" if asked is not None else ""
     blocks = f", {job.in_flight} blocks in flight" if (job.in_flight or 1) > 1 else ""
     sentence = (
@@ -235,7 +235,7 @@ def _estimate_needed_mb(job: Declared, peak_mb: float, error: BaseException | No
     least = job.least_mb
     if least is not None and job.mem_mb < least:
         return least
-    return raise_mb(job.mem_mb, peak_mb + (memory_limit.asked_mb(error) or 0), least or 0)
+    return raise_mb(job.mem_mb, peak_mb + (memory_limit.read_asked_mb(error) or 0), least or 0)
 
 
 def raise_mb(declared_mb: float, *seen_mb: float) -> int:

@@ -14,7 +14,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from unglow.core.process import boot_id, is_running, started_ticks
+from unglow.core.process import boot_id, is_running, read_start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +32,7 @@ def announce(*, in_job: bool) -> None:
     It may be part of a job of another Snakemake itself, on a cluster: ``in_job``.
     """
     own = os.getpid()
-    words = (own, started_ticks(own), boot_id(), _IN_JOB if in_job else _MAIN)
+    words = (own, read_start_ticks(own), boot_id(), _IN_JOB if in_job else _MAIN)
     os.environ[VARIABLE] = " ".join(map(str, words))
 
 

@@ -319,12 +319,12 @@ def cancel_queued(directory: Path, say: Callable[[str], None], *, local: bool = 
     names, jobs = find_slurm_runs(directory), read_submitted(directory)
     if names and not (local and shutil.which("squeue") is None):
         jobs.setdefault("slurm", [])
-    left = _queued(jobs, names)
+    left = _find_queued(jobs, names)
     for scheduler, ids in left.items():
         say(f"cancelling {scheduler} jobs of the killed run: {', '.join(ids)}")
         schedulers.run(SCHEDULERS[scheduler].cancel_command, *ids)
     end = time.monotonic() + QUEUE_PATIENCE_S
-    while left := _queued(left, names):
+    while left := _find_queued(left, names):
         if time.monotonic() > end:
             job = next(iter(left.values()))[0]
             raise InputError(
@@ -377,7 +377,7 @@ def read_submitted(directory: Path) -> dict[str, list[str]]:
     return jobs
 
 
-def _queued(jobs: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[str]]:
+def _find_queued(jobs: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, list[str]]:
     """Return which of some jobs are queued, by scheduler; of Slurm also those of some names."""
     queued = {}
     for name, ids in jobs.items():

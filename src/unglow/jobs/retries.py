@@ -27,8 +27,8 @@ from unglow.telemetry.attempt_files import (
     Ends,
     attempt_file,
     attempt_numbers,
-    inherited_run_id,
     read_ends,
+    read_inherited_run_id,
     take_number,
 )
 
@@ -84,7 +84,7 @@ def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], s
     """
     found: list[Record] = []
     last_log = ""
-    run = inherited_run_id()
+    run = read_inherited_run_id()
     following = None
     numbers: list[int] = []
     with contextlib.suppress(OSError):
@@ -154,7 +154,7 @@ def note_loss(record: Path, loss: Record) -> None:
     directory = attempts_directory(record)
     with contextlib.suppress(OSError):
         path = attempt_file(directory, take_number(directory))
-        line = {"kind": LOST, "run": inherited_run_id(), **loss}
+        line = {"kind": LOST, "run": read_inherited_run_id(), **loss}
         path.write_text(json.dumps(line) + "\n", encoding="utf-8")
 
 

@@ -202,7 +202,7 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     demand = Demand(
         libraries_mb("detect"), each, fixed=fixed, most=tiles, least=outlining, ahead=ahead
     )
-    return _with_regions(demand, drawn_bytes)
+    return _add_regions(demand, drawn_bytes)
 
 
 def snr(layout: StoreLayout) -> Demand:
@@ -258,7 +258,7 @@ def _section(layout: StoreLayout) -> tuple[float, float]:
     return libraries_mb("detect") + SLACK + _OUTLINING * pixels / MB, _OUTLINE * pixels / MB
 
 
-def _with_regions(demand: Demand, drawn_bytes: int) -> Demand:
+def _add_regions(demand: Demand, drawn_bytes: int) -> Demand:
     """Add what drawn regions take: their file as it is read, their sides, and those at work."""
     if not drawn_bytes:
         return demand

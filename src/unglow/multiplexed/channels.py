@@ -12,7 +12,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.io.raw_images import survey_blocks
-from unglow.multiplexed.markers import Marker, number_repeated, with_backgrounds
+from unglow.multiplexed.markers import Marker, number_repeated, set_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def reference_cycle(slide: Slide, wanted: int | str | None) -> int | None:
     return found
 
 
-def named_markers(
+def name_markers(
     name: str,
     headers: Sequence[TiffHeader],
     exposures: Sequence[float | None],
@@ -230,7 +230,7 @@ def named_markers(
     numbered = enumerate(zip(rows, known, strict=True), 1)
     markers = [Marker(line, row, exposure=time) for line, (row, time) in numbered]
     try:
-        return with_backgrounds(markers, backgrounds)
+        return set_backgrounds(markers, backgrounds)
     except ValueError as error:
         end = "" if str(error).endswith("?") else "."
         raise InputError(
@@ -242,7 +242,7 @@ def named_markers(
 _SQUARE = 8
 
 
-def with_richest(slide: Slide, headers: Sequence[TiffHeader], cycles: Iterable[int]) -> Slide:
+def choose_richest(slide: Slide, headers: Sequence[TiffHeader], cycles: Iterable[int]) -> Slide:
     """Return a slide whose `registered_on` holds a channel for each of some cycles.
 
     Where names do not decide, it is the one whose structures stand out most from its noise, in a

@@ -67,7 +67,7 @@ def _miss(
     x, y = np.meshgrid(*((np.arange(_ACROSS) + 0.5) / _ACROSS * n for n in (cols, rows)))
     points = np.column_stack([x.ravel(), y.ravel()])
     there = first.map(points)
-    known = _known(first, points) & _known(second, points) & _known(between, there)
+    known = _find_known(first, points) & _find_known(second, points) & _find_known(between, there)
     if np.count_nonzero(known) < _LEAST:
         return None
     points, there = points[known], there[known]
@@ -77,7 +77,7 @@ def _miss(
     return float(np.quantile(lengths, 0.95)), (float(place[0]), float(place[1]))
 
 
-def _known(transform: Transform, points: Floats) -> NDArray[np.bool_]:
+def _find_known(transform: Transform, points: Floats) -> NDArray[np.bool_]:
     """Return where a map is known well, and leads into the image."""
     inside = inside_frame(transform.map(points), transform.pre_shape)
     return np.asarray(inside & (map_error_px(transform, points) <= FAR_PX))

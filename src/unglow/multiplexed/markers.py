@@ -123,7 +123,7 @@ def read_markers(path: Path) -> list[Marker]:
     names = {row.cells["marker_name"] for row in rows}
     markers = []
     for row in rows:
-        background = _named_backgrounds(row, names)
+        background = _read_backgrounds(row, names)
         if by_filter is not None:
             own = by_filter.get(row.cells["filter"].lower())
             background = None if own == row.cells["marker_name"] else own
@@ -254,7 +254,7 @@ def _backgrounds_by_filter(rows: Sequence[_Row]) -> dict[str, str] | None:
     return by_filter
 
 
-def _named_backgrounds(row: _Row, names: set[str]) -> str | tuple[str, ...] | None:
+def _read_backgrounds(row: _Row, names: set[str]) -> str | tuple[str, ...] | None:
     """Return what a cell of the column background names: nothing, one channel, or several."""
     cell = row.text("background")
     if cell is None or cell in names or ";" not in cell:
@@ -346,7 +346,7 @@ def suggestion(name: str, names: Sequence[str]) -> str:
     return f"did you mean '{folded[near[0]]}'?" if near else f"the names are {', '.join(names)}"
 
 
-def with_backgrounds(
+def set_backgrounds(
     markers: Sequence[Marker], backgrounds: Mapping[str, Sequence[str] | str]
 ) -> list[Marker]:
     """Return channels with the backgrounds that a configuration gives them.

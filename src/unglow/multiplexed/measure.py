@@ -24,9 +24,9 @@ from unglow.multiplexed.several import estimate_several, refine, uses_exposure
 from unglow.multiplexed.slide import (
     FIT,
     INTERPOLATE,
-    by_background,
-    expected_gain,
-    expected_gains,
+    compute_expected_gain,
+    compute_expected_gains,
+    group_by_background,
 )
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.gain.estimate import ESTIMATORS, Evidence, estimate
@@ -62,7 +62,7 @@ _LEAST = 6
 """Fewer blocks that agree say nothing."""
 
 
-def chosen_blocks(sample: Sample, texture: NDArray[np.float32]) -> NDArray[np.int64]:
+def choose_blocks(sample: Sample, texture: NDArray[np.float32]) -> NDArray[np.int64]:
     """Choose blocks: of each cell of a grid the one where the background has most texture.
 
     ``texture`` is that of `unglow.multiplexed.ranges.Look`. Cycles lie so near to each other that
@@ -161,7 +161,7 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
     """
     if not scale.default_result.ok:
         return None
-    expected, measured = evidence.expected_gain, _measured_gain(scale, evidence)
+    expected, measured = evidence.expected_gain, _choose_gain(scale, evidence)
     if expected is None or measured is None or measured.gain_ci95 is None:
         return None
     low, high = measured.gain_ci95
@@ -191,7 +191,7 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
     return Disagreement(sentence, is_doubt=False)
 
 
-def _measured_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
+def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
     """Return the default method if it measures a gain, or another one that does."""
     names = (scale.default, *scale.methods, None)
     for name in names:
@@ -268,7 +268,7 @@ def measure_slide(
 
     def fail(marker: Channel, sentences: Iterable[str]) -> None:
         scale = Scale.make_failed(" ".join(sentences), settings)
-        gain = expected_gain(slide, marker)
+        gain = compute_expected_gain(slide, marker)
         found.setdefault(marker.name, Measured(scale, JointStatistics.empty(), _UNKNOWN, gain))
 
     for one in slide.markers:
@@ -299,7 +299,7 @@ def measure_slide(
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
             for name, known in work.measured(some, workers).items():
-                found[name] = _doubted(known, doubts[name][0])
+                found[name] = _add_doubts(known, doubts[name][0])
     return {one.name: found[one.name] for one in slide.markers}
 
 
@@ -309,7 +309,7 @@ def _lost(gaps: Gaps, slide: Slide, marker: Channel) -> tuple[list[str], bool]:
     return [note for note, _ in each if note is not None], any(much for _, much in each)
 
 
-def _doubted(measured: Measured, doubts: Sequence[str]) -> Measured:
+def _add_doubts(measured: Measured, doubts: Sequence[str]) -> Measured:
     """Return what was measured with more doubts."""
     scale = measured.scale
     return replace(measured, scale=replace(scale, reasons=(*scale.reasons, *doubts)))
@@ -334,7 +334,7 @@ class _Measurement:
 
         def count(item: tuple[Window, tuple[int, int]]) -> dict[str, list[Matches]]:
             window, matches = item[0], {}
-            for names, of_backgrounds in by_background(markers).items():
+            for names, of_backgrounds in group_by_background(markers).items():
                 channels = [self.slide.channel(name) for name in names]
                 held = [
                     HeldChannel(frame, one, window, pixels)
@@ -374,7 +374,7 @@ class _Tally:
         self._bins = [
             CellMoments.create(sample.extent, (looks[0].high, one.high)) for one in looks[1:]
         ]
-        self._blocks = [chosen_blocks(sample, one.texture) for one in looks[1:]]
+        self._blocks = [choose_blocks(sample, one.texture) for one in looks[1:]]
         self._matchers = [
             BlockMatcher(sample.shape, (looks[0].floor, one.floor)) for one in looks[1:]
         ]
@@ -410,7 +410,7 @@ class _Tally:
     def measured(self) -> Measured:
         """Estimate gains and offset from what was counted."""
         work, marker = self._work, self._marker
-        expected = expected_gains(work.slide, marker)
+        expected = compute_expected_gains(work.slide, marker)
         if len(self._bins) == 1:
             scale, about_gain = self._single(expected)
         else:

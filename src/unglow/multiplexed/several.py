@@ -72,7 +72,7 @@ def estimate_several(
     fitted = None
     try:
         fitted = _fit(there, backgrounds, moments[names[0]], [noise[name] for name in names])
-        found = _fitted_result(names, fitted)
+        found = _make_result(names, fitted)
     except (ValueError, np.linalg.LinAlgError) as error:
         found = MethodResult.make_failed(f"{error}.")
     methods = {FIT: found}
@@ -164,7 +164,7 @@ def _result(
     )
 
 
-def _fitted_result(names: Sequence[str], fit: several.SeveralFit) -> MethodResult:
+def _make_result(names: Sequence[str], fit: several.SeveralFit) -> MethodResult:
     found = _result(
         names,
         fit.gains.tolist(),

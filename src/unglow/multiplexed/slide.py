@@ -167,7 +167,7 @@ class Slide:
         return tuple(move for move in found if move is not None)
 
 
-def by_background(markers: Iterable[Channel]) -> dict[tuple[str, ...], list[Channel]]:
+def group_by_background(markers: Iterable[Channel]) -> dict[tuple[str, ...], list[Channel]]:
     """Group markers by their backgrounds, in order of the first."""
     groups: dict[tuple[str, ...], list[Channel]] = {}
     for one in markers:
@@ -175,7 +175,7 @@ def by_background(markers: Iterable[Channel]) -> dict[tuple[str, ...], list[Chan
     return groups
 
 
-def expected_gains(slide: Slide, marker: Channel) -> tuple[float, ...] | None:
+def compute_expected_gains(slide: Slide, marker: Channel) -> tuple[float, ...] | None:
     """Return the gain of each background that exposure times let expect; None if one is unknown.
 
     With several it is their ratio times a weight: straight lines over the cycles between those of
@@ -198,9 +198,9 @@ def expected_gains(slide: Slide, marker: Channel) -> tuple[float, ...] | None:
     return tuple(weights[order.index(n)] * ratio for n, ratio in enumerate(ratios))
 
 
-def expected_gain(slide: Slide, marker: Channel) -> float | None:
-    """Return the sum of `expected_gains`."""
-    found = expected_gains(slide, marker)
+def compute_expected_gain(slide: Slide, marker: Channel) -> float | None:
+    """Return the sum of `compute_expected_gains`."""
+    found = compute_expected_gains(slide, marker)
     return None if found is None else float(sum(found))
 
 

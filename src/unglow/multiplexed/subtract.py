@@ -14,7 +14,7 @@ from unglow.core.windows import Window, grid, map_bounded, strips
 from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, SlideReader, frame_shape
 from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
-from unglow.multiplexed.slide import by_background
+from unglow.multiplexed.slide import group_by_background
 from unglow.photometry.difference import subtract_window
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
@@ -99,7 +99,7 @@ def write_order(slide: Slide) -> list[int]:
 def _groups(slide: Slide) -> list[tuple[_Key | None, list[Channel]]]:
     """Return kept channels by what is subtracted from them, first those that pass through."""
     passing = [one for one in slide.kept if one.background is None]
-    return [(None, passing), *by_background(slide.markers).items()]
+    return [(None, passing), *group_by_background(slide.markers).items()]
 
 
 def nothing_left(

@@ -182,7 +182,7 @@ def _channel(
 
 def make_map(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
     """Return the matrix (3, 3) from (x, y, 1) of a cycle, from 1, to those of the first."""
-    times = _shown(spec, cycle) - 1
+    times = _find_shown_cycle(spec, cycle) - 1
     angle = math.radians(spec.rotation_deg) * times
     turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
     middle = np.array([(spec.shape[1] - 1) / 2.0, (spec.shape[0] - 1) / 2.0])
@@ -193,7 +193,7 @@ def make_map(spec: SlideSpec, cycle: int) -> NDArray[np.float64]:
     return matrix
 
 
-def _shown(spec: SlideSpec, cycle: int) -> int:
+def _find_shown_cycle(spec: SlideSpec, cycle: int) -> int:
     """Return the cycle whose pixels a cycle has."""
     if spec.distinct and cycle > spec.distinct:
         return 2 + (cycle - 2) % (spec.distinct - 1)
@@ -209,6 +209,6 @@ def brightness(spec: SlideSpec, cycle: int) -> tuple[float, ...]:
 def phantom_map(spec: SlideSpec, cycle: int) -> PhantomMap:
     """Return the map from the first cycle (post) to another one (pre), deformation included."""
     deform = spec.deform_px if cycle > 1 else 0.0
-    about = deform, spec.deform_wavelength_px, spec.seed, _STREAM + _shown(spec, cycle)
+    about = deform, spec.deform_wavelength_px, spec.seed, _STREAM + _find_shown_cycle(spec, cycle)
     matrix = np.asarray(np.linalg.inv(make_map(spec, cycle)), dtype=np.float64)
     return PhantomMap(matrix, draw_waves(spec.shape, *about))

@@ -129,7 +129,7 @@ def find_textured_points(pair: Pair) -> Floats:
     The section of a thumbnail reaches beyond its outermost texture, by as much as texture is
     averaged there; a global map is as good there as inside, a field is not.
     """
-    return _where(pair.post_thumb, np.abs(pair.post_thumb.detail) > _TEXTURE)
+    return _find_places(pair.post_thumb, np.abs(pair.post_thumb.detail) > _TEXTURE)
 
 
 def inner_points(pair: Pair) -> Floats:
@@ -142,10 +142,10 @@ def inner_points(pair: Pair) -> Floats:
     thumb = pair.post_thumb
     glass = thumb.image[~thumb.section]
     dark = glass.size > 0 and np.median(glass) > np.median(thumb.image[thumb.section])
-    return _where(thumb, (-thumb.detail if dark else thumb.detail) > _TEXTURE)
+    return _find_places(thumb, (-thumb.detail if dark else thumb.detail) > _TEXTURE)
 
 
-def _where(thumb: Thumbnail, wanted: NDArray[np.bool_]) -> Floats:
+def _find_places(thumb: Thumbnail, wanted: NDArray[np.bool_]) -> Floats:
     """Points (x, y) of the section, level-0 px, on the thumbnail px that are wanted, if any are."""
     points = thumb.section_points()
     at = points.astype(np.int64)

@@ -203,7 +203,7 @@ def _grow(pair: Pair, blocks: DenseMatches, strips: Strips) -> Strips:
     for _ in range(_ROUNDS):
         steps = profile(compute_unexplained(pair, blocks, strips), strips)
         longest = float(steps.length.max(initial=0.0))
-        new = _unseen(steps, strips, blocks, max(LEAST_PX, _CLEAREST * longest))
+        new = _find_unseen(steps, strips, blocks, max(LEAST_PX, _CLEAREST * longest))
         if not len(new):
             break
         seams = np.sort(np.concatenate([strips.seams, new]))
@@ -279,7 +279,7 @@ def add_seams(pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displace
     """
     field = replace(smooth, strips=strips)
     rest = replace(blocks, displacement=blocks.subtract_field(field))
-    new = _unseen(profile(rest, strips), strips, blocks, LEAST_PX)
+    new = _find_unseen(profile(rest, strips), strips, blocks, LEAST_PX)
     at = np.searchsorted(strips.seams, new)
     if len(new):  # a new strip starts with the offset of the one it was part of
         strips = replace(
@@ -290,7 +290,7 @@ def add_seams(pair: Pair, blocks: DenseMatches, strips: Strips, smooth: Displace
     return fit_offsets(pair, blocks, strips, field)
 
 
-def _unseen(steps: Profile, strips: Strips, blocks: DenseMatches, least_px: float) -> Floats:
+def _find_unseen(steps: Profile, strips: Strips, blocks: DenseMatches, least_px: float) -> Floats:
     """Positions of clear steps that no seam is near, increasing."""
     apart = _APART * blocks.step
     seams = steps.seams(least_px, apart)

@@ -145,7 +145,7 @@ def paint(
     return Painted(colours, colours.pixels(difference, background))
 
 
-def shared_colours(differences: Sequence[Floats]) -> NoiseColours:
+def share_colours(differences: Sequence[Floats]) -> NoiseColours:
     """Return the same colours for several differences, in units of the lowest noise of them."""
     nothing = np.empty((0, 0), np.float32)
     each = [NoiseColours.of(one) for one in differences or (nothing,)]
@@ -168,7 +168,7 @@ def spoilt_px(places: Sequence[SavedPlace], shape: tuple[int, int], step: int) -
     return out
 
 
-def hatched(pixels: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
+def hatch(pixels: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
     """Return RGB with oblique lines over spoilt px, and a line around them."""
     row, col = np.ogrid[: spoilt.shape[0], : spoilt.shape[1]]
     inner = spoilt.copy()

@@ -44,7 +44,7 @@ def is_in_summary(column: str) -> bool:
     return is_group(column) or column in AXES
 
 
-def pooled(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def pool_groups(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return a row for each group, dye and variant; none if no pair has a group.
 
     Parameters

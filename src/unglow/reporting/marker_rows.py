@@ -145,7 +145,7 @@ def unreadable_columns(error: Exception) -> dict[str, Any]:
     return {"status": "failed", "reasons": f"a result file cannot be read: {describe(error)}"}
 
 
-def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
+def find_failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
     """Return the row of each marker that has failed so far.
 
     Parameters
@@ -161,7 +161,7 @@ def failed_markers(results: Path, slides: object) -> list[dict[str, Any]]:
     """
     failed = []
     for name, markers in slides.items() if isinstance(slides, dict) else ():
-        states = [written_ns(path) for path in slide_files(results / str(name))]
+        states = [read_written_ns(path) for path in slide_files(results / str(name))]
         if isinstance(markers, dict) and any(states):
             rows = _rows_of_state(results, str(name), tuple(markers.items()), tuple(states))
             failed += [row for row in rows if row["status"] == "failed"]
@@ -173,7 +173,7 @@ def slide_files(place: Path) -> list[Path]:
     return [*(place / name for name in SLIDE_FILES), *place.glob("registration/*/transform.json")]
 
 
-def written_ns(path: Path) -> int:
+def read_written_ns(path: Path) -> int:
     """Return when a file was written, Unix time, ns; 0 if it is not there."""
     try:
         return path.stat().st_mtime_ns
@@ -209,7 +209,7 @@ def _row(
         doubts = list(dict.fromkeys(r for one in suspect for r in one.reasons))
         known = [spoilt_columns({"spoilt": one.spoilt}) for one in states if one.spoilt]
         spoilt = max(known, key=lambda one: one["spoilt_share"], default={})
-    refused = _refused(found, own)
+    refused = _find_refusal(found, own)
     if refused:
         if subtraction is not None and subtraction.reason is None:
             refused += (
@@ -242,7 +242,7 @@ def _row(
     }
 
 
-def _refused(found: SlideResults, own: MarkerScale | None) -> str:
+def _find_refusal(found: SlideResults, own: MarkerScale | None) -> str:
     """Return why a marker failed: by slide or by its scale; empty if it did not."""
     if found.record is not None and found.record.reason is not None:
         return found.record.reason

@@ -13,7 +13,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, VARIANT, names_of, place_of, variants_in
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
-from unglow.reporting.marker_rows import SlideEntry, slide_files, written_ns
+from unglow.reporting.marker_rows import SlideEntry, read_written_ns, slide_files
 from unglow.reporting.summary import Entry, rows, texts
 from unglow.results.summary_table import SKIPPED, read_summary
 from unglow.review import REVIEW
@@ -23,7 +23,7 @@ from unglow.telemetry.reading.pairs import (
     WAITING,
     Work,
     covers,
-    failed_pairs,
+    find_failed_pairs,
     last_attempts,
     select_pair,
     works_for,
@@ -121,7 +121,7 @@ def _add_states(
 
 def _is_stale(results: Path, row: Mapping[str, Any], since: float) -> bool:
     """Whether the files of a failed pair are older than a run that is to replace them."""
-    found = failed_pairs(results, [[row.get("sample"), row.get("dye")]])
+    found = find_failed_pairs(results, [[row.get("sample"), row.get("dye")]])
     names = names_of(row)
     return all(failed["wall"] < since for failed in found if covers(names_of(failed), names))
 
@@ -153,7 +153,7 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
         key = entry.files[-1]
         files = (results / file for file in (*entry.files, *entry.histograms.values()))
         paths = [*files, (results / key).with_name(REVIEW)]
-    state = entry, [written_ns(path) for path in paths]
+    state = entry, [read_written_ns(path) for path in paths]
     if key not in known or known[key][0] != state:
         known[key] = (
             state,

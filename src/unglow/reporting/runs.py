@@ -25,7 +25,7 @@ from unglow.telemetry.jsonl import SUFFIX, number, whole_number
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.history import UNRECORDED, History, join
 from unglow.telemetry.reading.incidents import Incident, incidents
-from unglow.telemetry.reading.pairs import covers, failed_pairs
+from unglow.telemetry.reading.pairs import covers, find_failed_pairs
 from unglow.telemetry.reading.plan import Machine, machine_mb
 from unglow.telemetry.reading.records import RUNNING
 from unglow.telemetry.reading.time_left import time_left
@@ -343,11 +343,11 @@ class Run:
     def incidents(self) -> tuple[Incident, ...]:
         """Problems of the run, failed and skipped pairs first, then the newest first."""
         head = self.history.run.fields
-        failed = failed_pairs(self.results, head.get("pairs"))
+        failed = find_failed_pairs(self.results, head.get("pairs"))
         if slides := head.get("slides"):
-            from unglow.reporting.marker_rows import failed_markers  # noqa: PLC0415 (loads OpenCV)
+            from unglow.reporting.marker_rows import find_failed_markers  # noqa: PLC0415 (loads OpenCV)
 
-            failed += failed_markers(self.results, slides)
+            failed += find_failed_markers(self.results, slides)
         if self.is_over:
             known = [names_of(row) for row in failed]
             failed += [
@@ -477,10 +477,10 @@ def list_runs(path: Path | str) -> list[str]:
     InputError
         There is no record of any.
     """
-    return [run.id for run in recorded_runs(Path(path))]
+    return [run.id for run in find_runs(Path(path))]
 
 
-def recorded_runs(path: Path) -> list[Run]:
+def find_runs(path: Path) -> list[Run]:
     """Return the runs that a path names, the oldest first; raises `InputError` without any."""
     results, named = find_results(path)
     runs = [run for run in Runs.read(results).runs if named in (None, run.id)]

@@ -191,7 +191,7 @@ def write_summary(
     """
     summary = rows(entries, problems, results)
     write_changed_text(target, table(summary))
-    pools, groups_file = groups.pooled(summary), target.with_name(groups.NAME)
+    pools, groups_file = groups.pool_groups(summary), target.with_name(groups.NAME)
     if pools:
         write_changed_text(groups_file, _separated(groups.COLUMNS, groups.OPTIONAL, pools))
     else:
@@ -219,12 +219,12 @@ def _columns(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
         sentence = f"{missing[0]} has not been made; {entry.logs} holds the logs of its jobs."
         return {"status": "incomplete", "reasons": sentence}
     try:
-        return _finished(entry, results, method)
+        return _fill_columns(entry, results, method)
     except Exception as error:  # noqa: BLE001 (a damaged file costs one row, not the table)
         return unreadable_columns(error)
 
 
-def _finished(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
+def _fill_columns(entry: Entry, results: Path, method: str | None) -> dict[str, Any]:
     """Return the columns of a variant that has all its files, for a method or the default one."""
     directory = place_of(results, entry.names)
     pair = PairResults(directory, place_of(results, entry.names, PAIR[-1]))

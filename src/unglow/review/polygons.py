@@ -129,7 +129,7 @@ class Region:
 
     def holds(self, col: Ints, row: Ints) -> Bools:
         """Return which px (N,) are inside, as `over` does."""
-        return held_px([self], col, row)
+        return find_held_px([self], col, row)
 
     def holds_points(self, points_xy: Floats) -> Bools:
         """Return which points (N, 2) (x, y) are on px inside."""
@@ -168,7 +168,7 @@ def mask_over(regions: Iterable[Region], window: Window) -> Bools:
     return inside
 
 
-def held_px(regions: Iterable[Region], col: Ints, row: Ints) -> Bools:
+def find_held_px(regions: Iterable[Region], col: Ints, row: Ints) -> Bools:
     """Return which px (N,) are in any of the regions, as `mask_over` does."""
     inside = np.zeros(len(col), dtype=np.bool_)
     for region in regions:
@@ -258,4 +258,4 @@ class RegionCounts:
 def mask_outside(regions: Regions, sources: NDArray[np.void]) -> NDArray[np.void]:
     """Return the sources that do not lie in a region that is left out: by where they are listed."""
     at = np.stack([sources["x"], sources["y"]], axis=1)
-    return sources[~held_px(regions.exclude, *px_of(at))]
+    return sources[~find_held_px(regions.exclude, *px_of(at))]

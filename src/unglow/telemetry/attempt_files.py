@@ -190,7 +190,7 @@ def finish_run(run_id: str) -> None:
         del os.environ[RUN_ID]
 
 
-def inherited_run_id() -> str | None:
+def read_inherited_run_id() -> str | None:
     """Return the id of the run that started this job; None if it was not handed down."""
     return os.environ.get(RUN_ID) or None
 

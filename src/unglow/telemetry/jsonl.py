@@ -13,7 +13,7 @@ import math
 import os
 from typing import TYPE_CHECKING, Any
 
-from unglow.core.process import boot_id, host, started_ticks
+from unglow.core.process import boot_id, host, read_start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ def identity() -> dict[str, Any]:
     Inside a job of a cluster's scheduler, its id as well: ``{"scheduler_job": "slurm 17"}``.
     """
     pid = os.getpid()
-    own = {"host": host(), "pid": pid, "started": started_ticks(pid), "boot": boot_id()}
+    own = {"host": host(), "pid": pid, "started": read_start_ticks(pid), "boot": boot_id()}
     jobs = (f"{name} {os.environ[key]}" for name, key in _JOB_IDS.items() if os.environ.get(key))
     job = next(jobs, None)
     return own if job is None else {**own, "scheduler_job": job}

@@ -11,7 +11,7 @@ from unglow.core.levels import LEVELS
 from unglow.core.version import __version__
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
-from unglow.reporting.html.report import as_json
+from unglow.reporting.html.report import to_json
 from unglow.viewer.layers import registration_model
 from unglow.viewer.served_files import UNREADABLE, sentence_of
 
@@ -74,7 +74,7 @@ def pair_model(
     """
     transform, detection = layers.transform, layers.detection
     status = str(pair.row.get("status") or "")
-    shown, problems = _shown(layers)
+    shown, problems = _select_shown(layers)
     post, pre = (_about_store(layers, name) for name in ("post", "pre"))
     return {
         "id": pair.id,
@@ -99,7 +99,7 @@ def pair_model(
     }
 
 
-def _shown(layers: AnyLayers) -> tuple[list[dict[str, Any]], list[str]]:
+def _select_shown(layers: AnyLayers) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the layers, and a sentence for each that cannot be shown, which it also has itself."""
     shown, problems = [], []
     for layer in layers.all.values():
@@ -148,7 +148,7 @@ def candidates_json(path: Path, detection: Mapping[str, Any] | None) -> bytes:
     ``negatives`` are those that ``detection`` (detection.json) lists. InputError if the table is
     damaged; no rows if there is none.
     """
-    negatives = as_json((detection or {}).get("brightest_negatives", []))
+    negatives = to_json((detection or {}).get("brightest_negatives", []))
     if not path.is_file():
         return f'{{"columns": [], "rows": [], "negatives": {negatives}}}'.encode()
     found = read_candidates(path)
@@ -187,9 +187,9 @@ def arrows(transform: Transform | None) -> dict[str, Any]:
 
 def _table(names: Sequence[str], columns: Sequence[Column], count: int, more: str = "") -> bytes:
     """Return a table as JSON, made some rows at a time: as objects they take ten times it."""
-    pieces = bytearray(f'{{"columns":{as_json(list(names))},"rows":['.encode())
+    pieces = bytearray(f'{{"columns":{to_json(list(names))},"rows":['.encode())
     for part in _rows(columns, count):
-        pieces += (b"," if pieces[-1:] == b"]" else b"") + as_json(part)[1:-1].encode()
+        pieces += (b"," if pieces[-1:] == b"]" else b"") + to_json(part)[1:-1].encode()
     pieces += f"]{more}}}".encode()
     return bytes(pieces)
 

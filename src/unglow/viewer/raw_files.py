@@ -92,7 +92,7 @@ def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
         Names of the pair.
     """
     try:
-        run = _own_run(results)
+        run = _find_own_run(results)
         known = _find_work(results, run)
         if known is None:
             return RawFiles()
@@ -107,7 +107,7 @@ def raw_files(results: Path, sample: str, dye: str) -> RawFiles:
 def raw_slide(results: Path, name: str) -> KnownSlide | None:
     """Find the raw images of a slide as the workflow does; None if they are not there."""
     with suppress(UnglowError, OSError, ValueError):
-        if (known := _find_work(results, _own_run(results))) is not None:
+        if (known := _find_work(results, _find_own_run(results))) is not None:
             work, settings, _ = known
             _, discovery = find_pairs(settings, work)
             files = [one for one in discovery.slides if one.name == name]
@@ -115,7 +115,7 @@ def raw_slide(results: Path, name: str) -> KnownSlide | None:
     return None
 
 
-def _own_run(results: Path) -> Trace | None:
+def _find_own_run(results: Path) -> Trace | None:
     """Return the last run if its record is to be believed.
 
     Whoever can write to results can write a record. It has to belong to the user, and to be of the

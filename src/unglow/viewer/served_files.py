@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from unglow.core.errors import StoreError, UnglowError
 from unglow.io.zarr import open_store
-from unglow.io.zarr.layout import DOCUMENT, broken, check_level, shard_key
+from unglow.io.zarr.layout import DOCUMENT, check_level, describe_broken, shard_key
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, HTML, JSON, Answer, FileBody
-from unglow.reporting.html.report import SHARED, as_json, asset
+from unglow.reporting.html.report import SHARED, asset, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def answer_page(parts: Sequence[str], name: str, package: str = "unglow.viewer")
 
 def answer_problem(sentence: str, status: HTTPStatus) -> Answer:
     """Return an error as ``{"error": "one sentence"}``."""
-    return Answer.text(as_json({"error": sentence}), JSON, status)
+    return Answer.text(to_json({"error": sentence}), JSON, status)
 
 
 @cache
@@ -190,13 +190,13 @@ def _sent(store: Store, key: str, word: str, kind: str) -> Answer:
     try:
         body = FileBody(store.path / key)
     except FileNotFoundError as error:
-        raise StoreError(broken(store.path, key, "is missing", word)) from error
+        raise StoreError(describe_broken(store.path, key, "is missing", word)) from error
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
-        raise StoreError(broken(store.path, key, reason, word)) from error
+        raise StoreError(describe_broken(store.path, key, reason, word)) from error
     if not body.size:
         body.file.close()
-        raise StoreError(broken(store.path, key, "is empty", word))
+        raise StoreError(describe_broken(store.path, key, "is empty", word))
     return Answer(kind, body, tag=body.tag, headers=_HEADERS)
 
 

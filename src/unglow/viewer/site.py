@@ -21,7 +21,7 @@ from unglow.core.levels import VARIANT
 from unglow.core.windows import Window
 from unglow.export.images import write_tiff
 from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer, FileBody
-from unglow.reporting.html.report import as_json
+from unglow.reporting.html.report import to_json
 from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
 from unglow.viewer.computed_stores import ChunkMemory, ComputedStore, UnwantedError
 from unglow.viewer.layers import CANDIDATES, Layers, Pair, pairs_of
@@ -252,12 +252,12 @@ class Viewer:
 
     def _thumbnail(self, pair: Pair) -> Answer:
         """Return a small picture, the difference or else post; empty if there is none."""
-        from unglow.reporting.html.thumbnails import Sizes, packed_pictures  # noqa: PLC0415 (OpenCV)
+        from unglow.reporting.html.thumbnails import Sizes, pack_pictures  # noqa: PLC0415 (OpenCV)
 
         found = [picture.small for picture in self._source.pictures(pair.title, small=True)]
         if not any(found) and not pair.is_slide:
             sizes = Sizes(0, _THUMBNAIL_PX, 0)
-            (pictures,) = packed_pictures(self._source.results, [pair.row], sizes=sizes)
+            (pictures,) = pack_pictures(self._source.results, [pair.row], sizes=sizes)
             found = [picture.image for picture in pictures]
         content = base64.b64decode(next(filter(None, found), ""))
         return Answer("image/jpeg", content, headers={"Cache-Control": ASK_AGAIN})
@@ -333,7 +333,7 @@ def _state(pair: Pair) -> object:
 
 
 def _json(content: object) -> Answer:
-    body = as_json(content).encode()
+    body = to_json(content).encode()
     tag = hashlib.sha256(body).hexdigest()[:32]
     return Answer(JSON, body, tag=tag, headers={"Cache-Control": ASK_AGAIN})
 

@@ -72,9 +72,10 @@ def write_site(
     """
     viewer = Viewer(Source(results, str(results)))
     viewer.check_images()
-    listed = _without_places(_asked(viewer, "pairs.json"))
+    listed = _remove_directories(_asked(viewer, "pairs.json"))
     models = {
-        one["id"]: _without_places(_asked(viewer, "pair", one["id"], "pair.json")) for one in listed
+        one["id"]: _remove_directories(_asked(viewer, "pair", one["id"], "pair.json"))
+        for one in listed
     }
     listed = [one for one in listed if models[one["id"]]["layers"]]
     with whole_directory(target) as partial:
@@ -113,12 +114,12 @@ def _write_pair(viewer: Viewer, about: dict[str, Any], partial: Path, *, compute
             _write(place / layer["url"] / key, _answer(viewer, *at))
 
 
-def _without_places(content: Any) -> Any:
+def _remove_directories(content: Any) -> Any:
     """Return JSON whose texts name files without their directories."""
     if isinstance(content, dict):
-        return {key: _without_places(value) for key, value in content.items()}
+        return {key: _remove_directories(value) for key, value in content.items()}
     if isinstance(content, list):
-        return [_without_places(value) for value in content]
+        return [_remove_directories(value) for value in content]
     return _DIRECTORIES.sub("", content) if isinstance(content, str) else content
 
 

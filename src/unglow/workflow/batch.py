@@ -36,14 +36,14 @@ from unglow.workflow.samples import (
     Discovery,
     Pair,
     Problem,
+    describe_repeated,
     discover,
     map_sources,
     read_sheet,
-    repeated_images,
 )
 from unglow.workflow.samples.naming import placeholder_in
-from unglow.workflow.samples.pair import chosen_keys
-from unglow.workflow.slides import marker_pairs, read_slides, refused_slides
+from unglow.workflow.samples.pair import choose_keys
+from unglow.workflow.slides import find_refused, marker_pairs, read_slides
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,7 +137,7 @@ class Batch:
                 problems.append(Problem(str(error), "header", pair.sample, pair.dye, paths))
         problems += [*unusable_slides, *of_markers.problems]
         notes += _large_pixels([*chain(*headers.values(), *(s.headers for s in slides.values()))])
-        notes += repeated_images(pairs.values())
+        notes += describe_repeated(pairs.values())
         if slides and settings.sweep:
             notes.append("config key 'sweep' is of pairs: slides have no variants.")
         cache.save()
@@ -148,10 +148,10 @@ class Batch:
         problems += unusable
         every, chosen = {*pairs, *((name, "") for name in slides)}, None
         if settings.only is not None:
-            chosen, problems = chosen_keys(settings.only, every, problems)
+            chosen, problems = choose_keys(settings.only, every, problems)
         if not (every if chosen is None else chosen):
             raise InputError(_nothing_to_do(source, problems))
-        refused = refused_slides(base / settings.results, slides)
+        refused = find_refused(base / settings.results, slides)
         facts = tuple(problems), headers, source, tuple(notes), maps_from, slides, refused
         return cls(settings, pairs, *facts, chosen=chosen)
 

@@ -250,7 +250,7 @@ def setting_for(setting: ChannelSetting, image: str) -> str:
     return setting if isinstance(setting, str) else str(setting[image])
 
 
-def stored_dtype(
+def find_stored_dtype(
     dtype: str, n_channels: int, channel: str = AUTO, names: Sequence[str] = ()
 ) -> str:
     """Return the dtype of the store of an image, from its header and the configuration alone.

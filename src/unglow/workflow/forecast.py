@@ -131,12 +131,10 @@ def remember_run(results: Path, run_id: str, batch: Batch, executor: str | None 
     for own in (h for h in History.read(results).runs if h.run.id == run_id):
         well = [a for a in own.attempts if a.outcome == ENDED_WELL]
         if well:
-            add_run(
-                file_of_machine(executor), EarlierRun(run_id, tuple(_measured_times(well, batch)))
-            )
+            add_run(file_of_machine(executor), EarlierRun(run_id, tuple(_group_times(well, batch))))
 
 
-def _measured_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
+def _group_times(attempts: Sequence[Placed], batch: Batch) -> list[Times]:
     """Return the times of jobs, those with as much to do (within 10 %) as one."""
     groups: dict[tuple[str, int, str], list[tuple[float, float, float]]] = defaultdict(list)
     for a in attempts:

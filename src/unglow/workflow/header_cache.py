@@ -15,7 +15,7 @@ from unglow.io.raw_header import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
-from unglow.workflow.channels import list_names, setting_for, stored_dtype
+from unglow.workflow.channels import find_stored_dtype, list_names, setting_for
 
 if TYPE_CHECKING:
     from unglow.workflow.channels import ChannelSetting
@@ -134,10 +134,10 @@ def channel_of(pair: Pair, settings: Settings) -> ChannelSetting:
     return pair.channel if pair.channel is not None else str(settings.channel)
 
 
-def stored_type(header: TiffHeader, channel: str) -> str:
+def find_stored_type(header: TiffHeader, channel: str) -> str:
     """Return the dtype of the store of an image, from its header and the channel setting alone."""
     count = sum(not info.alpha for info in header.channels)
-    return stored_dtype(header.dtype, count, channel, [info.name for info in header.channels])
+    return find_stored_dtype(header.dtype, count, channel, [info.name for info in header.channels])
 
 
 def check_name(path: Path) -> None:
@@ -160,9 +160,9 @@ def check_name(path: Path) -> None:
 
 def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
     """Raise for grey values of 64 bits, and for sums of channels that would need as many."""
-    if stored_type(header, channel) in DTYPES:
+    if find_stored_type(header, channel) in DTYPES:
         return
-    if stored_dtype(header.dtype, 1) in DTYPES:
+    if find_stored_dtype(header.dtype, 1) in DTYPES:
         count = sum(not info.alpha for info in header.channels)
         raise InputError(
             f"{path} has {count} channels of {header.dtype}, whose sum would need 64 bits: set "
@@ -192,7 +192,7 @@ def layouts(post: TiffHeader, pre: TiffHeader, channel: ChannelSetting) -> dict[
     of_images = {
         role: plan_layout(
             header.shape,
-            stored_type(header, setting_for(channel, role)),
+            find_stored_type(header, setting_for(channel, role)),
             by_rows=header.preferred == "rows",
         )
         for role, header in zip(ROLES, (post, pre), strict=True)

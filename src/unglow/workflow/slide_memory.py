@@ -27,7 +27,7 @@ from unglow.multiplexed.sample import (
     WINDOW,
     Sample,
 )
-from unglow.multiplexed.slide import by_background
+from unglow.multiplexed.slide import group_by_background
 from unglow.registration.settings import DECLARED
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def register(known: KnownSlide, settings: RegisterSettings) -> Demand:
     making = part * (_item(known) + _HALVING) / MB
     # once the map is known, windows of both cycles are compared
     px = math.prod(min(COMPARED, n) for n in known.shape)
-    comparing = max(_reading(known, px, 1), px * (_held(known) + _HALVED)) + px * _item(known)
+    comparing = max(_reading(known, px, 1), px * (_count_held(known) + _HALVED)) + px * _item(known)
     comparing = comparing / MB + _STRIPS
     counting = _STATISTICS + _TABLE + _FITS + _cells(known.shape) * _PER_CELL / MB + SLACK
     if max(known.shape) <= COMPARED:  # a single window
@@ -104,7 +104,7 @@ def measure(known: KnownSlide, at_a_time: int) -> Demand:
     rows, cols = (min(WINDOW, n) for n in known.shape)
     window_px, together = rows * cols, 1 if _apart(known) else at_a_time + 1
     several = _backgrounds(known)
-    reading, held = _reading(known, window_px, together), _held(known)
+    reading, held = _reading(known, window_px, together), _count_held(known)
     backgrounds = window_px * (held + 4) * several
     signals = together * window_px * held
     matching = _PER_BLOCK_PX * min(BLOCK * BLOCK, window_px)
@@ -135,7 +135,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = Fa
     then tiles are made of that. Backgrounds and signals stay for it if others still need them.
     """
     rows, cols = (min(SHARD, n) for n in known.shape)
-    px, held = rows * cols, _held(known)
+    px, held = rows * cols, _count_held(known)
     out = np.dtype(known.dtype if dtype == "input" else dtype).itemsize
     of_background, passing = _together(known)
     together = min(at_a_time, of_background)
@@ -211,7 +211,7 @@ def _differ(known: KnownSlide) -> bool:
     return len(about) > 1
 
 
-def _held(known: KnownSlide) -> int:
+def _count_held(known: KnownSlide) -> int:
     """Return the bytes of a px of a channel that was read."""
     return max(4, _item(known)) if _moves(known) else _item(known)
 
@@ -241,7 +241,7 @@ def _together(known: KnownSlide) -> tuple[int, int]:
     Only these are ever read together.
     """
     slide = known.slide
-    most = max(map(len, by_background(slide.markers).values()), default=0)
+    most = max(map(len, group_by_background(slide.markers).values()), default=0)
     return most, len(slide.kept) - len(slide.markers)
 
 

@@ -19,7 +19,7 @@ from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff import TiffHeader
 from unglow.io.tiff.series import CHANNELS
 from unglow.io.zarr.layout import DTYPES
-from unglow.multiplexed.channels import named_markers, reference_cycle, registered_on, slide_of
+from unglow.multiplexed.channels import name_markers, reference_cycle, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers, suggestion
 from unglow.multiplexed.sample import bands_of
 from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide
@@ -47,14 +47,14 @@ It is a sample of its own: in the folder of the slide, any marker may have the n
 _KEY = "config key 'multiplexed.candidates'"
 
 
-def refused_slides(results: Path, names: Iterable[str]) -> frozenset[str]:
+def find_refused(results: Path, names: Iterable[str]) -> frozenset[str]:
     """Return those of some slides whose subtraction was refused the last time."""
     return frozenset(n for n in names if reasons_of(results / n / "subtraction.json") is not None)
 
 
 def remove_placeholders(results: Path, names: Iterable[str]) -> None:
     """Remove the empty files of those of some slides that were refused."""
-    for name in refused_slides(results, names):
+    for name in find_refused(results, names):
         for image in (results / name / corrected for corrected in CORRECTED.values()):
             # what cannot be removed, or is no stump, is left
             with contextlib.suppress(OSError):
@@ -104,9 +104,9 @@ class KnownSlide:
 
     def resolved(self, cycles: Iterable[int]) -> KnownSlide:
         """Return the slide with a channel to register each of some cycles on; may read pixels."""
-        from unglow.multiplexed.channels import with_richest  # noqa: PLC0415 (jobs alone need it)
+        from unglow.multiplexed.channels import choose_richest  # noqa: PLC0415 (jobs alone need it)
 
-        return replace(self, slide=with_richest(self.slide, self.headers, cycles))
+        return replace(self, slide=choose_richest(self.slide, self.headers, cycles))
 
     def read_maps(self, paths: Sequence[str]) -> Maps:
         """Read the map of each move from ``transform.json``, in the order of the moves."""
@@ -205,7 +205,7 @@ def _markers(
     times = [time for header in headers for time in cache.exposures(header)]
     if files.table is None:
         backgrounds = settings.multiplexed.backgrounds
-        return named_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
+        return name_markers(files.name, headers, times, backgrounds), "config key 'multiplexed'"
     if len(times) == len(rows):
         rows = [replace(row, exposure=time) for row, time in zip(rows, times, strict=True)]
     return rows, str(files.table)
@@ -213,7 +213,7 @@ def _markers(
 
 def _find_paired_cycles(slide: Slide, chosen: Sequence[str] | str) -> tuple[tuple[int, int], ...]:
     """Return the cycles of markers that candidates are looked for in, and of their backgrounds."""
-    markers = (one for one in chosen_markers(slide, chosen) if len(one.backgrounds) == 1)
+    markers = (one for one in select_markers(slide, chosen) if len(one.backgrounds) == 1)
     cycles = {(one.cycle, slide.channel(one.backgrounds[0]).cycle) for one in markers}
     return tuple(sorted((a, b) for a, b in cycles if a != b))
 
@@ -248,7 +248,7 @@ class MarkerPairs:
     problems: list[Problem] = field(default_factory=list)
 
 
-def chosen_markers(slide: Slide, chosen: Sequence[str] | str) -> list[Channel]:
+def select_markers(slide: Slide, chosen: Sequence[str] | str) -> list[Channel]:
     """Return the markers of a slide that ``multiplexed.candidates`` names."""
     return [one for one in slide.markers if chosen == "all" or one.name in chosen]
 
@@ -271,7 +271,7 @@ def marker_pairs(
     samples = {pair.sample for pair in discovery.pairs} | {one.name for one in discovery.slides}
     found = MarkerPairs(problems=list(_find_unknown(slides, chosen)))
     for name, known in slides.items():
-        sample, markers = name + CANDIDATES_SUFFIX, chosen_markers(known.slide, chosen)
+        sample, markers = name + CANDIDATES_SUFFIX, select_markers(known.slide, chosen)
         if markers and sample in samples:
             found.problems.append(
                 Problem(

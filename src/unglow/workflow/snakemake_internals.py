@@ -80,14 +80,14 @@ class SlurmWatch:
     def look(self, job_ids: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         """Return the jobs that are waited for without success.
 
-        These are states of those that have `ended`, once two looks in a row have said so, and
+        These are states of those that have `find_ended`, once two looks in a row have said so, and
         warnings about those that are `hopeless`, each of them once.
         """
         listed = _queue() if job_ids else None
         if listed is None:
             return {}, []
         self._answered = time.monotonic()
-        states = ended(job_ids, listed, self._seen)
+        states = find_ended(job_ids, listed, self._seen)
         self._seen.update(listed)
         certain = {job: s for job, s in states.items() if self._ended_before.get(job) == s}
         self._ended_before = states
@@ -116,7 +116,7 @@ class SlurmWatch:
                     return
 
 
-def ended(
+def find_ended(
     job_ids: Sequence[str], listed: Mapping[str, QueuedJob], seen: Container[str]
 ) -> dict[str, str]:
     """Return states of Slurm jobs that have ended though its executor still waits for them.

@@ -12,7 +12,7 @@ import pytest
 
 from unglow.core import machine, process
 from unglow.core.machine import memory_total_mb, processors
-from unglow.core.process import Process, Stat, boot_id, host, is_running, started_ticks
+from unglow.core.process import Process, Stat, boot_id, host, is_running, read_start_ticks
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def mounted(request, tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("mounted")
 def test_a_process_is_distinguished_from_others_by_machine_boot_number_and_start(sleeper):
-    own = Process(host(), boot_id(), sleeper.pid, started_ticks(sleeper.pid))
+    own = Process(host(), boot_id(), sleeper.pid, read_start_ticks(sleeper.pid))
     assert own.lives()
     for other in (
         replace(own, host="node9"),
@@ -47,9 +47,9 @@ def test_a_process_is_distinguished_from_others_by_machine_boot_number_and_start
     end = time.monotonic() + 300
     while own.lives():
         assert time.monotonic() < end
-    assert started_ticks(sleeper.pid) == own.started  # a zombie is there, but does not live
+    assert read_start_ticks(sleeper.pid) == own.started  # a zombie is there, but does not live
     sleeper.wait()
-    assert started_ticks(sleeper.pid) is None
+    assert read_start_ticks(sleeper.pid) is None
     assert not is_running(sleeper.pid, None)
 
 

@@ -317,9 +317,9 @@ def test_the_snakemake_inside_a_cluster_job_is_ended_and_no_other(tmp_path, monk
     monkeypatch.setenv("SLURM_JOB_ID", "17")
     process = subprocess.Popen(["sleep", "600"])
     try:
-        from unglow.core.process import started_ticks
+        from unglow.core.process import read_start_ticks
 
-        ticks = started_ticks(process.pid)
+        ticks = read_start_ticks(process.pid)
         ParentProcess(os.getppid(), process.pid, ticks, in_job=False).end_in_job()
         assert not calls.exists()
         assert process.poll() is None

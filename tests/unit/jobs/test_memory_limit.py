@@ -18,7 +18,7 @@ from unglow.core import machine, process
 from unglow.core.errors import InputError, StoreError
 from unglow.core.own_memory import STACK_MB, pause_collection
 from unglow.jobs import memory_limit
-from unglow.jobs.memory_limit import allowance_mb, asked_mb, is_memory_failure, mentions_memory
+from unglow.jobs.memory_limit import allowance_mb, is_memory_failure, mentions_memory, read_asked_mb
 
 
 def limited(body, declared=150, imports="numpy as np"):
@@ -133,8 +133,8 @@ def test_opencv_says_what_it_asked_for():
     ],
 )
 def test_what_was_asked_for_is_read_from_the_message(text, mb):
-    assert asked_mb(MemoryError(text)) == pytest.approx(mb, rel=1e-12)
-    assert asked_mb(MemoryError()) is None
+    assert read_asked_mb(MemoryError(text)) == pytest.approx(mb, rel=1e-12)
+    assert read_asked_mb(MemoryError()) is None
 
 
 def test_the_status_of_a_process_is_in_mb():
@@ -267,13 +267,13 @@ def test_the_words_of_a_library_are_taken_in_any_case():
 def test_the_first_error_without_memory_reports_how_much_was_asked_for():
     last = MemoryError("Unable to allocate 3.00 MiB for an array")
     middle = chained(RuntimeError("Failed to allocate 5000000 bytes"), last)
-    assert asked_mb(chained(ValueError("allocate 9 bytes"), middle)) == 5.0
+    assert read_asked_mb(chained(ValueError("allocate 9 bytes"), middle)) == 5.0
     handled = ValueError("while another one was handled")
     handled.__context__ = last
-    assert asked_mb(handled) == pytest.approx(3 * 1.048576)
-    assert asked_mb(ExceptionGroup("two", [ValueError("no"), last])) == asked_mb(last)
-    assert asked_mb(ValueError("allocate 9 bytes")) is None
-    assert asked_mb(None) is None
+    assert read_asked_mb(handled) == pytest.approx(3 * 1.048576)
+    assert read_asked_mb(ExceptionGroup("two", [ValueError("no"), last])) == read_asked_mb(last)
+    assert read_asked_mb(ValueError("allocate 9 bytes")) is None
+    assert read_asked_mb(None) is None
 
 
 def test_errors_that_led_to_each_other_are_looked_at_once():

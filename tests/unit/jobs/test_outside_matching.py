@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
-from unglow.jobs.outside.watched import Failure, describe_failure, exit_code, overrun
+from unglow.jobs.outside.watched import Failure, describe_failure, describe_overrun, exit_code
 
 PREFIX = "set -euo pipefail;  "
 
@@ -137,5 +137,10 @@ def test_without_a_declaration_no_command_is_made_up():
 
 
 def test_more_than_was_declared_is_reported():
-    assert "130 MB" in overrun(100.0, 130.0)
-    assert overrun(130.0, 100.0) == overrun(None, 5.0) == overrun(5.0, None) == ""
+    assert "130 MB" in describe_overrun(100.0, 130.0)
+    assert (
+        describe_overrun(130.0, 100.0)
+        == describe_overrun(None, 5.0)
+        == describe_overrun(5.0, None)
+        == ""
+    )

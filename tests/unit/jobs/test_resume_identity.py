@@ -11,7 +11,7 @@ import pytest
 
 from unglow.cli import main
 from unglow.core.errors import InputError
-from unglow.core.process import boot_id, host, started_ticks
+from unglow.core.process import boot_id, host, read_start_ticks
 from unglow.core.workflow_files import snakefile
 from unglow.jobs import resume
 from unglow.jobs.resume import again, check, find_snakefile
@@ -271,7 +271,7 @@ def test_resume_looks_at_other_machines_but_those_that_are_lost(work, monkeypatc
 def test_a_process_that_only_a_shared_file_names_is_not_ended(work):
     process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
-        path = record(work, "attempt", pid=process.pid, started=started_ticks(process.pid))
+        path = record(work, "attempt", pid=process.pid, started=read_start_ticks(process.pid))
         path.chmod(0o666)
         with pytest.raises(InputError, match=f"process {process.pid} is at work according to"):
             resume.end_orphans(open_attempts(work / "results"), pytest.fail)

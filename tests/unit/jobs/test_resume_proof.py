@@ -17,7 +17,7 @@ import pytest
 
 from unglow.cli import main
 from unglow.core.errors import InputError
-from unglow.core.process import Process, boot_id, host, started_ticks
+from unglow.core.process import Process, boot_id, host, read_start_ticks
 from unglow.jobs import resume, schedulers
 from unglow.jobs.resume import again, cancel_queued, make_sure, refuse_if_at_work
 from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace
@@ -91,7 +91,7 @@ def test_locks_of_a_dead_run_are_found_and_nothing_else(written):
 
 
 def test_a_snakemake_that_lives_is_named(written, sleeper):
-    written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid))
+    written.run(pid=sleeper.pid, started=read_start_ticks(sleeper.pid))
     message = (
         rf"^Snakemake \(process {sleeper.pid}\) has been running here since .*; follow it with "
         r"`unglow monitor .+/results`, or end it with Ctrl-C first\.$"
@@ -103,7 +103,7 @@ def test_a_snakemake_that_lives_is_named(written, sleeper):
 def test_after_a_restart_of_the_machine_a_process_of_the_same_number_is_left_alone(
     written, sleeper
 ):
-    same = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid), "boot": "before"}
+    same = {"pid": sleeper.pid, "started": read_start_ticks(sleeper.pid), "boot": "before"}
     written.run(**same)
     written.attempt(**same)
     assert written.make_sure() == []
@@ -111,8 +111,8 @@ def test_after_a_restart_of_the_machine_a_process_of_the_same_number_is_left_alo
 
 
 def test_a_number_that_another_process_has_now_is_no_snakemake(written, sleeper):
-    written.run(pid=sleeper.pid, started=started_ticks(sleeper.pid) - 1)
-    written.attempt(pid=sleeper.pid, started=started_ticks(sleeper.pid) + 1)
+    written.run(pid=sleeper.pid, started=read_start_ticks(sleeper.pid) - 1)
+    written.attempt(pid=sleeper.pid, started=read_start_ticks(sleeper.pid) + 1)
     assert written.make_sure() == []
     assert sleeper.poll() is None
 
@@ -145,7 +145,7 @@ def test_orphans_on_this_machine_are_ended(written, stubborn):
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
     process.stdout.readline()
     written.run()
-    ticks = started_ticks(process.pid)
+    ticks = read_start_ticks(process.pid)
     written.attempt({"kind": "process", "t": 0, "pid": process.pid, "started": ticks})
     threading.Thread(target=process.wait, daemon=True).start()
     written.make_sure()
@@ -243,7 +243,7 @@ def test_the_last_run_is_the_one_that_began_last(written):
 
 
 def test_attempts_are_open_unless_a_higher_number_was_taken(written, sleeper):
-    own = {"pid": sleeper.pid, "started": started_ticks(sleeper.pid)}
+    own = {"pid": sleeper.pid, "started": read_start_ticks(sleeper.pid)}
     path = written.attempt(number=9, **own)
 
     def found():
@@ -307,7 +307,7 @@ def test_results_that_nothing_works_on_are_free(written):
 
 @pytest.mark.parametrize("who", ["run", "attempt"])
 def test_results_that_somebody_works_on_are_not_free(written, sleeper, who):
-    getattr(written, who)(pid=sleeper.pid, started=started_ticks(sleeper.pid))
+    getattr(written, who)(pid=sleeper.pid, started=read_start_ticks(sleeper.pid))
     messages = {"run": rf"^Snakemake \(process {sleeper.pid}\) has been running here since",
             "attempt": rf"^a job \(process {sleeper.pid}\) is at work in {written.results}; "
                        r"wait for it first\.$"}  # fmt: skip
@@ -600,7 +600,7 @@ def test_only_what_is_still_there_is_cancelled_and_then_the_list_is_deleted(writ
 
 
 def test_a_job_that_is_still_there_is_waited_for_and_then_named(written, monkeypatch):
-    monkeypatch.setattr(resume, "_queued", lambda jobs, names: {"slurm": ["17", "18"]})
+    monkeypatch.setattr(resume, "_find_queued", lambda jobs, names: {"slurm": ["17", "18"]})
     monkeypatch.setattr(schedulers, "run", lambda *words: (0, ""))
     slept = sleeping(monkeypatch, 100.0)
     with pytest.raises(InputError) as error:

@@ -18,7 +18,7 @@ from unglow.jobs.retries import (
     note_loss,
     one_at_a_time,
 )
-from unglow.telemetry.attempt_files import RUN_ID, attempt_file, inherited_run_id, take_number
+from unglow.telemetry.attempt_files import RUN_ID, attempt_file, read_inherited_run_id, take_number
 
 SCRIPT = """
 from types import SimpleNamespace
@@ -41,7 +41,7 @@ FINE = "    job.choose_workers(); job.count(pixels=7)"
 def attempt(record, number=1, **end):
     """Leave the file of an attempt that has ended, or has not."""
     directory = attempts_directory(record)
-    run = inherited_run_id()
+    run = read_inherited_run_id()
     head = {"kind": "attempt", "run": run, "attempt": number, "declared_mb": 71}
     lines = [head, {"kind": "log", "text": f"log {number}"}, {"kind": "end", "message": "m"} | end]
     path = attempt_file(directory, take_number(directory))

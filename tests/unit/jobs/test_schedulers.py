@@ -254,7 +254,7 @@ def test_jobs_have_ended_by_the_queue_or_else_by_the_accounts(tools, queue, acco
     tools("squeue", "\n".join(f"{job}|{state}|None|x" for job, state in rows))
     tools("sacct", accounts or "", 0 if accounts else 1)
     asked = ["3", "4", "5"] if seen == "3" else list(seen)
-    assert internals.ended(asked, slurm_queue(), seen=list(seen)) == ended
+    assert internals.find_ended(asked, slurm_queue(), seen=list(seen)) == ended
 
 
 def test_nothing_is_said_of_jobs_while_slurm_does_not_answer(tools):

@@ -14,7 +14,7 @@ import pytest
 from unglow.cli import main
 from unglow.cli.stop import StopButton
 from unglow.core.errors import InputError
-from unglow.core.process import boot_id, host, ignores, started_ticks
+from unglow.core.process import boot_id, host, ignores, read_start_ticks
 from unglow.jobs.run_records import find_running
 from unglow.reporting.html.live_answers import Request
 
@@ -49,7 +49,12 @@ def start():
 
 
 def proof(pid, **changes):
-    return {"host": host(), "boot": boot_id(), "pid": pid, "started": started_ticks(pid)} | changes
+    return {
+        "host": host(),
+        "boot": boot_id(),
+        "pid": pid,
+        "started": read_start_ticks(pid),
+    } | changes
 
 
 def write(path, *lines):
@@ -97,7 +102,7 @@ def test_now_ends_jobs_as_well_but_not_their_watchdogs(work, start, words, numbe
     write(
         place / "results" / "telemetry" / "S" / "D" / "align" / "1.jsonl",
         {"kind": "attempt", "wall": 1001.0, **proof(watchdog.pid)},
-        {"kind": "process", "t": 0.1, "pid": job.pid, "started": started_ticks(job.pid)},
+        {"kind": "process", "t": 0.1, "pid": job.pid, "started": read_start_ticks(job.pid)},
     )
     assert main(["stop", "--now", str(place)]) == 0
     assert got(snakemake) == got(job) == number

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.multiplexed.markers import read_markers, with_backgrounds
+from unglow.multiplexed.markers import read_markers, set_backgrounds
 
 HEAD = "channel_number,cycle_number,marker_name,background,exposure,remove"
 GOOD = f"{HEAD}\n1,1,DAPI,,20,\n2,1,AF,,100,TRUE\n3,2,CD3,AF,150,\n"
@@ -103,7 +103,7 @@ def test_what_is_wrong_is_reported_with_its_place(table, wrong, right, sentence)
     ],
 )
 def test_a_configuration_names_backgrounds_too(table, backgrounds, found):
-    markers = with_backgrounds(read_markers(table(GOOD)), backgrounds)
+    markers = set_backgrounds(read_markers(table(GOOD)), backgrounds)
     assert {m.name: m.background for m in markers} == found
 
 
@@ -117,4 +117,4 @@ def test_a_configuration_names_backgrounds_too(table, backgrounds, found):
 )
 def test_backgrounds_that_do_not_fit_are_reported(table, backgrounds, sentence):
     with pytest.raises(ValueError, match=sentence.replace("?", r"\?")):
-        with_backgrounds(read_markers(table(GOOD)), backgrounds)
+        set_backgrounds(read_markers(table(GOOD)), backgrounds)

@@ -164,7 +164,7 @@ class Image(ArrayPixels):
 
 
 def test_landmarks_are_compared_with_a_map_that_is_taken_over(images, monkeypatch):
-    monkeypatch.setattr(register, "_cached", lambda store: store)
+    monkeypatch.setattr(register, "_cache_chunks", lambda store: store)
     places = np.array([[100.0, 120], [400, 300]])
     marks = Landmarks(
         places, apply_matrix(MATRIX, places) + np.array([[3, 4], [0, 50]]), ("a", "b")

@@ -54,7 +54,7 @@ def test_values_that_cannot_be_computed_with_are_the_reason(change, reason):
 
 
 def test_pixels_without_a_value_are_named_where_no_block_is_left(monkeypatch):
-    monkeypatch.setattr(register, "_cached", lambda store: store)
+    monkeypatch.setattr(register, "_cache_chunks", lambda store: store)
     images = Image(holed(TEXTURE)), Image(holed(TEXTURE))
     found = register.register_stores(*images, RegisterSettings(), workers=1).transform
     assert found.status == "failed"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unglow.reporting.difference_picture import HATCH, NO_DATA, NoiseColours, hatched, spoilt_px
+from unglow.reporting.difference_picture import HATCH, NO_DATA, NoiseColours, hatch, spoilt_px
 from unglow.spoilt.saved_places import SavedPlace
 
 
@@ -62,7 +62,7 @@ def test_spoilt_places_are_hatched_where_they_are():
     spoilt = spoilt_px([SavedPlace("lost", 1.0, 3200, ((ring,),))], (100, 100), 2)
     assert spoilt[40:80, 20:40].all()
     assert spoilt.sum() == 800
-    shown = hatched(np.zeros((100, 100, 3), np.uint8), spoilt)
+    shown = hatch(np.zeros((100, 100, 3), np.uint8), spoilt)
     green = (shown == HATCH).all(axis=-1)
     assert 0.1 < green[spoilt].mean() < 0.5
     assert not green[~spoilt].any()

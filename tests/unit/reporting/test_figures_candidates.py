@@ -11,11 +11,11 @@ from unglow.core.windows import Window
 from unglow.io.detection_results import Candidates, SearchCounts, count_per_square, square_px
 from unglow.reporting.figures.candidate_checks import (
     Stamp,
+    add_ticks,
     colour_limit,
     common_stretch,
     draw_gallery,
     draw_purity,
-    marked,
 )
 from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
 from unglow.reporting.figures.canvas import Pixels
@@ -303,7 +303,7 @@ def test_one_grain_does_not_rule_the_colours_of_all():
 
 
 def test_ticks_point_at_the_middle():
-    out = marked(np.zeros((39, 39, 3), np.uint8))
+    out = add_ticks(np.zeros((39, 39, 3), np.uint8))
     row, col = np.nonzero(out.any(axis=2))
     assert sorted(zip(row.tolist(), col.tolist(), strict=True)) == sorted(
         [(19, n) for n in range(4)] + [(n, 19) for n in range(4)]

@@ -18,8 +18,8 @@ from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
-from unglow.reporting.difference_picture import NoiseColours, shared_colours
-from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resized
+from unglow.reporting.difference_picture import NoiseColours, share_colours
+from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resize
 from unglow.reporting.figures.colour_maps import painted
 from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
 from unglow.reporting.figures.difference import draw_difference
@@ -34,7 +34,7 @@ from unglow.reporting.figures.histograms import (
 )
 from unglow.reporting.figures.map_error import ERROR, draw_map_error
 from unglow.reporting.figures.registration import draw_registration
-from unglow.reporting.figures.residuals import draw_residuals, gathered
+from unglow.reporting.figures.residuals import draw_residuals, gather
 from unglow.reporting.figures.rulers import Ground, Rulers
 from unglow.reporting.figures.style import (
     Crop,
@@ -358,10 +358,10 @@ def test_differences_side_by_side_have_the_colours_of_the_lowest_noise():
     random = np.random.default_rng(2)
     quiet, loud = (random.normal(0, noise, (90, 90)).astype(np.float32) for noise in (2, 8))
     loud[9, 9] = np.nan
-    colours = shared_colours([loud, quiet])
+    colours = share_colours([loud, quiet])
     assert colours.noise == pytest.approx(2, rel=0.05)
     assert colours.top == pytest.approx(NoiseColours.of(loud).top * 4, rel=0.1)
-    assert shared_colours([]).pixels(quiet).shape == (90, 90, 3)
+    assert share_colours([]).pixels(quiet).shape == (90, 90, 3)
 
 
 def test_overlay_is_green_magenta_and_grey():
@@ -372,11 +372,11 @@ def test_overlay_is_green_magenta_and_grey():
 
 def test_pictures_are_resized_by_means_and_large_px_are_repeated():
     values = np.arange(12, dtype=np.uint8).reshape(2, 6, 1).repeat(3, axis=2) * 10
-    assert resized(values, (2, 6)).tolist() == values.tolist()
-    np.testing.assert_allclose(resized(values, (1, 3))[0, :, 0], [35, 55, 75], atol=3)
-    assert resized(values, (6, 18)).tolist() == values.repeat(3, axis=0).repeat(3, axis=1).tolist()
-    assert resized(values, (4, 12), nearest=True)[::2, ::2].tolist() == values.tolist()
-    assert (resized(np.full((7, 1000, 3), 9, np.uint8), (1, 123)) == 9).all()
+    assert resize(values, (2, 6)).tolist() == values.tolist()
+    np.testing.assert_allclose(resize(values, (1, 3))[0, :, 0], [35, 55, 75], atol=3)
+    assert resize(values, (6, 18)).tolist() == values.repeat(3, axis=0).repeat(3, axis=1).tolist()
+    assert resize(values, (4, 12), nearest=True)[::2, ::2].tolist() == values.tolist()
+    assert (resize(np.full((7, 1000, 3), 9, np.uint8), (1, 123)) == 9).all()
 
 
 def test_a_picture_is_where_its_axes_have_its_extent():
@@ -540,7 +540,7 @@ def test_the_key_arrow_is_a_round_length_about_as_long_as_a_cell(images):
 def test_cells_have_the_median_of_their_blocks():
     points = np.array([[1, 1], [3, 5], [9, 9], [12, 3]], np.float64)
     vectors = np.array([[0, 1], [0, 3], [60, 2], [7, 7]], np.float64)
-    found = gathered(points, vectors, 10)
+    found = gather(points, vectors, 10)
     assert found.most == 3
     assert found.points.tolist() == [[3, 5], [12, 3]]
     assert found.vectors.tolist() == [[0, 2], [7, 7]]

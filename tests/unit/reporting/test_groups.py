@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from unglow.core.poisson import poisson_interval
-from unglow.reporting.groups import density_of, is_group, is_in_summary, pooled, t_quantile
+from unglow.reporting.groups import density_of, is_group, is_in_summary, pool_groups, t_quantile
 
 
 def test_quantiles_are_those_of_scipy():
@@ -45,7 +45,7 @@ def test_rows_are_pooled_by_group_dye_and_variant():
         return {"dye": dye, "group": group, "replicate": "1"} | searched | more
 
     rows = [row("a"), row("a"), row("a", "E"), row("b", control="true"), row("", status="failed")]
-    found = {(p["by"], p["group"], p["dye"], p["control"]): p for p in pooled(rows)}
+    found = {(p["by"], p["group"], p["dye"], p["control"]): p for p in pool_groups(rows)}
     assert set(found) == {
         *(("group", "a", "D", ""), ("group", "a", "E", ""), ("group", "b", "D", "true")),
         *(("replicate", "1", "D", ""), ("replicate", "1", "E", "")),
@@ -56,7 +56,7 @@ def test_rows_are_pooled_by_group_dye_and_variant():
         "Mpx",
         6,
     )
-    assert pooled([{"dye": "D", "status": "ok"}]) == []
+    assert pool_groups([{"dye": "D", "status": "ok"}]) == []
 
 
 def test_columns_that_make_groups_are_reported_by_their_names():

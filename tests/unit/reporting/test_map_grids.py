@@ -9,11 +9,11 @@ from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.figures.colour_maps import (
     Grid,
     area_ratio,
-    covered,
     displacement_length,
     error_of_map,
+    find_covered,
     lattice,
-    turned_to_post,
+    turn_to_post,
 )
 from unglow.transform import Quantiles, Transform, apply_matrix
 from unglow.transform.displacement import Displacement
@@ -97,7 +97,7 @@ def test_vectors_are_turned_and_mirrored_but_not_stretched():
         matrix = np.eye(3)
         matrix[:2, :2] = plain
         in_pre = np.array([[1.0, 0], [0, 2], [3, 4]]) @ (plain / 1.3).T
-        out = turned_to_post(transform(matrix), in_pre)
+        out = turn_to_post(transform(matrix), in_pre)
         np.testing.assert_allclose(out, [[1, 0], [0, 2], [3, 4]], atol=1e-12)
 
 
@@ -139,8 +139,8 @@ def test_without_enough_blocks_the_error_is_unknown():
 def test_covered_is_where_an_agreeing_block_is_near():
     table = blocks()
     table["used"] = table["x"] < 300
-    near = covered(table, FRAME)
+    near = find_covered(table, FRAME)
     assert near.step == pytest.approx(1.5 * np.sqrt(570 * 270 / len(table)))
     assert near.at(np.array([[10, 10], [280, 290], [300, 150.0]])).all()
     assert not near.at(np.array([[400, 10], [590, 290.0]])).any()
-    assert not covered(table[:0], FRAME).values.any()
+    assert not find_covered(table[:0], FRAME).values.any()

@@ -26,7 +26,7 @@ from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_s
 from unglow.reporting.html.cycle_pictures import draw_cycles
 from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
-from unglow.reporting.html.thumbnails import packed_pictures
+from unglow.reporting.html.thumbnails import pack_pictures
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import rows, table, texts, write_summary
 from unglow.results.summary_table import verdict
@@ -122,7 +122,7 @@ def test_every_marker_and_the_slide_have_pictures(tmp_path):
     assert other.shape[1] == 1400
     found = rows([ENTRY], (), tmp_path)
     assert slides_of(found) == ["s1"]
-    pictures = packed_pictures(tmp_path, [*found, {"sample": "s1"}])
+    pictures = pack_pictures(tmp_path, [*found, {"sample": "s1"}])
     names = [[picture.name for picture in group] for group in pictures]
     assert names[:2] == [["before", "AF", "after", "figure"]] * 2
     assert names[2:] == [[], ["all markers"]]
@@ -159,7 +159,7 @@ def test_each_cycle_is_a_picture_of_its_nuclei_over_those_of_the_reference(tmp_p
     assert drawn[5, 30].tolist() == [31, 138, 255]  # the reference alone, BGR
     assert drawn[60, 60].tolist() == [0, 0, 0]
     assert drawn[64:, 96:].any()  # hatched
-    (pictures,) = packed_pictures(tmp_path, [{"sample": "s1"}])
+    (pictures,) = pack_pictures(tmp_path, [{"sample": "s1"}])
     assert [(one.name, bool(one.image)) for one in pictures] == [("cycle 2", True)]
     replace(SlideRecord.load(place / "slide.json"), reason="No.").save(place / "slide.json")
     assert [*draw_cycles(place, 100)] == []
@@ -177,7 +177,7 @@ def test_any_name_of_a_marker_has_its_pictures_in_the_report(tmp_path, name):
     write_summary([entry], (), tmp_path, tmp_path / "summary.tsv")
     pairs = read_model(tmp_path)["pairs"]
     assert [row["dye"] for row in pairs] == [*markers]
-    pictures = packed_pictures(tmp_path, pairs)
+    pictures = pack_pictures(tmp_path, pairs)
     assert [p.name for p in pictures[0]] == ["before", "AF", "after", "figure"]
     assert not any(p.problem for group in pictures for p in group)
 
@@ -191,7 +191,7 @@ def test_one_damaged_slide_costs_its_own_rows_and_pictures(tmp_path):
     (tmp_path / "s1" / "overviews.npz").write_bytes(b"cut")
     found = rows(entries, (), tmp_path)
     assert [row["status"] for row in found[3:]] == ["suspect", "ok", "failed"]
-    first, *_, other = packed_pictures(tmp_path, [*found[:3], found[4]])
+    first, *_, other = pack_pictures(tmp_path, [*found[:3], found[4]])
     assert [(p.name, bool(p.problem)) for p in first] == [("overviews", True), ("figure", False)]
     assert [p.name for p in other] == ["before", "AF", "after", "figure"]
 

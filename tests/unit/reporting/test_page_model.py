@@ -17,9 +17,9 @@ from unglow.cli import main
 from unglow.core import digests
 from unglow.core.errors import InputError
 from unglow.reporting.html import curves
-from unglow.reporting.html.report import NAME, as_json, embedded, page, read_model, write_report
+from unglow.reporting.html.report import NAME, embedded, page, read_model, to_json, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, select_runs
-from unglow.reporting.html.thumbnails import Sizes, packed_pictures
+from unglow.reporting.html.thumbnails import Sizes, pack_pictures
 from unglow.telemetry.reading.follower import Follower
 
 DONE = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
@@ -163,18 +163,18 @@ def test_figures_are_made_small_and_name_their_files(tmp_path):
         cv2.imwrite(str(figures / f"{name}.png"), np.full((1000, 2000, 3), 90, np.uint8))
     (figures / "gallery.png").write_text("damaged")
     row = {"sample": "s1", "dye": "DAPI", "status": "ok"}
-    ((gallery, picture, link),) = packed_pictures(tmp_path, [row])
+    ((gallery, picture, link),) = pack_pictures(tmp_path, [row])
     assert (picture.name, picture.file) == ("registration", "s1/DAPI/figures/registration.png")
     assert (link.image, link.file) == ("", "s1/DAPI/figures/difference.png")
     assert (gallery.image, gallery.problem[:12]) == ("", "No gallery: ")
     assert "gallery.png is damaged" in gallery.problem
     (figures / "gallery.png").unlink()
     assert size_of(picture.image) == (500, 1000)
-    assert packed_pictures(tmp_path, [row | {"status": "failed"}]) == [[]]
+    assert pack_pictures(tmp_path, [row | {"status": "failed"}]) == [[]]
     elsewhere = tmp_path / "mail"
-    ((seen, _),) = packed_pictures(tmp_path, [row], elsewhere)
+    ((seen, _),) = pack_pictures(tmp_path, [row], elsewhere)
     assert seen.file == "../s1/DAPI/figures/registration.png"
-    ((seen, _),) = packed_pictures(tmp_path, [row], sizes=Sizes.choose(100))
+    ((seen, _),) = pack_pictures(tmp_path, [row], sizes=Sizes.choose(100))
     assert (seen.image, seen.file) == ("", "s1/DAPI/figures/registration.png")
 
 
@@ -191,10 +191,10 @@ def test_a_difference_comes_first_and_is_computed_if_it_is_not_stored(tmp_path):
         scale = json.loads((pair / "scale.json").read_text())
         (pair / "scale.json").write_text(json.dumps(scale | {"default": method}))
         row = {"sample": "A", "dye": "D", "status": "ok", "method": method}
-        (pictures,) = packed_pictures(tmp_path, [row])
+        (pictures,) = pack_pictures(tmp_path, [row])
         assert [p.name for p in pictures] == names
         assert all(p.image for p in pictures)
-    (few,) = packed_pictures(tmp_path, [row], sizes=Sizes.choose(500))
+    (few,) = pack_pictures(tmp_path, [row], sizes=Sizes.choose(500))
     assert [p.name for p in few] == names[:1]
 
 
@@ -204,7 +204,7 @@ def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):
     row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
     (pair / "aligned_pre.ome.zarr" / "zarr.json").write_text("[]")
     hostile = {"sample": "A\0", "dye": "D", "status": "ok"}
-    bad, pictures = packed_pictures(tmp_path, [hostile, row])
+    bad, pictures = pack_pictures(tmp_path, [hostile, row])
     assert all(p.problem for p in bad)
     assert [(p.name, bool(p.problem)) for p in pictures] == [
         *(("difference", False), ("post", False), ("aligned pre", True), ("unaligned pre", False))
@@ -216,19 +216,19 @@ def test_pictures_are_kept_until_the_results_change(tmp_path):
     pair, cache = tmp_path / "A" / "D", tmp_path / "telemetry" / "report_pictures.json"
     made_pair(pair)
     row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
-    drawn = packed_pictures(tmp_path, [row], cache=cache)
+    drawn = pack_pictures(tmp_path, [row], cache=cache)
     assert not cache.exists()  # these results have no digests
     published = pair / "digests" / "scale.sha256"
     digests.write(published, [pair / "scale.json"])
-    assert packed_pictures(tmp_path, [row], cache=cache) == drawn
+    assert pack_pictures(tmp_path, [row], cache=cache) == drawn
     (key,) = json.loads(cache.read_text())
     shutil.rmtree(pair / "post.ome.zarr")
-    assert packed_pictures(tmp_path, [row], cache=cache) == drawn
-    assert packed_pictures(tmp_path, [row], sizes=Sizes.choose(99), cache=cache) != drawn
+    assert pack_pictures(tmp_path, [row], cache=cache) == drawn
+    assert pack_pictures(tmp_path, [row], sizes=Sizes.choose(99), cache=cache) != drawn
     assert key not in json.loads(cache.read_text())
     cache.write_text('{"damaged": [{"nam')
     published.write_text("of other results")
-    assert packed_pictures(tmp_path, [row], cache=cache) != drawn
+    assert pack_pictures(tmp_path, [row], cache=cache) != drawn
 
 
 def test_a_row_that_cannot_be_made_says_why(tmp_path, monkeypatch):
@@ -293,7 +293,7 @@ def test_embedded_json_cannot_end_its_element(length):
 
 def test_numbers_that_json_does_not_have_are_null():
     content = {"a": [float("nan"), 1.5, {"b": float("inf")}], "c": (1, "x")}
-    assert json.loads(as_json(content)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
+    assert json.loads(to_json(content)) == {"a": [None, 1.5, {"b": None}], "c": [1, "x"]}
 
 
 def test_braces_in_what_is_embedded_are_no_places_of_the_template():

@@ -8,7 +8,7 @@ import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
 from unglow.cli.directories import named
-from unglow.cli.status import what_next
+from unglow.cli.status import suggest_next
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
 from unglow.reporting.terminal.run_watch import EventLines
@@ -186,7 +186,7 @@ def test_each_variant_of_a_sweep_fails_on_its_own(made):
 
 
 def next_of(made):
-    return what_next(read(made, 999).last)
+    return suggest_next(read(made, 999).last)
 
 
 def test_after_a_run_that_ended_well_or_goes_on_there_is_nothing_to_do(made):
@@ -204,7 +204,7 @@ def test_what_may_end_well_is_resumed(made):
 def test_a_command_for_another_directory_names_it(made):
     made.run(TOTAL, over(9, "failed"))
     made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
-    assert what_next(read(made, 999).last, named(Path("my images"), ".")) == [
+    assert suggest_next(read(made, 999).last, named(Path("my images"), ".")) == [
         "The last run failed: `unglow resume 'my images'` continues."
     ]
     assert (named(Path("results")), named(Path(), "."), named(Path("a"))) == ("", "", " a")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.core.process import boot_id, started_ticks
+from unglow.core.process import boot_id, read_start_ticks
 from unglow.telemetry.attempt_files import attempt_files
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.recording.attempt import COLUMNS, Sample, Sampler
@@ -271,13 +271,13 @@ def test_if_the_watchdog_is_killed_all_up_to_then_is_there_and_no_end(work):
     process = work.start("time.sleep(600)")
     lines = work.wait_for(lambda lines: len(samples(lines)) >= 5)
     head = lines[0]
-    assert (head["pid"], head["started"]) == (process.pid, started_ticks(process.pid))
+    assert (head["pid"], head["started"]) == (process.pid, read_start_ticks(process.pid))
     process.kill()
     process.wait(300)
     after = work.lines()
     assert after[: len(lines)] == lines
     assert not of_kind(after, "end")
-    assert started_ticks(head["pid"]) is None  # this is how a reader knows
+    assert read_start_ticks(head["pid"]) is None  # this is how a reader knows
 
 
 def test_an_attempt_that_repeats_the_first_says_so_in_a_file_of_its_own(work):

@@ -15,10 +15,10 @@ from unglow.telemetry.attempt_files import (
     attempt_file,
     attempt_numbers,
     finish_run,
-    inherited_run_id,
     make_run_id,
     number_of,
     read_ends,
+    read_inherited_run_id,
     run_files,
     start_run,
     take_number,
@@ -137,17 +137,17 @@ def test_ids_sort_by_time_and_name_host_and_process(monkeypatch):
 
 @pytest.mark.usefixtures("no_run")
 def test_instances_of_the_workflow_in_one_process_are_one_run():
-    assert inherited_run_id() is None
+    assert read_inherited_run_id() is None
     own = start_run()
     assert own.endswith(f"-{os.getpid()}")
-    assert start_run() == own == inherited_run_id()
+    assert start_run() == own == read_inherited_run_id()
 
 
 @pytest.mark.usefixtures("no_run")
 def test_a_run_inside_a_job_of_another_has_an_id_of_its_own(monkeypatch):
     outer = make_run_id(0.0, os.getpid() + 1)
     monkeypatch.setenv(RUN_ID, outer)
-    assert inherited_run_id() == outer
+    assert read_inherited_run_id() == outer
     assert start_run() != outer
 
 
@@ -157,7 +157,7 @@ def test_the_next_workflow_of_a_process_is_another_run(monkeypatch):
     monkeypatch.setattr(attempt_files.time, "time", lambda: next(times))
     first = start_run()
     finish_run("another")
-    assert inherited_run_id() == first
+    assert read_inherited_run_id() == first
     finish_run(first)
-    assert inherited_run_id() is None
+    assert read_inherited_run_id() is None
     assert start_run() > first

@@ -9,7 +9,7 @@ from unglow.reporting.html.page_model import costs_known
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
-from unglow.telemetry.reading.totals import by_rule, by_step, leftovers
+from unglow.telemetry.reading.totals import group_by_rule, group_by_step, leftovers
 
 MORE = [*COLUMNS, "file", "shmem", "swap", "runnable"]
 
@@ -61,7 +61,7 @@ def test_each_rule_has_the_median_and_the_most_of_what_the_machine_lost(made):
     for n, mb in enumerate((-20, 10, 400)):
         finished(made, f"ingest_{n}", 2.0 * n, 0.0, 0.0, left_behind_mb=mb)
     made.attempt("align", 9.0, sample(0.5, 50), end(1.0))
-    ingest, align = by_rule(history(made).last.attempts)
+    ingest, align = group_by_rule(history(made).last.attempts)
     assert (ingest.lost_median_mb, ingest.lost_most_mb) == (10, 400)
     assert (align.lost_median_mb, align.lost_most_mb) == (None, None)
 
@@ -79,7 +79,7 @@ def test_a_step_has_its_share_of_processor_time_and_bytes(made):
         step_end(4.0, 3),
         end(6.0, cpu_s=9.0, read=30_000_000, written=8_000_000, pixels=4_000_000),
     )
-    read, warp, fit = by_step(history(made).last.attempts)
+    read, warp, fit = group_by_step(history(made).last.attempts)
     assert (read.name, read.count, read.seconds) == ("read", 1, 2.0)
     assert (read.cpu_s, read.read, read.written) == (1.0, 30_000_000, 0.0)
     assert (warp.cpu_s, warp.read, warp.written) == (8.0, 0.0, 8_000_000)
@@ -89,7 +89,7 @@ def test_a_step_has_its_share_of_processor_time_and_bytes(made):
 
 def test_an_attempt_without_samples_has_steps_without_costs(made):
     made.attempt("align", 0.0, step(0.0, "read", 1), step_end(2.0, 1), end(3.0))
-    (read,) = by_step(history(made).last.attempts)
+    (read,) = group_by_step(history(made).last.attempts)
     assert (read.seconds, read.cpu_s, read.read) == (2.0, 0.0, 0.0)
 
 

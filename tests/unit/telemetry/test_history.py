@@ -13,7 +13,7 @@ from unglow.telemetry.reading.history import UNRECORDED, History, sum_declared, 
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.time_left import time_left
-from unglow.telemetry.reading.totals import Split, by_rule, overhead, split
+from unglow.telemetry.reading.totals import Split, group_by_rule, overhead, split
 
 DONE = {"kind": "end", "t": 100.0, "wall": WALL + 100, "outcome": "ok"}
 
@@ -219,7 +219,7 @@ def test_what_was_declared_is_compared_with_the_largest_process_and_sums_are_pss
         declared_mb=280,
     )
     (run,) = history(made).runs
-    (row,) = by_rule(run.attempts)
+    (row,) = group_by_rule(run.attempts)
     assert (row.declared_mb, row.peak_mb, row.largest_mb) == (280, 258.2, 258.2)
     t, mb = sum_memory(run.attempts)
     assert list(zip(t, mb, strict=True)) == [
@@ -280,7 +280,7 @@ def test_a_row_for_each_rule(made):
     made.attempt("ingest_pre", 1, end(6.0, peak_mb=90, cpu_s=3.0, pixels=5), declared_mb=200)
     made.attempt("register", 9, end(1.0, "memory"))
     (run,) = history(made).runs
-    ingest, register = by_rule(run.attempts)
+    ingest, register = group_by_rule(run.attempts)
     assert (ingest.rule, ingest.attempts, ingest.ended_well) == ("ingest", 2, 2)
     assert (ingest.declared_mb, ingest.peak_mb, ingest.largest_mb) == (200, 90, 100)
     assert (ingest.longest_s, ingest.seconds, ingest.cpu_s) == (6, 8, 4)
@@ -399,7 +399,7 @@ def test_a_thousand_jobs_are_joined_with_every_attempt_in_its_place(tmp_path):
     (run,) = history(made).runs
     assert len(run.attempts) == 1011
     assert len(run.rows) == 8
-    assert sum(row.attempts for row in by_rule(run.attempts)) == 1011
+    assert sum(row.attempts for row in group_by_rule(run.attempts)) == 1011
     t, mb = sum_memory(run.attempts)
     assert np.all(np.diff(t) >= 0)
     assert mb[-1] == pytest.approx(0, abs=1e-6)

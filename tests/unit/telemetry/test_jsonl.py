@@ -14,7 +14,7 @@ import time
 import pytest
 
 import unglow
-from unglow.core.process import boot_id, started_ticks
+from unglow.core.process import boot_id, read_start_ticks
 from unglow.core.progress import is_recording, progress, record_steps, step
 from unglow.telemetry.jsonl import LineFile, identity
 from unglow.telemetry.recording import span as spans
@@ -49,9 +49,9 @@ def test_a_process_is_distinguished_from_others_of_its_number():
     assert found["boot"] == boot_id()
     assert re.fullmatch(r"[0-9a-f-]{36}", boot_id())
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    assert started_ticks(child.pid) >= found["started"]
+    assert read_start_ticks(child.pid) >= found["started"]
     child.communicate(b"")
-    assert started_ticks(child.pid) is None
+    assert read_start_ticks(child.pid) is None
 
 
 def test_every_line_is_in_the_file_as_soon_as_it_was_written(file):

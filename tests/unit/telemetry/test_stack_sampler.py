@@ -11,7 +11,13 @@ import weakref
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.telemetry.recording.profiler import INTERVAL, VARIABLE, StackSampler, interval_s, wanted
+from unglow.telemetry.recording.profiler import (
+    INTERVAL,
+    VARIABLE,
+    StackSampler,
+    interval_s,
+    is_wanted,
+)
 from unglow.telemetry.speedscope import MOST_BINS, Frame, Profile, read_profile, write_profile
 
 
@@ -201,7 +207,7 @@ def test_a_file_that_is_no_profile_holds_nothing(tmp_path, wrong):
 )  # fmt: skip
 def test_rules_are_named_whole(monkeypatch, value, rule, expected):
     monkeypatch.setenv(VARIABLE, value)
-    assert wanted(rule) is expected
+    assert is_wanted(rule) is expected
 
 
 def test_a_rule_that_does_not_exist_is_refused():

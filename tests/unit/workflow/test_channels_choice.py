@@ -13,7 +13,7 @@ from scipy.ndimage import gaussian_filter
 from unglow.core.errors import InputError
 from unglow.io.tiff import ChannelInfo, read_header
 from unglow.workflow.channel_signal import ChannelSample, measure
-from unglow.workflow.channels import choose_channels, decide, parse_channels, stored_dtype
+from unglow.workflow.channels import choose_channels, decide, find_stored_dtype, parse_channels
 
 SIDE = 512
 RGB = [ChannelInfo(n) for n in "RGB"]
@@ -296,9 +296,9 @@ def test_settings_that_fit_nothing(setting, channels, message):
     ],
 )
 def test_stored_dtype(dtype, count, setting, stored):
-    assert stored_dtype(dtype, count, setting) == stored
+    assert find_stored_dtype(dtype, count, setting) == stored
 
 
 def test_a_name_with_a_plus_sign_is_no_sum():
-    assert stored_dtype("uint8", 3, "CD3+CD4") == "uint16"
-    assert stored_dtype("uint8", 3, "CD3+CD4", ["CD3+CD4", "a", "b"]) == "uint8"
+    assert find_stored_dtype("uint8", 3, "CD3+CD4") == "uint16"
+    assert find_stored_dtype("uint8", 3, "CD3+CD4", ["CD3+CD4", "a", "b"]) == "uint8"

@@ -15,8 +15,8 @@ from snakemake.rules import Wildcards
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader
-from unglow.multiplexed.channels import with_richest
-from unglow.multiplexed.slide import expected_gains
+from unglow.multiplexed.channels import choose_richest
+from unglow.multiplexed.slide import compute_expected_gains
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
@@ -172,7 +172,10 @@ def test_several_backgrounds_are_named_in_one_cell(tmp_path):
     known = Batch.load({}, tmp_path).slides["s1"].slide
     assert known.subtracted == {"CD3": "AF", "CD8": "AF;AF_2"}
     assert known.channel("CD8").backgrounds == ("AF", "AF_2")
-    assert expected_gains(known, known.channel("CD8")) == (0, 2)  # in the cycle of the second
+    assert compute_expected_gains(known, known.channel("CD8")) == (
+        0,
+        2,
+    )  # in the cycle of the second
     record = job_params.slide_record(Batch.load({}, tmp_path), {"sample": "s1"})
     assert KnownSlide.from_dict(json.loads(json.dumps(record))).slide.channels == known.channels
     slide(tmp_path, table=two.replace("AF;AF_2", "AF;XY"))
@@ -315,9 +318,9 @@ def test_the_channel_that_shows_most_is_taken_where_no_name_decides(tmp_path):
     tifffile.imwrite(path, pixels, metadata={"axes": "CYX", "Channel": {"Name": list(names)}})
     known = Batch.load({}, tmp_path).slides["s1"]
     assert known.slide.registered_on == {}
-    chosen = with_richest(known.slide, known.headers, (1, 2))
+    chosen = choose_richest(known.slide, known.headers, (1, 2))
     assert chosen.registered_on == {1: "CD3", 2: "CD8"}
-    assert with_richest(known.slide, known.headers, ()) is known.slide
+    assert choose_richest(known.slide, known.headers, ()) is known.slide
 
 
 def test_a_key_that_yaml_takes_for_a_truth_is_a_name():

@@ -294,7 +294,7 @@ REWRITE = (
 
 def rows_at_once(page: tifffile.TiffPage, geometry: Geometry) -> int:
     """Rows of a segment that make a piece of about ``PIECE_BYTES``, at least one."""
-    return int(min(geometry.unit[0], max(1, PIECE_BYTES // _held_row_bytes(page, geometry))))
+    return int(min(geometry.unit[0], max(1, PIECE_BYTES // _count_row_bytes(page, geometry))))
 
 
 def decode_bytes(
@@ -319,7 +319,7 @@ def decode_bytes(
     window
         How far back the decoder of strips that are streamed looks; None if they are not.
     """
-    samples, stored = geometry.row_samples, _held_row_bytes(page, geometry)
+    samples, stored = geometry.row_samples, _count_row_bytes(page, geometry)
     piece_rows = rows_at_once(page, geometry)
     converted = piece_rows * samples * rule.extra_bytes
     # Bytes are swapped into a copy; the floating-point predictor does that on its own.
@@ -350,7 +350,7 @@ def kept_bytes(
         return _stream_state(page, window)
     if raw or geometry.across > 1 or projected:
         return 0
-    return geometry.unit[0] * _held_row_bytes(page, geometry)
+    return geometry.unit[0] * _count_row_bytes(page, geometry)
 
 
 def _stream_state(page: tifffile.TiffPage, window: int) -> int:
@@ -359,7 +359,7 @@ def _stream_state(page: tifffile.TiffPage, window: int) -> int:
     return window if streaming is None else window + streaming.state_bytes
 
 
-def _held_row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
+def _count_row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:
     """Bytes of one row of a segment in memory."""
     return geometry.row_samples * int(np.dtype(page.dtype).itemsize)
 

@@ -228,7 +228,7 @@ def shard_key(level: int, row: int, col: int) -> str:
     return f"{level}/c/{row}/{col}"
 
 
-def broken(root: Path, name: str, reason: str, kind: str = "shard") -> str:
+def describe_broken(root: Path, name: str, reason: str, kind: str = "shard") -> str:
     """Return the message for a shard, or another file of a store, that cannot be used."""
     return f"{root}: {kind} {name} {reason}; {remedy(root)}"
 
@@ -389,11 +389,11 @@ def check_level(root: Path, layout: StoreLayout, level: int) -> None:
     try:
         document = read_json(root / name)
     except (OSError, ValueError) as error:
-        raise StoreError(broken(root, name, "cannot be read", "file")) from error
+        raise StoreError(describe_broken(root, name, "cannot be read", "file")) from error
     expected = make_level_document(layout, level)
     # attributes are for whoever looks at a store
     if not isinstance(document, dict) or any(
         document.get(key) != expected[key] for key in expected if key != "attributes"
     ):
         reason = f"does not fit the layout in the root's {DOCUMENT}"
-        raise StoreError(broken(root, name, reason, "file"))
+        raise StoreError(describe_broken(root, name, reason, "file"))

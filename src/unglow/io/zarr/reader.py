@@ -24,8 +24,8 @@ from unglow.io.zarr.layout import (
     CHUNK,
     DOCUMENT,
     StoreLayout,
-    broken,
     check_level,
+    describe_broken,
     remedy,
     shard_key,
     store_digest,
@@ -124,7 +124,7 @@ def open_store(path: Path | str) -> Store:
             for key, _ in _shards(store.layout, level):
                 if not sizes.get(key):
                     reason = "is empty" if key in sizes else "is missing"
-                    raise StoreError(broken(path, key, reason))
+                    raise StoreError(describe_broken(path, key, reason))
                 total += sizes[key]
         written = store.attributes.get("stored_bytes", total)
         if total != written:

@@ -23,7 +23,7 @@ from unglow.core.errors import StoreError
 from unglow.core.files import open_file
 from unglow.core.progress import count_transfer
 from unglow.core.windows import Window, cells
-from unglow.io.zarr.layout import COMPRESSOR, broken, shard_key
+from unglow.io.zarr.layout import COMPRESSOR, describe_broken, shard_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,11 +84,13 @@ def read_window(
             with open_file(root / key) as file:
                 stored = _read_shard(file, layout, level, part, target)
         except FileNotFoundError as error:
-            raise StoreError(broken(root, key, "is missing")) from error
+            raise StoreError(describe_broken(root, key, "is missing")) from error
         except OSError as error:
-            raise StoreError(broken(root, key, f"cannot be read ({error.strerror})")) from error
+            raise StoreError(
+                describe_broken(root, key, f"cannot be read ({error.strerror})")
+            ) from error
         except _ShardError as fault:
-            raise StoreError(broken(root, key, str(fault))) from fault
+            raise StoreError(describe_broken(root, key, str(fault))) from fault
         count_transfer(root, read=stored[0], decoded=stored[1])
     return out
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.files import open_file
-from unglow.core.process import words_of, written_by
+from unglow.core.process import find_outputs, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ class Seen:
         """Look at a process; one that is gone has no words."""
         words = words_of(pid)
         script = next((word for word in words if _SCRIPT.search(word)), "")
-        return cls(words, script, _text(script) if script else "", written_by(pid))
+        return cls(words, script, _text(script) if script else "", find_outputs(pid))
 
 
 def jobs_of(seen: Seen, jobs: Sequence[OutsideJob]) -> list[OutsideJob]:

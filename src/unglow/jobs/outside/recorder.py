@@ -24,8 +24,8 @@ from unglow.jobs.outside.watched import (
     SpanFiles,
     WatchedAttempt,
     describe_failure,
+    describe_overrun,
     exit_code,
-    overrun,
 )
 from unglow.telemetry.jsonl import SUFFIX
 
@@ -165,7 +165,7 @@ class OutsideRecorder(logging.Handler):
         if jobid in self._running:
             running = self._running[jobid]
             running.attempt.look()
-            message = overrun(running.declared_mb, running.attempt.peak_mb)
+            message = describe_overrun(running.declared_mb, running.attempt.peak_mb)
             self._end(jobid, {"outcome": "ok", "message": message, "signal": 0, "code": 0})
 
     def _failed(self, job: Mapping[str, Any]) -> None:

@@ -346,7 +346,7 @@ def describe_failure(failure: Failure) -> dict[str, Any]:
     return {"outcome": "error", "message": f"{how}; {where}.", **status}
 
 
-def overrun(declared_mb: float | None, peak_mb: float | None) -> str:
+def describe_overrun(declared_mb: float | None, peak_mb: float | None) -> str:
     """Return a sentence about a job that ended well with more than it declared; else nothing."""
     if declared_mb is None or peak_mb is None or peak_mb <= declared_mb:
         return ""

@@ -87,7 +87,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings, known: Scale | None = 
     methods = {
         name: ESTIMATORS[name](evidence, settings)
         if known is None or name == "linear"
-        else _without_noise(known.methods[name])
+        else _remove_noise(known.methods[name])
         for name in settings.names
     }
     if evidence.bins is not None and (line := methods.get("linear")) is not None and line.ok:
@@ -129,7 +129,7 @@ def estimate(evidence: Evidence, settings: ScaleSettings, known: Scale | None = 
     )
 
 
-def _without_noise(result: MethodResult) -> MethodResult:
+def _remove_noise(result: MethodResult) -> MethodResult:
     """Return a result as its method gives it, before the noise of the pair is added."""
     return replace(result, details={k: v for k, v in result.details.items() if k != "noise"})
 

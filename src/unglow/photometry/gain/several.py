@@ -123,7 +123,7 @@ def fit(backgrounds: Floats, post: Floats, noise: Floats, xy: Floats) -> Several
     spread = centred.std(axis=0)
     if not (spread > np.sqrt(noise)).all():
         raise ValueError("a background has too little texture for its gain to be measured")
-    line, scatter = _fit_around_mode(centred, post, _started(centred, post))
+    line, scatter = _fit_around_mode(centred, post, _start_line(centred, post))
     variances = np.full(len(post), max(scatter, 1e-9) ** 2)
     state = _State(line, variances, np.ones(len(post)), first_shares())
     state = state.refine(centred, post, np.ones(len(post), bool), _STEPS)
@@ -210,11 +210,11 @@ def _half(drawn: Floats) -> Floats:
     return np.asarray(STUDENT[min(count - 2, len(STUDENT) - 1)] * np.sqrt(variance))
 
 
-def _started(centred: Floats, post: Floats) -> Floats:
+def _start_line(centred: Floats, post: Floats) -> Floats:
     """Return a first line by Huber's weights: gains, and the offset at the mean background."""
     weights = np.ones(len(post))
     for _ in range(_START_STEPS):
-        line = _solved(centred, post, weights)
+        line = _solve(centred, post, weights)
         left = post - centred @ line[:-1] - line[-1]
         spread = max(_SIGMA_OF_MAD * float(np.median(np.abs(left - np.median(left)))), 1e-9)
         weights = np.minimum(1.0, _HUBER * spread / np.maximum(np.abs(left), 1e-12))
@@ -233,7 +233,7 @@ def _fit_around_mode(centred: Floats, post: Floats, line: Floats) -> tuple[Float
         near = np.abs(left - mode) < _NEAR * max(scatter, 1e-9)
         if np.count_nonzero(near) < len(line) + 1:
             raise ValueError("the backgrounds do not explain the marker anywhere")
-        last, line = line, _solved(centred[near], post[near], np.ones(np.count_nonzero(near)))
+        last, line = line, _solve(centred[near], post[near], np.ones(np.count_nonzero(near)))
         if (np.abs(line - last)[:-1] * scale <= _STILL * max(scatter, 1e-9)).all():
             break
     return line, scatter
@@ -260,7 +260,7 @@ class _State:
             left = post - centred @ line[:-1] - line[-1]
             weights, shares = weigh(left / np.sqrt(variances), shares)
             variances = _variances(centred @ line[:-1], left, weights)
-            last, line = line, _solved(centred, post, weights / variances)
+            last, line = line, _solve(centred, post, weights / variances)
             if (np.abs(line - last) * scale <= _STILL * np.sqrt(variances.mean())).all():
                 break
         return _State(line, variances, weights, shares)
@@ -274,7 +274,7 @@ def _variances(expected: Floats, left: Floats, weights: Floats) -> Floats:
     return np.asarray(np.maximum(mean + max(slope, 0.0) * arm, max(_LEAST_NOISE * mean, 1e-18)))
 
 
-def _solved(centred: Floats, post: Floats, weights: Floats) -> Floats:
+def _solve(centred: Floats, post: Floats, weights: Floats) -> Floats:
     """Return non-negative gains and a free offset of least squares."""
     total = weights.sum()
     middle, level = weights @ centred / total, float(weights @ post) / total

@@ -10,7 +10,7 @@ import numpy as np
 from unglow.core.rounding import number, percent
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import ChunkCache, crop
-from unglow.reporting.figures.candidates import by_controls
+from unglow.reporting.figures.candidates import estimate_by_controls
 from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.style import (
     BLUE,
@@ -18,6 +18,7 @@ from unglow.reporting.figures.style import (
     INK,
     ORANGE,
     SOFT,
+    apply_style,
     diverging,
     graph,
     grey,
@@ -26,7 +27,6 @@ from unglow.reporting.figures.style import (
     powers_of_ten,
     rgb_bytes,
     sheet,
-    styled,
     tile,
 )
 
@@ -52,7 +52,7 @@ _MARGIN = 0.12
 _LOWEST = 80.0
 
 
-@styled
+@apply_style
 def draw_purity(report: Mapping[str, Any], *, title: str = "Purity") -> Figure:
     """Draw numbers of candidates and of their negatives, and the purity, against the threshold.
 
@@ -91,7 +91,11 @@ def _chosen(report: Mapping[str, Any]) -> str:
     if report["threshold_snr"] is None:
         return f"No threshold has a false-discovery rate of {wanted} or less: nothing is believed."
     control = report["fdr_control"]
-    last = f" ({wanted} wanted)" if control is None else f", {by_controls(report)} by controls"
+    last = (
+        f" ({wanted} wanted)"
+        if control is None
+        else f", {estimate_by_controls(report)} by controls"
+    )
     return (
         f"Chosen (dashed): S/N of {number(report['threshold_snr'])} or more, "
         f"{report['candidates']:,} candidates, an estimated {percent(report['fdr'])} of them false"
@@ -200,7 +204,7 @@ class Stamp:
         return self.post - self.background
 
 
-@styled
+@apply_style
 def draw_gallery(
     best: Sequence[Stamp],
     borderline: Sequence[Stamp],
@@ -273,10 +277,10 @@ def _strip(figure: Figure, at: tuple[float, float], stamp: Stamp, limit: float) 
     post, background = common_stretch(stamp.post, stamp.background)
     colours = diverging(stamp.difference, limit)
     for k, pixels in enumerate((grey(post), grey(background), colours)):
-        tile(figure, left + k * (_SIDE + _GAP), top, _SIDE, marked(pixels))
+        tile(figure, left + k * (_SIDE + _GAP), top, _SIDE, add_ticks(pixels))
 
 
-def marked(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def add_ticks(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return RGB (n, n, 3) with ticks from the left and the upper edge towards the middle."""
     out = pixels.copy()
     middle = len(out) // 2

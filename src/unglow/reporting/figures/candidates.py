@@ -17,6 +17,7 @@ from unglow.reporting.figures.style import (
     INK,
     PAPER,
     SOFT,
+    apply_style,
     facts,
     framed,
     label,
@@ -24,7 +25,6 @@ from unglow.reporting.figures.style import (
     place_legend,
     scale_bar,
     sheet,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ _JOINED = (2, 3, 4, 6, 8, 12)
 _LEAST_SEARCHED = 0.2
 
 
-@styled
+@apply_style
 def draw_candidates(
     diff_thumb: NDArray[np.float32],
     candidates: Candidates,
@@ -249,7 +249,7 @@ def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -
         false = f"{percent(fdr)}, about {number(round(fdr * report['candidates']))}"
         lines.insert(1, ("estimated false", false))
     if report["fdr_control"] is not None:
-        lines.insert(2, ("by controls", by_controls(report)))
+        lines.insert(2, ("by controls", estimate_by_controls(report)))
     for name, key in (("50 % found from", "peak_50"), ("90 % found from", "peak_90")):
         if limit := (report["completeness"] or {}).get(key):
             peak = f"peak {plus_minus(limit['value'], limit['error'])} grey levels"
@@ -259,7 +259,7 @@ def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -
     facts(figure, lines, left=left, top=top, line=line, values=left + 1.35, size=9)
 
 
-def by_controls(report: Mapping[str, Any]) -> str:
+def estimate_by_controls(report: Mapping[str, Any]) -> str:
     """Return the false-discovery rate by controls with its interval."""
     share, interval = report["fdr_control"], report["fdr_control_ci95"]
     return estimate(100 * share, [100 * end for end in interval], "%")

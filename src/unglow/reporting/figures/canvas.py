@@ -237,7 +237,7 @@ class Picture(Artist):
         (x0, y0), (x1, y1) = corners.tolist()
         context = renderer.new_gc()
         context.set_clip_rectangle(axes.bbox)
-        shown = resized(self.pixels, (y1 - y0, x1 - x0), nearest=self._nearest)
+        shown = resize(self.pixels, (y1 - y0, x1 - x0), nearest=self._nearest)
         _put(renderer, context, shown, (x0, y0))
 
 
@@ -249,7 +249,7 @@ def _put(renderer: Any, context: Any, pixels: Bytes, corner: tuple[int, int]) ->
     context.restore()
 
 
-def resized(pixels: Bytes, shape: tuple[int, int], *, nearest: bool = False) -> Bytes:
+def resize(pixels: Bytes, shape: tuple[int, int], *, nearest: bool = False) -> Bytes:
     """Return RGB or RGBA (rows, cols, 3 or 4) with ``shape`` (rows, cols): weighted means of areas.
 
     Px are repeated, not mixed, where each of them takes three of the paper, or with ``nearest``.

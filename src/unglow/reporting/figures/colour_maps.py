@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _FINE, _COARSE = 110, 32
 # The error of a matrix is estimated from this many blocks at least.
 _LEAST_FITTED = 8
-# Width of the cells of `covered`, in mean distances of blocks.
+# Width of the cells of `find_covered`, in mean distances of blocks.
 _NEARBY = 1.5
 
 
@@ -124,7 +124,7 @@ def error_of_map(transform: Transform, blocks: NDArray[np.void]) -> Grid:
     return unknown.filled(error * 2.0**-transform.octaves)  # pre may be finer or coarser than post
 
 
-def covered(blocks: NDArray[np.void], frame: tuple[int, int]) -> Grid:
+def find_covered(blocks: NDArray[np.void], frame: tuple[int, int]) -> Grid:
     """Return where a block that agrees with the map is near: in a cell or one of the 8 around it.
 
     Cells are `_NEARBY` times as wide as blocks lie apart on average.
@@ -165,7 +165,7 @@ def area_ratio(transform: Transform) -> Grid:
     return grid.filled(np.linalg.det(whole) / np.linalg.det(plain))
 
 
-def turned_to_post(transform: Transform, vectors: Floats) -> Floats:
+def turn_to_post(transform: Transform, vectors: Floats) -> Floats:
     """Turn vectors (N, 2) along the axes of pre into those of post; lengths stay what they are.
 
     What turns (or mirrors) is the orthogonal part of the matrix at the centre of post: Q of its
@@ -259,7 +259,7 @@ def map_panel(
     """Show values over post in axes of level-0 px; ``place`` as for `style.panel`."""
     axes = panel(figure, *place)
     axes.set_anchor("N")
-    shown = _over_frame(paper_px(axes, coverage.frame), values, colours, coverage)
+    shown = _paint_frame(paper_px(axes, coverage.frame), values, colours, coverage)
     left, right, bottom, top = extent(coverage.frame, 1)
     axes.add_artist(Picture(shown, (left, right, bottom, top), nearest=True))
     axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
@@ -272,11 +272,11 @@ def map_tile(
     """Show values over post without axes, which take ten times as long."""
     left, top, width, height = place
     scale = DPI * min(height / coverage.frame[0], width / coverage.frame[1])
-    shown = _over_frame(scale, values, colours, coverage)
+    shown = _paint_frame(scale, values, colours, coverage)
     framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
-def _over_frame(
+def _paint_frame(
     scale: float, values: Grid, colours: Colours, coverage: Coverage
 ) -> NDArray[np.uint8]:
     """Return RGB of values over the frame, ``scale`` px of paper for each px of level 0."""

@@ -10,21 +10,21 @@ import numpy as np
 
 from unglow.core.rounding import estimate, number, percent, uncertainty
 from unglow.io.zarr.reader import overview
-from unglow.reporting.difference_picture import BLACK_TO, shared_colours
-from unglow.reporting.figures.canvas import DPI, Picture, Pixels, resized
+from unglow.reporting.difference_picture import BLACK_TO, share_colours
+from unglow.reporting.figures.canvas import DPI, Picture, Pixels, resize
 from unglow.reporting.figures.style import (
     FAINT,
     INK,
     PAPER,
     SOFT,
     STATUS,
+    apply_style,
     framed,
     label,
     map_axes,
     panel,
     rgb_bytes,
     sheet,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class ComparisonRow:
     thumb: NDArray[np.float32] | None
 
 
-@styled
+@apply_style
 def draw_comparison(
     rows: Sequence[ComparisonRow],
     *,
@@ -120,7 +120,7 @@ def draw_comparison(
     if not rows:
         label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
     if drawn:
-        colours = shared_colours([thumb for _, thumb in drawn])
+        colours = share_colours([thumb for _, thumb in drawn])
         noise = float(colours.noise[0])
         ends = f"±{number(BLACK_TO * noise)}", f"{number(colours.top * noise)}"
         heading = (
@@ -183,11 +183,11 @@ def _draw_difference(
     _name_picture(figure, left, top, n, name, side)
     rows, cols, _ = pixels.shape
     scale = DPI * min(side / cols, tall / rows)
-    shown = resized(pixels, (round(rows * scale), round(cols * scale)))
+    shown = resize(pixels, (round(rows * scale), round(cols * scale)))
     framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
-@styled
+@apply_style
 def draw_refusal(
     title: str, reason: str, status: str | None = "failed", *, of: str = "pair"
 ) -> Figure:
@@ -327,7 +327,7 @@ class Searches:
         if self.left_out:
             about += f" {self.left_out} more variants are in comparison.tsv alone."
         label(figure, EDGE, below + 0.25, about, weight="bold", size=9.5, color=SOFT)
-        colours = shared_colours([row.crop for row in self.rows])
+        colours = share_colours([row.crop for row in self.rows])
         for n, row in enumerate(self.rows):
             line, column = divmod(n, self._in_line)
             left = EDGE + _SEARCH_GAP + column * (self._side + _SEARCH_GAP)

@@ -19,6 +19,7 @@ from unglow.reporting.figures.style import (
     INK,
     SOFT,
     Crop,
+    apply_style,
     frame,
     grey,
     image,
@@ -27,7 +28,6 @@ from unglow.reporting.figures.style import (
     scale_bar,
     sheet,
     stretch,
-    styled,
     tile,
 )
 
@@ -117,7 +117,7 @@ def fit_page(shape: tuple[int, ...]) -> Page:
     return Page((width, height), (max(left + width + _BAR, _LEAST), top), is_wide)
 
 
-@styled
+@apply_style
 def draw_difference(
     diff_thumb: NDArray[np.float32],
     method: str,
@@ -167,7 +167,7 @@ def draw_difference(
     scale_bar(axes, pixel_size_um)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
-    at_full = _at_full_resolution(colours, diff_thumb, histogram)
+    at_full = _scale_to_full_resolution(colours, diff_thumb, histogram)
     if crops:
         text = "post  |  pre, aligned  |  difference, in units of its noise"
         label(figure, page.rest[0], page.rest[1] - 0.54, text, color=SOFT, size=9)
@@ -208,7 +208,7 @@ def draw_overview(
     return axes
 
 
-def _at_full_resolution(
+def _scale_to_full_resolution(
     colours: NoiseColours, overview: NDArray[np.float32], histogram: DifferenceHistogram | None
 ) -> NoiseColours:
     """Return the colours for px of full resolution, whose noise an overview averages."""

@@ -17,6 +17,7 @@ from unglow.reporting.figures.style import (
     METHOD,
     SOFT,
     STATUS,
+    apply_style,
     graph,
     label,
     panel,
@@ -24,7 +25,6 @@ from unglow.reporting.figures.style import (
     powers_of_ten,
     sheet,
     steps,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _MANTISSAS = (
 )
 
 
-@styled
+@apply_style
 def draw_joint_histogram(
     stats: JointStatistics, scale: Scale, *, title: str = "Post against pre"
 ) -> Figure:
@@ -77,8 +77,8 @@ def draw_joint_histogram(
     """
     figure = sheet(9.6, 8.5, title)
     axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
-    low, high = _occupied(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
-    inside = _between(stats, low, high)
+    low, high = _find_range(stats, stats.joint.sum(axis=0) + stats.joint.sum(axis=1))
+    inside = _select_bins(stats, low, high)
     start, end = stats.edges[[inside.start, inside.stop]]
     shown = Colours("viridis", 1.0, max(float(stats.joint.max()), 10.0), log=True)
     _counts(axes, shown, stats.joint.T[inside, inside], (start, end, start, end))
@@ -91,7 +91,7 @@ def draw_joint_histogram(
     return figure
 
 
-@styled
+@apply_style
 def draw_excess(
     stats: JointStatistics, scale: Scale, *, title: str = "Excess: what only post has"
 ) -> Figure:
@@ -114,7 +114,7 @@ def draw_excess(
     gain, offset, line = 1.0, 0.0, "pre"
     if result is not None and result.gain is not None and result.offset is not None:
         gain, offset, line = result.gain, result.offset, "gain × pre + offset"
-    low, high = _occupied(stats, stats.joint.sum(axis=1))
+    low, high = _find_range(stats, stats.joint.sum(axis=1))
     excess, pre_edges, away = find_excess(stats, gain, offset, (low, high))
     shown = Colours("magma", 1.0, max(float(excess.max()), 10.0), log=True)
     axes.set(xlim=(low, high), ylim=away[[0, -1]], yscale="log")
@@ -148,7 +148,7 @@ def find_excess(
         of the statistics on, each `_WIDER` times as far away as the last: stain is rare, so that
         bins far away have to be wide. Both in grey levels.
     """
-    inside = _between(stats, *between)
+    inside = _select_bins(stats, *between)
     joined = max(1, round((inside.stop - inside.start) / _COLUMNS))
     starts = np.arange(inside.start, inside.stop, joined)
     furthest = max(float(stats.edges[-1]) - min(gain * between[0] + offset, 0.0), 4 * stats.width)
@@ -166,7 +166,7 @@ def find_excess(
     return excess.T, stats.edges[np.append(starts, inside.stop)], away
 
 
-def _between(stats: JointStatistics, low: float, high: float) -> slice:
+def _select_bins(stats: JointStatistics, low: float, high: float) -> slice:
     """Return the bins that touch a range of grey levels."""
     first, last = (int(n) for n in np.searchsorted(stats.edges, (low, high)))
     return slice(max(first - 1, 0), min(last, len(stats.joint)))
@@ -194,7 +194,7 @@ def _count_bar(figure: Figure, shown: Colours, name: str) -> None:
     upright_bar(figure, (8.15, 0.7, 0.22, 7.0), shades, ticks, name)
 
 
-def _occupied(stats: JointStatistics, counts: Ints) -> tuple[float, float]:
+def _find_range(stats: JointStatistics, counts: Ints) -> tuple[float, float]:
     """Return the range of grey levels that holds nearly all of ``counts`` per bin."""
     edges = stats.edges
     total = np.cumsum(counts)
@@ -219,14 +219,14 @@ def _lines(axes: Axes, scale: Scale) -> None:
             linewidth=2.4 if name == scale.default else 1.6,
             linestyle="-" if name == scale.default else "--",
             zorder=3,
-            label=_named_gain(name, scale),
+            label=_label_gain(name, scale),
         )
     axes.set(xlim=tuple(x), ylim=tuple(x))
     legend = axes.legend(loc="upper left", frameon=True, framealpha=1, edgecolor=FAINT)
     legend.set_zorder(10)
 
 
-def _named_gain(name: str, scale: Scale) -> str:
+def _label_gain(name: str, scale: Scale) -> str:
     """Return a legend entry such as ``moffat: gain 1.302 (1.296 to 1.308), default``."""
     result = scale.methods[name]
     if result.gain is None:
@@ -247,7 +247,7 @@ def _note(figure: Figure, stats: JointStatistics) -> None:
     label(figure, 0.9, figure.get_figheight() - 0.28, text, color=SOFT, size=9)
 
 
-@styled
+@apply_style
 def draw_histograms(
     stats: JointStatistics, *, title: str = "Grey levels of pre and post"
 ) -> Figure:
@@ -265,7 +265,7 @@ def draw_histograms(
             steps(axes, counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
             steps(axes, counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
     logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
-    axes.set_xlim(_occupied(stats, post + pre + stats.post_only))
+    axes.set_xlim(_find_range(stats, post + pre + stats.post_only))
     graph(axes, "grey level", "pixels per bin")
     if post.any() or stats.post_only.any():
         axes.legend(loc="upper right")
@@ -285,7 +285,7 @@ def _median(stats: JointStatistics, counts: Ints) -> str:
     return number(float(stats.centres[np.searchsorted(total, total[-1] / 2)]))
 
 
-@styled
+@apply_style
 def draw_ratio(
     stats: JointStatistics, scale: Scale, *, title: str = "Ratio of post to pre"
 ) -> Figure:
@@ -307,7 +307,7 @@ def draw_ratio(
         if result.gain is not None and low < np.log10(result.gain) < high:
             colour = METHOD.get(name, SOFT)
             style = "-" if name == scale.default else "--"
-            text = _named_gain(name, scale)
+            text = _label_gain(name, scale)
             axes.axvline(np.log10(result.gain), color=colour, linestyle=style, lw=2, label=text)
         elif result.gain is None:
             axes.plot([], [], " ", label=f"{name}: no gain")
@@ -353,7 +353,7 @@ def _ratio_ticks(low: float, high: float) -> list[float]:
     return ticks
 
 
-@styled
+@apply_style
 def draw_difference_histogram(
     histograms: Mapping[str, DifferenceHistogram], *, title: str = "Difference"
 ) -> Figure:
@@ -371,7 +371,7 @@ def draw_difference_histogram(
     full = {name: h for name, h in histograms.items() if h.total > 0}
     most = 0
     for name, histogram in full.items():
-        edges, counts = join_sparse(*rebinned(histogram))
+        edges, counts = join_sparse(*rebin(histogram))
         most = max(most, int(counts.max()))
         far = 5 * 1.4826 * histogram.mad()
         text = (
@@ -404,7 +404,7 @@ def _counted(figure: Figure, histograms: Mapping[str, DifferenceHistogram]) -> N
     label(figure, 1.0, 6.12, note, color=SOFT, size=9)
 
 
-def rebinned(histogram: DifferenceHistogram) -> tuple[Floats, Ints]:
+def rebin(histogram: DifferenceHistogram) -> tuple[Floats, Ints]:
     """Join bins until there are about 300 over the range that is shown."""
     inner = histogram.counts[1:-1]
     span = histogram.quantile(1 - 1e-4) - histogram.quantile(1e-4)

@@ -17,20 +17,21 @@ from unglow.reporting.figures.colour_maps import (
     Coverage,
     area_ratio,
     bar,
-    covered,
     displacement_length,
     error_of_map,
+    find_covered,
     map_panel,
     map_tile,
     paper_px,
-    turned_to_post,
+    turn_to_post,
 )
 from unglow.reporting.figures.style import (
     DISAGREES,
     FAINT,
     INK,
     PAPER,
-    dimmed,
+    apply_style,
+    dim,
     facts,
     image,
     label,
@@ -39,7 +40,6 @@ from unglow.reporting.figures.style import (
     panel,
     place_legend,
     sheet,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ _LEFT, _SECOND, _RIGHT, _TOP = 0.85, 6.1, 11.45, 0.95
 _FACTS = 2.2
 
 
-@styled
+@apply_style
 def draw_map_error(
     post_thumb: NDArray[Any],
     data: NDArray[np.bool_],
@@ -108,7 +108,7 @@ def draw_map_error(
     figure = sheet(
         14.0, height if field is None else max(height, bottom), title, status=transform.status
     )
-    coverage = Coverage(frame, covered(blocks, frame), data)
+    coverage = Coverage(frame, find_covered(blocks, frame), data)
     where = (_LEFT, _TOP, _WIDE, tall)
     error = error_of_map(transform, blocks)
     axes = map_panel(figure, where, error, ERROR, coverage)
@@ -121,7 +121,7 @@ def draw_map_error(
     label(figure, _LEFT + 0.6, below + 0.41, "spots found (F1)", size=9, ha="center")
     axes = panel(figure, _SECOND, _TOP, _WIDE, tall)
     axes.set_anchor("N")
-    image(axes, dimmed(post_thumb, 0.2, 0.4), step, y_label=False)
+    image(axes, dim(post_thumb, 0.2, 0.4), step, y_label=False)
     if field is None:
         _draw_residuals(axes, blocks)
     else:
@@ -277,7 +277,7 @@ def draw_deformed_grid(
     frame = transform.post_shape
     square = nice(max(frame) / SQUARES)
     lines = _grid_lines(frame, square)
-    moved = [turned_to_post(transform, field.evaluate(line)) for line in lines]
+    moved = [turn_to_post(transform, field.evaluate(line)) for line in lines]
     shown = [near.at(line) for line in lines]
     magnified = _magnification(moved, shown, square)
     paths = [

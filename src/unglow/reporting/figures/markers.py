@@ -11,13 +11,14 @@ import numpy as np
 
 from unglow.core.printable import shorten
 from unglow.core.rounding import percent
-from unglow.reporting.figures.canvas import DPI, resized
-from unglow.reporting.figures.histograms import logarithmic, rebinned
+from unglow.reporting.figures.canvas import DPI, resize
+from unglow.reporting.figures.histograms import logarithmic, rebin
 from unglow.reporting.figures.style import (
     BLUE,
     INK,
     SOFT,
     STATUS,
+    apply_style,
     facts,
     framed,
     graph,
@@ -29,7 +30,6 @@ from unglow.reporting.figures.style import (
     sheet,
     steps,
     stretch,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class MarkerPictures:
         return np.concatenate(pictures)
 
 
-@styled
+@apply_style
 def draw_marker(
     shown: MarkerPictures,
     subtraction: MarkerSubtraction,
@@ -140,7 +140,7 @@ def draw_marker(
 
 def _histogram(axes: Axes, histogram: DifferenceHistogram, subtraction: MarkerSubtraction) -> None:
     """Draw how many px have each difference, with what was clipped below 0 and above the type."""
-    edges, counts = rebinned(histogram)
+    edges, counts = rebin(histogram)
     steps(axes, counts, edges, color=BLUE, linewidth=1.6)
     logarithmic(axes, float(counts.max(initial=0)))
     low, high = (histogram.quantile(q) for q in (1e-4, 1 - 1e-4))
@@ -189,7 +189,7 @@ def _add_unit(value: str) -> str:
     return f"{value} px" if value else ""
 
 
-@styled
+@apply_style
 def draw_slide(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
     """Draw all markers of a slide side by side, each before and after in the same grey."""
     drawn = [one.before.shape for one in markers if one.before is not None]
@@ -243,4 +243,4 @@ def _cell(
     for n, picture in enumerate((marker.before, marker.after)):
         x, y = left + n * (wide + _GAP / 2), top + _HEAD - 0.04
         shades = grey(stretch(picture, marker.reference))
-        framed(figure, round(x * DPI), round(y * DPI), resized(shades, shape))
+        framed(figure, round(x * DPI), round(y * DPI), resize(shades, shape))

@@ -11,10 +11,11 @@ from matplotlib.patches import Patch
 from unglow.core.rounding import DASH, format_measured, uncertainty
 from unglow.io.zarr.reader import crop, read_same_pixels, texture_near
 from unglow.reporting.figures.canvas import DPI
-from unglow.reporting.figures.residuals import CELLS, gathered
+from unglow.reporting.figures.residuals import CELLS, gather
 from unglow.reporting.figures.style import (
     STATUS,
     Crop,
+    apply_style,
     checker,
     facts,
     frame,
@@ -26,7 +27,6 @@ from unglow.reporting.figures.style import (
     scale_bar,
     sheet,
     stretch,
-    styled,
     tile,
 )
 
@@ -53,7 +53,7 @@ DETAILS = 3
 _CLEAR = 2.0
 
 
-@styled
+@apply_style
 def draw_registration(
     post_thumb: NDArray[Any],
     pre_before_thumb: NDArray[Any],
@@ -200,7 +200,7 @@ def _details(
     clear = seen & (good["quality"] >= _CLEAR)
     if np.count_nonzero(clear) >= DETAILS:
         seen = clear
-    arrows = gathered(points[seen], off[seen], view.step * max(view.image.shape) / CELLS)
+    arrows = gather(points[seen], off[seen], view.step * max(view.image.shape) / CELLS)
     longest = _nearest(points, arrows.points[np.argmax(arrows.lengths)])
     rich = np.argsort(np.where(seen, texture, -np.inf), kind="stable")[::-1]
     rich = rich[: min(max(DETAILS, len(good) // 8), int(np.count_nonzero(seen)))]

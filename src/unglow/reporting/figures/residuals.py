@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from unglow.core.rounding import DASH, uncertainty
-from unglow.reporting.figures.colour_maps import turned_to_post
+from unglow.reporting.figures.colour_maps import turn_to_post
 from unglow.reporting.figures.style import (
     DISAGREES,
     INK,
     ORANGE,
     SKY,
-    dimmed,
+    apply_style,
+    dim,
     facts,
     graph,
     image,
@@ -25,7 +26,6 @@ from unglow.reporting.figures.style import (
     place_legend,
     sheet,
     steps,
-    styled,
 )
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Arrows:
         return np.asarray(np.hypot(*self.vectors.T))
 
 
-def gathered(points: Floats, vectors: Floats, side: float) -> Arrows:
+def gather(points: Floats, vectors: Floats, side: float) -> Arrows:
     """Return one arrow per square cell of ``side`` px: the median of its blocks, by component.
 
     Medians, so that what neighbours share stays and a single wrong match does not count.
@@ -80,7 +80,7 @@ def gathered(points: Floats, vectors: Floats, side: float) -> Arrows:
     return Arrows(middle[:, :2], middle[:, 2:], max(len(g) for g in groups))
 
 
-@styled
+@apply_style
 def draw_residuals(
     post_thumb: NDArray[Any],
     blocks: NDArray[Any],
@@ -105,16 +105,16 @@ def draw_residuals(
     figure = sheet(14.0, 8.6, title, status=transform.status)
     axes = panel(figure, 0.85, 0.95, 7.9, 7.0)
     axes.set_anchor("NW")
-    image(axes, dimmed(post_thumb, 0.25, 0.45), step)
+    image(axes, dim(post_thumb, 0.25, 0.45), step)
     side = max(post_thumb.shape) * step / CELLS
     used = blocks[blocks["used"] & np.isfinite(blocks["dx"] + blocks["dy"])]
     kinds = {
-        held: gathered(_columns(part, "x", "y"), _turn(part, transform), side)
+        held: gather(_columns(part, "x", "y"), _turn(part, transform), side)
         for held in (False, True)
         for part in (used[used["held_out"] == held],)
     }
     unused = _columns(blocks[~blocks["used"]], "x", "y")
-    crosses = gathered(unused, np.zeros_like(unused), side).points
+    crosses = gather(unused, np.zeros_like(unused), side).points
     axes.plot(*crosses.T, "x", color=DISAGREES, markersize=5, label="not used")
     magnified = _draw_arrows(axes, kinds, side)
     axes.set_xlim(-0.5, post_thumb.shape[1] * step - 0.5)
@@ -132,7 +132,7 @@ def _columns(blocks: NDArray[Any], *names: str) -> Floats:
 
 def _turn(blocks: NDArray[Any], transform: Transform) -> Floats:
     """Return residuals along the axes of post, over which they are drawn."""
-    return turned_to_post(transform, _columns(blocks, "dx", "dy"))
+    return turn_to_post(transform, _columns(blocks, "dx", "dy"))
 
 
 def _draw_arrows(axes: Axes, kinds: dict[bool, Arrows], side: float) -> float:

@@ -115,7 +115,7 @@ class Crop:
     note: str = ""
 
 
-def styled(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
+def apply_style(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
     """Draw with the style of these figures, whatever the user's own matplotlib settings are."""
 
     @functools.wraps(draw)
@@ -339,7 +339,7 @@ def stretch(pixels: NDArray[Any], reference: NDArray[Any] | None = None) -> Floa
     return np.asarray(np.sqrt(unit, out=unit))
 
 
-def dimmed(pixels: NDArray[Any], dark: float, span: float) -> Bytes:
+def dim(pixels: NDArray[Any], dark: float, span: float) -> Bytes:
     """Return an overview (rows, cols) as dull grey levels, ``dark`` to ``dark + span`` (0..1)."""
     unit = dark + span * np.nan_to_num(stretch(pixels))
     return np.asarray(np.rint(255 * unit), np.uint8)

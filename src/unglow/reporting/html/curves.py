@@ -229,13 +229,13 @@ def _known(path: Path) -> tuple[float, tuple[tuple[Stack, Bins], ...]]:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, _time: int) -> tuple[float, tuple[tuple[Stack, Bins], ...]]:
-    profile = _at_work(read_profile(path))
+    profile = _select_working(read_profile(path))
     while profile.bin_s and sum(map(len, profile.times.values())) > _MOST_ENTRIES:
         profile.merge_bins()
     return profile.bin_s, tuple(profile.times.items())
 
 
-def _at_work(profile: Profile) -> Profile:
+def _select_working(profile: Profile) -> Profile:
     """Return the stacks of threads that do not only wait, without small calls."""
     seconds: dict[Stack, dict[int, float]] = {}
     for stack, bins in profile.times.items():

@@ -8,7 +8,7 @@ import numpy as np
 
 from unglow.core.windows import Window
 from unglow.multiplexed.results import SlideRecord, usable
-from unglow.reporting.difference_picture import hatched, spoilt_px
+from unglow.reporting.difference_picture import hatch, spoilt_px
 from unglow.results.stack import find_stack, open_stack
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
 
@@ -54,12 +54,12 @@ def draw_cycles(place: Path, longest: int) -> Iterator[tuple[str, NDArray[np.uin
     for cycle in slide.moved_cycles:
         own = images.get(slide.registered_on.get(cycle, ""))
         if first is not None and own is not None:
-            drawn = (_stretched(one, longest)[..., None] for one in (first, own))
+            drawn = (_stretch(one, longest)[..., None] for one in (first, own))
             both = sum(one * colour for one, colour in zip(drawn, _COLOURS, strict=True))
             pixels = np.rint(both).astype(np.uint8)
             some = [one for one in places if one.cycle == cycle]
             step = 1 << _level(own, longest)
-            found = hatched(pixels, spoilt_px(some, pixels.shape[:2], step))
+            found = hatch(pixels, spoilt_px(some, pixels.shape[:2], step))
             yield f"cycle {cycle}", np.ascontiguousarray(found[..., ::-1])
 
 
@@ -69,7 +69,7 @@ def _level(image: StackImage, longest: int) -> int:
     return max(fine, default=0)
 
 
-def _stretched(image: StackImage, longest: int) -> NDArray[np.float32]:
+def _stretch(image: StackImage, longest: int) -> NDArray[np.float32]:
     """Return a small image from 0 to 1, with 0 where there is no data."""
     level = _level(image, longest)
     pixels = image.read(Window.from_shape(image.level_shape(level)), level)

@@ -110,14 +110,14 @@ class Source:
 
         ``small`` are few and small, as for a row of a table.
         """
-        from unglow.reporting.html.thumbnails import Sizes, packed_pictures  # noqa: PLC0415 (OpenCV)
+        from unglow.reporting.html.thumbnails import Sizes, pack_pictures  # noqa: PLC0415 (OpenCV)
 
         _, model = self.model()
         slides = ({"sample": slide} for slide in model.get("slides", ()))
         rows = [row for row in (*model["pairs"], *slides) if name_of(row) == pair][:1]
         with self._drawing:
             sizes = Sizes(320, 0, 0) if small else Sizes.choose(1)
-            return [p for g in packed_pictures(self.results, rows, sizes=sizes) for p in g]
+            return [p for g in pack_pictures(self.results, rows, sizes=sizes) for p in g]
 
     def _look(self) -> None:
         began = time.monotonic()

@@ -24,7 +24,7 @@ from unglow.results.summary_table import read_summary
 from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.records import RUNNING, once_per_object
-from unglow.telemetry.reading.totals import by_rule, by_step, overhead, steps_of
+from unglow.telemetry.reading.totals import group_by_rule, group_by_step, overhead, steps_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -150,9 +150,9 @@ def _run(run: Run, bins: int) -> Model:
         "lines": _lines(h, bins),
         "rules": [
             asdict(row) | {"mb_per_s": row.mb_per_s, "cores": row.cores}
-            for row in by_rule(h.attempts)
+            for row in group_by_rule(h.attempts)
         ],
-        "steps": [asdict(row) for row in by_step(h.attempts)],
+        "steps": [asdict(row) for row in group_by_step(h.attempts)],
         "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [asdict(message) for message in run.messages],
         "environment": {k: fields[k] for k in _ENVIRONMENT if fields.get(k) is not None},

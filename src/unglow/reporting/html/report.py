@@ -120,12 +120,12 @@ def page(
     return "".join(pieces)
 
 
-def as_json(content: object) -> str:
+def to_json(content: object) -> str:
     """Return JSON in which numbers that it does not have are null, UTF-8 whatever names hold."""
     try:
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
-        return as_json(_finite(content))
+        return to_json(_finite(content))
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -143,7 +143,7 @@ def embedded(content: object, key: str, *, plain: bool = False) -> str:
 
     With ``plain`` it is never gzipped: pictures are as small as they get.
     """
-    text = as_json(content)
+    text = to_json(content)
     if plain or len(text) <= _PLAIN:
         safe = text.replace("<", "\\u003c")
         return f'<script type="application/json" id="{key}">{safe}</script>'
@@ -203,10 +203,10 @@ def _write(results: Path, place: Path, ending: str | None) -> Path:
     rows = [*model["pairs"], *({"sample": slide} for slide in model.get("slides", ()))]
     shown = []
     if rows:
-        from unglow.reporting.html.thumbnails import packed_pictures  # noqa: PLC0415 (OpenCV)
+        from unglow.reporting.html.thumbnails import pack_pictures  # noqa: PLC0415 (OpenCV)
 
         cache = results / "telemetry" / "report_pictures.json"
-        shown = packed_pictures(results, rows, place.parent, cache=cache)
+        shown = pack_pictures(results, rows, place.parent, cache=cache)
     directory = results.absolute().parents[1 if is_foreign(results) else 0]
     write_text(place, page(model, shown, title=f"unglow report: {directory.name}"))
     own = results / NAME

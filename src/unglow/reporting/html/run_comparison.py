@@ -14,10 +14,10 @@ from unglow.core.errors import InputError
 from unglow.core.version import __version__
 from unglow.reporting.html.curves import bound_steps, rates, round_values
 from unglow.reporting.html.page_model import SCHEMA, Model
-from unglow.reporting.runs import find_results, recorded_runs
+from unglow.reporting.runs import find_results, find_runs
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.totals import RuleTally, by_rule, overhead
+from unglow.telemetry.reading.totals import RuleTally, group_by_rule, overhead
 from unglow.telemetry.recording.environment import sentence
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def runs_of(place: Path) -> list[Named]:
     InputError
         There is no telemetry of a run.
     """
-    runs = [run for run in recorded_runs(place) if run.history.attempts]
+    runs = [run for run in find_runs(place) if run.history.attempts]
     if not runs:
         raise InputError(f"{place} has the record of a run, but no job of it was tried.")
     results = find_results(place)[0]
@@ -145,7 +145,7 @@ def _count_failed(run: Run) -> int:
 
 
 def _total(of: Callable[[RuleTally], float]) -> Callable[[Run], float]:
-    return lambda run: sum(of(row) for row in by_rule(run.history.attempts))
+    return lambda run: sum(of(row) for row in group_by_rule(run.history.attempts))
 
 
 def _took(key: str) -> Callable[[Run], float | None]:
@@ -157,7 +157,7 @@ def _took(key: str) -> Callable[[Run], float | None]:
 
 
 def _busy(run: Run) -> float | None:
-    cpu = sum(row.cpu_s for row in by_rule(run.history.attempts))
+    cpu = sum(row.cpu_s for row in group_by_rule(run.history.attempts))
     return cpu / (run.seconds * run.cores) if run.seconds and run.cores else None
 
 
@@ -187,7 +187,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
 
 def rules(named: Sequence[Named]) -> list[Model]:
     """Return time, peak and declared memory of each rule in each run."""
-    tallies = [{row.rule: row for row in by_rule(n.run.history.attempts)} for n in named]
+    tallies = [{row.rule: row for row in group_by_rule(n.run.history.attempts)} for n in named]
     names = dict.fromkeys(rule for tally in tallies for rule in tally)
 
     def of(rule: str, what: Callable[[RuleTally], float | None]) -> list[float | None]:

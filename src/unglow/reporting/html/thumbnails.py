@@ -38,7 +38,7 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.photometry.difference import open_image
-from unglow.reporting.difference_picture import NoiseColours, hatched, spoilt_px
+from unglow.reporting.difference_picture import NoiseColours, hatch, spoilt_px
 from unglow.reporting.figures.table import FIGURES
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
 
@@ -128,7 +128,7 @@ class Sizes:
         return cls(320, 0, 0)
 
 
-def packed_pictures(
+def pack_pictures(
     results: Path,
     rows: Sequence[Mapping[str, Any]],
     start: Path | None = None,
@@ -369,13 +369,13 @@ class _Overviews:
         side = -(-max(drawn.shape) // _SMALL_PX)
         spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
         points, snr = self._candidates()
-        ringed = _draw_rings(_hatched(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
+        ringed = _draw_rings(_hatch(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
         best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
             places=best.tolist(),
             small=_encode_jpeg(
-                _hatched(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX
+                _hatch(np.asarray(spots, np.uint8), spoilt[::side, ::side]), _SMALL_PX
             ),
         )
 
@@ -400,10 +400,10 @@ def _draw_rings(drawn: Bytes, points: NDArray[np.float64], longest: int) -> Byte
     return out
 
 
-def _hatched(drawn: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
+def _hatch(drawn: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
     if not spoilt.any():
         return drawn
-    return hatched(drawn[..., ::-1], spoilt)[..., ::-1]
+    return hatch(drawn[..., ::-1], spoilt)[..., ::-1]
 
 
 def _grey(image: NDArray[np.float32], reference: NDArray[np.float32] | None = None) -> Bytes:

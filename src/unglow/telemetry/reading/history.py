@@ -63,7 +63,7 @@ class RunHistory:
     @cached_property
     def rules(self) -> tuple[plan.RuleProgress, ...]:
         """Progress of each rule, in the order in which Snakemake named them."""
-        return tuple(plan.by_rule(self.run, self.outcome, self.states))
+        return tuple(plan.group_by_rule(self.run, self.outcome, self.states))
 
     @cached_property
     def memory(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -16,7 +16,7 @@ from unglow.core.files import tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
-from unglow.telemetry.reading.pairs import what_helps
+from unglow.telemetry.reading.pairs import suggest_help
 from unglow.telemetry.reading.plan import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.totals import leftovers
@@ -329,7 +329,7 @@ def _describe_pairs(
             wall=row.get("wall"),
             title=", ".join([name_of(row), *(str(other["dye"]) for other in others)]),
             message=str(row.get("reasons") or ""),
-            helps=what_helps(results, row, config) if row["status"] == "failed" else "",
+            helps=suggest_help(results, row, config) if row["status"] == "failed" else "",
         )
 
 

@@ -68,7 +68,7 @@ class Work:
     def at(self, names: Mapping[str, object]) -> str:
         """Return the stages of a pair that run, and how much of each is done; empty for none."""
         own = [a for a in self._own(names) if a.outcome == RUNNING]
-        stages = [at_work(a.attempt) for a in own]
+        stages = [describe_work(a.attempt) for a in own]
         # and jobs of which no attempt is heard of yet, or any more
         heard = {a.job.jobid for a in own if a.job is not None}
         stages += [
@@ -135,7 +135,7 @@ def works_for(wildcards: Mapping[str, str], names: Mapping[str, object]) -> bool
     return pair and all(wildcards[key] == names[key] for key in swept)
 
 
-def at_work(attempt: Attempt) -> str:
+def describe_work(attempt: Attempt) -> str:
     """Return the stage of an attempt and how much of it is done: ``register 45 %``."""
     if not attempt.of or attempt.done is None:
         return attempt.stage
@@ -169,7 +169,7 @@ def first_reasons(paths: Iterable[Path]) -> str | None:
     return next((reasons for path in paths if (reasons := reasons_of(path)) is not None), None)
 
 
-def failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
+def find_failed_pairs(results: Path, pairs: object) -> list[dict[str, Any]]:
     """Return a row like those of the summary for each pair and variant that has failed so far.
 
     Parameters
@@ -207,7 +207,7 @@ def covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
     return all(a in ("", b) for a, b in zip(failed, row, strict=True))
 
 
-def what_helps(results: Path, row: Mapping[str, Any], config: object) -> str:
+def suggest_help(results: Path, row: Mapping[str, Any], config: object) -> str:
     """Return what helps a pair whose registration failed, in a sentence; empty for other failures.
 
     Parameters

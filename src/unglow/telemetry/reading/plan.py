@@ -113,7 +113,7 @@ def _judge_unreported(before: set[str]) -> str:
     return WAITING if before - {DONE} else READY
 
 
-def by_rule(run: RunRecord, outcome: str, known: Mapping[int, str]) -> list[RuleProgress]:
+def group_by_rule(run: RunRecord, outcome: str, known: Mapping[int, str]) -> list[RuleProgress]:
     """Return the progress of each rule, in the order in which Snakemake named them.
 
     ``known`` are the states of its jobs (`states`).

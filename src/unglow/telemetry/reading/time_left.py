@@ -88,7 +88,7 @@ def time_left(history: RunHistory, earlier: Iterable[RunHistory] = ()) -> Left |
         for _ in range(row.ready + row.submitted + row.waiting)
     ]
     times = [*to_come, *running.values()]
-    seconds = sum(times) / _at_a_time(history, forecast)
+    seconds = sum(times) / _count_at_a_time(history, forecast)
     seconds = max(seconds, _longest_chain(history, of_job, running))
     if not 0 <= seconds < _LONGEST_S:
         return None
@@ -195,7 +195,7 @@ def _times(placed: Iterable[Placed]) -> dict[str, list[float]]:
     return times
 
 
-def _at_a_time(history: RunHistory, forecast: _Forecast) -> float:
+def _count_at_a_time(history: RunHistory, forecast: _Forecast) -> float:
     """Return how many jobs run at a time, at least one: so far, and as was expected."""
     spans = [(a.start if a.launched is None else a.launched, a.end) for a in history.attempts]
     started = min((start for start, _ in spans), default=0.0)

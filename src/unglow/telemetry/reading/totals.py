@@ -136,7 +136,7 @@ class RuleTally:
         return self.cpu_s / self.seconds if self.seconds > 0 else None
 
 
-def by_rule(placed: Iterable[Placed]) -> list[RuleTally]:
+def group_by_rule(placed: Iterable[Placed]) -> list[RuleTally]:
     """Return a row for each rule, in the order of their first start."""
     groups: dict[str, list[Placed]] = {}
     for a in placed:
@@ -248,7 +248,7 @@ class StepTally:
     share: float = 0.0
 
 
-def by_step(placed: Iterable[Placed]) -> list[StepTally]:
+def group_by_step(placed: Iterable[Placed]) -> list[StepTally]:
     """Return a row for each step of each rule, in the order of their first start."""
     found: dict[tuple[str, str, int], StepTally] = {}
     totals: dict[str, float] = {}

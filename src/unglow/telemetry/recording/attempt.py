@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import machine
-from unglow.core.process import OpenFiles, started_ticks
+from unglow.core.process import OpenFiles, read_start_ticks
 from unglow.core.progress import record_steps
 from unglow.core.version import __version__
-from unglow.telemetry.attempt_files import inherited_run_id
+from unglow.telemetry.attempt_files import read_inherited_run_id
 from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.profiler import StackSampler, interval_s
@@ -263,7 +263,7 @@ class Attempt:
                 "kind": "attempt",
                 "schema": SCHEMA,
                 **declared,
-                "run": inherited_run_id(),
+                "run": read_inherited_run_id(),
                 **identity(),
                 "wall": round(time.time() - (time.monotonic() - clock), 3),
                 "clock": round(clock, 3),
@@ -271,7 +271,7 @@ class Attempt:
                 "python": "{}.{}.{}".format(*sys.version_info),
                 "machine_mb": round(physical / 1e6),
                 "cgroup_mb": round(min(limits) / 1e6) if limits else None,
-                "cores": machine.allowed_processors(),
+                "cores": machine.count_allowed_processors(),
                 "columns": list(COLUMNS),
             }
         )
@@ -299,7 +299,7 @@ class Attempt:
 
     def forked(self, pid: int) -> None:
         """Record the process that the job itself runs in."""
-        process = {"pid": pid, "started": started_ticks(pid)}
+        process = {"pid": pid, "started": read_start_ticks(pid)}
         self._file.write({"kind": "process", "t": round(self.t, 4), **process})
         if self._profile is not None and not self._no_spy:
             job = profiler.Profiled(pid, self._clock, interval_s())

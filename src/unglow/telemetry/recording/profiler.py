@@ -239,7 +239,7 @@ _LONGEST_S = 0.2
 _WRITE_S = 10.0
 
 
-def wanted(rule: str) -> bool:
+def is_wanted(rule: str) -> bool:
     """Whether the jobs of a rule are to be profiled."""
     rules = os.environ.get(VARIABLE, "").split(",")
     return rule in rules or "all" in rules

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core import progress
-from unglow.core.process import started_ticks
+from unglow.core.process import read_start_ticks
 from unglow.telemetry.jsonl import SUFFIX, LineFile
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _open() -> None:
     if not place or (progress.is_recording() and not inherited):
         return
     _opened_by = pid
-    started = started_ticks(pid)
+    started = read_start_ticks(pid)
     file = LineFile(Path(place, f"{pid}-{started}{SUFFIX}"), lambda _: None)
     file.write({"kind": "spans", "pid": pid, "started": started, **_job()})
     progress.record_steps(file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unglow.workflow.samples.discovery import discover
 from unglow.workflow.samples.naming import SAFE_NAME, unsafe
-from unglow.workflow.samples.pair import Discovery, Pair, Problem, map_sources, repeated_images
+from unglow.workflow.samples.pair import Discovery, Pair, Problem, describe_repeated, map_sources
 from unglow.workflow.samples.sheet import read_sheet, sheet_text
 
 __all__ = [
@@ -12,10 +12,10 @@ __all__ = [
     "Discovery",
     "Pair",
     "Problem",
+    "describe_repeated",
     "discover",
     "map_sources",
     "read_sheet",
-    "repeated_images",
     "sheet_text",
     "unsafe",
 ]

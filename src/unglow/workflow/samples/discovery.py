@@ -13,14 +13,14 @@ from unglow.workflow.samples.naming import (
     COUNTERPARTS,
     MARKERS,
     RESERVED,
-    composed,
+    compose,
     images_of,
     marker_of,
+    remove_marker,
     replace_word,
     safe_version,
     take_apart,
     unsafe,
-    without_marker,
     word_of,
 )
 from unglow.workflow.samples.pair import (
@@ -84,7 +84,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
     folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
     loose = images_of(entries)
     if _is_one_sample(loose, folders):
-        return _of_one_sample(raw, mapped=mapped)
+        return _find_one_sample(raw, mapped=mapped)
     pairs: list[Pair] = []
     slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
@@ -127,7 +127,7 @@ def _is_one_sample(loose: list[Path], folders: list[Path]) -> bool:
     return None not in filled and len({marker_of(word or "") for word in filled}) == len(MARKERS)
 
 
-def _of_one_sample(raw: Path, *, mapped: bool) -> Discovery:
+def _find_one_sample(raw: Path, *, mapped: bool) -> Discovery:
     """Find the pairs of a raw directory that is the folder of one sample."""
     place = raw.absolute()
     name = place.parent.name if place.name.lower() == "raw" else place.name
@@ -143,7 +143,7 @@ def _of_one_sample(raw: Path, *, mapped: bool) -> Discovery:
 
 def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
     """Take apart the names of all TIFFs in one sample's folder, unless it holds a slide."""
-    folder = _Folder(composed(sample), path)
+    folder = _Folder(compose(sample), path)
     try:
         entries = listing(path)
     except OSError as error:
@@ -166,7 +166,7 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
     folder.foreign = {other.partner for other in others}
     folder.problems += problems_of_foreign(others, folder.sample)
     _lonely(folder)
-    _nested(folder, [place for place in inside if place not in sorted_in])
+    _name_nested(folder, [place for place in inside if place not in sorted_in])
     if not tiffs:
         return folder
     why = unsafe(folder.sample)
@@ -203,7 +203,7 @@ def _lonely(folder: _Folder) -> None:
             )
 
 
-def _nested(folder: _Folder, inside: list[Path]) -> None:
+def _name_nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
     deep = [f for d in inside if not d.name.endswith(".oif.files") for f in listing_if_any(d)]
     deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
@@ -222,7 +222,7 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
         names = [f"{parts.body}_DAPI{parts.suffix}"]
     elif len(words := _words_of(folder, file, parts)) == len(MARKERS):
         kind, wrong = "both-markers", f"says both {words[0]} and {words[1]}"
-        names = _either(without_marker(parts.body), parts)
+        names = _either(remove_marker(parts.body), parts)
     elif not parts.markers:
         kind, wrong = "no-marker", "says neither pre nor post"
         names = _either(parts.body, parts)
@@ -247,7 +247,7 @@ def _words_of(folder: _Folder, file: Path, parts: FileName) -> tuple[str, ...]:
 
 def _no_dye(parts: FileName) -> list[str]:
     """Suggest names for a file without a dye: what is left of the marker is the dye."""
-    dye = safe_version(without_marker(parts.body).strip("_").replace("_", "-") or "DAPI")
+    dye = safe_version(remove_marker(parts.body).strip("_").replace("_", "-") or "DAPI")
     words = parts.words if len(parts.words) == 1 else MARKERS
     return [f"{word}_{dye}{parts.suffix}" for word in words]
 
@@ -268,7 +268,7 @@ def _match(folder: _Folder) -> list[Pair]:
     for file, parts in folder.files:
         dye = parts.dye or ""
         slots.setdefault(dye, {m: [] for m in MARKERS})[parts.markers[0]].append((file, parts))
-    respelled = _respelled(folder, slots)
+    respelled = _name_respelled(folder, slots)
     pairs = []
     for dye, slot in sorted(slots.items()):
         if dye in respelled:
@@ -330,7 +330,7 @@ def _refuse_regions_of_pre(files: tuple[Path, ...], post: Path) -> None:
         )
 
 
-def _respelled(folder: _Folder, slots: Slots) -> set[str]:
+def _name_respelled(folder: _Folder, slots: Slots) -> set[str]:
     """Name partners whose dyes differ only in spelling; return their dyes."""
     respelled: set[str] = set()
     lonely = {
@@ -352,7 +352,7 @@ def _respelled(folder: _Folder, slots: Slots) -> set[str]:
             else:
                 wrong, parts, right = pre, pre_parts, dye
             cut = len(dye) != len(other) and "_" in parts.body
-            start = _before_dye(parts, right) if cut else parts.body
+            start = _cut_dye(parts, right) if cut else parts.body
             folder.problem(
                 "dye-case" if dye.casefold() == other.casefold() else "dye-spelling",
                 f"{folder.path}: {pre.name} (dye {other}) and {post.name} (dye {dye}) spell their "
@@ -379,7 +379,7 @@ def _same_dye(dye: str, parts: FileName, other: str, its: FileName) -> bool:
     return _letters(parts.body + dye).endswith(b) or _letters(its.body + other).endswith(a)
 
 
-def _before_dye(parts: FileName, dye: str) -> str:
+def _cut_dye(parts: FileName, dye: str) -> str:
     """Return what is left of a name before a dye that an underscore had cut in two."""
     words = parts.body.split("_")
     while len(words) > 1 and _letters(dye).find(_letters(words[-1])) >= 0:

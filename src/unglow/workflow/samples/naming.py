@@ -141,7 +141,7 @@ def stem_of(name: str) -> str:
     return _EXTENSION.sub("", name)
 
 
-def composed(name: str) -> str:
+def compose(name: str) -> str:
     """Return a name with letters and accents composed (NFC), whatever the file system did."""
     return unicodedata.normalize("NFC", name)
 
@@ -194,7 +194,7 @@ def _branches(names: Collection[str]) -> str:
 
 def safe_version(name: str) -> str:
     """Return the nearest name that can be used; 'sample' where nothing is left of it."""
-    cleaned = re.sub(r"[^\w .+-]+|(?<=\.)\.+", "-", composed(name))
+    cleaned = re.sub(r"[^\w .+-]+|(?<=\.)\.+", "-", compose(name))
     cleaned = re.sub(r"([ .])[ .]+", r"\1", cleaned)
     cleaned = re.sub(r"-{2,}", "-", cleaned)
     cleaned = cleaned.lstrip(" .+-_").rstrip(" .-")[:LONGEST].rstrip(" .-")
@@ -208,7 +208,7 @@ def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
     """
     ending = _EXTENSION.search(name)
     suffix = ending.group() if ending else ""
-    stem, sample = composed(name.removesuffix(suffix)), composed(sample)
+    stem, sample = compose(name.removesuffix(suffix)), compose(sample)
     body, underscore, last = stem.rpartition("_")
     dye = last if underscore else None
     found = _search(body if underscore else stem, sample)
@@ -222,7 +222,7 @@ def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:
         body, dye = split if split is not None else (stem, None)
     elif not found.words and (at_end := word_of(last)) is not None:
         start, _, before = body.rpartition("_")
-        is_dye = bool(_without_sample(before, sample).strip("_"))
+        is_dye = bool(_blank_sample(before, sample).strip("_"))
         found = _Found((marker_of(at_end),), f"'{at_end}' as the last word", (at_end,))
         body, dye = (f"{start}_{last}".lstrip("_"), before) if is_dye else (stem, None)
     return FileName(name, suffix, body, dye, found.markers, found.rule, found.words)
@@ -243,7 +243,7 @@ def says_pre_or_post(name: str, sample: str) -> bool:
     return any(word in MARKERS for word in take_apart(name, sample).words)
 
 
-def without_marker(text: str) -> str:
+def remove_marker(text: str) -> str:
     """Return ``text`` without its words for pre and post, for a suggested name."""
     words = [w for w in _words(text) if w.lower() in SYNONYMS]
     rest = re.sub("|".join(["pre", "post", *map(re.escape, words)]), "_", text, flags=re.IGNORECASE)
@@ -273,7 +273,7 @@ def marker_of(word: str) -> str:
 
 def _split_at_hyphens(stem: str, sample: str) -> tuple[str, str] | None:
     """Return what stands before the dye, and the dye, of a name without an underscore."""
-    for text in (_without_sample(stem, sample), stem):
+    for text in (_blank_sample(stem, sample), stem):
         parts = re.split(r"([- ]+)", text)
         places = [i for i in range(0, len(parts), 2) if word_of(parts[i])]
         if len(places) != 1:
@@ -299,12 +299,12 @@ class _Found:
 
 def _search(body: str, sample: str) -> _Found:
     """Look for the markers without the sample's name, and with it if that leaves nothing."""
-    rest = _without_sample(body, sample)
-    found = _by_rules(rest)
-    return found if found.words or rest == body else _by_rules(body)
+    rest = _blank_sample(body, sample)
+    found = _apply_rules(rest)
+    return found if found.words or rest == body else _apply_rules(body)
 
 
-def _by_rules(text: str) -> _Found:
+def _apply_rules(text: str) -> _Found:
     """Apply the rules, strictest first, and stop at the first that finds a marker."""
     whole = _words(text)
     joined = re.findall(r"[^\W\d_]+", text)
@@ -375,7 +375,7 @@ def _around(text: str, word: str) -> str:
     return next((part for part in re.split(r"[\W_]+", text) if word in part), word)
 
 
-def _without_sample(body: str, sample: str) -> str:
+def _blank_sample(body: str, sample: str) -> str:
     """Blank out the sample's name, however its separators are written, where it stands alone."""
     parts = re.findall(r"[^\W_]+", sample)
     if not parts:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 from unglow.core.errors import InputError
 from unglow.core.printable import printable
 from unglow.multiplexed.markers import NAME
-from unglow.workflow.samples.naming import composed, says_pre_or_post, take_apart
+from unglow.workflow.samples.naming import compose, says_pre_or_post, take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -136,7 +136,7 @@ class Discovery:
 _SHOWN = 5
 
 
-def repeated_images(pairs: Iterable[Pair]) -> list[str]:
+def describe_repeated(pairs: Iterable[Pair]) -> list[str]:
     """Return a sentence for each two files that several pairs read in the same way.
 
     Links to a file are that file; copies are known by their content, when they have been read.
@@ -164,7 +164,7 @@ def _listed(names: list[str]) -> str:
 _NAMED, _SIMILAR = 3, 0.3
 
 
-def chosen_keys(
+def choose_keys(
     patterns: Sequence[str], keys: Collection[Key], problems: Sequence[Problem]
 ) -> tuple[frozenset[Key], list[Problem]]:
     """Return the keys that patterns name, and the problems of those that could not be used.
@@ -230,7 +230,7 @@ class FilesBeside:
         self.unmatched: list[Path] = []
         for entry in entries:
             if ending.search(entry.name):
-                stem = composed(ending.sub("", entry.name)).casefold()
+                stem = compose(ending.sub("", entry.name)).casefold()
                 self._of.get((str(entry.parent), stem), self.unmatched).append(entry)
 
     @classmethod
@@ -265,7 +265,7 @@ class FilesBeside:
 
 def _place_of(image: Path) -> Key:
     suffix = take_apart(image.name, "").suffix
-    return str(image.parent), composed(image.name.removesuffix(suffix)).casefold()
+    return str(image.parent), compose(image.name.removesuffix(suffix)).casefold()
 
 
 def hint_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:
@@ -320,7 +320,7 @@ def map_sources(
     sources: dict[Key, str] = {}
     problems = []
     for key, pair in pairs.items():
-        source = _wanted(pair, dye)
+        source = _find_wanted(pair, dye)
         if source is None:
             continue
         why = _problem(pair, source, pairs, shapes, dye)
@@ -332,7 +332,7 @@ def map_sources(
     return sources, problems
 
 
-def _wanted(pair: Pair, dye: str | None) -> str | None:
+def _find_wanted(pair: Pair, dye: str | None) -> str | None:
     """Return the other dye whose map a pair is to take; None if it registers itself."""
     if pair.slide is not None:  # it takes that of its cycles
         return None
@@ -357,7 +357,7 @@ def _problem(
             f"is to take the map of {source}, which this sample has not, or not in usable images "
             f"(other dyes: {dyes}); add the images of {source}, or {itself}"
         )
-    further = _wanted(other, dye)
+    further = _find_wanted(other, dye)
     if further is not None:
         return (
             f"is to take the map of {source}, which takes that of {further} instead of registering "

@@ -18,7 +18,7 @@ from unglow.core.files import number_lines, read_file, read_text, split
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.raw_header import is_ome_zarr
 from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples.naming import RESERVED, composed, unsafe
+from unglow.workflow.samples.naming import RESERVED, compose, unsafe
 from unglow.workflow.samples.pair import (
     INITIAL,
     LANDMARKS,
@@ -72,7 +72,7 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
     first: dict[tuple[str, str], int] = {}
     repeated: dict[tuple[str, str], list[int]] = {}
     for row in rows:
-        key = composed(row.cells.get("sample", "")), composed(row.cells.get("dye", ""))
+        key = compose(row.cells.get("sample", "")), compose(row.cells.get("dye", ""))
         if all(key) and key in first:
             repeated.setdefault(key, [first[key]]).append(row.line)
             continue
@@ -194,7 +194,7 @@ def _columns(path: Path, line: int, header: list[str]) -> list[str]:
         if name not in allowed and not _further(name):
             raise InputError(
                 f"{path}, line {line}, column {place}: "
-                f"{_unknown(header[place - 1].strip(), allowed, names)}"
+                f"{_suggest_column(header[place - 1].strip(), allowed, names)}"
             )
     missing = [name for name in ("sample", "dye", "pre", "post") if name not in names]
     if missing:
@@ -205,7 +205,7 @@ def _columns(path: Path, line: int, header: list[str]) -> list[str]:
     return names
 
 
-def _unknown(name: str, allowed: list[str], present: list[str]) -> str:
+def _suggest_column(name: str, allowed: list[str], present: list[str]) -> str:
     """Say which column was probably meant."""
     if not name:
         return "the column has no name; name or remove it."
@@ -296,7 +296,7 @@ def _usable_name(value: str | float | None) -> str | None:
 def _value(column: str, cell: str) -> str | int | float:
     """Convert a cell to the type of its column; what cannot be stays text, which is refused."""
     if column in ("sample", "dye"):
-        return composed(cell)
+        return compose(cell)
     if column == "control":
         return _TRUTHS.get(cell.lower(), cell)
     try:
@@ -339,7 +339,7 @@ def _is_date(cell: str) -> bool:
 
 def _wrong(column: str, cell: str) -> str:
     if column in ("sample", "dye"):
-        why = unsafe(composed(cell))
+        why = unsafe(compose(cell))
         if why is None and cell in RESERVED:
             why = "is the name of something that unglow itself writes into the results"
         return f"'{cell}' {why}"

@@ -17,7 +17,7 @@ from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_o
 from unglow.io.stored_values import ATTRIBUTE
 from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.workflow.stages.plan import RawFile, without_directories
+from unglow.workflow.stages.plan import RawFile, remove_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -137,7 +137,7 @@ class SignalStore(StageStore):
             if is_memory_failure(error):  # no fault of the file
                 raise
             log.warning("%s", error)
-            reason = without_directories(str(error), self._header)
+            reason = remove_directories(str(error), self._header)
         raw.check()
         return reason
 

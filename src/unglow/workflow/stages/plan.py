@@ -128,7 +128,7 @@ def make_plan(
         if is_memory_failure(error):  # no fault of the file
             raise
         log.warning("%s", error)
-        reason = without_directories(str(error), *headers.values())
+        reason = remove_directories(str(error), *headers.values())
         return Plan(headers, dict.fromkeys(ROLES, ()), {}, of_stores, fingerprints, reason)
     return Plan(headers, dict(choice.indices), asdict(choice), of_stores, fingerprints)
 
@@ -164,7 +164,7 @@ def check_two_files(
         )
 
 
-def without_directories(sentence: str, *headers: TiffHeader) -> str:
+def remove_directories(sentence: str, *headers: TiffHeader) -> str:
     """Return a sentence with raw files named without directories, for what goes into results."""
     for header in headers:
         sentence = sentence.replace(f"{Path(header.path).parent}{os.sep}", "")

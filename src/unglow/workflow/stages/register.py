@@ -104,8 +104,8 @@ def register_stores(
     if reasons:
         return reject(post.shape, pre.shape, reasons)
     images = (
-        mask_not_stored(_cached(post), post.attributes),
-        mask_not_stored(_cached(pre), pre.attributes),
+        mask_not_stored(_cache_chunks(post), post.attributes),
+        mask_not_stored(_cache_chunks(pre), pre.attributes),
     )
     sizes = post.pixel_size_um, pre.pixel_size_um
     if shared is None:
@@ -180,7 +180,7 @@ def _find_missing(name: str, store: Store) -> Iterator[str]:
         )
 
 
-def _cached(store: Store) -> ChunkCache:
+def _cache_chunks(store: Store) -> ChunkCache:
     """Return a store that keeps `KEPT_MB` of decoded chunks."""
     chunk_bytes = CHUNK**2 * store.layout.itemsize
     return ChunkCache(store, max(1, int(KEPT_MB * 1e6) // chunk_bytes))

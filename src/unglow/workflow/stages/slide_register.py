@@ -30,7 +30,7 @@ from unglow.registration.register import register
 from unglow.registration.verdict import check_headers, judge, reject, scale_of_sizes
 from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
 from unglow.spoilt.places import ON_SECTION
-from unglow.workflow.stages.plan import without_directories
+from unglow.workflow.stages.plan import remove_directories
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ def register_move(
         if is_memory_failure(error):  # no fault of the file
             raise
         log.warning("%s", error)
-        reason = without_directories(str(error), *known.headers)
+        reason = remove_directories(str(error), *known.headers)
         post, pre = (known.header_of(cycle).shape for cycle in move)
         return reject(post, pre, [reason])
 

@@ -23,7 +23,7 @@ from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.outlines import report, write_places, write_trusted
 from unglow.spoilt.places import Places, SpoiltMask, find_places
 from unglow.transform import ResidualShift
-from unglow.workflow.stages.plan import files_of_slide, fingerprint, without_directories
+from unglow.workflow.stages.plan import files_of_slide, fingerprint, remove_directories
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,12 +96,12 @@ def measure(
                 n for n in known.slide.channel(one.name).backgrounds if n not in one.backgrounds
             ]
             if lacks:
-                found[one.name] = _without_some(found[one.name], lacks)
+                found[one.name] = _add_missing_doubt(found[one.name], lacks)
     except InputError as error:
         if is_memory_failure(error):  # no fault of the file
             raise
         log.warning("%s", error)
-        reason = without_directories(str(error), *known.headers)
+        reason = remove_directories(str(error), *known.headers)
     for file in files:
         file.check()
     _write(known, found, targets, prints, reason, states)
@@ -155,7 +155,7 @@ def _absent(reason: str, settings: ScaleSettings) -> Measured:
     return Measured(Scale.make_failed(reason, settings), JointStatistics.empty(), unknown, None)
 
 
-def _without_some(measured: Measured, lacks: Sequence[str]) -> Measured:
+def _add_missing_doubt(measured: Measured, lacks: Sequence[str]) -> Measured:
     """Add the doubt that some backgrounds were left out."""
     sentence = (
         f"Subtracted without {' and '.join(lacks)}: the cycle has no map (see registration of the "

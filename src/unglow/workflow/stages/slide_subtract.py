@@ -31,7 +31,7 @@ from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
 from unglow.multiplexed.subtract import nothing_left, subtract_slide, write_order
 from unglow.photometry.imaging import GainMap
 from unglow.workflow.paths import CORRECTED, ROOT
-from unglow.workflow.stages.plan import files_of_slide, without_directories
+from unglow.workflow.stages.plan import files_of_slide, remove_directories
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,7 +136,7 @@ class Work:
         if is_memory_failure(error):
             raise error
         log.warning("%s", error)
-        return without_directories(str(error), *self.known.headers)
+        return remove_directories(str(error), *self.known.headers)
 
     def join(
         self,
@@ -227,11 +227,11 @@ def _read_scales(slide: Slide, inputs: Mapping[str, Path]) -> dict[str, Scale]:
     scales = {}
     for marker, light in zip(slide.markers, lights, strict=True):
         if marker.name in found:
-            scales[marker.name] = _with_light(found[marker.name].scale, light)
+            scales[marker.name] = _set_light(found[marker.name].scale, light)
     return scales
 
 
-def _with_light(scale: Scale, light: GainMap | None) -> Scale:
+def _set_light(scale: Scale, light: GainMap | None) -> Scale:
     """Return a scale whose method with a gain map has it."""
     methods = {
         name: replace(one, gain_map=light) if one.details.get("gain_map") else one
