@@ -104,7 +104,7 @@ static int lack_values(const band *of, int64_t row, int64_t col, int64_t count,
     const float *error = of->error + row * of->error_stride + col;
     int any = 0;
     for (int64_t k = 0; k < count; k++) {
-        any |= error[k] != error[k];
+        any |= !(fabsf(error[k]) < INFINITY);
     }
     for (int64_t at = col / BLOCK; at * BLOCK < col + count + 2 * SPAN; at++) {
         any |= last[at] >= row;
