@@ -225,7 +225,7 @@ class SearchCounts:
         Lowest signal-to-noise ratio.
     bright, dark
         (bins,) int64: sources on the section in each step of the ratio, as
-        `unglow.detection.false_discovery.Sides` has them; dark are those of the negated difference.
+        `unglow.detection.rates.Sides` has them; dark are those of the negated difference.
     searched
         (rows, cols) int64: px of the section that were searched, in squares of ``side_px``.
     side_px
