@@ -115,7 +115,8 @@ def test_other_errors_are_not_about_memory(error):
 def test_opencv_says_what_it_asked_for():
     done = limited(
         "try: cv2.resize(np.zeros((10, 10), 'u1'), (40000, 20000))\n"
-        "except Exception as e: print(memory_limit.is_memory_failure(e), memory_limit.asked_mb(e))",
+        "except Exception as e:\n"
+        "    print(memory_limit.is_memory_failure(e), memory_limit.read_asked_mb(e))",
         imports="cv2, numpy as np",
     )
     assert done.stdout == "True 800.0\n", done.stdout + done.stderr

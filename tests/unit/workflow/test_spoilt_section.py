@@ -121,7 +121,7 @@ def test_half_a_section_is_too_little():
 
 @pytest.mark.parametrize("missing", [[(7, 7)], [(r, c) for r in range(8, 16) for c in range(16)]])
 def test_the_verdict_of_the_pair_follows(missing, monkeypatch):
-    monkeypatch.setattr("unglow.workflow.stages.register._cached", lambda store: store)
+    monkeypatch.setattr("unglow.workflow.stages.register._cache_chunks", lambda store: store)
     whole = register_stores(*pair(), RegisterSettings(), workers=1).transform
     assert whole.status == "ok", whole.reasons
     found = register_stores(*pair(missing), RegisterSettings(), workers=1).transform
@@ -138,7 +138,7 @@ def test_an_image_of_which_nothing_is_stored_is_refused_by_name():
 
 
 def test_a_refusal_for_other_reasons_names_what_is_not_stored_as_well(monkeypatch):
-    monkeypatch.setattr("unglow.workflow.stages.register._cached", lambda store: store)
+    monkeypatch.setattr("unglow.workflow.stages.register._cache_chunks", lambda store: store)
     post = Image(on_glass(make_texture(5)), [(7, col) for col in range(4, 9)], "post.tif")
     found = register_stores(post, pair()[1], RegisterSettings(), workers=1).transform
     assert found.status == "failed"
