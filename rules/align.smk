@@ -17,7 +17,7 @@ rule align:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["align"].threads
+    threads: threads_of["align"]
     resources:
         **resources("align"),
     params:

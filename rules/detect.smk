@@ -28,7 +28,7 @@ rule detect:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["detect"].threads
+    threads: threads_of["detect"]
     resources:
         **resources("detect"),
     params:

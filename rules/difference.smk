@@ -19,7 +19,7 @@ rule difference:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["difference"].threads
+    threads: threads_of["difference"]
     resources:
         **resources("difference"),
     params:

@@ -18,7 +18,7 @@ rule export_difference:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["export_difference"].threads
+    threads: threads_of["export_difference"]
     resources:
         **resources("export_difference"),
     params:

@@ -21,7 +21,7 @@ if figures_of("figures_registration", out):
             figures_group
         conda:
             "../envs/unglow.yaml"
-        threads: STAGES["figures_registration"].threads
+        threads: threads_of["figures_registration"]
         resources:
             **resources("figures_registration"),
         params:
@@ -58,7 +58,7 @@ rule figures:
         figures_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["figures"].threads
+    threads: threads_of["figures"]
     resources:
         **resources("figures"),
     params:

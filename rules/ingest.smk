@@ -15,7 +15,7 @@ rule ingest:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["ingest"].threads
+    threads: threads_of["ingest"]
     resources:
         **resources("ingest"),
     params:

@@ -16,7 +16,7 @@ rule register:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["register"].threads
+    threads: threads_of["register"]
     resources:
         **resources("register"),
     params:

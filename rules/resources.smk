@@ -9,6 +9,7 @@ from unglow.workflow import job_resources
 
 # Variants of a pair whose jobs are one job of a batch system.
 MOST_GROUPED = 20
+threads_of = job_resources.choose_threads(batch)
 
 
 def launcher_mb():

@@ -19,7 +19,7 @@ rule scale:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["scale"].threads
+    threads: threads_of["scale"]
     resources:
         **resources("scale"),
     params:

@@ -22,7 +22,7 @@ rule slide_register:
         cycle=r"\d+-\d+",
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["slide_register"].threads
+    threads: threads_of["slide_register"]
     resources:
         **resources("slide_register"),
     params:
@@ -51,7 +51,7 @@ rule slide_scale:
         sample=one_of(batch.slides),
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["slide_scale"].threads
+    threads: threads_of["slide_scale"]
     resources:
         **resources("slide_scale"),
     params:
@@ -89,7 +89,7 @@ rule slide_part:
         part=r"\d+",
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["slide_part"].threads
+    threads: threads_of["slide_part"]
     resources:
         **resources("slide_part"),
     params:
@@ -123,7 +123,7 @@ rule slide_subtract:
         sample=one_of(batch.slides),
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["slide_subtract"].threads
+    threads: threads_of["slide_subtract"]
     resources:
         **resources("slide_subtract"),
     params:
@@ -159,7 +159,7 @@ rule slide_figures:
         sample=one_of(batch.slides),
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["slide_figures"].threads
+    threads: threads_of["slide_figures"]
     resources:
         **resources("slide_figures"),
     params:

@@ -15,7 +15,7 @@ rule snr:
         pair_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["snr"].threads
+    threads: threads_of["snr"]
     resources:
         **resources("snr"),
     params:

@@ -30,7 +30,7 @@ rule summary:
     localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["summary"].threads
+    threads: threads_of["summary"]
     resources:
         **resources("summary", in_main=True),
     params:
@@ -59,7 +59,7 @@ rule comparison:
         figures_group
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["comparison"].threads
+    threads: threads_of["comparison"]
     resources:
         **resources("comparison"),
     params:
@@ -83,7 +83,7 @@ rule verdict:
     localrule: True  # a second or less, on small files
     conda:
         "../envs/unglow.yaml"
-    threads: STAGES["verdict"].threads
+    threads: threads_of["verdict"]
     resources:
         **resources("verdict", in_main=True),
     params:

@@ -31,8 +31,23 @@ if TYPE_CHECKING:
 _PYRAMID, _WORST = 4 / 3, 1.02
 # Small files of a slide, and those of each marker (figures, statistics, overviews), MB.
 _SMALL_MB, _MARKER_MB = 2, 3
+# So many pairs, none larger than so many px, are a batch of many small ones.
+_MANY, _SMALL_PX = 4, 1 << 25
 # What drawing holds, MB: a figure, and something of each marker.
 _FIGURE_MB, _DRAWN_MB = 56.0, 3.0
+
+
+def choose_threads(batch: Batch) -> dict[str, int]:
+    """Return the threads of each rule: one for the pairs of a batch of many small ones.
+
+    Their jobs keep all cores busy next to each other; threads of one job would wait for each other.
+    """
+    pixels = [batch.pixels({"sample": sample, "dye": dye}) for sample, dye in batch.headers]
+    many = len(pixels) >= _MANY and max(pixels) <= _SMALL_PX
+    return {
+        rule: 1 if many and not rule.startswith("slide_") else stage.threads
+        for rule, stage in STAGES.items()
+    }
 
 
 def channels_at_a_time(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -> int:

@@ -19,7 +19,7 @@ from unglow.core.machine import disk_free_mb, existing, memory_available_mb
 from unglow.core.rounding import gigabytes
 from unglow.io.pair_plan import ROLES
 from unglow.io.tiff import remedy
-from unglow.workflow.job_resources import demand_of, disk_mb, work_mpx
+from unglow.workflow.job_resources import choose_threads, demand_of, disk_mb, work_mpx
 from unglow.workflow.planned_jobs import jobs_of, jobs_of_run
 from unglow.workflow.samples import Problem
 from unglow.workflow.stage_table import STAGES
@@ -182,11 +182,6 @@ class RuleSettings:
     threads: Mapping[str, int]
     mem_mb: Mapping[str, int]
 
-    @classmethod
-    def shipped(cls) -> RuleSettings:
-        """Return the rules as they are shipped."""
-        return cls({rule: stage.threads for rule, stage in STAGES.items()}, {})
-
 
 def pending_jobs(
     batch: Batch,
@@ -200,7 +195,7 @@ def pending_jobs(
 
     With ``again``, what is there is computed again as well; it takes no more disk then.
     """
-    rules = rules or RuleSettings.shipped()
+    rules = rules or RuleSettings(choose_threads(batch), {})
     pending: list[PendingJob] = []
 
     def add(jobs: Iterable[PlannedJob], directory: Path) -> None:

@@ -17,7 +17,10 @@ from unglow.io.zarr import plan_layout
 from unglow.memory import stages
 from unglow.memory.sizes import Demand, PairDemand
 from unglow.memory.stages import libraries_mb, small
+from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import layouts
+from unglow.workflow.job_resources import choose_threads
+from unglow.workflow.pending_jobs import pending_jobs
 
 BUDGETS = (*range(300, 2300, 37), 2000, 4000, 64000)
 THREADS = (1, 2, 3, 4, 8, 64)
@@ -365,3 +368,21 @@ def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
 def test_a_plan_holds_what_is_sampled_of_each_channel_and_what_else_a_reader_keeps(rgb):
     # 28 to survey, 4 for each channel, 12 more, and 15 + 14 to read
     assert stages.plan((rgb, rgb)) == Demand(libraries_mb("ingest"), 0.0, fixed=28 + 12 + 12 + 29)
+
+
+def test_many_small_pairs_run_next_to_each_other_with_one_thread_each(tmp_path):
+    def threads(count, shape):
+        for number in range(count):
+            for stage in ("pre", "post"):
+                path = tmp_path / f"raw/S{number}/S{number}_{stage}_DAPI.tif"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                header(path, shape)
+        batch = Batch.load({}, tmp_path)
+        found = choose_threads(batch)
+        jobs = pending_jobs(batch, tmp_path / "results")
+        assert {job.threads for job in jobs if job.rule == "align"} == {found["align"]}
+        return found["align"], found["slide_part"]
+
+    assert threads(3, (1000, 1200)) == (2, 2)
+    assert threads(4, (1000, 1200)) == (1, 2)
+    assert threads(5, (6000, 6000)) == (2, 2)
