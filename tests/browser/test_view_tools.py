@@ -92,6 +92,7 @@ def test_the_histogram_is_of_the_px_that_are_seen(tab, batch):
 
 def test_handles_set_the_limits_by_mouse_and_by_keys(tab):
     counted(tab)
+    framed(tab)
     low, high = tab.run(LIMITS)
     start, end = (
         tab.run(
