@@ -130,7 +130,9 @@ class Tab:
 
     def move(self, x, y):
         """Move the mouse to a place in the window, its button as it was."""
-        self._mouse("mouseMoved", x, y, buttons=self._pressed)
+        # without the button, Chromium takes the pointer away from what has captured it
+        button = "left" if self._pressed else "none"
+        self._mouse("mouseMoved", x, y, button=button, buttons=self._pressed)
 
     def press(self, x, y, count=1):
         """Press the left button; the second time in a row ``count`` is 2."""
