@@ -9,17 +9,15 @@ import unglow
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
-from unglow.jobs.snakemake_command import message_of, obstacles
-from unglow.jobs.snakemake_command import only_looks
+from unglow.jobs.snakemake_command import message_of, obstacles, only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.paths import FORMS, store
-from unglow.workflow.planned_jobs import final_outputs
+from unglow.workflow.planned_jobs import counted_methods, final_outputs
 from unglow.workflow.pending_jobs import skip_oversized
 from unglow.io.pair_plan import ROLES
 from unglow.workflow.samples.naming import one_of
-from unglow.workflow.planned_jobs import counted_methods
 from unglow.workflow.snakemake_internals import (
     tolerate_slurm_outages,
     command_line,

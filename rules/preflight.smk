@@ -6,9 +6,9 @@ from unglow.workflow.preflight import (
     PLANNED_PER_S,
     Level,
     check,
+    messages,
     too_many_jobs,
 )
-from unglow.workflow.preflight import messages
 from unglow.workflow.pending_jobs import (
     RuleSettings,
     capacity_for,
