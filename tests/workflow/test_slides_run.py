@@ -164,7 +164,7 @@ def test_candidates_in_a_marker_are_its_cells(own):
     assert {*rows} == {"good", "good.candidates"}
     assert {row["dye"] for row in rows.values()} == {"M01"}
     assert rows["good"]["candidates"] == ""
-    assert float(rows["good.candidates"]["gain"]) == pytest.approx(1.35, rel=0.02)
+    assert float(rows["good.candidates"]["gain"]) == pytest.approx(1.35, rel=0.003)
     renderer = SlideRenderer(SlideSpec((768, 768), channels=5, cycles=2))
     signal = renderer.signal(renderer.channels[-1], Window(0, 768, 0, 768))
     cells = np.argwhere((signal == maximum_filter(signal, 9)) & (signal > 50))[:, ::-1]
@@ -173,7 +173,7 @@ def test_candidates_in_a_marker_are_its_cells(own):
     record = json.loads((pair / "detection.json").read_text())
     assert record["candidates"] == float(rows["good.candidates"]["candidates"])
     assert len(cells) == 66
-    assert len(set(which[near < 8])) >= 60
+    assert len(set(which[near < 8])) >= 58
     assert (near >= 8).sum() <= 6
     assert 58 <= record["candidates"] <= 70
 

@@ -14,10 +14,8 @@ from unglow.photometry.cells import Cells
 from unglow.photometry.gain import linear
 from unglow.photometry.gain.linear import HalfWidths
 from unglow.photometry.gain.robust import (
-    EVEN_FEEDBACK,
     FEEDBACK,
     LEVELS,
-    SHIFT,
     Limits,
     State,
     compute_steps,
@@ -124,8 +122,8 @@ def test_the_numbers_of_a_fit_stay():
     found = linear.fit(cells, LIMITS)
     half = found.half
     values = (found.gain, found.offset, found.spread, found.registration, half.gain, half.offset)
-    expected = (1.3000241199, 3.9787749859, 0.93732255895, 0.0065528992165, 0.00085768503693,
-                0.04952332346)  # fmt: skip
+    expected = (1.2996538124, 4.0224275987, 0.95494717128, 0.0064425942894, 0.00089413497319,
+                0.046444155831)  # fmt: skip
     assert values == pytest.approx(expected, rel=1e-9)
 
 
@@ -217,11 +215,11 @@ def test_a_step_leaves_no_residual_that_goes_with_the_level():
     pre, post = np.array([10.0, 30, 42, 80]), np.array([30.0, 55, 110, 170])
     level, weights = np.array([12.0, 31, 40, 77]), np.array([1.0, 0.5, 2, 0.25])
     state = state_with(level, np.zeros(4))
-    gain, offset = linear._solve(cells_of(pre, post), state, weights, 1.5)
-    left = post - SHIFT * 1.5 * 2 - gain * pre - offset
+    gain, offset = linear._solve(cells_of(pre, post), state, weights)
+    left = post - gain * pre - offset
     assert np.sum(weights * left) == pytest.approx(0, abs=1e-9)
     assert np.sum(weights * left * level) == pytest.approx(0, abs=1e-8)
-    light = linear._solve(cells_of(pre, post), state, weights * 1e-9, 1.5)
+    light = linear._solve(cells_of(pre, post), state, weights * 1e-9)
     assert light == pytest.approx((gain, offset), rel=1e-12)
 
 
@@ -229,10 +227,10 @@ def test_a_step_needs_levels_that_rise_with_pre():
     cells = cells_of([1.0, 2, 3], [1.0, 2, 3])
     for level in ([3.0, 2, 1], [2.0, 2, 2]):
         with pytest.raises(ValueError, match=NO_TEXTURE):
-            linear._solve(cells, state_with(level, np.zeros(3)), np.ones(3), 1.0)
+            linear._solve(cells, state_with(level, np.zeros(3)), np.ones(3))
     falling = cells_of([1.0, 2, 3], [3.0, 2, 1])
     with pytest.raises(ValueError, match=NOT_RISING):
-        linear._solve(falling, state_with([1.0, 2, 3], np.zeros(3)), np.ones(3), 1.0)
+        linear._solve(falling, state_with([1.0, 2, 3], np.zeros(3)), np.ones(3))
 
 
 def select(state, chosen):
@@ -259,7 +257,7 @@ def halves(cells, state, weights, spread, registration, **more):
 def test_by_chance_a_line_is_off_by_what_regions_differ():
     # In each of 15 regions both cells are off by a +- b; one more has no weight.
     a, b = np.arange(16.0) % 5 - 2, np.arange(16.0) % 3 - 1.5
-    residuals = np.stack([a - b, a + b], axis=1).ravel() + SHIFT * 1.5 * 2  # what narrowness does
+    residuals = np.stack([a - b, a + b], axis=1).ravel()
     weights = np.repeat(np.where(np.arange(16) == 6, 0.0, 0.5), 2)
     # copies of the cells in their places, since weights need 50 below the line
     many = np.tile(np.arange(32), 8)
@@ -303,25 +301,6 @@ def test_stain_just_above_the_limit_makes_a_line_as_uncertain_as_it_is_frequent(
     lifted = math.hypot(2.75 * 0.05 * 2, 53 * found.gain_systematic)
     assert found.offset_systematic == pytest.approx(lifted, rel=1e-9)
     assert none.gain_systematic == 0
-
-
-def test_tails_that_differ_with_brightness_make_a_line_uncertain():
-    """Weights as narrow below as above would move it by what cells far below pull."""
-    cells, state = in_regions(4, np.zeros(32))
-    many = np.repeat(np.arange(32), 20)
-    cells, state = cells.select(many), select(state, many)
-    step = np.arange(640) % 20
-    noise = 0.6745 * np.where(step < 10, 1, -1) * (step % 19 > 0)  # the median of a spread of 1
-    tail = (step == 0) & (state.level > 50)
-    scaled = np.where(tail, -2.0, noise)
-    weights = np.full(640, 0.25)
-    found = halves(cells, replace(state, residual=2 * scaled), weights, 1.0, 0.0)
-    even = (1 - (scaled / 2.5) ** 2) ** 2
-    moved = EVEN_FEEDBACK * 640 / even.sum() * np.sum(even * 2 * scaled * (state.level - 50))
-    moved /= 640 * 0.25 * 10 * 12 * 4
-    assert moved < 0
-    # either brightness has half of all weight, though that of the tail is smaller
-    assert found.gain_systematic == pytest.approx(-moved, rel=0.05)
 
 
 @pytest.mark.parametrize(

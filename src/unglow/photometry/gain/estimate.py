@@ -49,8 +49,8 @@ _RATIO_CI_COVERS = (
 )
 _LINEAR_CI_COVERS = (
     "chance (noise, and differences between regions of the section: gain_ci95_statistical has it "
-    "alone) and, added in squares, gain_systematic95, as this pair shows it: tails of the noise, "
-    "faint stain, and errors of the map"
+    "alone) and, added in squares, gain_systematic95, as this pair shows it: faint "
+    "stain, and errors of the map"
 )
 
 

@@ -4,8 +4,7 @@ post = gain * pre + offset + stain, where stain is never negative and both image
 line solves sum w (post - gain * pre - offset) * (1, level) = 0, where *level* is the most likely
 brightness of a cell given both images (Fuller 1987, Measurement Error Models, 1.2 and 3.1). Its
 error is independent of the residual, so noise in pre does not pull the gain down, nor do weights or
-limits that look at levels. The weights are Tukey's biweight, narrower above the line, where stain
-is, over the variance that noise explains; what narrowness does to noise without stain is taken off.
+limits that look at levels. The weights are Tukey's biweight, over the variance that noise explains.
 """
 
 from __future__ import annotations
@@ -18,11 +17,8 @@ import numpy as np
 
 from unglow.memory.sizes import CELL
 from unglow.photometry.gain.robust import (
-    ABOVE,
-    EVEN_FEEDBACK,
     FEEDBACK,
     LEAST,
-    SHIFT,
     compute_steps,
     compute_weights,
     estimate_again,
@@ -154,7 +150,7 @@ def fit(cells: Cells, limits: Limits) -> LinearFit:
         for _ in range(_STEPS):
             last = gain, offset
             weights, spread = compute_weights(state, noise, limits, steps)
-            gain, offset = _solve(some, state, weights, spread)
+            gain, offset = _solve(some, state, weights)
             state = make_state(some, gain, offset, noise, registration)
             if (
                 abs(gain - last[0]) < _STILL_GAIN * abs(gain)
@@ -210,18 +206,17 @@ def _check_rising(gain: float) -> None:
         raise ValueError("post does not grow with pre: the images do not show the same background")
 
 
-def _solve(cells: Cells, state: State, weights: Floats, spread: float) -> tuple[float, float]:
+def _solve(cells: Cells, state: State, weights: Floats) -> tuple[float, float]:
     """Solve for the line with the levels as instruments."""
-    post = cells.post - SHIFT * spread * state.deviation
     total = float(np.sum(weights))
     pre_mean, post_mean, level_mean = (
-        float(np.sum(weights * v)) / total for v in (cells.pre, post, state.level)
+        float(np.sum(weights * v)) / total for v in (cells.pre, cells.post, state.level)
     )
     lever = weights * (state.level - level_mean)
     across = float(np.sum(lever * (cells.pre - pre_mean)))
     if not across > 0:
         raise ValueError(_NO_TEXTURE)
-    gain = float(np.sum(lever * (post - post_mean))) / across
+    gain = float(np.sum(lever * (cells.post - post_mean))) / across
     _check_rising(gain)
     return gain, post_mean - gain * pre_mean
 
@@ -243,9 +238,8 @@ def half_widths(
 
     By chance: the spread between regions of the section (a sandwich over 4 x 4 of them, so that
     differences over the section count; more where a fit of more terms takes such differences out).
-    Systematic, from the pair itself: how far the line follows from the shape of the tails, what
-    faint stain may move it, and what is unknown of errors of the map, which may belong to either
-    image.
+    Systematic, from the pair itself: what faint stain may move the line, and what is unknown of
+    errors of the map, which may belong to either image.
 
     ``influence``, (2, N), is what a residual of each cell, times its weight, adds to gain and
     offset; that of a line by default.
@@ -256,7 +250,7 @@ def half_widths(
     across = float(np.sum(weights * arm * (cells.pre - pre_mean)))
     if influence is None:
         influence = np.stack([arm / across, 1 / total - pre_mean * arm / across])
-    pulls = FEEDBACK * weights * (state.residual - SHIFT * spread * state.deviation) * influence
+    pulls = FEEDBACK * weights * state.residual * influence
     regions = regions_of(cells.xy, across_side)
     count = len(np.unique(regions[weights > 0]))
     free = max(count - terms, 0)
@@ -265,8 +259,6 @@ def half_widths(
         grown * math.sqrt(float(np.sum(np.bincount(regions, pull, across_side**2) ** 2)))
         for pull in pulls
     )
-    even = compute_weights(state, noise, limits, sort_levels(state, noise, limits), ABOVE)[0]
-    moved = EVEN_FEEDBACK * total / float(np.sum(even)) * (influence @ (even * state.residual))
     faint = FAINT * measure_faint_stain(state, noise, limits, spread) * spread
     number = np.count_nonzero(weights)
     split = registration * float(np.sum(weights * state.gradient)) / 2 / across
@@ -275,8 +267,8 @@ def half_widths(
     return HalfWidths(
         of_gain,
         of_offset,
-        math.hypot(float(moved[0]), turned),
-        math.hypot(float(moved[1]), lifted),
+        turned,
+        lifted,
     )
 
 

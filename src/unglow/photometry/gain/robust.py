@@ -30,12 +30,13 @@ LEVELS = 32
 """Steps of brightness."""
 # Fewest cells that give the noise at a step of brightness: their median to 8 %.
 _LEAST_STEP = 60
-# Tukey's constants below and above the line, in standard deviations: 4.685 is his, for 95 %
-# efficiency; above it stain is to have no weight, and `FEEDBACK` makes up for the narrowness.
-_BELOW, ABOVE = 4.685, 2.5
-# Cells beyond `ABOVE` up to here, but not those as far below, show how much faint stain there is.
+# Tukey's constant, in standard deviations. With his 4.685 noise would be averaged better, but more
+# stain has weight. It is the same below as above the line: tails and textures that both sides have
+# then move nothing.
+_LIMIT = 2.5
+# Cells beyond `_LIMIT` up to here, but not those as far below, show how much faint stain there is.
 _FAINT = 4.0
-# The weights sum up over this many steps between the two.
+# Their sums over a normal distribution take this many steps.
 _INTEGRATION_STEPS = 4001
 # No single step of brightness has more than this share of all weight: empty glass is good evidence
 # on the offset, but it is often most of the image.
@@ -80,28 +81,24 @@ class State:
     deviation: Floats
 
 
-def _tukey(scaled: Floats, below: float) -> Floats:
-    scaled = scaled * np.where(scaled < 0, 1 / below, 1 / ABOVE)
+def _tukey(scaled: Floats) -> Floats:
+    scaled = scaled / _LIMIT
     return np.asarray(np.maximum(1 - scaled * scaled, 0) ** 2, dtype=np.float64)
 
 
-def _weigh_noise(below: float) -> tuple[float, float]:
-    """Return what weights with this limit below and `ABOVE` make of unit noise without stain.
+def _compute_feedback() -> float:
+    """Return by how much more a line moves that is fitted again and again with its own weights.
 
-    Its weighted mean; and the mean weight over the mean slope of weight times departure from there,
-    which is the mean of departure times that (Stein's lemma). By so much more than a fit with
-    weights that stay as they are does a line move that is fitted again and again with its own
-    (Huber and Ronchetti 2009, Robust Statistics, 7.6).
+    Than one with weights that stay: the mean weight of unit noise over the mean slope of weight
+    times departure, which is the mean of departure times that (Stein's lemma; Huber and Ronchetti
+    2009, Robust Statistics, 7.6).
     """
-    z = np.linspace(-below, ABOVE, _INTEGRATION_STEPS)
-    weights = _tukey(z, below) * np.exp(-(z**2) / 2)
-    mean = float(np.sum(weights * z) / np.sum(weights))
-    return mean, float(np.sum(weights) / np.sum(weights * z * (z - mean)))
+    z = np.linspace(-_LIMIT, _LIMIT, _INTEGRATION_STEPS)
+    weights = _tukey(z) * np.exp(-(z**2) / 2)
+    return float(np.sum(weights) / np.sum(weights * z * z))
 
 
-SHIFT, FEEDBACK = _weigh_noise(_BELOW)
-EVEN_FEEDBACK = _weigh_noise(ABOVE)[1]
-"""That of weights as narrow below as above, which shift nothing."""
+FEEDBACK = _compute_feedback()
 
 
 def estimate_noise(
@@ -199,16 +196,11 @@ def make_state(
 
 
 def compute_weights(
-    state: State,
-    noise: NoiseModel,
-    limits: Limits,
-    steps: NDArray[np.intp],
-    lowest: float = _BELOW,
+    state: State, noise: NoiseModel, limits: Limits, steps: NDArray[np.intp]
 ) -> tuple[Floats, float]:
     """Weights of the residuals, and their spread in expected standard deviations.
 
-    ``steps`` are those of brightness (`sort_levels`); ``lowest`` is how many spreads below the line
-    a weight ends.
+    ``steps`` are those of brightness (`sort_levels`).
     """
     scaled = state.residual / state.deviation
     usable = find_unclipped(state, noise, limits)
@@ -218,7 +210,7 @@ def compute_weights(
             "too few cells are left without those that noise, stain or saturation bends"
         )
     spread = max(find_median(below) / _NORMAL_MEDIAN, _LEAST_SPREAD)
-    weights = usable * _tukey(scaled / spread, lowest) / (state.deviation * state.deviation)
+    weights = usable * _tukey(scaled / spread) / (state.deviation * state.deviation)
     totals = np.bincount(steps, weights, LEVELS)
     factors = np.ones(LEVELS)
     for _ in range(3):
@@ -253,7 +245,7 @@ def measure_faint_stain(state: State, noise: NoiseModel, limits: Limits, spread:
     """Return the share of cells just above the limit of the weights, less those as far below."""
     usable = find_unclipped(state, noise, limits)
     scaled = (state.residual / state.deviation)[usable] / spread
-    faint = (np.abs(scaled) > ABOVE) & (np.abs(scaled) < _FAINT)
+    faint = (np.abs(scaled) > _LIMIT) & (np.abs(scaled) < _FAINT)
     return max(float(np.mean(np.sign(scaled) * faint)), 0.0)
 
 

@@ -16,7 +16,6 @@ from unglow.memory.sizes import CELL
 from unglow.photometry.gain.linear import REGIONS, LinearFit, half_widths
 from unglow.photometry.gain.robust import (
     LEAST,
-    SHIFT,
     compute_weights,
     estimate_again,
     find_unclipped,
@@ -162,7 +161,7 @@ def _score_held_out(
             make_state(cells, line.gain, line.offset, line.noise, 0.0),
         )
     )
-    return with_map / plain
+    return with_map / plain if plain > 0 else 1.0  # nothing is left to explain
 
 
 def _fit(
@@ -193,7 +192,7 @@ def _fit(
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
         for _ in range(effort[1]):
             weights, spread = compute_weights(state, noise, limits, steps)
-            slopes, dark, step, normal = _solve(cells, state, weights, spread, basis, shift)
+            slopes, dark, step, normal = _solve(cells, state, weights, basis, shift)
             shift += step
             gain = np.maximum(slopes @ basis, line.gain / 4)
             state = make_state(cells, gain, dark + gain * shift, noise, registration)
@@ -248,20 +247,19 @@ def _even_out(cells: Cells) -> NDArray[np.bool_]:
 
 
 def _solve(
-    cells: Cells, state: State, weights: Floats, spread: float, basis: Floats, shift: float
+    cells: Cells, state: State, weights: Floats, basis: Floats, shift: float
 ) -> tuple[Floats, float, float, Floats]:
     """Solve for the slopes (K,), c0, and a step of c1 / gain, with the levels as instruments.
 
     The last is the matrix of the equations, c0 first, (K + 2, K + 2).
     """
-    post = cells.post - SHIFT * spread * state.deviation
     columns, instruments = (np.empty((len(basis) + 2, len(cells))) for _ in range(2))
     for rows, bright in ((columns, cells.pre), (instruments, state.level)):
         rows[0], rows[-1] = 1.0, state.gain
         np.multiply(basis, bright + shift, out=rows[1:-1])
     instruments *= weights
     normal = instruments @ columns.T
-    right = instruments @ post
+    right = instruments @ cells.post
     # Without shading the two offsets are one; a weak pull towards 0 then decides.
     level = float(np.sum(weights * cells.pre) / np.sum(weights))
     pull = 1 / max((_DARK * level) ** 2, 1e-12)
