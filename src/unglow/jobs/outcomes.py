@@ -140,7 +140,7 @@ def _explain_unforeseen(job: Declared, error: BaseException) -> str:
         )
     words = " ".join(str(error).split())[:200]
     return (
-        f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
+        f"ended by an error that is not caused by the data ({type(error).__name__}: {words}); "
         f"please report it with {_log_name(job)}."
     )
 
@@ -159,7 +159,7 @@ def explain_end(job: Declared, ending: Ending) -> Cause:
     if ending.abandoned:
         return Cause(
             "killed",
-            "ended because the Snakemake that had started it is gone; `unglow resume` continues.",
+            "ended because its Snakemake was killed; `unglow resume` continues.",
         )
     if not outcome or (outcome == "ok" and ending.code != 0):
         return _explain_silent_end(job, ending)

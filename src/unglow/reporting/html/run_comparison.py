@@ -166,7 +166,7 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
     ("unglow", "", lambda run: _fields(run).get("unglow")),
     ("machine", "", lambda run: run.history.run.host),
     ("processor", "", lambda run: _part(run, "processor", "name")),
-    ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
+    ("BLAS kernels", "", lambda run: _part(run, "blas", "kernels")),
     ("cores", "", lambda run: run.cores),
     ("memory for all jobs", "MB", lambda run: run.budget_mb),
     ("time", "s", lambda run: run.seconds),
@@ -185,8 +185,8 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
 )
 
 
-def rules(named: Sequence[Named]) -> list[Model]:
-    """Return time, peak and declared memory of each rule in each run."""
+def compare_rules(named: Sequence[Named]) -> list[Model]:
+    """Return time, peak and declared memory, MB, of each rule in each run."""
     tallies = [{row.rule: row for row in group_by_rule(n.run.history.attempts)} for n in named]
     names = dict.fromkeys(rule for tally in tallies for rule in tally)
 
@@ -216,7 +216,7 @@ def build(named: Sequence[Named], comparisons: Sequence[Comparison] = ()) -> Mod
             {"name": row.name, "unit": row.unit, "values": row.values, "change": row.change}
             for row in rows(named)
         ],
-        "rules": rules(named),
+        "rules": compare_rules(named),
         "results": [_results(one) for one in comparisons],
     }
 
