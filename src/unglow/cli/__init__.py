@@ -117,7 +117,7 @@ def _parser(command: str | None, module: ModuleType | None) -> argparse.Argument
     parser = _Parser(
         prog="unglow",
         description="Remove autofluorescence from microscopy images taken before and after "
-        "staining. `unglow run` runs the workflow with Snakemake; the other commands help.",
+        "staining. `unglow run` runs the workflow; the other commands prepare, watch and use it.",
     )
     parser.add_argument("--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -173,15 +173,15 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
     ("attempts", "", lambda run: len(run.history.attempts)),
     ("failed attempts", "", _count_failed),
     ("peak memory of all jobs", "MB", lambda run: run.peak_mb),
-    ("most declared at a time", "MB", lambda run: run.most_declared_mb),
+    ("peak of declared memory", "MB", lambda run: run.most_declared_mb),
     ("processor time", "s", _total(lambda row: row.cpu_s)),
     ("processors at work", "share", _busy),
     ("time of all jobs", "s", _total(lambda row: row.seconds)),
     ("read", "bytes", _total(lambda row: row.read)),
     ("written", "bytes", _total(lambda row: row.written)),
-    ("before the first job", "s", _took("before")),
-    ("to start a job, mean", "s", _took("launching")),
-    ("no job ran, in between", "s", _took("idle")),
+    ("time before the first job", "s", _took("before")),
+    ("time to start a job, mean", "s", _took("launching")),
+    ("time without a job, in between", "s", _took("idle")),
 )
 
 
