@@ -199,7 +199,7 @@ def test_the_words_of_a_forecast():
     assert describe(9000.0, cores=None, runs=0).startswith(
         "about 2.5 h (1.7 to 3.8 h), 6.2 CPU-min; a first"
     )
-    assert describe(42.0, busy=2.6).endswith("machine; longer while other programs want 3 processors")
+    assert describe(42.0, busy=2.6).endswith("longer while other programs want 3 processors")
     assert describe(42.0, busy=1.2).endswith("other programs want 1 processor")
     assert describe(None) == (
         "about 11 core h (7.4 to 17 core h) in 3 jobs, the longest about 4.8 min; "
