@@ -9,6 +9,7 @@ import unglow
 from unglow.core.errors import UnglowError
 from unglow.core.machine import existing, memory_available_mb
 from unglow.core.printable import printable
+from unglow.jobs.run_records import was_killed
 from unglow.jobs.snakemake_command import message_of, obstacles, only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
@@ -107,6 +108,12 @@ if workflow.is_main_process:
     notes = obstacles(Path(".snakemake") / name for name in ("locks/x", "metadata/x"))
     if notes:
         end_run(message_of(notes))
+    is_locked = any(Path(".snakemake/locks").glob("*.lock"))
+    if is_locked and was_killed(Path(batch.settings.results)):
+        logger.warning(
+            "The last run was killed and its lock is still there: `unglow resume` removes the lock "
+            "and continues."
+        )
 
 
 def of_batch(function, **more):

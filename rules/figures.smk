@@ -1,4 +1,4 @@
-"""Figures: what lets a person believe a result or not, drawn from overviews and small files."""
+"""Figures: for judging the results, drawn from overviews and small files."""
 
 # Only where the variants of a sweep share a registration; else they are drawn with the others.
 if figures_of("figures_registration", out):

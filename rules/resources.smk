@@ -127,9 +127,9 @@ def this_attempt(wildcards, attempt):
 
 
 def pair_group(wildcards):
-    """On a batch system: one job for all jobs of a small pair; none for those of a large one.
+    """On a batch system: one job for all jobs of a small pair; None for a large one.
 
-    Nor of many variants: Snakemake compares all jobs of a group with all others.
+    None with many variants too: Snakemake compares all jobs of a group with all others.
     """
     if batch.variant_count > MOST_GROUPED:
         return None
@@ -145,6 +145,6 @@ def figures_group(wildcards):
 
 
 def reserve_launcher_memory():
-    """On a node: what of its declared memory a job has to leave to what has started it."""
+    """On a node: reserve the part of a job's declared memory that its launcher needs."""
     if workflow.remote_exec:
         os.environ[parent_process.LAUNCHER_MB] = str(launcher_mb())

@@ -1,4 +1,4 @@
-"""Signal to noise: the image that candidates are looked for on, if the configuration asks for it."""
+"""Signal to noise: the image that the search uses, if the configuration asks for it."""
 
 
 rule snr:

@@ -405,6 +405,21 @@ def test_the_head_counts_pairs_and_says_ok_only_of_those_that_are(
     assert tab.run(badges) == expected
 
 
+def test_a_few_pairs_have_their_names_on_the_axis_and_skipped_ones_no_place(tmp_path, tab):
+    made = Made(tmp_path / "work" / "results")
+    ended = {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": "ok"}
+    made.run(ended, pairs=[[f"s{n}", "D"] for n in range(8)])
+    numbers = [{"status": "ok", "gain": 1 + n / 10, "candidates": n} for n in range(7)]
+    rows = [{"status": "skipped", "gain": "", "candidates": ""}, *numbers]
+    summary(made.results, *({"sample": f"s{n}", "dye": "D", **row} for n, row in enumerate(rows)))
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait("document.querySelectorAll('.strip-plot.wide').length == 2")
+    ticks = "[...document.querySelectorAll('.strip-plot.wide')].map((p) => p.textContent)"
+    gain, candidates = tab.run(ticks)
+    assert "s1 Ds2 Ds3 Ds4 Ds5 Ds6 Ds7 D" in gain
+    assert "s1s2s3s4s5s6s7" in candidates
+
+
 def test_a_dot_in_a_plot_leads_to_its_pair(batch):
     named = "[...document.querySelectorAll('.odd-name')].map((t) => t.textContent)"
     assert set(batch.run(named)) == {"s05 SYTO9"}

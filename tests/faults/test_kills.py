@@ -22,8 +22,10 @@ def test_after_sigkill_of_snakemake_its_jobs_end_and_resume_goes_on(work, expect
         assert '"outcome":"killed"' in attempt["file"].read_text()
         code, text = snakemake(work, *SHORT)
         assert (code, "cannot be locked" in text) == (1, True)
+        assert "`unglow resume` removes the lock" in text
     code, text = unglow(work, "resume")
     assert code == 0, text
+    assert "`unglow resume` removes the lock" not in text
     assert bytes_of(work) == expected
     assert left_behind(work) == []
 
@@ -70,6 +72,7 @@ def test_two_runs_at_once_are_one_run_and_one_sentence(work, expected):
         with held(work, "register"):
             code, text = snakemake(work, *SHORT)
             assert (code, "cannot be locked" in text) == (1, True)
+            assert "was killed" not in text
             code, text = unglow(work, "resume")
             assert (code, f"process {process.pid}) has been running here" in text) == (2, True)
             code, text = unglow(work, "clean")

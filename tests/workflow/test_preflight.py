@@ -67,9 +67,13 @@ def test_the_time_is_learnt_from_runs_and_kept_with_the_run(work):
     assert 0 < expected["low"] < expected["seconds"] < expected["high"]
     assert expected["rules"].keys() == {*run.jobs(), "figures"}
     again = snakemake(work, "-n", "--forceall", *words)
-    assert re.search(rf"time about {A_TIME} on 2 cores, .*; by the last run here", plain(again))
+    assert re.search(
+        rf"time about {A_TIME} on 2 cores, .*; from the last run on this machine", plain(again)
+    )
     forecast = command(work, "unglow", "preflight", "--cores", "1", *words)
-    assert re.search(rf"time about {A_TIME} on 1 core, .*; by the last run here", plain(forecast))
+    assert re.search(
+        rf"time about {A_TIME} on 1 core, .*; from the last run on this machine", plain(forecast)
+    )
 
 
 @pytest.mark.parametrize(

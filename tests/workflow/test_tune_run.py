@@ -50,7 +50,7 @@ def test_a_pair_is_run_apart_from_all_results_and_a_profile_is_written(batch, ca
 def test_a_run_that_fails_says_where_its_logs_are(batch, capsys):
     (batch / "raw" / "phantom_02" / "phantom_02_post_SYTO9.tif").write_bytes(b"no image")
     assert main(["tune", "--force", "--cores", "1", "--pair", "phantom_02/SYTO9"]) == 2
-    assert "is none of the pairs: phantom_01/SYTO9" in capsys.readouterr().err
+    assert "is not one of the pairs: phantom_01/SYTO9" in capsys.readouterr().err
     assert main(["tune", "--force", "--cores", "0"]) == 2
     assert "--cores has 0 but needs whole numbers above 0." in capsys.readouterr().err
 

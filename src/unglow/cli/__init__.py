@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 #: Name of a sub-command to its module and what it does.
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("unglow.cli.run", "run the workflow: snakemake with the installed Snakefile"),
-    "app": ("unglow.cli.pages", "choose, name, set, run and look, on one page in a browser"),
+    "app": ("unglow.cli.pages", "name images, change settings, run and look, in a browser"),
     "init": ("unglow.cli.init", "write config and sample sheet for a directory of images"),
-    "survey": ("unglow.cli.survey", "show what is in the raw images, and what is wrong with them"),
+    "survey": ("unglow.cli.survey", "list the raw images and problems with them"),
     "preflight": ("unglow.cli.preflight", "check whether a run fits memory and disk"),
     "monitor": ("unglow.cli.pages", "follow runs"),
-    "view": ("unglow.cli.pages", "look at the pixels of results in a browser"),
-    "resume": ("unglow.cli.run", "continue after anything was killed"),
+    "view": ("unglow.cli.pages", "look at images and results in a browser"),
+    "resume": ("unglow.cli.run", "continue an interrupted run"),
     "stop": ("unglow.cli.stop", "end a run from another terminal"),
     "status": ("unglow.cli.status", "show the progress of each pair"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
-    "clean": ("unglow.cli.verify", "remove what killed jobs have left behind"),
+    "clean": ("unglow.cli.verify", "remove leftovers of killed jobs"),
     "phantom": ("unglow.cli.phantom", "make a pair of test images with known truth"),
     "report": ("unglow.cli.pages", "write the report of a results directory"),
     "compare": ("unglow.cli.compare", "compare results and cost of runs"),
-    "tune": ("unglow.cli.tune", "find how many cores are worth it, and write a profile"),
+    "tune": ("unglow.cli.tune", "find the number of cores that pays off, and write a profile"),
     "doctor": ("unglow.cli.doctor", "check this machine, and say what helps"),
     "debug": ("unglow.cli.run", "run one job again in a debugger"),
     "export": ("unglow.cli.export", "write results in other formats"),
@@ -117,7 +117,7 @@ def _parser(command: str | None, module: ModuleType | None) -> argparse.Argument
     parser = _Parser(
         prog="unglow",
         description="Remove autofluorescence from microscopy images taken before and after "
-        "staining. `unglow run` runs the workflow with Snakemake; the other commands help.",
+        "staining. `unglow run` runs the workflow; the other commands prepare, watch and use it.",
     )
     parser.add_argument("--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -62,22 +62,23 @@ _SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow compare` to a parser."""
     parser.description = (
-        "Compare what came out of runs (maps, gains, candidates, pixels of each pair) with what "
-        "came out of the first, and what they cost. RUN is a results directory (the cost is that "
-        "of its last run; of a single one, variants and all runs are compared), the directory of a "
-        "pair or variant, or the file of a run in results/telemetry/runs (cost alone)."
+        "Compare the results of runs (maps, gains, candidates, pixels of each pair) with those of "
+        "the first, and the time and memory that they took. RUN is a results directory, the "
+        "directory of a pair or variant, or the file of a run in results/telemetry/runs (only time "
+        "and memory). With a single results directory, its variants and all its runs are compared."
     )
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="what to compare")
     parser.add_argument(
         "--against",
         type=Path,
         metavar="PUBLISHED",
-        help="say whether RUN reproduces these results (stores may be missing); status 1 if not",
+        help="check whether RUN reproduces these results (stores may be missing); exit status 1 if "
+        "not",
     )
     parser.add_argument(
         "--all-pixels",
         action="store_true",
-        help="read difference images above 64 Mpx entirely, not a sample of them",
+        help="compare all pixels of difference images above 64 Mpx, not a sample",
     )
     parser.add_argument("--table", type=Path, metavar="FILE.tsv", help="also write all numbers")
     parser.add_argument(
@@ -217,7 +218,7 @@ def _head(comparison: Comparison) -> Iterator[str]:
 
 def text(named: Sequence[Named]) -> str:
     """Return the cost of runs as plain text."""
-    from unglow.reporting.html.run_comparison import rows, rules  # noqa: PLC0415 (imports numpy)
+    from unglow.reporting.html.run_comparison import compare_rules, rows  # noqa: PLC0415 (imports numpy)
 
     names = [n.name for n in named]
     sides = "l" + "r" * len(names)
@@ -227,6 +228,8 @@ def text(named: Sequence[Named]) -> str:
     ]
     lines = [table([["", *names, ""], *numbers], sides + "r"), ""]
     for what, key, unit in (("time of all jobs", "seconds", "s"), ("peak memory", "peak_mb", "MB")):
-        cells = [[r["rule"], *(amount(value, unit) for value in r[key])] for r in rules(named)]
+        cells = [
+            [r["rule"], *(amount(value, unit) for value in r[key])] for r in compare_rules(named)
+        ]
         lines += [f"By rule: {what}", table([["", *names], *cells], sides), ""]
     return "\n".join(lines).rstrip()

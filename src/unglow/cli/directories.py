@@ -20,7 +20,7 @@ TELEMETRY = "telemetry"
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
     """Add the argument ``directory``, for `results_of`."""
-    about = "working directory or results directory (here)"
+    about = "working directory or results directory (default: the current one)"
     parser.add_argument(
         "directory", nargs="?", type=Path, default=Path(), metavar="DIR", help=about
     )
@@ -46,7 +46,7 @@ def add_working_directory(parser: argparse.ArgumentParser, about: str) -> None:
 
 def add_lost(parser: argparse.ArgumentParser) -> None:
     """Add the option ``--lost`` of commands that wait for what is still at work."""
-    about = "say that a machine is gone for good, so that nothing on it is waited for"
+    about = "a machine that is gone for good: do not wait for its jobs"
     parser.add_argument("--lost", action="append", default=[], metavar="HOST", help=about)
 
 

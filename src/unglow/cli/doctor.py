@@ -128,16 +128,16 @@ def _look(path: Path) -> tuple[Finding, ...]:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow doctor` to a parser."""
     parser.description = (
-        "Check what unglow needs of this machine: versions, processors, memory, limits, disks, "
-        "locks and clocks. It takes up to five seconds. Paste its output into a bug report. The "
-        "exit status is 1 if there is a fault."
+        "Check this machine for unglow: versions, processors, memory, limits, disks, locks and "
+        "clocks. It takes up to five seconds. Paste the output into bug reports. The exit status "
+        "is 1 if there is a fault."
     )
     add_working_directory(parser, "working directory of the run")
     about = "results directory (default: as configured)"
     parser.add_argument("--results", type=Path, metavar="DIR", help=about)
-    about = f"how long disks may take to answer (default: {PATIENCE_S:g})"
+    about = f"s that a disk may take to answer (default: {PATIENCE_S:g})"
     parser.add_argument("--patience", type=float, default=PATIENCE_S, metavar="S", help=about)
-    parser.add_argument("--json", action="store_true", help="print a list of all that was found")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

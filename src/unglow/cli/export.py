@@ -46,13 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--spacing",
         type=int,
         metavar="PX",
-        help="distance of the samples of a displacement field (default: as wide as linear "
-        "interpolation between them errs by 0.005 px at most; 1 if there are strips)",
+        help="grid spacing of a displacement field, px (default: the widest at which linear "
+        "interpolation errs by at most 0.005 px; 1 with scanner strips)",
     )
     parser.add_argument(
         "--unit",
         choices=("um", "px"),
-        help="of a transform (default: um if the stores next to it have a pixel size)",
+        help="unit of the transform (default: um if the stores next to it have a pixel size)",
     )
     parser.add_argument(
         "inputs",

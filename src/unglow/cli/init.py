@@ -60,19 +60,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Write config/config.yaml (every key with its default and what it means) and "
         "config/samples.tsv (the pairs found in RAW, if there are no slides next to them), and "
         "print a survey of the images. Next to the images of a slide without a table, write "
-        "markers.csv, as far as their metadata say it. The exit status is 1 if the survey shows "
+        "markers.csv from their metadata. The exit status is 1 if the survey shows "
         "problems."
     )
     parser.add_argument("raw", type=Path, metavar="RAW", help="directory of raw images")
-    add_working_directory(parser, "working directory that config/ belongs to")
-    parser.add_argument("--force", action="store_true", help="overwrite files that are there")
+    add_working_directory(parser, "working directory to write config/ in")
+    parser.add_argument("--force", action="store_true", help="overwrite existing files")
     rules = "; ".join(f"{name}: {about}" for name, about in RULES.items())
     parser.add_argument(
         "--background",
         choices=tuple(RULES),
         metavar="RULE",
-        help=f"name backgrounds in tables of markers that name none, by a rule ({rules}); "
-        "configuration and sheet that are there stay",
+        help=f"fill in the backgrounds of markers that have none, by a rule ({rules}); "
+        "existing configuration and sheet are kept",
     )
 
 

@@ -38,9 +38,9 @@ _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow monitor` to a parser."""
     parser.description = (
-        "Follow the runs of directories: jobs, their memory, what went wrong and what helps. Of a "
-        "directory in which nothing runs, the last run is shown. In a pipe or a log file there is "
-        "a line for each event. The exit status is 1 if the last run failed or was killed."
+        "Follow runs: jobs, their memory, what went wrong and what helps. If nothing runs, show "
+        "the last run. In a pipe or a log file, print a line for each event. The exit status is 1 "
+        "if the last run failed or was killed."
     )
     parser.add_argument(
         "directories",
@@ -48,22 +48,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         default=[Path()],
         metavar="DIR",
-        help="working directories or results directories (here)",
+        help="working directories or results directories (default: the current one)",
     )
-    parser.add_argument("--once", action="store_true", help="show what there is now, and end")
+    parser.add_argument("--once", action="store_true", help="show the current state, and end")
     parser.add_argument(
-        "--interval", type=_interval, default=1.0, metavar="S", help="look every S seconds (1)"
+        "--interval",
+        type=_interval,
+        default=1.0,
+        metavar="S",
+        help="update every S seconds (default: 1)",
     )
+    parser.add_argument("--web", action="store_true", help="show it in a browser on this machine")
     parser.add_argument(
-        "--web", action="store_true", help="show it in a browser, on this machine alone"
-    )
-    parser.add_argument(
-        "--port", type=port, metavar="N", help="port for --web (8798, or the next that is free)"
+        "--port",
+        type=port,
+        metavar="N",
+        help="port for --web (default: 8798, or the next free one)",
     )
     parser.add_argument(
         "--until-input-ends",
         action="store_true",
-        help="end --web with the program that holds its standard input",
+        help="end --web when its standard input is closed",
     )
 
 
@@ -132,14 +137,14 @@ def add_arguments_view(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Look at any pixel of any stage in a browser: post, pre, aligned pre, the differences of "
         "all scale methods, the signal-to-noise ratio and the error of the map. Finished results "
-        "are enough, and they may be read-only; nothing of them is changed."
+        "are enough, and may be read-only; they are not changed."
     )
     parser.add_argument(
         "place",
         nargs="?",
         default=".",
         metavar="DIR|PAIR",
-        help="working directory or results directory (here), or the results of a pair: their "
+        help="working directory or results directory (default: the current one), or a pair: its "
         "directory, or SAMPLE/DYE",
     )
     add_page(parser)
@@ -147,23 +152,21 @@ def add_arguments_view(parser: argparse.ArgumentParser) -> None:
         "--static",
         type=Path,
         metavar="OUT",
-        help="write a folder that any web server or object store can serve, to look at only",
+        help="write a folder for any web server or object store, in which nothing can be saved",
     )
     parser.add_argument(
         "--computed",
         action="store_true",
-        help="with --static: also write images that are computed while one looks (large)",
+        help="with --static: also write the images that are otherwise computed on request (large)",
     )
 
 
 def add_page(parser: argparse.ArgumentParser) -> None:
     """Add the options of commands that show a page."""
     parser.add_argument(
-        "--port", type=port, metavar="N", help="port (8798, or the next that is free)"
+        "--port", type=port, metavar="N", help="port (default: 8798, or the next free one)"
     )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address and open no browser"
-    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
 
 
 def run_view(arguments: argparse.Namespace) -> int:
@@ -256,15 +259,15 @@ def add_arguments_app(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow app` to a parser."""
     parser.description = (
         "Work in a browser: choose the folder of the images, name them, change settings, run, and "
-        "look at the results. It writes in this directory alone, and answers only the user who "
-        "started it, on this machine. A run outlives the page, the server and the terminal."
+        "look at the results. It writes only in this directory, and answers only the user who "
+        "started it, on this machine. Runs continue when page, server or terminal are closed."
     )
     parser.add_argument(
         "folders",
         nargs="*",
         type=Path,
         metavar="FOLDER",
-        help="folders with images outside of this directory, to read",
+        help="folders with images outside this directory (only read)",
     )
     add_page(parser)
 

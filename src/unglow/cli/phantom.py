@@ -21,12 +21,12 @@ _NUMBERS: tuple[tuple[str, str, str], ...] = (
     ("gain", "G", "brightness of the background in post, times that in pre"),
     ("offset_pre", "LEVELS", "camera offset of pre, grey levels"),
     ("offset_post", "LEVELS", "camera offset of post, grey levels"),
-    ("shading", "PART", "greatest relative difference in illumination"),
+    ("shading", "FRACTION", "greatest relative difference in illumination"),
     ("microbes_per_mpx", "N", "microbes (only in post) per 1e6 px of section"),
     ("grains_per_mpx", "N", "bright grains (in both) per 1e6 px of section"),
     ("electrons_per_level", "N", "photoelectrons per grey level, 0 for no shot noise"),
     ("read_noise", "LEVELS", "read noise of the camera, grey levels"),
-    ("bleed", "PART", "part of the post signal that also shows in the red channel"),
+    ("bleed", "FRACTION", "fraction of the post signal that also shows in the red channel"),
     ("blur_pre_px", "PX", "blur of pre out of focus, standard deviation"),
     ("blur_post_px", "PX", "blur of post out of focus, standard deviation"),
     ("pixel_size_um", "UM", "pixel size in the header of post, micrometres"),
@@ -37,7 +37,7 @@ _SLIDES = (
     ("--cycles", "K", int, 2, "cycles of imaging"),
     (
         *("--distinct-cycles", "K", int, 0),
-        "have cycles after this one repeat the pixels of earlier ones, in the space of one",
+        "cycles after the first K repeat the pixels of earlier ones, which are stored once",
     ),
     (
         *("--cycle-rotation-deg", "DEG", float, 0.03),
@@ -48,7 +48,7 @@ _SLIDES = (
         "how much smaller the section is in each cycle than in the one before",
     ),
     (
-        *("--gain-error", "PART", float, -0.1),
+        *("--gain-error", "FRACTION", float, -0.1),
         "relative difference of gains from the ratio of exposure times",
     ),
     (
@@ -107,7 +107,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     damage = "KIND:SIZE[:STRENGTH],..."
     add("--damage", default=_DEFAULT.damage, metavar=damage, help=about)
-    about = "other places and forms of the damage in the same scene (default: 0)"
+    about = "seed of the places and forms of the damage (default: 0)"
     add("--damage-seed", type=int, default=_DEFAULT.damage_seed, metavar="N", help=about)
     _add_slide(parser)
 

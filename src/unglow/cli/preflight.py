@@ -48,10 +48,9 @@ _SHARE = 0.6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow preflight` to a parser."""
     parser.description = (
-        "Look at the headers of all pairs and say whether what is still missing fits memory and "
-        "disk, as Snakemake does before it starts, and how long it takes. Options are "
-        "Snakemake's, and so are their defaults with profiles/default. The exit status is 1 if a "
-        "run would be refused."
+        "Check whether the missing jobs fit memory and disk, as each run does before it starts, "
+        "and forecast their time. Only headers of images are read. Options and defaults are those "
+        "of `unglow run`. The exit status is 1 if a run would be refused."
     )
     parser.add_argument(
         "-n", "-c", "--cores", default="all", metavar="N", help="cores (default: all)"
@@ -69,14 +68,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="settings that go before those of config/config.yaml",
+        help="settings that override config/config.yaml",
     )
-    about = "pairs to run, as of `unglow run` (several times)"
+    about = "check these pairs only (may be repeated; * and ? are wildcards)"
     parser.add_argument(ONLY, action="append", metavar="SAMPLE/DYE", help=about)
     parser.add_argument(
         "--settings",
         action="store_true",
-        help="also print memory and time with other numbers of cores and other memory_per_job",
+        help="also compare other numbers of cores and other memory_per_job",
     )
     parser.add_argument("--json", action="store_true", help="print JSON (docs/commands.md)")
     add_working_directory(parser, "working directory of the run")

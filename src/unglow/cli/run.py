@@ -31,14 +31,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe `unglow run` to a parser; its words are Snakemake's."""
     parser.usage = "unglow run [--only SAMPLE/DYE ...] [--web] [OPTION OF SNAKEMAKE ...]"
     parser.description = (
-        "Run the workflow in this directory, which holds raw/: `snakemake -s SNAKEFILE` with the "
-        "Snakefile that is installed. Every option of snakemake may follow (`snakemake --help`): "
-        "--only SAMPLE/DYE runs these pairs only (several times; * and ? stand for any letters), "
-        "--web shows it in a browser as well, on this machine alone, until it ends, "
-        "-n shows what would run, --cores N how many cores it may use (all, unless a profile says "
-        f"otherwise). {_PROFILE} takes the names of unglow's own profiles as well: "
-        f"{', '.join(_profiles())}."
+        "Run the workflow in this directory, which contains raw/. This is `snakemake` with the "
+        "installed Snakefile, and takes every option of it (`snakemake --help`)."
     )
+    # only shown: all words go to Snakemake
+    about = "run these pairs only (may be repeated; * and ? are wildcards)"
+    parser.add_argument("--only", metavar="SAMPLE/DYE", help=about)
+    about = "also show the run in a browser on this machine, until it ends"
+    parser.add_argument(_WEB, action="store_true", help=about)
+    parser.add_argument("-n", "--dry-run", action="store_true", help="show what would run")
+    about = "cores to use (default: all, unless a profile says otherwise)"
+    parser.add_argument("-c", "--cores", metavar="N", help=about)
+    about = f"a directory, or one of {', '.join(_profiles())}"
+    parser.add_argument(_PROFILE, metavar="NAME", help=about)
 
 
 def run(arguments: argparse.Namespace) -> NoReturn:
@@ -88,9 +93,9 @@ def _replace_own_profile(words: Sequence[str]) -> list[str]:
 def add_arguments_debug(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow debug` to a parser."""
     parser.description = (
-        "Run one job again in pdb, with the inputs, settings and threads that a run gives it. It "
-        "stops at the first line of the job's script; `c` continues to a breakpoint() in the code, "
-        "or to where an error is raised. The results of the jobs before it have to be there."
+        "Run one job again in pdb, with the inputs, settings and threads of a run. It stops at the "
+        "first line of the job's script; `c` continues to a breakpoint() or an error. The jobs "
+        "before it must be finished."
     )
     from unglow.workflow.stage_table import STAGES  # noqa: PLC0415 (imports numpy)
 
@@ -159,8 +164,8 @@ def _words(job: PlannedJob) -> Iterator[str]:
 def add_arguments_where(parser: argparse.ArgumentParser) -> None:
     """Describe `unglow where` to a parser."""
     parser.description = (
-        'Print the path of the Snakefile that is installed: for `snakemake -s "$(unglow where)"`, '
-        "or for `module` in a Snakefile of yours. Rules, scripts and profiles are next to it."
+        'Print the path of the installed Snakefile: for `snakemake -s "$(unglow where)"`, or for '
+        "`module` in your own Snakefile. Rules, scripts and profiles are next to it."
     )
 
 
@@ -173,13 +178,11 @@ def run_where(_arguments: argparse.Namespace) -> int:
 def add_arguments_resume(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow resume` to a parser."""
     parser.description = (
-        "Go on after anything was killed. Makes sure that nothing of the last run writes any more "
-        "(ends what is left of it, here and in the queues of a cluster), removes the lock that it "
-        "has left behind, and gives the same snakemake command again. The exit status is that of "
-        "Snakemake."
+        "Continue an interrupted run: end what is left of it (here and in the queue of a cluster), "
+        "remove its lock, and give the same command again. The exit status is that of Snakemake."
     )
     parser.usage = "unglow resume [-h] [--lost HOST] [DIR] [-- WORDS...]"
-    parser.epilog = "WORDS are added to the snakemake command."
+    parser.epilog = "WORDS are added to the command."
     from unglow.cli.directories import add_directory, add_lost  # noqa: PLC0415 (imports numpy)
 
     add_directory(parser)

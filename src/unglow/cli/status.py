@@ -197,6 +197,8 @@ def run(arguments: argparse.Namespace) -> int:
     if is_foreign(results):
         return _show_rules(runs, as_json=arguments.json)
     work = results.absolute().parent if last is None else Path(last.directory)
+    if work == Path.cwd():
+        work = Path()  # so that messages name short paths
     recorded = {} if last is None else last.config
     settings = dict(recorded or read_stored(work / CONFIG)) | {"only": None}
     statuses = pair_statuses(Batch.load(settings, work), runs)

@@ -27,9 +27,9 @@ _NAMED = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow stop` to a parser."""
     parser.description = (
-        "End the run that is at work in a directory: no other job begins, and the command waits "
-        "for those that run (Ctrl-C ends the wait, not the run). The run has to be yours and on "
-        "this machine. Finished jobs are kept, and `unglow resume` continues."
+        "Stop the run of a directory: running jobs finish, no other job starts. The command waits "
+        "for them (Ctrl-C ends the waiting, not the run). The run must be yours and on this "
+        "machine. Finished jobs are kept; `unglow resume` continues."
     )
     add_directory(parser)
     parser.add_argument(

@@ -29,14 +29,14 @@ SHEET = Path("config") / "samples.tsv"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow survey` to a parser."""
     parser.description = (
-        "Look at every raw image: layout, channels, values in sampled blocks, the channel that is "
-        "chosen, and what is wrong with which remedy. Without RAW and --sheet it looks where the "
-        "workflow would. The exit status is 1 if there are problems."
+        "List every raw image: layout, channels, values in sampled blocks, the channel that is "
+        "read, and problems with what to do. Without RAW and --sheet, list what the workflow would "
+        "use. The exit status is 1 if there are problems."
     )
     source = parser.add_mutually_exclusive_group()
     source.add_argument("raw", nargs="?", type=Path, metavar="RAW", help="directory of raw images")
     source.add_argument("--sheet", type=Path, metavar="FILE", help="sample sheet (TSV or CSV)")
-    parser.add_argument("--channel", help="channel that carries the signal, instead of config's")
+    parser.add_argument("--channel", help="channel with the signal (default: as configured)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
 
 
@@ -191,7 +191,7 @@ def _pairs(pairs: list[dict[str, Any]]) -> str:
     lines = []
     for pair in pairs:
         chosen = pair["chosen"]
-        reason = chosen["reason"] if chosen else "cannot be processed, see the problems."
+        reason = chosen["reason"] if chosen else "skipped, for the reason below."
         kind = " (unstained control)" if pair["control"] else ""
         lines.append(f"  {pair['sample']} {pair['dye']}{kind}: {reason[0].upper()}{reason[1:]}")
         names = f"pre {Path(pair['pre']).name}, post {Path(pair['post']).name} ({pair['rule']})"

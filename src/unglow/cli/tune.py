@@ -187,10 +187,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow tune` to a parser."""
     parser.description = (
         "Run the whole workflow on a pair of this directory with 1, 2, 4, ... cores, print time, "
-        "speed-up and memory, and write a profile with as many cores as are worth it. If there are "
-        "several pairs, it is run on as many copies of the pair as the most cores can work on, "
-        "since pairs run side by side. Results that are there are not touched. Telemetry of all "
-        "runs is kept, and compare.html next to it has their curves over each other."
+        "speed-up and memory, and write a profile with the number of cores that pays off. If there "
+        "are several pairs, it runs on copies of the pair, enough for all cores, since pairs run "
+        "side by side. Existing results are not touched. Telemetry of all runs is kept, with "
+        "compare.html, which shows them together."
     )
     parser.add_argument(
         "--pair", metavar="SAMPLE/DYE", help="pair to run (default: the one with the most pixels)"
@@ -221,7 +221,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="run on a busy machine as well")
     add_working_directory(parser, "working directory of the run")
     parser.add_argument(
-        "-s", "--snakefile", type=Path, metavar="FILE", help="unglow's Snakefile, if not found"
+        "-s",
+        "--snakefile",
+        type=Path,
+        metavar="FILE",
+        help="Snakefile of unglow, if it is not found",
     )
 
 
@@ -301,7 +305,7 @@ def _choose_pair(batch: Batch, name: str | None) -> Pair:
     sample, _, dye = name.partition("/")
     if (sample, dye) not in pairs:
         names = ", ".join("/".join(key) for key in list(pairs)[:5])
-        raise InputError(f"--pair {name} is none of the pairs: {names}.")
+        raise InputError(f"--pair {name} is not one of the pairs: {names}.")
     return pairs[sample, dye]
 
 

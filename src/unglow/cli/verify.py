@@ -94,15 +94,15 @@ def _is_other(header: TiffHeader, recorded: str, path: Path) -> bool:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow verify` to a parser."""
     parser.description = (
-        "Read all images, tables, figures and reports of the results and compare them with their "
-        "digests, and with those of what they were made from, raw images included. A line for each "
-        "problem; the exit status is 1 if there are any."
+        "Check all images, tables, figures and reports of the results for damage or changes, by "
+        "their digests, and whether they were made from the inputs that are there now, raw images "
+        "included. Prints a line for each problem; the exit status is 1 if there is one."
     )
     add_results(parser)
     parser.add_argument(
         "--repair",
         action="store_true",
-        help="remove what is wrong, so that the next run makes it again, and what hangs on it",
+        help="remove wrong files and what depends on them, so that the next run makes them again",
     )
 
 
@@ -225,13 +225,12 @@ def _leftovers(results: Path) -> bool:
 def add_arguments_clean(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow clean` to a parser."""
     parser.description = (
-        "Remove what jobs that were killed have left behind in the results: files and stores that "
-        "were never published. Results themselves are never touched, and nothing is removed while "
-        "something of a run may still be at work."
+        "Remove leftovers of killed jobs from the results: files and stores that were never "
+        "published. Results are not touched, and nothing is removed while a run may still work."
     )
     add_directory(parser)
     parser.add_argument(
-        "-n", "--dry-run", action="store_true", help="only say what would be removed"
+        "-n", "--dry-run", action="store_true", help="only list what would be removed"
     )
     add_lost(parser)
 

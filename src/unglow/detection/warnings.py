@@ -98,7 +98,7 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
     elif result.threshold is not None and result.threshold > _HIGH:
         x, y, ratio = result.negatives[0]
         yield (
-            f"Only sources above a signal-to-noise ratio of {result.threshold:g} can be "
+            f"Only sources above a signal-to-noise ratio of {result.threshold:.3g} can be "
             "distinguished from chance (4 to 6 is usual), so most stain is not listed: the negated "
             f"difference reaches {ratio:.3g} (near x {x:.0f}, y {y:.0f}). One image was processed "
             "(gamma, sharpening), or the images show different structures."

@@ -91,12 +91,15 @@ class Cause:
         If it lacked memory: a declaration, MB, that may be enough.
     innocent
         It lacked memory, but had not taken more than was declared for it.
+    orphaned
+        What started it is gone, so the lock of a killed run may still be there.
     """
 
     outcome: str
     message: str = ""
     needed_mb: int | None = None
     innocent: bool = False
+    orphaned: bool = False
 
     def report(self) -> dict[str, str | int]:
         """Return what a job reports to its watchdog."""
@@ -140,7 +143,7 @@ def _explain_unforeseen(job: Declared, error: BaseException) -> str:
         )
     words = " ".join(str(error).split())[:200]
     return (
-        f"ended by an error that is not the data's fault ({type(error).__name__}: {words}); "
+        f"ended by an error that is not caused by the data ({type(error).__name__}: {words}); "
         f"please report it with {_log_name(job)}."
     )
 
@@ -159,7 +162,8 @@ def explain_end(job: Declared, ending: Ending) -> Cause:
     if ending.abandoned:
         return Cause(
             "killed",
-            "ended because the Snakemake that had started it is gone; `unglow resume` continues.",
+            "ended because the process that started it is gone; `unglow resume` continues.",
+            orphaned=True,
         )
     if not outcome or (outcome == "ok" and ending.code != 0):
         return _explain_silent_end(job, ending)
@@ -193,6 +197,8 @@ def explain_idleness(why: Reason, pid: int) -> str:
 def remedy(job: Declared, cause: Cause) -> str:
     """Return a command to copy that may end well; empty if there is none."""
     options: dict[str, str | tuple[str, str]] = {}
+    if cause.orphaned:
+        return "unglow resume"
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
     elif cause.needed_mb is not None:

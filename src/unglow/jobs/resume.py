@@ -95,7 +95,7 @@ def make_sure(
     stale = sorted((directory / ".snakemake" / "locks").glob("*.lock"))
     refuse_if_running(run, directory)
     cancel_queued(directory, say, local=run.fields.get("executor") == "local")
-    for pid in _snakemakes(directory, in_jobs=True):  # no queue knows their jobs any more
+    for pid in _find_snakemakes(directory, in_jobs=True):  # no queue knows their jobs any more
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)  # it would remove the outputs of its job
     attempts = open_attempts(results)
@@ -225,13 +225,13 @@ def refuse_if_running(run: Trace, directory: Path) -> None:
                 f"follow it with `unglow monitor {shlex.quote(str(run.path.parents[2]))}`, or end "
                 "it with Ctrl-C first."
             )
-    for pid in _snakemakes(directory, in_jobs=False):
+    for pid in _find_snakemakes(directory, in_jobs=False):
         raise InputError(
             f"Snakemake (process {pid}) is at work in {directory}; wait for it or end it."
         )
 
 
-def _snakemakes(directory: Path, *, in_jobs: bool) -> list[int]:
+def _find_snakemakes(directory: Path, *, in_jobs: bool) -> list[int]:
     """Return the Snakemakes here that work in a directory: those in cluster jobs, or the others."""
     modes = {("--mode", "remote"), ("--mode", "subprocess")}
     return [

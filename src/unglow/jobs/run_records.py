@@ -88,6 +88,14 @@ def last_run(results: Path) -> Trace | None:
     return max(known, key=lambda t: (t.fields.get("wall") or 0.0, t.path.name), default=None)
 
 
+def was_killed(results: Path) -> bool:
+    """Whether the last run began on this machine, has no end, and no process of it lives."""
+    run = last_run(results)
+    if run is None or run.ended or run.host != host():
+        return False
+    return not any(process.lives() for process in run.processes)
+
+
 def open_attempts(results: Path) -> list[Trace]:
     """Return the attempts that have not ended and could still publish: the last one at each job."""
     last = {path.parent: path for path in attempt_files(results / "telemetry")}

@@ -275,8 +275,7 @@ def _check_names(rows: Sequence[_Row]) -> None:
         if name in lines:
             row.refuse(
                 "marker_name",
-                f"'{name}' is the name of line {lines[name]} already (as a background, Backsub "
-                "would take the first without a word); give each channel a name of its own",
+                f"'{name}' is already the name in line {lines[name]}; give each channel its own",
             )
         lines[name] = row.line
 

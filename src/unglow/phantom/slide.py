@@ -25,7 +25,7 @@ from unglow.phantom.damage import describe_cycles, draw_cycle_damage
 from unglow.phantom.slide_spec import (
     SlideChannel,
     SlideSpec,
-    brightness,
+    compute_brightness,
     list_channels,
     make_map,
     phantom_map,
@@ -98,7 +98,7 @@ class SlideRenderer:
             second = np.full(x.size, -0.1)
             for key, (spacing, amplitude) in zip(self._granules, _GRANULES, strict=True):
                 add_noise(x, y, spacing, key, amplitude, second)
-            bright = brightness(self.spec, cycle)
+            bright = compute_brightness(self.spec, cycle)
             out *= bright[0]
             out += bright[1] * np.clip(second, 0.02, None)
         out *= np.clip(self._depth(x, y) / 8.0, 0.0, 1.0) * _LEVEL

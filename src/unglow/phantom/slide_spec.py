@@ -163,7 +163,9 @@ def _channel(
     ratio = (1.0, 1.5, 2.0, 0.75)[own % 4]
     gain = round(ratio * (1.0 + spec.gain_error), 6)
     if spec.fluorophores == 2:
-        start, here, end = (np.array(brightness(spec, n)) for n in (1, cycle + 1, spec.cycles))
+        start, here, end = (
+            np.array(compute_brightness(spec, n)) for n in (1, cycle + 1, spec.cycles)
+        )
         gains = gain * np.linalg.solve(np.column_stack([start, end]), here)
         offset = spec.offset - gains @ (spec.offset_background, spec.offset)
         both = f"{background};{background}_end"
@@ -200,7 +202,7 @@ def _find_shown_cycle(spec: SlideSpec, cycle: int) -> int:
     return cycle
 
 
-def brightness(spec: SlideSpec, cycle: int) -> tuple[float, ...]:
+def compute_brightness(spec: SlideSpec, cycle: int) -> tuple[float, ...]:
     """Return how bright each fluorophore still is in a cycle, against the first one."""
     bleaching = spec.bleach_cycles[: spec.fluorophores] if spec.fluorophores > 1 else ()
     return tuple(math.exp(-(cycle - 1) / one) for one in bleaching) or (1.0,)

@@ -40,7 +40,7 @@ def derive_key(seed: int, *path: int) -> np.uint64:
 
 
 def generator(seed: int, *stream: int) -> np.random.Generator:
-    """Return the generator of one purpose (see `_STREAM` in other modules)."""
+    """Return the random generator of one purpose (``stream``: `_STREAM` of the module)."""
     return np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([seed, *stream])))
 
 

@@ -30,7 +30,7 @@ class RegisterSettings(Checked):
 
     model: str = key(
         "Global model of the map from post to pre; auto chooses by held-out blocks, none "
-        "declares that the images are aligned already, which is measured all the same.",
+        "declares that the images are aligned already (unglow still measures whether they are).",
         default="auto",
         enum=("auto", DECLARED, *MODELS),
     )

@@ -222,7 +222,7 @@ def warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -
     out: list[str] = []
     if not e.residual_p95 <= settings.suspect_px:
         out.append(
-            f"5 % of the sample blocks lie more than {e.residual_p95:.2f} px from where the map "
+            f"5 % of the sample blocks are more than {e.residual_p95:.2f} px from where the map "
             f"puts them (setting suspect_px: {settings.suspect_px:g}): the section may be deformed."
         )
     elif not error_p95 <= settings.suspect_px:
@@ -260,8 +260,8 @@ def way_back_warnings(miss_p95: float, settings: RegisterSettings) -> list[str]:
     if not miss_p95 > settings.suspect_px:
         return []
     sentence = (
-        f"Registered the other way round, 5 % of the section lie more than {miss_p95:.1f} px from "
-        f"where they came (setting suspect_px: {settings.suspect_px:g}): check the overlay."
+        f"Registration of pre to post and back misses by more than {miss_p95:.1f} px in 5 % of "
+        f"the section (setting suspect_px: {settings.suspect_px:g}): check the overlay."
     )
     return [sentence]
 
@@ -271,9 +271,9 @@ def warn_of_tears(count: int, first: NDArray[np.float64], settings: RegisterSett
     if not count:
         return []
     sentence = (
-        f"{count} blocks around ({first[0]:.0f}, {first[1]:.0f}) and elsewhere lie more than "
+        f"{count} blocks around ({first[0]:.0f}, {first[1]:.0f}) and elsewhere are more than "
         f"{settings.suspect_px:g} px from where the field puts them (setting suspect_px), and "
-        "so do their neighbours: the section may be torn there, or it is dirt on the glass."
+        "so do their neighbours: the section may be torn there, or there is dirt on the glass."
     )
     return [sentence]
 

@@ -248,8 +248,8 @@ def _log(value: float) -> float:
     return math.log(max(value, 1e-9))
 
 
-def _root(value: float) -> float:
-    """Return a count on a scale on which chance is about 1 everywhere (Anscombe 1948)."""
+def _stabilise_count(value: float) -> float:
+    """Scale a count so that its Poisson scatter is about 1 for all counts (Anscombe 1948)."""
     return 2 * math.sqrt(max(value, 0.0) + 0.375)
 
 
@@ -258,7 +258,7 @@ NUMBERS = (
     Number("error_median_px", "error of the map", _log, 0.1),
     Number("gain", "gain", _log, 0.01, both=True, high="gain_high95"),
     Number("background", "background left", abs, 0.05),
-    Number("candidates", "candidates", _root, 1.0, both=True),
+    Number("candidates", "candidates", _stabilise_count, 1.0, both=True),
     Number("candidates_fdr", "false-discovery rate", float, 0.01),
     Number("density_per_mm2", "density", math.sqrt, 0.0, both=True, high="density_high95"),
     Number("seconds", "time", _log, 0.5),  # other programs want the machine as well

@@ -66,15 +66,15 @@ class StackImage:
         self, path: Path, number: int, levels: Sequence[ZarrArray] | Sequence[_Tiles]
     ) -> None:
         self._path, self._number, self._levels = path, number, levels
-        self.shape: tuple[int, int] = _shape_of(levels[0])
+        self.shape: tuple[int, int] = _find_shape(levels[0])
         self.levels = len(levels)
-        found = [_shape_of(one) for one in levels]
+        found = [_find_shape(one) for one in levels]
         if found != [(self.shape[0] >> k, self.shape[1] >> k) for k in range(self.levels)]:
             raise InputError(f"{path} has not the levels that unglow writes: run it again.")
 
     def level_shape(self, level: int) -> tuple[int, int]:
         """Rows and columns of a level."""
-        return _shape_of(self._levels[level])
+        return _find_shape(self._levels[level])
 
     def read(self, window: Window, level: int = 0) -> NDArray[np.float32]:
         """Pixels of a window of a level; StoreError if a tile is missing or damaged."""
@@ -108,7 +108,7 @@ class StackImage:
         return array.read_part([self._number, y, x])
 
 
-def _shape_of(level: ZarrArray | _Tiles) -> tuple[int, int]:
+def _find_shape(level: ZarrArray | _Tiles) -> tuple[int, int]:
     return level.shape[-2], level.shape[-1]
 
 

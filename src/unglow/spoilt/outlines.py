@@ -40,9 +40,9 @@ def write_places(path: Path, places: Places | Mapping[int, Places], shape: tuple
         (rows, columns) of post or of the slide's frame, px: blocks at its end are cut by it.
     """
     found = (
-        features(places, shape)
+        make_features(places, shape)
         if isinstance(places, Places)
-        else (one for cycle, own in places.items() for one in features(own, shape, cycle))
+        else (one for cycle, own in places.items() for one in make_features(own, shape, cycle))
     )
     _write(path, found)
 
@@ -52,7 +52,7 @@ def write_trusted(path: Path, mask: Bools, side: int, shape: tuple[int, int]) ->
 
     Coordinates are those of `write_places`; no feature if there is no such block.
     """
-    area = int(_block_px(mask.shape, side, shape)[mask].sum())
+    area = int(_count_block_px(mask.shape, side, shape)[mask].sum())
     rings = [[_convert_ring(ring, (0, 0), side, shape) for ring in one] for one in outlines(mask)]
     feature = {
         "type": "Feature",
@@ -75,7 +75,7 @@ def _write(path: Path, collection: Iterable[dict[str, Any]]) -> None:
         stream.write("\n]}\n")
 
 
-def features(
+def make_features(
     places: Places, shape: tuple[int, int], cycle: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
@@ -154,15 +154,15 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
 
 def areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
     """Return how many px of an image of ``shape`` each place has, (places,)."""
-    px = _block_px(places.labels.shape, places.side, shape)
+    px = _count_block_px(places.labels.shape, places.side, shape)
     counted = np.bincount(
         places.labels.ravel(), weights=px.ravel(), minlength=len(places.reasons) + 1
     )
     return counted[1:].astype(np.int64)
 
 
-def _block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) -> NDArray[np.int64]:
-    """Return the px of each block of a grid, (ny, nx): those at the end are cut by the image."""
+def _count_block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+    """Count the px of each block of a grid, (ny, nx); the image cuts the last ones."""
     rows, cols = (
         np.minimum(np.arange(1, n + 1) * side, end) - np.arange(n) * side
         for n, end in zip(grid, shape, strict=True)

@@ -85,7 +85,7 @@ class Strips:
             raise ValueError("seams of strips have to increase")
         # resampling knows neither a frame of post nor a strip that is all there is
         if self.image == "post" and not np.array_equal(self.frame, np.eye(3)):
-            raise ValueError("strips of post have the identity as their frame")
+            raise ValueError("strips of post need the identity as their frame")
         if not len(self.seams) and self.offsets.any():
             raise ValueError("without a seam there is nothing to displace")
 

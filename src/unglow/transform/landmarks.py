@@ -182,10 +182,7 @@ def _read(path: Path) -> _Table:
     for number, line in lines[1:]:
         cells = [c.strip() for c in split(path, number, line, separator)]
         if any(cells[len(columns) :]):
-            raise InputError(
-                f"{path}, line {number} has more cells than the first line names columns; "
-                "correct it."
-            )
+            raise InputError(f"{path}, line {number} has more cells than the header; correct it.")
         filled = cells[: len(columns)] + [""] * (len(columns) - len(cells))
         rows.append((number, dict(zip(columns, filled, strict=True))))
     return _Table(path, columns, separator, tuple(rows))

@@ -154,7 +154,7 @@ def _parse_numbers(path: Path, content: Any) -> NDArray[np.float64]:
     try:
         matrix = np.array(content, dtype=np.float64)
     except (OverflowError, TypeError, ValueError) as error:
-        raise InputError(f"{path} holds something else than numbers: {_FORMATS}.") from error
+        raise InputError(f"{path} contains something other than numbers: {_FORMATS}.") from error
     if matrix.shape != (3, 3) or not np.isfinite(matrix).all():
         raise InputError(f"{path} does not hold 3 x 3 finite numbers: {_FORMATS}.")
     with np.errstate(all="ignore"):

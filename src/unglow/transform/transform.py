@@ -202,7 +202,7 @@ class Transform:
 
     @property
     def turn_error(self) -> float:
-        """What the median error of the map is as a turn (rad) about the centre, or as a factor."""
+        """Median error of the map as a rotation about the centre (rad), or as a relative scale."""
         return self.error_px.median / (0.5 * math.hypot(*self.post_shape))
 
     @property

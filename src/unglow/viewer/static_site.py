@@ -148,18 +148,18 @@ def _keys(layer: Layer) -> Iterator[str]:
 
 
 def _asked(viewer: Viewer, *parts: str) -> Any:
-    return json.loads(_content(_answer(viewer, *parts)))
+    return json.loads(_read_body(_answer(viewer, *parts)))
 
 
 def _answer(viewer: Viewer, *parts: str) -> Answer:
     """Return what the live viewer answers; UnglowError if that is an error."""
     answer = viewer.answer(Request("GET", parts))
     if answer.status >= HTTPStatus.BAD_REQUEST:
-        raise UnglowError(str(json.loads(_content(answer))["error"]))
+        raise UnglowError(str(json.loads(_read_body(answer))["error"]))
     return answer
 
 
-def _content(answer: Answer) -> bytes:
+def _read_body(answer: Answer) -> bytes:
     if isinstance(answer.body, bytes):
         return answer.body
     with answer.body.file as source:

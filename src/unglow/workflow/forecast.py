@@ -282,7 +282,8 @@ class Forecast:
             cpu = _write_time(self.cpu_s, "CPU-")
             text = f"about {time_in_words(self.seconds, self.factor)}{on}, {cpu}"
         if self.runs:
-            text += f"; by the last {f'{self.runs} runs' if self.runs > 1 else 'run'} here"
+            runs = f"{self.runs} runs" if self.runs > 1 else "run"
+            text += f"; from the last {runs} on this machine"
         else:
             text += "; a first guess, until a run has ended on this machine"
         if self.busy < _BUSY:

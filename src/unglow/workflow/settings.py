@@ -58,9 +58,9 @@ class MultiplexedSettings:
         minLength=1,
     )
     several_backgrounds: str = key(
-        "How gains are found of a marker with several backgrounds - fitted together, or by "
-        "exposure times weighted by cycle as Akoya and HuBMAP do; the fitted ones are reported all "
-        "the same.",
+        "How the gains of a marker with several backgrounds are found - fitted together, or by "
+        "exposure times weighted by cycle as Akoya and HuBMAP do (the fitted ones are still "
+        "reported).",
         default="fit",
         enum=["fit", "interpolate"],
     )

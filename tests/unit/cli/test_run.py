@@ -128,7 +128,7 @@ def test_help_says_what_follows_and_names_the_profiles(capsys):
     with pytest.raises(SystemExit):
         main(["run", "--help"])
     text = " ".join(capsys.readouterr().out.split())
-    assert "Every option of snakemake may follow" in text
+    assert "--only SAMPLE/DYE" in text
     assert "cluster-generic, default, local, " in text
 
 

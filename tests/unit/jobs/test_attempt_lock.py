@@ -282,7 +282,8 @@ def test_a_job_ends_when_its_shell_was_killed(tmp_path):
     wait_for(lambda: ends_of(tmp_path))
     (end,) = ends_of(tmp_path)
     assert end["outcome"] == "killed"
-    assert "Snakemake that had started it is gone" in end["message"]
+    assert "the process that started it is gone" in end["message"]
+    assert end["remedy"] == "unglow resume"
     (tmp_path / "x.go").touch()
     time.sleep(0.2)
     assert not (tmp_path / "out.txt").exists()

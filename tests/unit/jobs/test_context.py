@@ -151,7 +151,7 @@ def test_any_other_exception_is_one_sentence_and_its_traceback_is_in_the_log(tmp
     done = run(tmp_path, "def deep():\n    return 1 / 0\ndeep()")
     assert done.returncode == 1
     assert done.stderr == (
-        "align (S1, SYTO9): ended by an error that is not the data's fault (ZeroDivisionError: "
+        "align (S1, SYTO9): ended by an error that is not caused by the data (ZeroDivisionError: "
         "division by zero); please report it with logs/a/b/rule.log.\n"
     )
     text = logged(tmp_path)

@@ -318,7 +318,7 @@ def test_results_that_somebody_works_on_are_not_free(written, sleeper, who):
 
 def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written, monkeypatch):
     written.run()
-    monkeypatch.setattr(resume, "_snakemakes", lambda place, in_jobs: [7] if in_jobs else [8])
+    monkeypatch.setattr(resume, "_find_snakemakes", lambda place, in_jobs: [7] if in_jobs else [8])
     with pytest.raises(InputError) as error:
         quiet(written)
     message = f"Snakemake (process 8) is at work in {written.work}; wait for it or end it."
@@ -345,21 +345,21 @@ def test_what_is_done_is_done_in_this_order(written, monkeypatch):
         monkeypatch.setattr(resume, name, lambda *a, name=name, **k: done.append((name, a, k)))
 
     def find(place, *, in_jobs):
-        done.append(("_snakemakes", (place,), {"in_jobs": in_jobs}))
+        done.append(("_find_snakemakes", (place,), {"in_jobs": in_jobs}))
         return [7, 9]
 
     def kill(pid, number):
         done.append(("kill", (pid, number), {}))
         raise ProcessLookupError if pid == 7 else PermissionError
 
-    monkeypatch.setattr(resume, "_snakemakes", find)
+    monkeypatch.setattr(resume, "_find_snakemakes", find)
     monkeypatch.setattr(os, "kill", kill)
     run, work, say = last_run(written.results), written.work, written.said.append
     make_sure(run, work, written.results, ["node9"], say)
     assert done == [
         ("refuse_if_running", (run, work), {}),
         ("cancel_queued", (work, say), {"local": True}),
-        ("_snakemakes", (work,), {"in_jobs": True}),
+        ("_find_snakemakes", (work,), {"in_jobs": True}),
         ("kill", (7, signal.SIGKILL), {}),
         ("kill", (9, signal.SIGKILL), {}),
         ("end_orphans", (attempts, say), {}),
@@ -389,8 +389,8 @@ def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_pa
         for one in started:
             ended.callback(one.kill)
         pids = [one.pid for one in started]
-        assert sorted(resume._snakemakes(tmp_path, in_jobs=False)) == sorted(pids[:2])
-        assert sorted(resume._snakemakes(tmp_path, in_jobs=True)) == sorted(pids[2:4])
+        assert sorted(resume._find_snakemakes(tmp_path, in_jobs=False)) == sorted(pids[:2])
+        assert sorted(resume._find_snakemakes(tmp_path, in_jobs=True)) == sorted(pids[2:4])
 
 
 def trace_on(path, *processes, own=True):

@@ -70,7 +70,7 @@ def test_the_older_form_names_backgrounds_by_their_filter(table):
         (",AF,150", ",AF1,150", "background: no channel is called 'AF1'; did you mean 'AF'?"),
         (",AF,150", ",CD3,150", "line 4, column background: CD3 is named as its own background;"),
         (",AF,150", ",,150", "names no background, so there is nothing to subtract;"),
-        ("2,1,AF", "2,1,DAPI", "line 3, column marker_name: 'DAPI' is the name of line 2 already"),
+        ("2,1,AF", "2,1,DAPI", "line 3, column marker_name: 'DAPI' is already the name in line 2"),
         ("2,1,AF", "2,1,", "line 3, column marker_name: the cell is empty;"),
         (",100,", ",0,", "line 3, column exposure: '0' is no time above 0;"),
         (",100,", ",long,", "line 3, column exposure: 'long' is no time above 0;"),

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
-from unglow.spoilt.outlines import areas_px, features, outlines, report, write_places
+from unglow.spoilt.outlines import areas_px, make_features, outlines, report, write_places
 from unglow.spoilt.places import REASONS, Places
 from unglow.spoilt.saved_places import artefacts_json, read_places
 
@@ -67,7 +67,7 @@ def test_places_are_annotations_in_px_from_the_corner_of_post(tmp_path):
 
 
 def test_places_that_hang_together_at_a_corner_are_one_feature():
-    [feature] = features(places([[1, 0], [0, 1]]), (64, 64))
+    [feature] = make_features(places([[1, 0], [0, 1]]), (64, 64))
     assert feature["geometry"]["type"] == "MultiPolygon"
     assert len(feature["geometry"]["coordinates"]) == 2
 
@@ -127,7 +127,7 @@ def test_places_of_a_slide_have_their_cycle(tmp_path):
     first, second = json.loads(path.read_text())["features"]
     names = [one["properties"]["classification"]["name"] for one in (first, second)]
     assert len({*names}) == 2
-    assert "cycle" not in json.dumps(list(features(own, (64, 64))))
+    assert "cycle" not in json.dumps(list(make_features(own, (64, 64))))
 
 
 def test_without_a_file_there_are_no_places(tmp_path):

@@ -288,7 +288,7 @@ def test_an_attempt_that_repeats_the_first_says_so_in_a_file_of_its_own(work):
     assert work.files()[0].read_bytes() == first
     end = lines[-1]
     assert (lines[0]["attempt"], end["outcome"], end["repeated"]) == (2, "error", True)
-    assert end["message"].startswith("ended by an error that is not the data's fault")
+    assert end["message"].startswith("ended by an error that is not caused by the data")
 
 
 def test_a_kill_by_the_kernel_is_distinguished_from_one_by_a_person(work, groups):

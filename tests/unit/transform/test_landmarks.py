@@ -106,7 +106,7 @@ REFUSED = {
     "letters": ("x,y\n1,2\n3,four\n", "marks.csv, line 3, column 'y': 'four' is not a number; "),
     "commas": ("x;y\n1,5;2\n3;4\n", r"'1,5' is not a number \(write decimals with a point\)"),
     "infinite": ("x,y\n1,inf\n3,4\n", "'inf' is not a number"),
-    "too many cells": ("x,y\n1,2,3\n", "line 2 has more cells than the first line names"),
+    "too many cells": ("x,y\n1,2,3\n", "line 2 has more cells than the header"),
     "one": ("x,y\n1,2\n", "marks.csv holds 1 landmark, and at least 2 are needed"),
     "outside": (
         "x,y\n1,2\n3,4\n20,700\n",
@@ -221,8 +221,8 @@ def test_a_transform_of_unglow_is_read_if_it_belongs_to_images_of_these_sizes(tm
     [
         ("", "does not hold 3 x 3 finite numbers: an initial transform is"),
         ("1 2 3\n4 5 6\n", "does not hold 3 x 3 finite numbers"),
-        ("1 2 3\n4 5 6\n7 8\n", "holds something else than numbers"),
-        ("a b c\nd e f\n0 0 1\n", "holds something else than numbers"),
+        ("1 2 3\n4 5 6\n7 8\n", "contains something other than numbers"),
+        ("a b c\nd e f\n0 0 1\n", "contains something other than numbers"),
         ("[[1, 0, 0], [0, 1, 0], [0, 0, NaN]]", "does not hold 3 x 3 finite numbers"),
         ('{"a": 1}', "does not hold 3 x 3 finite numbers"),
         ("1 0 0\n2 0 0\n0 0 1\n", "maps post onto a line or a point"),

@@ -60,7 +60,7 @@ def points(count=2000):
         ({"seams": np.array([1.0, np.nan])}, r"finite seams of shape \(2,\)"),
         ({"offsets": np.zeros((2, 2))}, r"finite offsets of shape \(3, 2\)"),
         ({"seams": np.array([5.0, 5.0])}, "have to increase"),
-        ({"image": "post"}, "have the identity as their frame"),
+        ({"image": "post"}, "need the identity as their frame"),
         ({"seams": np.zeros(0), "offsets": np.ones((1, 2))}, "nothing to displace"),
     ],
 )

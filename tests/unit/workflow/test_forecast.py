@@ -189,19 +189,21 @@ def describe(seconds, factor=1.5, **more):
 
 
 def test_the_words_of_a_forecast():
-    minutes = "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; by the last 5 runs here"
+    minutes = (
+        "about 4 min (2.7 to 6 min) on 2 cores, 6.2 CPU-min; from the last 5 runs on this machine"
+    )
     assert describe(240.0) == minutes
     assert describe(42.0, cores=1, cpu_s=42.0, runs=1) == (
-        "about 42 s (28 to 63 s) on 1 core, 42 CPU-s; by the last run here"
+        "about 42 s (28 to 63 s) on 1 core, 42 CPU-s; from the last run on this machine"
     )
     assert describe(9000.0, cores=None, runs=0).startswith(
         "about 2.5 h (1.7 to 3.8 h), 6.2 CPU-min; a first"
     )
-    assert describe(42.0, busy=2.6).endswith("here; longer while other programs want 3 processors")
+    assert describe(42.0, busy=2.6).endswith("longer while other programs want 3 processors")
     assert describe(42.0, busy=1.2).endswith("other programs want 1 processor")
     assert describe(None) == (
         "about 11 core h (7.4 to 17 core h) in 3 jobs, the longest about 4.8 min; "
-        "by the last 5 runs here"
+        "from the last 5 runs on this machine"
     )
 
 

@@ -141,8 +141,8 @@ def _write_notes(result: MethodResult) -> list[str]:
         return []
     low, high = rejected["range"]
     sentence = (
-        f"The gain map would go from {low:.2f} to {high:.2f}, which no light does, so it was not "
-        "used: smooth stain, or tissues with other autofluorescence, would be in it."
+        f"The gain map was not used: it would go from {low:.2f} to {high:.2f}, more than uneven "
+        "light explains. It would contain smooth stain, or tissue with other autofluorescence."
     )
     return [sentence]
 

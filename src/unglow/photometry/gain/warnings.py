@@ -91,9 +91,9 @@ def background_warnings(spread: float | None) -> list[str]:
     if spread is None or spread <= _SCATTERED:
         return []
     sentence = (
-        f"What is left of the background scatters {spread:.2g} times as much as noise "
-        "explains: pre shows another background than post (another focus, bleaching, stain all "
-        "over), so believe gain and faint candidates only after a look at the difference."
+        f"The remaining background scatters {spread:.2g} times as much as noise explains: pre and "
+        "post differ in background (focus, bleaching, stain everywhere). Look at the difference "
+        "before you trust the gain or faint candidates."
     )
     return [sentence]
 

@@ -106,7 +106,11 @@ def draw_map_error(
     rows = [(_LEFT, height + 0.2, _WIDE, tall), (_SECOND, height + 0.2, _WIDE, tall)]
     places, bottom = small_places(frame, rows, (_RIGHT, _TOP + _FACTS))
     figure = sheet(
-        14.0, height if field is None else max(height, bottom), title, status=transform.status
+        14.0,
+        height if field is None else max(height, bottom),
+        title,
+        status=transform.status,
+        of="map",
     )
     coverage = Coverage(frame, find_covered(blocks, frame), data)
     where = (_LEFT, _TOP, _WIDE, tall)

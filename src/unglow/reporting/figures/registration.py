@@ -89,7 +89,9 @@ def draw_registration(
     reasons = [line for reason in transform.reasons for line in textwrap.wrap(reason, 32)]
     facts_end = 5.45 + _LINE * max(0, len(reasons) - _REASON_LINES) if reasons else 4.4
     below = 0.95 + max(tall + 0.55, facts_end)
-    figure = sheet(14.0, below + (_DETAIL + 0.9 if crops else 0.1), title, status=transform.status)
+    figure = sheet(
+        14.0, below + (_DETAIL + 0.9 if crops else 0.1), title, status=transform.status, of="map"
+    )
     reference = stretch(post_thumb)
     pairs = (
         ("Before: pre as imaged", stretch(pre_before_thumb)),

@@ -102,7 +102,7 @@ def draw_residuals(
     step
         Level-0 px per overview px.
     """
-    figure = sheet(14.0, 8.6, title, status=transform.status)
+    figure = sheet(14.0, 8.6, title, status=transform.status, of="map")
     axes = panel(figure, 0.85, 0.95, 7.9, 7.0)
     axes.set_anchor("NW")
     image(axes, dim(post_thumb, 0.25, 0.45), step)

@@ -126,12 +126,17 @@ def apply_style(draw: Callable[_P, Figure]) -> Callable[_P, Figure]:
     return inner
 
 
-def sheet(width: float, height: float, title: str, *, status: str | None = None) -> Figure:
-    """Return a figure of ``width`` x ``height`` inches (100 px each) with a title line."""
+def sheet(
+    width: float, height: float, title: str, *, status: str | None = None, of: str = ""
+) -> Figure:
+    """Return a figure of ``width`` x ``height`` inches (100 px each) with a title line.
+
+    ``of`` says whose ``status`` it is, if not that of the pair.
+    """
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
     Canvas(figure)
-    # Bold type takes about 0.68 of its size per character; the badge needs an inch.
-    room = 72 * (width - 0.6 - (0.0 if status is None else 1.0))
+    # Bold type takes about 0.68 of its size per character; the badge needs an inch, or 1.4.
+    room = 72 * (width - 0.6 - (0.0 if status is None else 1.4 if of else 1.0))
     size = min(14.0, max(9.0, room / (0.68 * max(len(title), 1))))
     fitting = textwrap.shorten(title, int(room / (0.68 * size)), placeholder=" …")
     label(figure, 0.30, 0.30, fitting, size=size, weight="bold", va="center")
@@ -141,7 +146,7 @@ def sheet(width: float, height: float, title: str, *, status: str | None = None)
         figure.text(
             x,
             1 - 0.30 / height,
-            status,
+            f"{of} {status}".strip(),
             color=PAPER,
             weight="bold",
             va="center",

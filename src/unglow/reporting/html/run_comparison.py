@@ -166,27 +166,27 @@ _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
     ("unglow", "", lambda run: _fields(run).get("unglow")),
     ("machine", "", lambda run: run.history.run.host),
     ("processor", "", lambda run: _part(run, "processor", "name")),
-    ("linear algebra for", "", lambda run: _part(run, "blas", "kernels")),
+    ("BLAS kernels", "", lambda run: _part(run, "blas", "kernels")),
     ("cores", "", lambda run: run.cores),
     ("memory for all jobs", "MB", lambda run: run.budget_mb),
     ("time", "s", lambda run: run.seconds),
     ("attempts", "", lambda run: len(run.history.attempts)),
     ("failed attempts", "", _count_failed),
     ("peak memory of all jobs", "MB", lambda run: run.peak_mb),
-    ("most declared at a time", "MB", lambda run: run.most_declared_mb),
+    ("peak of declared memory", "MB", lambda run: run.most_declared_mb),
     ("processor time", "s", _total(lambda row: row.cpu_s)),
     ("processors at work", "share", _busy),
     ("time of all jobs", "s", _total(lambda row: row.seconds)),
     ("read", "bytes", _total(lambda row: row.read)),
     ("written", "bytes", _total(lambda row: row.written)),
-    ("before the first job", "s", _took("before")),
-    ("to start a job, mean", "s", _took("launching")),
-    ("no job ran, in between", "s", _took("idle")),
+    ("time before the first job", "s", _took("before")),
+    ("time to start a job, mean", "s", _took("launching")),
+    ("time without a job, in between", "s", _took("idle")),
 )
 
 
-def rules(named: Sequence[Named]) -> list[Model]:
-    """Return time, peak and declared memory of each rule in each run."""
+def compare_rules(named: Sequence[Named]) -> list[Model]:
+    """Return time, peak and declared memory, MB, of each rule in each run."""
     tallies = [{row.rule: row for row in group_by_rule(n.run.history.attempts)} for n in named]
     names = dict.fromkeys(rule for tally in tallies for rule in tally)
 
@@ -216,7 +216,7 @@ def build(named: Sequence[Named], comparisons: Sequence[Comparison] = ()) -> Mod
             {"name": row.name, "unit": row.unit, "values": row.values, "change": row.change}
             for row in rows(named)
         ],
-        "rules": rules(named),
+        "rules": compare_rules(named),
         "results": [_results(one) for one in comparisons],
     }
 

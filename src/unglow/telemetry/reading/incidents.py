@@ -87,7 +87,7 @@ _LEAK_HELPS = (
 )
 _IDLE = "No processor time was used and no bytes moved for {:.0f} s."
 _SENTENCES = {
-    KILLED: "Its process is gone and has left no word: it was killed (by SIGKILL, or together with "
+    KILLED: "Its process is gone without a report: it was killed (by SIGKILL, or together with "
     "Snakemake); run again.",
     LOST: "Its machine was restarted or does not answer; run again.",
 }

@@ -47,12 +47,13 @@ const REGISTRATION = [
 ];
 const GAIN = [
   ["Gain (95 % interval)", ({ gain, gain_ci95: ends }) => rounded(gain, 4, "") + interval(ends, 4)],
-  ["Offset (95 % interval)", ({ offset, offset_ci95: ends }) => isKnown(offset) && rounded(offset, 3, "") + interval(ends, 3) + " grey levels"],
+  ["Offset (95 % interval)", ({ offset, offset_ci95: ends }) => isKnown(offset) && ends && rounded(offset, 3, "") + interval(ends, 3) + " grey levels"],
+  ["Offset (not fitted)", ({ offset, offset_ci95: ends }) => isKnown(offset) && !ends && rounded(offset, 3, "") + " grey levels"],
   ["Not found", ({ reason }) => reason],
 ];
 const SEARCH = [
   ["Candidates", ({ candidates, not_counted: apart }) => isKnown(candidates) && candidates + (apart ? ", and " + apart + " not counted" : "")],
-  ["Least S/N", ({ threshold_snr: least }) => rounded(least, 3, "")],
+  ["Threshold (S/N)", ({ threshold_snr: least }) => rounded(least, 3, "")],
   ["False-discovery rate (95 % interval)", ({ fdr, fdr_ci95: ends }) => rounded(fdr, 2, "") + interval(ends, 2)],
   ["The same by controls", ({ fdr_control: rate, fdr_control_ci95: ends }) => rounded(rate, 2, "") + interval(ends, 2)],
   ["Density (95 % interval)", ({ density_per_mm2: density, density_ci95_per_mm2: ends }) => isKnown(density) && rounded(density, 3, "") + interval(ends, 3) + " per mm²"],

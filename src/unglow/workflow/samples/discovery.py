@@ -399,7 +399,7 @@ def _missing(
     folder.problem(
         "missing-partner",
         f"Sample {folder.sample}, dye {dye} has a {have}-stain image ({file.name}) but no "
-        f"{missing}-stain image in {folder.path}; add it as "
+        f"{missing}-stain image in {folder.path}; add it, or rename it, as "
         f"'{_partner_name(parts)}', or move {file.name} away.",
         file,
         dye=dye,

@@ -15,7 +15,7 @@ const NUMBERS = [
   { key: "expected_gain", name: "expected", rem: 4.6, unit: "gain", show: px, title: "Gain expected from the exposure times" },
   { key: "residual_shift_px", name: "shift", rem: 4.1, unit: "px", show: px, title: "Distance of the aligned background from the marker" },
   { key: "clipped", name: "clipped", rem: 4.3, show: share, title: "Share of the pixels that were clipped at the ends of the type" },
-  { key: "background", name: "background", rem: 5.6, unit: "of noise", show: (v) => digits(v, 2), title: "Background left in the difference: its median in units of its noise (MAD)" },
+  { key: "background", name: "background", rem: 5.6, unit: "of MAD", show: (v) => digits(v, 2), title: "Background left in the difference: its median in units of its median absolute deviation (MAD)" },
   { key: "candidates", name: "candidates", rem: 5.4, show: px },
   { key: "candidates_fdr", name: "FDR", rem: 6, show: share, title: "Estimated share of false candidates", ends: ["fdr_low95", "fdr_high95"] },
   { key: "density_per_mm2", name: "density", rem: 6.9, unit: "per mm²", show: px, ends: ["density_low95", "density_high95"] },

@@ -241,7 +241,7 @@ function highest(a, from, to) {
 }
 
 function drawLimits(u, run, peak) {
-  drawLines(u, [["budget of the run", run.budget_mb, css("--budget")], ["machine", run.machine_mb, css("--soft")]]);
+  drawLines(u, [["limit of the run", run.budget_mb, css("--budget")], ["machine", run.machine_mb, css("--soft")]]);
   drawPeak(u, peak, "peak", css("--ink"));
 }
 

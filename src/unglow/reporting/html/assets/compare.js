@@ -108,7 +108,7 @@ function overlay(host, axis, model, key, shown, colours, dashes, longest) {
 function drawMemory(u, runs, colours) {
   const budgets = [...new Set(runs.map((r) => r.budget_mb).filter(Boolean))];
   const of = (budget) => runs.filter((r) => r.budget_mb === budget);
-  drawLines(u, budgets.map((budget) => ["budget" + (budgets.length > 1 ? " of " + of(budget).map((r) => r.name).join(", ") : ""), budget, css("--budget")]));
+  drawLines(u, budgets.map((budget) => ["limit" + (budgets.length > 1 ? " of " + of(budget).map((r) => r.name).join(", ") : ""), budget, css("--budget")]));
   const taken = [];
   runs.forEach((r, n) => r.peak && drawPeak(u, r.peak, r.name + ":", colours[n], taken));
 }

@@ -29,7 +29,7 @@ function tilesPart(model) {
   tile("time", seconds(run.seconds) || "–", run.outcome === "running" && run.left ? run.left : run.recorded ? when(run.wall) : "");
   if (run.lines) {
     const limit = run.budget_mb || run.machine_mb;
-    const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the budget, " : " of the machine, ") + mb(limit) : "";
+    const share = limit ? percent(run.lines.peak.mb / limit) + (run.budget_mb ? " of the limit, " : " of the machine, ") + mb(limit) : "";
     tile("peak memory, all jobs (PSS)", mb(run.lines.peak.mb), share);
   }
   const cpu = own.reduce((sum, a) => sum + (a.cpu_s || 0), 0);

@@ -162,7 +162,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["map", pair.model],
     ["residuals, median and p95", both("residual_median_px", "residual_p95_px")],
     ["overlap", share(pair.overlap)],
-    ["offset", pair.offset],
+    ["offset, grey levels", pair.offset],
     ["false discoveries by controls", isKnown(pair.fdr_control) ? share(pair.fdr_control) + range(share(pair.fdr_control_low95), share(pair.fdr_control_high95)) : null],
     ["purity of the reviewed", estimate("purity", "purity_low95", "purity_high95")],
     [isMarker(pair) ? "job time of the slide" : "job time", seconds(pair.seconds)],

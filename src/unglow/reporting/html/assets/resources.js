@@ -87,7 +87,7 @@ class Resources {
           button("◀", "Earlier (a)", () => this.axis.pan(-0.25)),
           button("▶", "Later (d)", () => this.axis.pan(0.25)),
           button("all", "Show everything (0), or double-click a chart", () => this.axis.reset())),
-        beyond ? el("label", {}, limits, " budget and machine in view") : null);
+        beyond ? el("label", {}, limits, " limit and machine in view") : null);
   }
 
   legendParts() {

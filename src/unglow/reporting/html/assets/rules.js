@@ -55,11 +55,11 @@ function overheadPart(run) {
   return [
     el("h3", {}, "Snakemake itself"),
     facts([
-      ["before the first job", seconds(o.before)],
-      ["to start a job, mean", seconds(o.launching)],
-      ["to note its end, mean", seconds(o.closing)],
-      ["no job ran, in between", seconds(o.idle)],
-      ["after the last job", seconds(o.after)],
+      ["time before the first job", seconds(o.before)],
+      ["time to start a job, mean", seconds(o.launching)],
+      ["time to record its end, mean", seconds(o.closing)],
+      ["time without a job, in between", seconds(o.idle)],
+      ["time after the last job", seconds(o.after)],
       ["jobs at a time, mean", run.seconds > 0 ? (work / run.seconds).toFixed(2) + (run.cores ? " on " + counted(run.cores, "core") : "") : null],
       ["clocks put right", Object.entries(run.shifts).map(([host, s]) => host + " by " + seconds(Math.abs(s)) + (s < 0 ? " back" : "")).join(", ")],
     ]),

@@ -3,6 +3,7 @@
 const PLOT = { width: 320, left: 10, right: 10, lane: 26, axis: 18 };
 const LANES = 8;
 const NAMED = 3; // outliers named in a plot
+const FEW = 8; // positions on an x axis that are named
 
 function svg(name, attributes, ...children) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -139,24 +140,33 @@ function stripPlot(c, all, about) {
   return plotFrame(c.name, c.unit, bottom + PLOT.axis, [xAxis(scale, bottom, PLOT.width, (v) => c.show(v)), drawn, oddNames(c, rows, (r) => [scale.at(number(r, c.key)), y(laneOf(r))], PLOT.width)], label);
 }
 
+// Positions of pairs or samples on an x axis, with their names if they are few.
+function placesOf(rows, nameOf) {
+  const names = [...new Set(rows.map(nameOf))];
+  const places = new Map(names.map((name, k) => [name, k + 1]));
+  const few = names.length <= FEW;
+  const short = (name) => (name.length > 11 ? name.slice(0, 10) + "…" : name);
+  return { of: (r) => places.get(nameOf(r)), show: (v) => (few ? short(names[v - 1]) : String(v)), ticks: few ? [...places.values()] : null };
+}
+
 // The x axis of a series of pairs: date, else order, else position in the list.
 function alongOf(rows) {
   const date = (r) => Date.parse((r.pair.date || "").replace(" ", "T"));
   if (rows.some((r) => isKnown(r.pair.date))) return { name: "date", of: date, show: (t) => when(t / 1000).slice(0, 10) };
   if (rows.some((r) => isKnown(r.pair.order))) return { name: "order", of: (r) => (isKnown(r.pair.order) ? Number(r.pair.order) : NaN), show: String };
-  return { name: "pairs in their order", of: (r) => r.n + 1, show: String };
+  return { name: "pairs", ...placesOf(rows, (r) => r.name) };
 }
 
 // A number with its interval along date or order; along samples if asked for.
 function seriesPlot(c, all, about, along) {
-  const samples = [...new Set(all.map((r) => r.pair.sample))];
-  const by = along ? { name: "samples in their order", of: (r) => samples.indexOf(r.pair.sample) + 1, show: String } : alongOf(all);
-  const rows = all.filter((r) => number(r, c.key) !== null && isFinite(by.of(r)));
+  const known = all.filter((r) => number(r, c.key) !== null);
+  const by = along ? { name: "samples", ...placesOf(known, (r) => r.pair.sample) } : alongOf(known);
+  const rows = known.filter((r) => isFinite(by.of(r)));
   if (rows.length < 2) return null;
   const [width, height] = [2 * PLOT.width + 16, 170];
   const end = (r, k) => (c.ends ? number(r, c.ends[k]) : null) ?? number(r, c.key);
   const x = scaleOf(rows.map(by.of), 48, width - PLOT.right, true);
-  const even = { ...x, ticks: by.name === "date" ? x.ticks : x.ticks.filter(Number.isInteger) };
+  const even = { ...x, ticks: by.ticks || (by.name === "date" ? x.ticks : x.ticks.filter(Number.isInteger)) };
   const ys = scaleOf(rows.flatMap((r) => [end(r, 0), end(r, 1)]).filter((v) => v > 0 || !c.ends), height - 6, 10);
   const floor = (v) => Math.min(height - 6, ys.at(v));
   const drawn = rows.map((r) => [
