@@ -13,7 +13,7 @@ from unglow.jobs.snakemake_command import message_of, obstacles, only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.paths import FORMS, store
+from unglow.workflow.stage_table import FORMS, store
 from unglow.workflow.planned_jobs import counted_methods, final_outputs
 from unglow.workflow.pending_jobs import skip_oversized
 from unglow.io.pair_plan import ROLES

@@ -26,8 +26,8 @@ from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide
 from unglow.registration.settings import DECLARED
 from unglow.telemetry.reading.pairs import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
-from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.samples import Pair, Problem, unsafe
+from unglow.workflow.stage_table import CORRECTED, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -30,7 +30,7 @@ from unglow.multiplexed.results import (
 from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
 from unglow.multiplexed.subtract import nothing_left, subtract_slide, write_order
 from unglow.photometry.imaging import GainMap
-from unglow.workflow.paths import CORRECTED, ROOT
+from unglow.workflow.stage_table import CORRECTED, ROOT
 from unglow.workflow.stages.plan import files_of_slide, remove_directories
 
 if TYPE_CHECKING:
