@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from unglow.core.version import __version__
+__version__ = "0.1.0"
 
 __all__ = ["__version__", "list_runs", "open_difference", "open_results", "open_run", "span"]
 _MODULES = {

@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the runs; return 1 if the last one of a directory failed or was killed."""
     places = all_results_of(arguments.directories)
     if arguments.web:
-        from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
+        from unglow.cli.run import StopButton  # noqa: PLC0415 (so do these)
         from unglow.reporting.html.live_site import Site  # noqa: PLC0415
         from unglow.reporting.html.serving import serve  # noqa: PLC0415 (so does the page)
         from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
@@ -273,7 +273,7 @@ def run_app(arguments: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     from unglow.app.site import NAME, App  # noqa: PLC0415
     from unglow.app.workplace import Workplace  # noqa: PLC0415
-    from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
+    from unglow.cli.run import StopButton  # noqa: PLC0415 (so do these)
     from unglow.reporting.html.live_site import Site  # noqa: PLC0415
     from unglow.reporting.html.serving import serve  # noqa: PLC0415 (imports numpy)
     from unglow.viewer import site as viewer  # noqa: PLC0415

@@ -17,12 +17,12 @@ from unglow.core.levels import PAIR, VARIANT
 from unglow.core.measured import SECONDS
 from unglow.io.zarr.layout import DOCUMENT
 from unglow.reporting import multiqc
-from unglow.reporting.figures.table import FIGURES
+from unglow.reporting.figures import FIGURES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unglow.reporting.figures.table import FigureRow
+    from unglow.reporting.figures import FigureRow
 
 PLACES = ("pair", "ingested", "registered", "subtracted", "detected")
 """Where files are of what depends on no swept parameter, and on those of each level as well."""

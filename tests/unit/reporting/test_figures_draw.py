@@ -19,6 +19,7 @@ from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.difference_picture import NoiseColours, share_colours
+from unglow.reporting.figures import FIGURES
 from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resize
 from unglow.reporting.figures.colour_maps import painted
 from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
@@ -49,7 +50,6 @@ from unglow.reporting.figures.style import (
     styling,
     tile,
 )
-from unglow.reporting.figures.table import FIGURES
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
 

@@ -9,7 +9,7 @@ from raw_slides import pair
 
 from unglow.core.measured import LIBRARIES_MB, SECONDS
 from unglow.memory import stages
-from unglow.reporting.figures.table import FIGURES
+from unglow.reporting.figures import FIGURES
 from unglow.workflow import stage_table
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import demand_of

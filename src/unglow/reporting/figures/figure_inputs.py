@@ -20,7 +20,7 @@ from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
 from unglow.reporting.difference_picture import paint
-from unglow.reporting.figures import table
+from unglow.reporting.figures import CANDIDATES, DIFFERENCE, REGISTRATION, SCALE
 from unglow.spoilt.saved_places import read_places
 
 if TYPE_CHECKING:
@@ -195,13 +195,13 @@ class FigureInputs:
     def refusal(self, category: str) -> tuple[str, str | None] | None:
         """Return why there is nothing to draw of a category, and a status; None if there is."""
         reason: str | None = None
-        if category == table.REGISTRATION:
+        if category == REGISTRATION:
             reason = self.aligned.empty or self.post.empty
-        elif category == table.SCALE and self.scale.status == "failed":
+        elif category == SCALE and self.scale.status == "failed":
             reason = " ".join(self.scale.reasons)
-        elif category == table.DIFFERENCE:
+        elif category == DIFFERENCE:
             reason = self.difference.empty
-        elif category == table.CANDIDATES and self.detection["status"] == "failed":
+        elif category == CANDIDATES and self.detection["status"] == "failed":
             reason = str(self.detection["reason"])
         if reason is None:
             return None

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow import __version__
 from unglow.core import rounding
 from unglow.core.errors import InputError
-from unglow.core.version import __version__
 from unglow.reporting.html.curves import bound_steps, rates, round_values
 from unglow.reporting.html.page_model import SCHEMA, Model
 from unglow.reporting.runs import find_results, find_runs

@@ -39,7 +39,7 @@ from unglow.multiplexed.results import (
 )
 from unglow.photometry.difference import open_image
 from unglow.reporting.difference_picture import NoiseColours, hatch, spoilt_px
-from unglow.reporting.figures.table import FIGURES
+from unglow.reporting.figures import FIGURES
 from unglow.spoilt.saved_places import ARTEFACTS, read_places
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from unglow.core.rounding import duration
 from unglow.reporting.summary import texts
 from unglow.reporting.terminal.formatting import BAD, INTERRUPTED, count, count_inputs
 from unglow.reporting.terminal.run_watch import first_sentence
-from unglow.results.summary_table import STATUSES
+from unglow.results import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,8 +17,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow import __version__
 from unglow.core.process import cpuinfo
-from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from unglow.core import digests
-from unglow.reporting.figures import table
+from unglow.reporting.figures import FIGURES
 from unglow.reporting.figures.comparison import draw_refusal
 from unglow.reporting.figures.style import save_png, styling
 
@@ -26,9 +26,9 @@ def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) ->
     """Write the figures with these names, or in their place why there are none."""
     # Where a sweep begins or ends, another rule draws the same files.
     for directory in {path.parents[1] for path in targets.values()}:
-        for rule in table.FIGURES:
+        for rule in FIGURES:
             digests.list_of(directory, rule).unlink(missing_ok=True)
-    rows = itertools.chain.from_iterable(table.FIGURES.values())
+    rows = itertools.chain.from_iterable(FIGURES.values())
     with styling():
         for row in (row for row in rows if row.name in targets):
             if refusal := pair.refusal(row.category):
