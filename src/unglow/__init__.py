@@ -10,7 +10,7 @@ _MODULES = {
     "open_results": "unglow.results.directory",
     "open_run": "unglow.reporting.runs",
     "list_runs": "unglow.reporting.runs",
-    "span": "unglow.telemetry.recording.span",
+    "span": "unglow.telemetry.recording",
 }
 
 

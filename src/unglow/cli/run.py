@@ -69,7 +69,7 @@ def become_snakemake(given: Sequence[str]) -> NoReturn:
     if _WEB in own:
         options.remove(_WEB)
         os.environ[WEB] = "1"
-    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_replace_own_profile(options)]
+    words = ["-Pm", "unglow.jobs.launcher", *start, *_replace_own_profile(options)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 

@@ -21,8 +21,7 @@ from made_slide import (
 
 from unglow.multiplexed.measure import measure_slide
 from unglow.multiplexed.results import usable
-from unglow.multiplexed.sample import Sample
-from unglow.multiplexed.slide import Channel, Slide
+from unglow.multiplexed.slide import Channel, Sample, Slide
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.transform import Transform
 from unglow.workflow.stages.slide_scale import cycle_states

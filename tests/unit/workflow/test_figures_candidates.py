@@ -12,11 +12,14 @@ from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting.figures import CANDIDATES, FIGURES, candidate_checks
 from unglow.reporting.figures.candidate_checks import draw_gallery
-from unglow.reporting.figures.comparison import draw_refusal
-from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
+from unglow.reporting.figures.figure_inputs import (
+    Differences,
+    FigureInputs,
+    draw_figures,
+    draw_refusal,
+)
 from unglow.reporting.figures.style import save_png
 from unglow.transform import Transform
-from unglow.workflow.stages.figures import draw_figures
 
 SHAPE = (300, 420)
 NAMES = ("candidates", "purity", "gallery")

@@ -21,7 +21,7 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.reporting.figures.canvas import DPI, resize
-from unglow.reporting.figures.comparison import draw_refusal
+from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.histograms import logarithmic, rebin
 from unglow.reporting.figures.style import (
     BLUE,
