@@ -21,9 +21,9 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.multiplexed.slide import Channel
+from unglow.reporting.difference_picture import draw_cycles
 from unglow.reporting.figures.canvas import Words
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_overview
-from unglow.reporting.html.cycle_pictures import draw_cycles
 from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
 from unglow.reporting.html.thumbnails import pack_pictures

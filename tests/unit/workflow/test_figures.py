@@ -36,7 +36,7 @@ from unglow.reporting.figures.figure_inputs import (
 from unglow.reporting.figures.registration import _details
 from unglow.reporting.figures.style import save_png
 from unglow.reporting.summary import Entry, comparison, table
-from unglow.spoilt.saved_places import SavedPlace
+from unglow.spoilt import SavedPlace
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.workflow.stages.align import AlignedStore

@@ -30,7 +30,7 @@ from unglow.registration.block_table import read_blocks
 from unglow.reporting.difference_picture import paint
 from unglow.reporting.figures import CANDIDATES, DIFFERENCE, FIGURES, REGISTRATION, SCALE
 from unglow.reporting.figures.style import SOFT, apply_style, label, save_png, sheet, styling
-from unglow.spoilt.saved_places import read_places
+from unglow.spoilt import read_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr.reader import Overview
     from unglow.photometry.difference import Image
     from unglow.reporting.difference_picture import Painted
-    from unglow.spoilt.saved_places import SavedPlace
+    from unglow.spoilt import SavedPlace
     from unglow.transform import Transform
 
 
