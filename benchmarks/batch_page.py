@@ -28,7 +28,7 @@ from unglow.core.levels import LEVELS
 from unglow.core.poisson import poisson_density
 from unglow.reporting.html.report import write_report
 from unglow.reporting.summary import Entry, write_summary
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 from unglow.telemetry.attempt_files import attempt_file
 
 sys.path.insert(0, str(PROJECT / "tests" / "browser"))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from running import drift_text, read_telemetry, run, say
 from tables import RIGHT_RATIO, number, ratio_text, save_json, table
 
+from unglow import __version__
 from unglow.core.machine import memory_available_mb
-from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     import argparse

@@ -21,8 +21,8 @@ from job_memory import JobMemory, MemoryRuns, Setting, digest_of
 from phantoms import DTYPES, LAYOUTS, MAKER, Case, forget_canvases, phantom, size_of
 from running import THREADED, WORK, snakemake_words
 
+from unglow import __version__
 from unglow.core.machine import processors
-from unglow.core.version import __version__
 from unglow.workflow.batch import Batch
 from unglow.workflow.pending_jobs import RuleSettings, pending_jobs
 

@@ -46,7 +46,7 @@ from unglow.photometry.gain.scale import Scale
 from unglow.reporting.difference_picture import NoiseColours
 from unglow.reporting.figures import style
 from unglow.reporting.figures.difference import hatch_places
-from unglow.spoilt.saved_places import ARTEFACTS, read_places
+from unglow.spoilt import ARTEFACTS, read_places
 
 mpl.use("agg")
 from matplotlib import pyplot as plt  # after the choice of what draws

@@ -24,8 +24,8 @@ from phantoms import DTYPES, LAYOUTS, Case, Pair, forget_canvases, look_at, phan
 from running import WORK, command, covered, drift_text, read_telemetry, say, snakemake_words
 from tables import RIGHT_RATIO, number, ratio_text, table
 
+from unglow import __version__
 from unglow.core.machine import processors
-from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -14,7 +14,6 @@ from unglow.jobs.snakemake_command import message_of, obstacles, only_looks
 from unglow.photometry.gain.scale import METHODS
 from unglow.workflow import job_params
 from unglow.workflow.batch import Batch
-from unglow.workflow.paths import FORMS, store
 from unglow.workflow.planned_jobs import counted_methods, final_outputs
 from unglow.workflow.pending_jobs import skip_oversized
 from unglow.io.pair_plan import ROLES
@@ -28,7 +27,7 @@ from unglow.workflow.snakemake_internals import (
     start_jobs_at_once,
     unknown_version,
 )
-from unglow.workflow.stage_table import STAGES, figures_of, files_of
+from unglow.workflow.stage_table import FORMS, STAGES, figures_of, files_of, store
 from unglow.workflow.config import SECTIONS, variants
 
 VERSION = "0.1.0"

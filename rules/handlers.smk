@@ -27,7 +27,7 @@ def remove_slide_placeholders():
 def refresh_summary():
     """Bring the table of all pairs up to date, after a failed run too; return its rows and text."""
     from unglow.reporting.summary import entries_from, write_summary
-    from unglow.results.summary_table import verdict
+    from unglow.results import verdict
 
     target = Path(workflow.pathvars.apply(out.run("summary.tsv")))
     if not target.parent.is_dir():

@@ -3,7 +3,7 @@
 from snakemake.io import apply_wildcards
 
 from unglow.jobs.retries import next_mb, next_min
-from unglow.jobs import parent_process
+from unglow.jobs import launcher
 from unglow.memory.sizes import to_json as demand_to_json
 from unglow.workflow import job_resources
 
@@ -15,9 +15,9 @@ threads_of = job_resources.choose_threads(batch)
 def launcher_mb():
     """Memory that starting a job takes in addition, MB: 0 unless a batch system runs it elsewhere."""
     if workflow.remote_exec:
-        return parent_process.launcher_mb(None, os.environ)
+        return launcher.launcher_mb(None, os.environ)
     executor = executor_elsewhere()
-    return parent_process.launcher_mb(executor, os.environ) if executor else 0
+    return launcher.launcher_mb(executor, os.environ) if executor else 0
 
 
 def executor_elsewhere():
@@ -107,7 +107,7 @@ def time_limit(expected, wildcards, attempt, rulename):
         return limit
     if attempt > 1:
         limit = next_min(record_of(rulename, wildcards), limit)
-    return limit + parent_process.STARTING_MIN
+    return limit + launcher.STARTING_MIN
 
 
 def resources(rule, in_main=False):
@@ -133,7 +133,7 @@ def pair_group(wildcards):
     """
     if batch.variant_count > MOST_GROUPED:
         return None
-    if batch.pixels(wildcards) > parent_process.SMALL_PX:
+    if batch.pixels(wildcards) > launcher.SMALL_PX:
         return None
     return f"{wildcards.sample}.{wildcards.dye}"
 
@@ -147,4 +147,4 @@ def figures_group(wildcards):
 def reserve_launcher_memory():
     """On a node: reserve the part of a job's declared memory that its launcher needs."""
     if workflow.remote_exec:
-        os.environ[parent_process.LAUNCHER_MB] = str(launcher_mb())
+        os.environ[launcher.LAUNCHER_MB] = str(launcher_mb())

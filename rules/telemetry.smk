@@ -5,7 +5,7 @@ import shlex
 from unglow.core.settings import to_json
 from unglow.jobs.outcomes import COMMAND
 from unglow.jobs.outside.recorder import OutsideRecorder
-from unglow.jobs.parent_process import announce
+from unglow.jobs.launcher import announce
 from unglow.jobs.lost_jobs import LostJobs
 from unglow.jobs.snakemake_command import only_looks, snakemake_words
 from unglow.telemetry import attempt_files

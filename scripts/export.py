@@ -6,7 +6,7 @@ from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
     from unglow.io.zarr import open_store
-    from unglow.workflow.paths import FORMS
+    from unglow.workflow.stage_table import FORMS
 
     method = snakemake.wildcards.get("method")
     if method is None:

@@ -5,8 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.reporting.figures.figure_inputs import FigureInputs
-    from unglow.workflow.stages.figures import draw_figures
+    from unglow.reporting.figures.figure_inputs import FigureInputs, draw_figures
 
     job.limit_memory()
     pair = FigureInputs({name: Path(path) for name, path in snakemake.input.items()})

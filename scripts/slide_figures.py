@@ -5,7 +5,7 @@ from pathlib import Path
 from unglow.jobs.context import Job
 
 with Job.of(snakemake) as job:
-    from unglow.workflow.stages.slide_figures import draw_slide
+    from unglow.reporting.figures.markers import draw_slide
 
     job.limit_memory()
     paths = {name: Path(path) for name, path in snakemake.input.items() if isinstance(path, str)}

@@ -9,7 +9,7 @@ with Job.of(snakemake) as job:
     from unglow.core.errors import UnglowError
     from unglow.core.files import write_text
     from unglow.reporting.terminal.formatting import HOOKS, closing_sentence, has_failures
-    from unglow.results.summary_table import read_summary, verdict
+    from unglow.results import read_summary, verdict
 
     job.limit_memory()
     rows = read_summary(Path(snakemake.input[0]))

@@ -28,7 +28,7 @@ LIBRARIES = (
     "snakemake.cli",
     "snakemake.dag",
     "snakemake.executors.local",
-    "unglow.telemetry.recording.environment",
+    "unglow.telemetry.recording.run",
     "unglow.workflow.batch",
     "unglow.workflow.preflight",
 )

@@ -20,9 +20,9 @@ from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.registration.block_table import BLOCK_DTYPE, write_blocks
+from unglow.reporting.figures.markers import draw_slide
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
-from unglow.workflow.stages.slide_figures import draw_slide
 
 #: Why the map of the third cycle failed.
 REFUSED = "No position fits."

@@ -14,7 +14,7 @@ import loaded_snakemake
 import pytest
 
 from unglow.core.errors import UnglowError
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 from unglow.telemetry.attempt_files import attempt_files, read_ends
 from unglow.workflow.batch import Batch
 

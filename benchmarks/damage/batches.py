@@ -18,7 +18,7 @@ from unglow.core.errors import InputError
 from unglow.phantom.pair import Raster, make_pair, make_truth, write_tiff
 from unglow.phantom.render import Renderer
 from unglow.phantom.truth import Truth
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -19,7 +19,7 @@ from damage.judging import RIM_PX, is_clear
 from damage.pools import as_text, at_least, at_most, print_promises
 from unglow.io.detection_results import read_candidates
 from unglow.phantom.damage_shapes import irregular
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 
 if TYPE_CHECKING:
     import argparse

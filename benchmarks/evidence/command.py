@@ -21,9 +21,9 @@ from tables import number, table
 
 from evidence import finding, honesty, registration, subtraction
 from evidence.registration import all_tools
+from unglow import __version__
 from unglow.core.machine import busy_processors, processors
 from unglow.core.process import cpuinfo
-from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

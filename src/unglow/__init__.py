@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from unglow.core.version import __version__
+__version__ = "0.1.0"
 
 __all__ = ["__version__", "list_runs", "open_difference", "open_results", "open_run", "span"]
 _MODULES = {
@@ -10,7 +10,7 @@ _MODULES = {
     "open_results": "unglow.results.directory",
     "open_run": "unglow.reporting.runs",
     "list_runs": "unglow.reporting.runs",
-    "span": "unglow.telemetry.recording.span",
+    "span": "unglow.telemetry.recording",
 }
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from unglow import __version__
 from unglow.core import kernels
 from unglow.core.errors import InstallationError
 from unglow.core.files import remedy as remedy_of
@@ -38,7 +39,6 @@ from unglow.core.machine import (
     read_processor_quota,
 )
 from unglow.core.process import meminfo_mb
-from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,9 +10,9 @@ import pytest
 from made_results import made_pair, refused
 from served_sites import free_port, served
 
+from unglow.cli.pages import redirect_file
 from unglow.io.detection_results import read_candidates
 from unglow.reporting.html.live_site import Site
-from unglow.reporting.html.serving import redirect_file
 from unglow.viewer.site import NAME, Viewer
 
 pytestmark = pytest.mark.slow

@@ -82,7 +82,7 @@ import sys
 
 class _Finder:
     def find_spec(self, name, path=None, target=None):
-        if name != "unglow.multiplexed.sample":
+        if name != "unglow.multiplexed.slide":
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

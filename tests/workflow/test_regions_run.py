@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from real_runs import bytes_of, snakemake
 
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 from unglow.review.decisions import change_review
 
 pytestmark = pytest.mark.workflow

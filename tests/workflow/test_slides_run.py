@@ -18,7 +18,7 @@ from sharing import once
 from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates
 from unglow.phantom.slide import SlideRenderer, SlideSpec
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 
 pytestmark = pytest.mark.workflow
 

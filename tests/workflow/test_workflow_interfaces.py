@@ -22,9 +22,9 @@ from unglow.core.process import working_in
 from unglow.io.zarr import open_store
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import load_method
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 
-VERSION = "src/unglow/core/version.py"
+VERSION = "src/unglow/__init__.py"
 PAIR = "results/phantom/SYTO9"
 #: All that a sweep computes, but for figures of each variant.
 COMPARED = (*TABLES, f"{PAIR}/comparison.tsv", f"{PAIR}/comparison.png")

@@ -13,9 +13,9 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from unglow import __version__
 from unglow.core.errors import UnglowError
 from unglow.core.printable import printable, warn
-from unglow.core.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "monitor": ("unglow.cli.pages", "follow runs"),
     "view": ("unglow.cli.pages", "look at images and results in a browser"),
     "resume": ("unglow.cli.run", "continue an interrupted run"),
-    "stop": ("unglow.cli.stop", "end a run from another terminal"),
+    "stop": ("unglow.cli.run", "end a run from another terminal"),
     "status": ("unglow.cli.status", "show the progress of each pair"),
     "verify": ("unglow.cli.verify", "check results for damage and changes"),
     "clean": ("unglow.cli.verify", "remove leftovers of killed jobs"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.levels import LEVELS, PAIR, nearest
 from unglow.core.workflow_files import FOREIGN
 from unglow.workflow.config import CONFIG, read_config
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 TELEMETRY = "telemetry"
+_PLAN = "plan.json"
 
 
 def add_directory(parser: argparse.ArgumentParser) -> None:
@@ -142,3 +144,40 @@ def _readable(results: Path) -> Path:
     if not os.access(telemetry, os.R_OK | os.X_OK):
         raise InputError(f"{telemetry} may not be read: fix its permissions.")
     return results
+
+
+def place_of(text: str) -> tuple[Path, Path | None]:
+    """Return the results directory that is meant, and the directory of a pair if one is.
+
+    Raises
+    ------
+    InputError
+        There is no such directory, or nothing of unglow's in it.
+    """
+    place = Path(text)
+    if not place.is_dir():
+        return _find_pair(text)
+    here = place.absolute()
+    if (here / "slide.json").is_file():
+        return here.parent, here
+    above = here.parents[len(PAIR) - 1 : len(LEVELS)]
+    results = next((one for one in above if (one / TELEMETRY).is_dir()), None)
+    if results is None and (plan := nearest(place, _PLAN)) is not None:
+        results = plan.parents[len(PAIR)]
+    if results is not None:
+        return results, here
+    if any(place.glob(f"*/*/{_PLAN}")):
+        return place, None
+    return results_of(place), None
+
+
+def _find_pair(text: str) -> tuple[Path, Path]:
+    """Return the results directory here, and the directory of a pair that is named below it."""
+    results = results_of(Path())
+    pair = results / text
+    if ".." in Path(text).parts or not pair.is_dir():
+        raise InputError(
+            f"{text} is neither a directory nor a pair of {results}; name a working directory, a "
+            "results directory, or a pair as SAMPLE/DYE."
+        )
+    return results, pair

@@ -21,7 +21,7 @@ from unglow.io.raw_images import read_header
 from unglow.io.tiff.metadata import MACSIMA
 from unglow.io.tiff.read_header import read_acquisition
 from unglow.io.tiff.series import CHANNELS
-from unglow.multiplexed.drafts import (
+from unglow.multiplexed.marker_tables import (
     RULES,
     apply_rule,
     draft_rows,

@@ -1,36 +1,58 @@
-"""``unglow monitor``, ``report``, ``view`` and ``app``: runs and results, mostly in a browser."""
+"""``unglow monitor``, ``report``, ``view`` and ``app``: runs and results, mostly in a browser.
+
+Every user of a machine can read the arguments of all programs. A browser is therefore not given the
+address, which holds the token, but a file that nobody else may read and that leads there.
+"""
 
 from __future__ import annotations
 
 import argparse
+import getpass
+import html
 import os
+import shutil
+import signal
 import sys
+import tempfile
+import threading
 import webbrowser
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from unglow.cli.directories import (
-    TELEMETRY,
     add_results,
     all_results_of,
     find_recorded,
+    place_of,
     read_results_directory,
-    results_of,
 )
 from unglow.core.errors import InputError
-from unglow.core.levels import LEVELS, PAIR, nearest
 from unglow.core.printable import say
 from unglow.core.process import is_mounted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from unglow.reporting.html.live_answers import Part
-    from unglow.reporting.html.live_site import Source
+    from unglow.reporting.html.live_server import Server
+    from unglow.reporting.html.live_site import Site, Source
 
 
+_PAGE = """\
+<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="referrer" content="no-referrer">
+<meta http-equiv="refresh" content="0; url={url}">
+<title>unglow</title>
+</head>
+<body><a href="{url}" rel="noreferrer">Open the page of unglow</a></body>
+</html>
+"""
 # Between two looks; a shorter time would only be spent on looking.
 _SHORTEST_S, _LONGEST_S = 0.1, 3600.0
 
@@ -76,13 +98,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the runs; return 1 if the last one of a directory failed or was killed."""
     places = all_results_of(arguments.directories)
     if arguments.web:
-        from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
+        from unglow.cli.run import StopButton  # noqa: PLC0415 (so do these)
         from unglow.reporting.html.live_site import Site  # noqa: PLC0415
-        from unglow.reporting.html.serving import serve  # noqa: PLC0415 (so does the page)
         from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
         site = Site(places, {NAME: Viewer, "stop": StopButton})
-        serve(site, arguments.port, say, until_input_ends=arguments.until_input_ends)
+        serve(site, arguments.port, until_input_ends=arguments.until_input_ends)
         return 0
     from unglow.reporting.terminal.screen import follow  # noqa: PLC0415 (rich takes a moment)
 
@@ -129,9 +150,6 @@ def run_report(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_PLAN = "plan.json"
-
-
 def add_arguments_view(parser: argparse.ArgumentParser) -> None:
     """Add the options of `unglow view` to a parser."""
     parser.description = (
@@ -174,7 +192,6 @@ def run_view(arguments: argparse.Namespace) -> int:
     if arguments.static is not None:
         return _write_static(arguments)
     from unglow.reporting.html.live_site import Site  # noqa: PLC0415
-    from unglow.reporting.html.serving import serve  # noqa: PLC0415 (imports numpy)
     from unglow.viewer.site import NAME, Viewer  # noqa: PLC0415
 
     results, pair = place_of(arguments.place)
@@ -182,7 +199,7 @@ def run_view(arguments: argparse.Namespace) -> int:
     Viewer(site.sources[0]).check_images()
     page = f"0/{NAME}/" + ("" if pair is None else _hash(results, pair))
     open_browser = browser_opener(is_wanted=not arguments.no_browser)
-    serve(site, arguments.port, say, page=page, open_browser=open_browser)
+    serve(site, arguments.port, page=page, open_browser=open_browser)
     return 0
 
 
@@ -196,43 +213,6 @@ def _write_static(arguments: argparse.Namespace) -> int:
     count = f"{pairs} pair{'' if pairs == 1 else 's'}"
     say(f"{arguments.static}: {count}, {size / 1e6:.0f} MB; serve it with any web server")
     return 0
-
-
-def place_of(text: str) -> tuple[Path, Path | None]:
-    """Return the results directory that is meant, and the directory of a pair if one is.
-
-    Raises
-    ------
-    InputError
-        There is no such directory, or nothing of unglow's in it.
-    """
-    place = Path(text)
-    if not place.is_dir():
-        return _find_pair(text)
-    here = place.absolute()
-    if (here / "slide.json").is_file():
-        return here.parent, here
-    above = here.parents[len(PAIR) - 1 : len(LEVELS)]
-    results = next((one for one in above if (one / TELEMETRY).is_dir()), None)
-    if results is None and (plan := nearest(place, _PLAN)) is not None:
-        results = plan.parents[len(PAIR)]
-    if results is not None:
-        return results, here
-    if any(place.glob(f"*/*/{_PLAN}")):
-        return place, None
-    return results_of(place), None
-
-
-def _find_pair(text: str) -> tuple[Path, Path]:
-    """Return the results directory here, and the directory of a pair that is named below it."""
-    results = results_of(Path())
-    pair = results / text
-    if ".." in Path(text).parts or not pair.is_dir():
-        raise InputError(
-            f"{text} is neither a directory nor a pair of {results}; name a working directory, a "
-            "results directory, or a pair as SAMPLE/DYE."
-        )
-    return results, pair
 
 
 def _hash(results: Path, directory: Path) -> str:
@@ -276,9 +256,8 @@ def run_app(arguments: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     from unglow.app.site import NAME, App  # noqa: PLC0415
     from unglow.app.workplace import Workplace  # noqa: PLC0415
-    from unglow.cli.stop import StopButton  # noqa: PLC0415 (so do these)
+    from unglow.cli.run import StopButton  # noqa: PLC0415 (so do these)
     from unglow.reporting.html.live_site import Site  # noqa: PLC0415
-    from unglow.reporting.html.serving import serve  # noqa: PLC0415 (imports numpy)
     from unglow.viewer import site as viewer  # noqa: PLC0415
 
     missing = [folder for folder in arguments.folders if not folder.is_dir()]
@@ -299,9 +278,97 @@ def run_app(arguments: argparse.Namespace) -> int:
     serve(
         site,
         arguments.port,
-        say,
         page=f"0/{NAME}/",
         open_browser=browser_opener(is_wanted=not arguments.no_browser),
         same_user=True,
     )
     return 0
+
+
+def serve(
+    site: Site,
+    port: int | None,
+    *,
+    page: str = "",
+    open_browser: Callable[[str], object] | None = None,
+    until_input_ends: bool = False,
+    same_user: bool = False,
+) -> None:
+    """Serve until Ctrl-C; the address is printed first.
+
+    Parameters
+    ----------
+    site, port, same_user
+        As for `Server`.
+    page
+        What of the site to open: the end of its address.
+    open_browser
+        Opens an address in a browser; None for none. It is given a `redirect_file`, since others
+        can read the arguments of programs.
+    until_input_ends
+        Whether to stop as soon as standard input ends as well.
+    """
+    from unglow.reporting.html.live_server import Server  # noqa: PLC0415 (imports numpy)
+
+    with ExitStack() as stack:
+        server = stack.enter_context(Server(site, port, same_user=same_user))
+        say(f"Open {server.url}{page}")
+        say(f"From another machine, first: {tunnel(server.port)}")
+        say("Press Ctrl-C to stop this server; runs continue.")
+        if open_browser is not None:
+            _exit_on_signals()
+            file = stack.enter_context(redirect_file(server.url + page))
+            threading.Thread(target=open_browser, args=(file.as_uri(),), daemon=True).start()
+        if until_input_ends:
+            threading.Thread(target=_stop_with_input, args=(server,), daemon=True).start()
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            say("")
+
+
+def _stop_with_input(server: Server) -> None:
+    sys.stdin.buffer.read()
+    server.shutdown()
+
+
+def _exit_on_signals() -> None:
+    """Exit on signals that end a process without removing its files; ignored ones stay ignored."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, lambda received, _: sys.exit(128 + received))
+
+
+def tunnel(port: int) -> str:
+    """Return the command that makes the address work on another machine."""
+    from unglow.reporting.html.live_server import ADDRESS  # noqa: PLC0415 (imports numpy)
+
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user without a name
+        user = str(os.getuid())
+    return f"ssh -N -L {port}:{ADDRESS}:{port} {user}@{os.uname().nodename}"
+
+
+@contextmanager
+def redirect_file(url: str) -> Iterator[Path]:
+    """Make a file of mode 0600 in a directory of mode 0700 that leads to ``url``; remove both."""
+    directory = Path(tempfile.mkdtemp(prefix="unglow-", dir=_runtime_directory()))
+    try:
+        path = directory / "open.html"
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as stream:  # noqa: PTH123 (a descriptor)
+            stream.write(_PAGE.format(url=html.escape(url)))
+        yield path
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _runtime_directory() -> str | None:
+    """Return the user's own directory for files of running programs; None if there is none."""
+    place = os.environ.get("XDG_RUNTIME_DIR", "")
+    try:
+        is_own = os.stat(place).st_uid == os.geteuid()  # noqa: PTH116 (may be empty)
+    except OSError:
+        return None
+    return place if is_own and os.access(place, os.W_OK | os.X_OK) else None

@@ -1,4 +1,4 @@
-"""``unglow run``, ``resume``, ``debug`` and ``where``: Snakemake with the installed workflow."""
+"""``unglow run``, ``resume``, ``stop``, ``debug`` and ``where``: runs of the installed workflow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from unglow.core.errors import InputError
+from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import WEB, say, warn
 from unglow.core.workflow_files import snakefile, workflow_directory
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from unglow.reporting.html.live_answers import Answer, Request
+    from unglow.reporting.html.live_site import Source
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 
@@ -25,6 +27,8 @@ TAKES_ALL_WORDS = ("run",)
 TAKES_WORDS = ("resume",)
 _PROFILE = "--workflow-profile"
 _WEB = "--web"
+# So many jobs are named by `unglow stop`.
+_NAMED = 5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +74,7 @@ def become_snakemake(given: Sequence[str]) -> NoReturn:
     if _WEB in own:
         options.remove(_WEB)
         os.environ[WEB] = "1"
-    words = ["-Pm", "unglow.jobs.start_snakemake", *start, *_replace_own_profile(options)]
+    words = ["-Pm", "unglow.jobs.launcher", *start, *_replace_own_profile(options)]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 
@@ -199,3 +203,85 @@ def run_resume(arguments: argparse.Namespace) -> int:
         *(named, results_of(named), arguments.words, arguments.lost),
         lambda sentence: warn(f"unglow resume: {sentence}"),
     )
+
+
+def add_arguments_stop(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `unglow stop` to a parser."""
+    from unglow.cli.directories import add_directory  # noqa: PLC0415 (imports numpy)
+
+    parser.description = (
+        "Stop the run of a directory: running jobs finish, no other job starts. The command waits "
+        "for them (Ctrl-C ends the waiting, not the run). The run must be yours and on this "
+        "machine. Finished jobs are kept; `unglow resume` continues."
+    )
+    add_directory(parser)
+    parser.add_argument(
+        "--now", action="store_true", help="end running jobs too, as Ctrl-C does; they start again"
+    )
+
+
+def run_stop(arguments: argparse.Namespace) -> int:
+    """Stop the run, and say what happened."""
+    from unglow.cli.directories import named, results_of  # noqa: PLC0415 (imports numpy)
+    from unglow.jobs.run_records import (  # noqa: PLC0415
+        end_jobs,
+        find_running,
+        finish_jobs,
+        wait_for_end,
+    )
+    from unglow.reporting.runs import Runs  # noqa: PLC0415 (imports numpy)
+
+    results = results_of(arguments.directory)
+    trace = find_running(results)
+    if trace is None:
+        say(f"Nothing runs in {results}.")
+        return 0
+    if arguments.now:
+        end_jobs(trace, results)
+    else:
+        finish_jobs(trace)
+        last = Runs.read(results).last
+        if titles := [job.title for job in last.running] if last else []:
+            more = [f"{len(titles) - _NAMED} more"] if len(titles) > _NAMED else []
+            say(f"Waiting for {', '.join([*titles[:_NAMED], *more])} (--now ends them).")
+        wait_for_end(trace)
+    last = Runs.read(results).last
+    done = "no job is done" if last is None else f"{last.done} of {last.of} jobs are done"
+    say(f"Stopped: {done}. `unglow resume{named(arguments.directory, '.')}` continues.")
+    return 0
+
+
+class StopButton:
+    """What the live page sends to, to end the run of its directory after the running jobs.
+
+    Parameters
+    ----------
+    source
+        The results directory, as the page shows it.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._results = source.results
+
+    def answer(self, request: Request) -> Answer:
+        """Ask the run to end; say what happens."""
+        import json  # noqa: PLC0415 (`unglow run` loads little)
+        from http import HTTPStatus  # noqa: PLC0415
+
+        from unglow.jobs.run_records import find_running, finish_jobs  # noqa: PLC0415
+        from unglow.reporting.html.live_answers import JSON, Answer  # noqa: PLC0415
+
+        if request.method != "POST" or request.parts:
+            text, status = "Send to this address to stop the run.\n", HTTPStatus.METHOD_NOT_ALLOWED
+            return Answer.text(text, status=status)
+        try:
+            trace = find_running(self._results)
+        except UnglowError as error:
+            return Answer.text(json.dumps({"error": str(error)}), JSON, HTTPStatus.CONFLICT)
+        if trace is None:
+            return Answer.text(json.dumps({"text": "Nothing runs any more."}), JSON)
+        finish_jobs(trace)
+        said = (
+            "The run ends after its running jobs; `unglow stop --now` in a terminal ends them too."
+        )
+        return Answer.text(json.dumps({"text": said}), JSON)

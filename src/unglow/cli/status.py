@@ -15,7 +15,7 @@ from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
 from unglow.reporting.runs import SCHEMA, Runs
 from unglow.reporting.terminal.formatting import OUTCOMES
-from unglow.results.summary_table import SKIPPED
+from unglow.results import SKIPPED
 from unglow.telemetry.reading.pairs import WAITING, Work, sentence_of
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.workflow.pending_jobs import pending_jobs

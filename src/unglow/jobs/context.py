@@ -24,10 +24,10 @@ from unglow.core.levels import name_of
 from unglow.core.own_memory import pause_collection, pin_threads
 from unglow.core.printable import LOGGER, SHOWN, begin_log, printable, warn
 from unglow.core.progress import step
-from unglow.jobs import memory_limit, outcomes, parent_process, retries, watchdog
+from unglow.jobs import launcher, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
+from unglow.jobs.launcher import ParentProcess
 from unglow.jobs.memory_limit import MachineMemory
-from unglow.jobs.parent_process import ParentProcess
 from unglow.memory.sizes import from_json
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
@@ -130,9 +130,9 @@ class Job:
         pin_threads()
         record = getattr(script.log, "telemetry", None)
         minutes = getattr(script.resources, "runtime", None)
-        launcher = os.environ.get(parent_process.LAUNCHER_MB)
-        if launcher and minutes:  # what it took to get here counts as well, and so does its end
-            minutes = max(1, minutes - parent_process.STARTING_MIN)
+        starting_mb = os.environ.get(launcher.LAUNCHER_MB)
+        if starting_mb and minutes:  # what it took to get here counts as well, and so does its end
+            minutes = max(1, minutes - launcher.STARTING_MIN)
         output = getattr(script, "output", ())
         named = output.items() if hasattr(output, "items") else ()
         targets = {name: Path(path) for name, path in named}
@@ -141,10 +141,10 @@ class Job:
             rule=script.rule,
             wildcards=dict(script.wildcards.items()),
             threads=threads,
-            mem_mb=float(getattr(script.resources, "mem_mb", 2000)) - float(launcher or 0),
+            mem_mb=float(getattr(script.resources, "mem_mb", 2000)) - float(starting_mb or 0),
             limit_s=float(minutes) * 60 if minutes else None,
             attempt=int(getattr(script.resources, "attempt", 1)),
-            launcher_mb=float(launcher or 0),
+            launcher_mb=float(starting_mb or 0),
             demand=None if demand is None else from_json(demand),
             log_path=Path(script.log[0]) if len(script.log) else None,
             record_path=Path(record) if record else None,

@@ -15,8 +15,8 @@ from unglow.io.raw_images import open_reader
 from unglow.io.zarr import plan_layout
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import ChunkCache
-from unglow.multiplexed.gaps import Gaps
-from unglow.multiplexed.sample import ALIGNED_ROWS
+from unglow.multiplexed.channels import Gaps
+from unglow.multiplexed.slide import ALIGNED_ROWS
 from unglow.transform import Quantiles
 from unglow.transform.resample import source_window, warp_window
 

@@ -18,12 +18,13 @@ from unglow.core.progress import progress, step
 from unglow.core.windows import Window, map_bounded
 from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
-from unglow.multiplexed.ranges import Look, look_at, raw_noise
-from unglow.multiplexed.sample import BLOCK, Sample, SampledCells
+from unglow.multiplexed.ranges import Look, SampledCells, look_at, raw_noise
 from unglow.multiplexed.several import estimate_several, refine, uses_exposure
 from unglow.multiplexed.slide import (
+    BLOCK,
     FIT,
     INTERPOLATE,
+    Sample,
     compute_expected_gain,
     compute_expected_gains,
     group_by_background,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.tiff import TiffHeader
-    from unglow.multiplexed.gaps import Gaps
+    from unglow.multiplexed.channels import Gaps
     from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.photometry.gain.scale import MethodResult
     from unglow.spoilt.places import SpoiltMask

@@ -1,15 +1,16 @@
-"""The first look at the sample of a slide: ranges of channels, and where their texture is."""
+"""The sample of a slide: its cells, ranges of channels, and where their texture is."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.progress import progress, step
 from unglow.core.windows import Window, map_bounded
-from unglow.multiplexed.sample import BLOCK, Sample
+from unglow.multiplexed.slide import BLOCK, Sample
+from unglow.photometry.cell_moments import CellMoments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from unglow.multiplexed.images import Frame, SlideReader
     from unglow.multiplexed.slide import Channel
+
+    Floats = NDArray[np.float64]
 
 # Px that are looked at for the floor, at most: one in a power of two along both sides.
 _SAMPLED = 1 << 17
@@ -56,6 +59,24 @@ class Look:
     def range(self) -> tuple[float, float]:
         """Smallest and largest value."""
         return self.low, self.high
+
+
+@dataclass(eq=False, slots=True)
+class SampledCells(CellMoments):
+    """Cells of the mosaic, with their places in the slide, (cells, 2) (x, y)."""
+
+    places: Floats = field(default_factory=lambda: np.zeros((0, 2)))
+
+    @classmethod
+    def placed(cls, cells: CellMoments, sample: Sample) -> SampledCells:
+        """Return the cells of a mosaic where they lie in the slide."""
+        places = sample.in_slide(cells.centres_xy)
+        return cls(sample.shape, cells.every, cells.tops, **cells.arrays, places=places)
+
+    @property
+    def centres_xy(self) -> Floats:
+        """Centres of the cells in the slide, in row order."""
+        return self.places
 
 
 @step("ranges")

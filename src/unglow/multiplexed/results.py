@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.photometry.saved import Saved
+    from unglow.core.archive import Saved
 
     Record = TypeVar("Record", bound=Saved)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from unglow.core.progress import progress, step
 from unglow.core.windows import Window, grid, map_bounded, strips
 from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, SlideReader, frame_shape
-from unglow.multiplexed.sample import OVERVIEW, OVERVIEWS_PX
-from unglow.multiplexed.slide import group_by_background
+from unglow.multiplexed.slide import OVERVIEW, OVERVIEWS_PX, group_by_background
 from unglow.photometry.difference import subtract_window
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.tiff import TiffHeader
-    from unglow.multiplexed.sink import PlaneSink
     from unglow.multiplexed.slide import Channel, Maps, Slide
     from unglow.photometry.gain.scale import MethodResult, Scale
 
@@ -35,6 +33,32 @@ if TYPE_CHECKING:
 _ROWS = 64
 # The histogram has no more bins than this; the step is a part of a grey level as long as they do.
 _BINS = 1 << 15
+
+
+class PlaneSink(Protocol):
+    """Takes every window of every channel once, from any thread."""
+
+    @property
+    def window(self) -> int:
+        """Side of the windows it takes, px; they begin at multiples of it."""
+        ...
+
+    def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:
+        """Take level 0 of a window of a channel, (rows, cols) of the final dtype."""
+        ...
+
+
+class Sinks:
+    """Several sinks as one; their windows are of one size."""
+
+    def __init__(self, sinks: Sequence[PlaneSink]) -> None:
+        self._sinks = sinks
+        (self.window,) = {sink.window for sink in sinks}
+
+    def write(self, channel: int, window: Window, pixels: NDArray[Any]) -> None:
+        """Hand a window to each of them."""
+        for sink in self._sinks:
+            sink.write(channel, window, pixels)
 
 
 @dataclass(eq=False, slots=True)

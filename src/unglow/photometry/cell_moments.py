@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, pixel_type, select_type
 from unglow.memory.sizes import CELL, CELLS
-from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from unglow.photometry.saved import ArrayAxes
+    from unglow.core.archive import ArrayAxes
 
     Floats = NDArray[np.float64]
 

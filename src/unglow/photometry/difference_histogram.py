@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from unglow.core.archive import Counts, Saved
 from unglow.core.kernels import kernel
-from unglow.photometry.saved import Counts, Saved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.archive import ArrayAxes
     from unglow.photometry.joint_histogram import JointStatistics
-    from unglow.photometry.saved import ArrayAxes
 
 
 @dataclass(eq=False, slots=True)

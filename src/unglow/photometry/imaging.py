@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from unglow.core.archive import Saved
 from unglow.core.kernels import kernel
 from unglow.memory.sizes import BLUR_REACH
-from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.archive import ArrayAxes
     from unglow.core.windows import Window
-    from unglow.photometry.saved import ArrayAxes
 
     Image = NDArray[np.float32]
     Floats = NDArray[np.float64]

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from unglow.core.archive import Counts
 from unglow.core.kernels import kernel, pixel_type, select_type
-from unglow.photometry.saved import Counts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from unglow.photometry.saved import ArrayAxes
+    from unglow.core.archive import ArrayAxes
 
 COUNTERS = ("pixels", "overlap", "post_only", "no_post", "ratio", "post_at_maximum")
 """What is counted: all pixels, those with data in both images, in one, with a ratio, at `top`."""

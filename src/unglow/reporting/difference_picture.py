@@ -1,7 +1,8 @@
 """A difference as a picture in which stain stands out: colours in units of noise, spoilt places.
 
 Noise is black over a dim picture of the section, what is brighter in post goes from brown to white,
-what is darker is dark blue: hues and brightness that the colour-blind distinguish.
+what is darker is dark blue: hues and brightness that the colour-blind distinguish. The cycles of a
+slide have a picture too, with the same hatching of spoilt places.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from unglow.core.windows import Window
 from unglow.review.polygons import Polygon
+from unglow.spoilt import ARTEFACTS, read_places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from numpy.typing import NDArray
 
-    from unglow.spoilt.saved_places import SavedPlace
+    from unglow.results.stack import StackImage
+    from unglow.spoilt import SavedPlace
 
     Floats = NDArray[np.float32]
-
     Bytes = NDArray[np.uint8]
 
 BLACK_TO = 2.0
@@ -43,6 +47,10 @@ _NEGATIVE = ((38, 104, 176), (12, 52, 104))
 _POSITIVE = ((0, 0, 0), (110, 40, 10), (222, 100, 16), (255, 190, 60), (255, 250, 225))
 _HATCH_PX = 7
 _ROWS = 64  # drawn together, which takes little memory
+_CYCLES = np.array([(255, 138, 31), (0, 117, 224)], np.float32)
+"""Colours of the reference and of another cycle, RGB: they add up to white."""
+_STRETCHED = (1.0, 99.7)
+"""Quantiles, %, between which nuclei are stretched."""
 _DIM = 44  # brightest grey of the section under the colours
 _PLACES = (*np.linspace(-1, 0, len(_NEGATIVE) + 1)[:-1], *np.linspace(0, 1, len(_POSITIVE)))
 _TABLE = np.rint(
@@ -178,3 +186,58 @@ def hatch(pixels: Bytes, spoilt: NDArray[np.bool_]) -> Bytes:
     out = pixels.copy()
     out[spoilt & (((row + col) % _HATCH_PX == 0) | ~inner)] = HATCH
     return out
+
+
+def draw_cycles(place: Path, longest: int) -> Iterator[tuple[str, NDArray[np.uint8]]]:
+    """Yield a picture of each cycle with its name: orange the reference, blue the cycle.
+
+    Parameters
+    ----------
+    place
+        Directory of a slide. Nothing if it was refused, or has no corrected image.
+    longest
+        Pictures come from the coarsest level with at least this many px per side.
+
+    Yields
+    ------
+    Name and picture (rows, cols, 3) BGR; where both lie on each other it is grey, and spoilt
+    places of the cycle are hatched.
+    """
+    from unglow.multiplexed.results import SlideRecord, usable  # noqa: PLC0415 (slides)
+    from unglow.results.stack import find_stack, open_stack  # noqa: PLC0415 (tifffile)
+
+    stack, record = find_stack(place), place / "slide.json"
+    if stack is None or not record.is_file():
+        return
+    known = SlideRecord.load(record)
+    if known.reason is not None:
+        return
+    slide = usable(known.slide, known.cycles)[0]
+    images = dict(zip((one.name for one in slide.kept), open_stack(stack), strict=True))
+    first = images.get(slide.registered_on.get(slide.frame_cycle, ""))
+    places = read_places(place / ARTEFACTS)
+    for cycle in slide.moved_cycles:
+        own = images.get(slide.registered_on.get(cycle, ""))
+        if first is not None and own is not None:
+            drawn = (_stretch(one, longest)[..., None] for one in (first, own))
+            both = sum(one * colour for one, colour in zip(drawn, _CYCLES, strict=True))
+            pixels = np.rint(both).astype(np.uint8)
+            some = [one for one in places if one.cycle == cycle]
+            step = 1 << _choose_level(own, longest)
+            found = hatch(pixels, spoilt_px(some, pixels.shape[:2], step))
+            yield f"cycle {cycle}", np.ascontiguousarray(found[..., ::-1])
+
+
+def _choose_level(image: StackImage, longest: int) -> int:
+    """Return the coarsest level with a side of at least ``longest`` px, or 0."""
+    fine = (n for n in range(image.levels) if max(image.level_shape(n)) >= longest)
+    return max(fine, default=0)
+
+
+def _stretch(image: StackImage, longest: int) -> NDArray[np.float32]:
+    """Return a small image from 0 to 1, with 0 where there is no data."""
+    level = _choose_level(image, longest)
+    pixels = image.read(Window.from_shape(image.level_shape(level)), level)
+    finite = pixels[np.isfinite(pixels)]
+    low, high = np.percentile(finite, _STRETCHED) if finite.size else (0.0, 1.0)
+    return np.clip(np.nan_to_num((pixels - low) / max(high - low, 1e-6)), 0, 1).astype(np.float32)

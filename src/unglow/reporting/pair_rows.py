@@ -15,7 +15,7 @@ from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, read_written_ns, slide_files
 from unglow.reporting.summary import Entry, rows, texts
-from unglow.results.summary_table import SKIPPED, read_summary
+from unglow.results import SKIPPED, read_summary
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.pairs import (

@@ -30,8 +30,8 @@ from unglow.reporting.marker_rows import (
     spoilt_columns,
     unreadable_columns,
 )
+from unglow.results import SKIPPED
 from unglow.results.pair import PairResults, judge
-from unglow.results.summary_table import SKIPPED
 from unglow.review import REVIEW
 from unglow.telemetry.reading.pairs import first_reasons
 

@@ -15,8 +15,8 @@ from unglow import transform as transforms
 from unglow.core import digests
 from unglow.core.errors import InputError, StoreError
 from unglow.multiplexed.results import SlideRecord, Subtraction, load_residues, load_scales
+from unglow.results import read_summary
 from unglow.results.pair import SLIDE, STAGE_FILES, PairResults
-from unglow.results.summary_table import read_summary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,7 +21,7 @@ from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.difference import open_difference
 from unglow.photometry.gain.bright_field import check_roles
 from unglow.photometry.gain.scale import Scale
-from unglow.spoilt.saved_places import ARTEFACTS, SavedPlace, read_places
+from unglow.spoilt import ARTEFACTS, SavedPlace, read_places
 from unglow.transform.transform import from_content, read_content
 
 if TYPE_CHECKING:

@@ -28,19 +28,19 @@ from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
+from unglow.core.archive import Saved
 from unglow.core.kernels import kernel
 from unglow.memory.sizes import BLOCK, block_side, count_blocks
-from unglow.photometry.saved import Saved
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from unglow.core.archive import ArrayAxes
     from unglow.photometry.gain.scale import MethodResult
     from unglow.photometry.imaging import NoiseModel
     from unglow.photometry.joint_histogram import JointStatistics
-    from unglow.photometry.saved import ArrayAxes
 
     Floats = NDArray[np.float32]
 

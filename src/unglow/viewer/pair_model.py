@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from unglow import __version__
 from unglow.core.levels import LEVELS
-from unglow.core.version import __version__
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.report import to_json

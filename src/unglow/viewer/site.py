@@ -22,7 +22,7 @@ from unglow.core.windows import Window
 from unglow.export.images import write_tiff
 from unglow.reporting.html.live_answers import ASK_AGAIN, JSON, Answer, FileBody
 from unglow.reporting.html.report import to_json
-from unglow.spoilt.saved_places import ARTEFACTS, artefacts_json
+from unglow.spoilt import ARTEFACTS, artefacts_json
 from unglow.viewer.computed_stores import ChunkMemory, ComputedStore, UnwantedError
 from unglow.viewer.layers import CANDIDATES, Layers, Pair, pairs_of
 from unglow.viewer.pair_model import arrows, blocks_json, candidates_json, pair_list, pair_model

@@ -14,7 +14,7 @@ from unglow.core.errors import InputError
 from unglow.detection.coarse_grid import estimate_error
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.multiplexed.results import SlideRecord, usable
-from unglow.multiplexed.sink import colours
+from unglow.multiplexed.slide import choose_colours
 from unglow.results.directory import SlideResults
 from unglow.results.stack import find_stack, open_stack
 from unglow.review.decisions import Listed
@@ -157,7 +157,8 @@ class SlideLayers:
     def _corrected(self) -> Iterator[Layer]:
         if self._stack is None or self._record.reason is not None:
             return
-        for n, (one, colour) in enumerate(zip(self._slide.kept, colours(self._slide), strict=True)):
+        colours = choose_colours(self._slide)
+        for n, (one, colour) in enumerate(zip(self._slide.kept, colours, strict=True)):
             name = f"corrected-{n}"
             make = partial(self._stack_store, name, n, one)
             yield self._layer(name, one.name, one, make, colour)

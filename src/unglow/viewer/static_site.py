@@ -19,7 +19,7 @@ from unglow.export.images import whole_directory
 from unglow.io.zarr.layout import DOCUMENT
 from unglow.reporting.html.live_answers import FileBody, Request
 from unglow.reporting.html.live_site import Source
-from unglow.spoilt.saved_places import ARTEFACTS
+from unglow.spoilt import ARTEFACTS
 from unglow.viewer.computed_stores import ComputedStore
 from unglow.viewer.served_files import page_files
 from unglow.viewer.site import THUMBNAIL, Viewer

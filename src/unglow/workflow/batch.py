@@ -31,7 +31,6 @@ from unglow.workflow.header_cache import (
     layouts,
     pixel_size_note,
 )
-from unglow.workflow.paths import Outputs
 from unglow.workflow.samples import (
     Discovery,
     Pair,
@@ -44,6 +43,7 @@ from unglow.workflow.samples import (
 from unglow.workflow.samples.naming import placeholder_in
 from unglow.workflow.samples.pair import choose_keys
 from unglow.workflow.slides import find_refused, marker_pairs, read_slides
+from unglow.workflow.stage_table import Outputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,12 +17,12 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
+from unglow import __version__
 from unglow.core.errors import UnglowError
 from unglow.core.files import read_json, write_text
 from unglow.core.machine import busy_processors, cache_directory, processors
 from unglow.core.process import host
 from unglow.core.rounding import number, round_digits
-from unglow.core.version import __version__
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.records import ENDED_WELL
 from unglow.telemetry.reading.totals import split

@@ -13,7 +13,6 @@ from unglow.reporting.summary import Entry
 from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
-from unglow.workflow.paths import ROOT, store
 from unglow.workflow.planned_jobs import (
     RATIO_SETTINGS,
     jobs_of_pair,
@@ -27,7 +26,7 @@ from unglow.workflow.planned_jobs import (
     written_methods,
 )
 from unglow.workflow.slides import CANDIDATES_SUFFIX
-from unglow.workflow.stage_table import STAGES
+from unglow.workflow.stage_table import ROOT, STAGES, store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,7 +12,7 @@ from unglow.io.tiff.codecs import is_slow
 from unglow.memory import stages
 from unglow.memory.sizes import Demand
 from unglow.memory.stages import SLACK, libraries_mb, small
-from unglow.multiplexed.sample import Sample
+from unglow.multiplexed.slide import Sample
 from unglow.workflow import slide_memory
 from unglow.workflow.planned_jobs import same_difference_as, same_ratio_as, written_methods
 from unglow.workflow.stage_table import SMALL_MB, STAGES, measured_as

@@ -10,8 +10,7 @@ from unglow.core.levels import VARIANT
 from unglow.core.settings import to_json
 from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
-from unglow.workflow.paths import CORRECTED, FORMS, PLACES
-from unglow.workflow.stage_table import STAGES, figures_of, files_of
+from unglow.workflow.stage_table import CORRECTED, FORMS, PLACES, STAGES, figures_of, files_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

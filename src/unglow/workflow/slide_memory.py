@@ -18,7 +18,7 @@ from unglow.io.zarr.layout import SHARD
 from unglow.memory import stages
 from unglow.memory.sizes import CELL, CELLS, Demand
 from unglow.memory.stages import MB, SLACK, WARP_SOURCE, WARP_SPARE_PX, libraries_mb
-from unglow.multiplexed.sample import (
+from unglow.multiplexed.slide import (
     ALIGNED_ROWS,
     BLOCK,
     COMPARED,
@@ -26,8 +26,8 @@ from unglow.multiplexed.sample import (
     OVERVIEWS_PX,
     WINDOW,
     Sample,
+    group_by_background,
 )
-from unglow.multiplexed.slide import group_by_background
 from unglow.registration.settings import DECLARED
 
 if TYPE_CHECKING:

@@ -21,13 +21,12 @@ from unglow.io.tiff.series import CHANNELS
 from unglow.io.zarr.layout import DTYPES
 from unglow.multiplexed.channels import name_markers, reference_cycle, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers, suggestion
-from unglow.multiplexed.sample import bands_of
-from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide
+from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide, bands_of
 from unglow.registration.settings import DECLARED
 from unglow.telemetry.reading.pairs import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
-from unglow.workflow.paths import CORRECTED, ROOT
 from unglow.workflow.samples import Pair, Problem, unsafe
+from unglow.workflow.stage_table import CORRECTED, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.jobs.schedulers import NoAnswerError, QueuedJob, has_ended, read_accounts, slurm_queue
 from unglow.jobs.snakemake_command import snakemake_words
-from unglow.telemetry.recording.environment import surroundings
+from unglow.telemetry.recording.run import surroundings
 
 if TYPE_CHECKING:
     from argparse import Namespace

@@ -29,8 +29,7 @@ from unglow.results.pair import PairResults
 from unglow.review import REGIONS, REVIEW
 from unglow.transform import displacement
 from unglow.transform.transform import read_content
-from unglow.workflow.paths import CORRECTED
-from unglow.workflow.stage_table import STAGES
+from unglow.workflow.stage_table import CORRECTED, STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -13,8 +13,8 @@ from unglow.cli import main
 from unglow.core import workflow_files
 from unglow.core.printable import WEB
 from unglow.jobs.context import DEBUGGED
+from unglow.jobs.launcher import ProfileLineFilter
 from unglow.jobs.snakemake_command import LOGGER, STARTED, snakemake_words
-from unglow.jobs.start_snakemake import ProfileLineFilter
 
 
 class BecameError(Exception):
@@ -41,7 +41,7 @@ def became(monkeypatch):
 
 def test_every_option_goes_to_snakemake_as_it_is(project, became):
     words = ["-n", "--config", "memory_per_job=500", "--", "results/summary.tsv"]
-    start = [sys.executable, "-Pm", "unglow.jobs.start_snakemake", "-s", str(project / "Snakefile")]
+    start = [sys.executable, "-Pm", "unglow.jobs.launcher", "-s", str(project / "Snakefile")]
     start += ["--workflow-profile", str(project / "profiles" / "default")]
     assert became(*words) == [*start, LOGGER, *words]
     assert became() == [*start, LOGGER]

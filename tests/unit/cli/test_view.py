@@ -20,9 +20,9 @@ import pytest
 from made_results import refused
 
 from unglow.cli import main, pages
-from unglow.cli.pages import place_of
+from unglow.cli.directories import place_of
+from unglow.cli.pages import redirect_file
 from unglow.core.errors import InputError
-from unglow.reporting.html.serving import redirect_file
 
 
 @pytest.fixture(scope="module")

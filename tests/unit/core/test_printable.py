@@ -18,7 +18,7 @@ from unglow.core.printable import (
     unescape_formula,
 )
 from unglow.reporting.summary import table
-from unglow.results.summary_table import verdict
+from unglow.results import verdict
 from unglow.workflow.samples import discover
 
 NASTY = "a\x1b[31mb\r\x9b2J\u202ec"

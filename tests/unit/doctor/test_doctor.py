@@ -13,12 +13,11 @@ from pathlib import Path
 import pytest
 from hanging_disk import hanging, small
 
-from unglow import cli
+from unglow import __version__, cli
 from unglow import doctor as checks
 from unglow.cli.doctor import examine
 from unglow.core.kernels import library_path
 from unglow.core.machine import Mount, read_processor_quota
-from unglow.core.version import __version__
 from unglow.doctor import Level, check, places
 
 CODE = "import sys; from unglow.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -19,7 +19,7 @@ from unglow.core.windows import Window
 from unglow.io.zarr import StoreWriter, open_store, plan_layout
 from unglow.jobs import attempt_lock
 from unglow.jobs.attempt_lock import AttemptLock, discard, revoke, store_or_file, temporaries
-from unglow.jobs.parent_process import VARIABLE, ParentProcess, announce
+from unglow.jobs.launcher import VARIABLE, ParentProcess, announce
 
 
 @pytest.fixture(autouse=True)
@@ -290,7 +290,7 @@ def test_a_job_ends_when_its_shell_was_killed(tmp_path):
 
 
 def test_a_job_ends_when_its_snakemake_was_killed(tmp_path, monkeypatch):
-    code = "import time; from unglow.jobs.parent_process import announce; announce(in_job=False);"
+    code = "import time; from unglow.jobs.launcher import announce; announce(in_job=False);"
     code += f"import os; print(os.environ['{VARIABLE}'], flush=True); time.sleep(600)"
     snakemake = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     job = start(tmp_path, "x", **{VARIABLE: snakemake.stdout.readline().strip()})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unglow.jobs import parent_process, retries
+from unglow.jobs import launcher, retries
 from unglow.jobs.lost_jobs import LostJobs
 from unglow.telemetry.attempt_files import attempt_file, attempt_numbers, take_number
 
@@ -159,10 +159,10 @@ def test_attempts_of_runs_before_do_not_count(tmp_path) -> None:
 
 
 def test_slurm_starts_snakemake_twice_in_a_job_and_others_once() -> None:
-    assert parent_process.launcher_mb("slurm", {}) == LAUNCHER_MB
-    assert parent_process.launcher_mb("cluster-generic", {}) == LAUNCHER_MB / 2
-    assert parent_process.launcher_mb(None, {"SLURM_STEP_ID": "0"}) == LAUNCHER_MB
-    assert parent_process.launcher_mb(None, {"JOB_ID": "4"}) == LAUNCHER_MB / 2
+    assert launcher.launcher_mb("slurm", {}) == LAUNCHER_MB
+    assert launcher.launcher_mb("cluster-generic", {}) == LAUNCHER_MB / 2
+    assert launcher.launcher_mb(None, {"SLURM_STEP_ID": "0"}) == LAUNCHER_MB
+    assert launcher.launcher_mb(None, {"JOB_ID": "4"}) == LAUNCHER_MB / 2
 
 
 def test_a_group_that_did_not_start_is_reported_once_and_all_of_it_gets_more(tmp_path) -> None:

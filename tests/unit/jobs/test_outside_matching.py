@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
+from unglow.jobs.outside import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.watched import Failure, describe_failure, describe_overrun, exit_code
 
 PREFIX = "set -euo pipefail;  "

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from unglow.cli import main
-from unglow.cli.stop import StopButton
+from unglow.cli.run import StopButton
 from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, ignores, read_start_ticks
 from unglow.jobs.run_records import find_running

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from unglow.multiplexed.cycles import cycle_states
 from unglow.multiplexed.results import usable
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.transform import Transform
+from unglow.workflow.stages.slide_scale import cycle_states
 
 SHAPE = (600, 800)
 

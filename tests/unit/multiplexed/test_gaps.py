@@ -9,7 +9,7 @@ from partial_images import drop
 
 from unglow.core.windows import Window
 from unglow.io.raw_images import read_header
-from unglow.multiplexed.gaps import Gaps
+from unglow.multiplexed.channels import Gaps
 from unglow.multiplexed.images import SlideReader
 from unglow.multiplexed.measure import measure_slide
 from unglow.multiplexed.subtract import subtract_slide

@@ -19,13 +19,12 @@ from made_slide import (
     write,
 )
 
-from unglow.multiplexed.cycles import cycle_states
 from unglow.multiplexed.measure import measure_slide
 from unglow.multiplexed.results import usable
-from unglow.multiplexed.sample import Sample
-from unglow.multiplexed.slide import Channel, Slide
+from unglow.multiplexed.slide import Channel, Sample, Slide
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.transform import Transform
+from unglow.workflow.stages.slide_scale import cycle_states
 
 LINEAR = ScaleSettings(("linear",), gain_map="never")
 

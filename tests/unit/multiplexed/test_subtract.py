@@ -13,14 +13,13 @@ from made_slide import SHAPE, Kept, channels, moved, pixels, slide, write
 from unglow.core.windows import Window
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.tiles import OmeTiffSink
-from unglow.multiplexed.parts import save_part
-from unglow.multiplexed.sample import PART_MPX, bands_of
-from unglow.multiplexed.subtract import subtract_slide, write_order
+from unglow.multiplexed.slide import PART_MPX, bands_of
+from unglow.multiplexed.subtract import Sinks, subtract_slide, write_order
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.photometry.imaging import GainMap
 from unglow.transform.resample import warp_window
 from unglow.workflow.slides import KnownSlide
-from unglow.workflow.stages.slide_subtract import Choice, Part, Work
+from unglow.workflow.stages.slide_subtract import Choice, Part, Work, save_part
 
 RANGES = {"range": [0.0, 6e4], "background_range": [0.0, 6e3]}
 
@@ -205,7 +204,7 @@ def test_parts_are_joined_to_the_same_bytes(tmp_path, dtype):
         parts.append(Part(*(tmp_path / f"{n}.{end}" for end in ("tiles", "npz", "json")), band))
         with opened(f"{n}.tiles", band=band) as sink:
             some = subtract_slide(*made, maps, EXPOSED, sink, dtype=dtype, band=band)
-        save_part(parts[n].counts, some, sink.tables, band)
+        save_part(parts[n], some, sink.tables)
     kept = Kept(3, dtype, shape, 2048)
     with opened("joined.tif") as sink:
         joined = work.join(parts, sink, kept, workers=2)
@@ -224,3 +223,19 @@ def test_large_slides_are_made_in_parts_of_whole_windows():
     assert (bands[0].start, bands[-1].stop) == (0, 100_000)
     assert all(a.stop == b.start and a.stop % 2048 == 0 for a, b in itertools.pairwise(bands))
     assert max(map(len, bands)) * 1e5 * 40 / 1e6 < 1.5 * PART_MPX
+
+
+class Received:
+    window = 64
+
+    def __init__(self):
+        self.got = []
+
+    def write(self, channel, window, pixels):
+        self.got.append((channel, window, pixels.sum()))
+
+
+def test_several_sinks_take_the_same():
+    several = [Received(), Received()]
+    Sinks(several).write(1, Window(0, 2, 0, 2), np.ones((2, 2)))
+    assert several[0].got == several[1].got == [(1, Window(0, 2, 0, 2), 4.0)]

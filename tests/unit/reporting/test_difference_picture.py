@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unglow.reporting.difference_picture import HATCH, NO_DATA, NoiseColours, hatch, spoilt_px
-from unglow.spoilt.saved_places import SavedPlace
+from unglow.spoilt import SavedPlace
 
 
 @pytest.fixture

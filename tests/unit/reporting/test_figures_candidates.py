@@ -21,8 +21,8 @@ from unglow.reporting.figures.candidates import CLASSES, density, draw_candidate
 from unglow.reporting.figures.canvas import Pixels
 from unglow.reporting.figures.difference import HATCHES, draw_difference
 from unglow.reporting.figures.style import save_png
+from unglow.spoilt import SavedPlace
 from unglow.spoilt.places import REASONS
-from unglow.spoilt.saved_places import SavedPlace
 
 SHAPE = (300, 420)
 

@@ -19,10 +19,12 @@ from unglow.photometry.gain.scale import ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.difference_picture import NoiseColours, share_colours
+from unglow.reporting.figures import FIGURES
 from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resize
 from unglow.reporting.figures.colour_maps import painted
-from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison, draw_refusal
+from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison
 from unglow.reporting.figures.difference import draw_difference
+from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.histograms import (
     draw_difference_histogram,
     draw_excess,
@@ -49,7 +51,6 @@ from unglow.reporting.figures.style import (
     styling,
     tile,
 )
-from unglow.reporting.figures.table import FIGURES
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
 
@@ -601,10 +602,10 @@ def test_settings_of_the_user_change_nothing(statistics, scale, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("module", "unneeded"), [("histograms", "matplotlib.pyplot"), ("table", "matplotlib")]
+    ("module", "unneeded"), [("figures.histograms", "matplotlib.pyplot"), ("figures", "matplotlib")]
 )
 def test_drawing_loads_no_pyplot_and_the_table_of_figures_no_drawing(module, unneeded):
-    code = f"import sys, unglow.reporting.figures.{module}; print({unneeded!r} in sys.modules)"
+    code = f"import sys, unglow.reporting.{module}; print({unneeded!r} in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

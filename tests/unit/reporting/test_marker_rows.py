@@ -21,15 +21,15 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.multiplexed.slide import Channel
+from unglow.reporting.difference_picture import draw_cycles
 from unglow.reporting.figures.canvas import Words
-from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_slide
-from unglow.reporting.html.cycle_pictures import draw_cycles
+from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_overview
 from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
 from unglow.reporting.html.thumbnails import pack_pictures
 from unglow.reporting.marker_rows import SlideEntry
 from unglow.reporting.summary import rows, table, texts, write_summary
-from unglow.results.summary_table import verdict
+from unglow.results import verdict
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
 
@@ -213,14 +213,14 @@ def test_figures_show_whole_reasons(tmp_path):
     short = draw_marker(replace(shown, row=row), subtraction, histogram, **about)
     assert long.get_figheight() > short.get_figheight()
     failed = MarkerPictures(row | {"status": "failed", "reasons": reason})
-    assert reason in words(draw_slide([shown, failed], title="t"))
+    assert reason in words(draw_overview([shown, failed], title="t"))
 
 
 def test_a_long_name_leaves_the_gain_to_be_seen(tmp_path):
     place = made_slide(tmp_path, figures=False)
     row = texts(rows([ENTRY], (), tmp_path)[1])
     names = {"dye": "D" * 300, "background_channel": "B" * 300}
-    drawn = words(draw_slide([MarkerPictures.of(row | names, *_overview(place))], title="t"))
+    drawn = words(draw_overview([MarkerPictures.of(row | names, *_overview(place))], title="t"))
     assert "× 1.400 (1.500)" in drawn
     assert shorten("D" * 300, 20)[:5] in drawn
 

@@ -11,10 +11,10 @@ import pytest
 from made_telemetry import WALL, Made, end, job, sample, state
 from served_sites import served
 
+from unglow.cli.pages import tunnel
 from unglow.core.errors import InputError
 from unglow.reporting.html.live_server import ADDRESS, PORT, Server
 from unglow.reporting.html.live_site import TAIL_BYTES, Changes, Site, log_of
-from unglow.reporting.html.serving import tunnel
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 

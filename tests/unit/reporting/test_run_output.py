@@ -17,8 +17,7 @@ from rich.text import Text
 
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.handlers import mode_for
-from unglow.reporting.terminal.ending import draw_end
-from unglow.reporting.terminal.formatting import closing_sentence, has_failures
+from unglow.reporting.terminal.formatting import closing_sentence, draw_end, has_failures
 from unglow.reporting.terminal.painter import Diversion, Painter
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 

@@ -15,8 +15,8 @@ from unglow.core.levels import LEVELS, VARIANT
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting.summary import COLUMNS, Entry, entries_from, rows, table, write_summary
+from unglow.results import read_summary, verdict
 from unglow.results.directory import open_results
-from unglow.results.summary_table import read_summary, verdict
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
 

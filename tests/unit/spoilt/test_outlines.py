@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import StoreError
+from unglow.spoilt import artefacts_json, read_places
 from unglow.spoilt.outlines import areas_px, make_features, outlines, report, write_places
 from unglow.spoilt.places import REASONS, Places
-from unglow.spoilt.saved_places import artefacts_json, read_places
 
 
 def places(mask, reasons=(1,), side=32):

@@ -12,7 +12,8 @@ import pytest
 from made_telemetry import WALL, Made, end
 
 from unglow.cli import main
-from unglow.telemetry.recording.environment import computing, differences, sentence, surroundings
+from unglow.reporting.html.run_comparison import describe_differences, warn_of_digits
+from unglow.telemetry.recording.run import computing, surroundings
 
 
 def test_processor_kernels_and_builds_are_recorded():
@@ -27,17 +28,15 @@ def test_processor_kernels_and_builds_are_recorded():
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="names kernels of one architecture")
 def test_other_kernels_are_seen():
-    code = (
-        "import json, unglow.telemetry.recording.environment as c; print(json.dumps(c.computing()))"
-    )
+    code = "import json, unglow.telemetry.recording.run as c; print(json.dumps(c.computing()))"
     environment = os.environ | {"OPENBLAS_CORETYPE": "Sandybridge"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
     other = json.loads(done.stdout)
     assert other["blas"]["kernels"] == "Sandybridge"
-    assert "linear algebra" in " ".join(differences(computing(), other))
-    assert "Sandybridge" in sentence(computing(), other)
+    assert "linear algebra" in " ".join(describe_differences(computing(), other))
+    assert "Sandybridge" in warn_of_digits(computing(), other)
 
 
 @pytest.mark.parametrize(
@@ -59,22 +58,22 @@ def test_what_differs_is_named_and_nothing_else(keys, value, expected):
         "variables": {},
     }
     other = copy.deepcopy(one)
-    assert differences(one, other) == []
-    assert sentence(one, other) is None
+    assert describe_differences(one, other) == []
+    assert warn_of_digits(one, other) is None
     place = other
     for key in keys[:-1]:
         place = place[key]
     place[keys[-1]] = value
-    assert differences(one, other) == [expected]
+    assert describe_differences(one, other) == [expected]
 
 
 def test_another_name_of_a_processor_that_can_do_the_same_is_no_difference():
     one = {"processor": {"name": "X 1", "features": ["avx2"]}}
-    assert differences(one, {"processor": {"name": "X 2", "features": ["avx2"]}}) == []
+    assert describe_differences(one, {"processor": {"name": "X 2", "features": ["avx2"]}}) == []
 
 
 def test_what_an_older_record_lacks_is_no_difference():
-    assert differences({"unglow": "0.1.0"}, computing() | {"unglow": "0.1.0"}) == []
+    assert describe_differences({"unglow": "0.1.0"}, computing() | {"unglow": "0.1.0"}) == []
 
 
 def test_compare_says_that_other_things_have_computed(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""Append-only files: names, whole lines of several writers, full disks; steps and spans."""
+"""Append-only files: names, whole lines of several writers, full disks; steps and recording."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 import unglow
 from unglow.core.process import boot_id, read_start_ticks
 from unglow.core.progress import is_recording, progress, record_steps, step
+from unglow.telemetry import recording
 from unglow.telemetry.jsonl import LineFile, identity
-from unglow.telemetry.recording import span as spans
 
 
 def read(path):
@@ -194,7 +194,7 @@ CODE = "import unglow\nwith unglow.span('a'):\n  with unglow.span('b'): pass\npr
 
 
 def run(place):
-    environment = {} if place is None else {spans.VARIABLE: str(place)}
+    environment = {} if place is None else {recording.SPANS_VARIABLE: str(place)}
     words = [sys.executable, "-c", CODE]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
     return done.stdout
@@ -205,11 +205,11 @@ def no_steps():
     record_steps(None)  # whatever ran before in this process
     yield
     record_steps(None)
-    spans._opened_by = None
+    recording._opened_by = None
 
 
 def test_it_does_nothing_outside_a_run(monkeypatch):
-    monkeypatch.delenv(spans.VARIABLE, raising=False)
+    monkeypatch.delenv(recording.SPANS_VARIABLE, raising=False)
     with unglow.span("x"):
         assert not is_recording()
 
@@ -234,7 +234,7 @@ def test_a_place_that_cannot_be_written_is_no_reason_to_fail(tmp_path, make):
 
 
 def test_a_job_that_records_its_steps_writes_no_second_file(tmp_path, monkeypatch):
-    monkeypatch.setenv(spans.VARIABLE, str(tmp_path))
+    monkeypatch.setenv(recording.SPANS_VARIABLE, str(tmp_path))
     contents = []
 
     class Sink:

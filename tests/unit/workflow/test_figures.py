@@ -25,19 +25,23 @@ from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import MethodResult, Scale, ScaleSettings
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.figures.canvas import Words
-from unglow.reporting.figures.comparison import _method_row, draw_refusal
+from unglow.reporting.figures.comparison import _method_row
 from unglow.reporting.figures.difference import mask_spoilt
-from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
+from unglow.reporting.figures.figure_inputs import (
+    Differences,
+    FigureInputs,
+    draw_figures,
+    draw_refusal,
+)
 from unglow.reporting.figures.registration import _details
 from unglow.reporting.figures.style import save_png
 from unglow.reporting.summary import Entry, comparison, table
-from unglow.spoilt.saved_places import SavedPlace
+from unglow.spoilt import SavedPlace
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 from unglow.workflow.stages.align import AlignedStore
 from unglow.workflow.stages.comparison import draw_comparison
 from unglow.workflow.stages.difference import DifferenceStore
-from unglow.workflow.stages.figures import draw_figures
 
 SHAPE = (200, 240)
 REASON = "No match was found between pre and post."
@@ -154,7 +158,8 @@ def test_one_difference_is_read_from_its_store_and_the_others_are_computed(pair)
 def test_scale_methods_stand_side_by_side(pair, tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(
-        "unglow.workflow.stages.figures.save_png", lambda figure, path: drawn.update({path: figure})
+        "unglow.reporting.figures.figure_inputs.save_png",
+        lambda figure, path: drawn.update({path: figure}),
     )
     failed = MethodResult.make_failed("too dark.")
     methods = pair["scale"].methods | {"percentile": failed}

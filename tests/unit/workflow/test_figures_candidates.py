@@ -10,13 +10,16 @@ from unglow.core.windows import Window
 from unglow.io.detection_results import Candidates, SearchCounts
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import MethodResult, Scale
-from unglow.reporting.figures import candidate_checks, table
+from unglow.reporting.figures import CANDIDATES, FIGURES, candidate_checks
 from unglow.reporting.figures.candidate_checks import draw_gallery
-from unglow.reporting.figures.comparison import draw_refusal
-from unglow.reporting.figures.figure_inputs import Differences, FigureInputs
+from unglow.reporting.figures.figure_inputs import (
+    Differences,
+    FigureInputs,
+    draw_figures,
+    draw_refusal,
+)
 from unglow.reporting.figures.style import save_png
 from unglow.transform import Transform
-from unglow.workflow.stages.figures import draw_figures
 
 SHAPE = (300, 420)
 NAMES = ("candidates", "purity", "gallery")
@@ -53,8 +56,8 @@ def draw(pair, found, detection, counts, made):
 
 @pytest.fixture(autouse=True)
 def candidates_only(monkeypatch):
-    rows = [row for row in table.FIGURES["figures"] if row.category == table.CANDIDATES]
-    monkeypatch.setitem(table.FIGURES, "figures", rows)
+    rows = [row for row in FIGURES["figures"] if row.category == CANDIDATES]
+    monkeypatch.setitem(FIGURES, "figures", rows)
 
 
 def listed(snr, flags=None):

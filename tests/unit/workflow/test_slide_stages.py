@@ -17,7 +17,7 @@ from unglow.phantom.slide_spec import SlideSpec
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
-from unglow.spoilt.saved_places import read_places
+from unglow.spoilt import read_places
 from unglow.transform import Transform
 from unglow.workflow.batch import Batch
 from unglow.workflow.slides import remove_placeholders

@@ -22,11 +22,11 @@ from unglow.workflow.batch import Batch
 from unglow.workflow.config import load
 from unglow.workflow.header_cache import CACHE, HeaderCache
 from unglow.workflow.job_resources import demand_of
-from unglow.workflow.paths import CORRECTED
 from unglow.workflow.pending_jobs import pending_jobs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_slide
 from unglow.workflow.samples import discover
 from unglow.workflow.slides import KnownSlide, read_slides, remove_placeholders
+from unglow.workflow.stage_table import CORRECTED
 
 
 def problem_of(base, config=None):

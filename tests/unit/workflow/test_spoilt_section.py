@@ -10,8 +10,7 @@ from unglow.core.windows import ArrayPixels
 from unglow.io.stored_values import NotStored
 from unglow.registration.settings import RegisterSettings
 from unglow.transform import Transform
-from unglow.workflow.stages.register import register_stores
-from unglow.workflow.stages.spoilt_section import judge
+from unglow.workflow.stages.register import judge_gaps, register_stores
 
 SIDE, TILE = 1024, 64
 RADIUS = 380
@@ -73,7 +72,7 @@ def pair(missing_post=(), missing_pre=()):
 @pytest.mark.parametrize("role", ["post", "pre"])
 def test_tiles_within_the_section_are_reported_with_their_share(role):
     missing = {f"missing_{role}": [(7, 7), (7, 8), (10, 8)]}
-    (reason,), too_much = judge(*pair(**missing), MAP)
+    (reason,), too_much = judge_gaps(*pair(**missing), MAP)
     assert reason.startswith(f"3 of 256 tiles of {role}.tif are not stored. ")
     share = float(reason.split(". ")[1].split(" %")[0]) / 100
     assert share == pytest.approx(3 * TILE**2 / (np.pi * RADIUS**2), rel=0.06)
@@ -85,17 +84,17 @@ def test_tiles_within_the_section_are_reported_with_their_share(role):
 @pytest.mark.parametrize("role", ["post", "pre"])
 def test_a_tile_at_the_rim_is_seen_by_the_other_image(role):
     rim = (SIDE // 2) // TILE, (SIDE // 2 - RADIUS + 30 + SHIFT * (role == "pre")) // TILE
-    (reason,), _ = judge(*pair(**{f"missing_{role}": [rim]}), MAP)
+    (reason,), _ = judge_gaps(*pair(**{f"missing_{role}": [rim]}), MAP)
     assert f"{role}.tif" in reason
 
 
 def test_an_image_that_is_sparse_on_purpose_is_not_suspect():
     outer = list(outer_tiles(SIDE // 2)), list(outer_tiles(SIDE // 2 + SHIFT))
     assert min(len(one) for one in outer) > 60
-    assert judge(*pair(*outer), MAP) == ([], False)
-    assert judge(*pair(outer[0]), MAP) == ([], False)
-    assert judge(*pair((), outer[1]), MAP) == ([], False)
-    (reason,), _ = judge(*pair([*outer[0], (7, 7)], outer[1]), MAP)
+    assert judge_gaps(*pair(*outer), MAP) == ([], False)
+    assert judge_gaps(*pair(outer[0]), MAP) == ([], False)
+    assert judge_gaps(*pair((), outer[1]), MAP) == ([], False)
+    (reason,), _ = judge_gaps(*pair([*outer[0], (7, 7)], outer[1]), MAP)
     assert "post.tif" in reason
     assert "0.9" in reason
 
@@ -103,20 +102,20 @@ def test_an_image_that_is_sparse_on_purpose_is_not_suspect():
 def test_without_glass_everything_is_section():
     post = Image(make_texture(), [(0, 0), (0, 1)], "post.tif")
     pre = Image(np.roll(make_texture(), SHIFT, axis=1), (), "pre.tif")
-    (reason,), _ = judge(post, pre, MAP)
+    (reason,), _ = judge_gaps(post, pre, MAP)
     share = float(reason.split(". ")[1].split(" %")[0]) / 100
     assert share == pytest.approx(2 / 256, rel=0.15)
 
 
 def test_half_a_section_is_too_little():
     lower = [(row, col) for row in range(8, 16) for col in range(16)]
-    (reason,), too_much = judge(*pair(lower), MAP)
+    (reason,), too_much = judge_gaps(*pair(lower), MAP)
     assert too_much
     assert reason.startswith("128 of 256 tiles of post.tif are not stored, and ")
     assert reason.endswith("lies there: copy the file again from its source, or write it again.")
     # neither alone is too much
     parts = [[(r, c) for r in rows for c in range(4, 12)] for rows in ((5, 6), (9, 10))]
-    assert [judge(*pair(*both), MAP)[1] for both in ((parts[0],), parts)] == [False, True]
+    assert [judge_gaps(*pair(*both), MAP)[1] for both in ((parts[0],), parts)] == [False, True]
 
 
 @pytest.mark.parametrize("missing", [[(7, 7)], [(r, c) for r in range(8, 16) for c in range(16)]])

@@ -9,13 +9,12 @@ from raw_slides import pair
 
 from unglow.core.measured import LIBRARIES_MB, SECONDS
 from unglow.memory import stages
-from unglow.reporting.figures.table import FIGURES
+from unglow.reporting.figures import FIGURES
 from unglow.workflow import stage_table
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import demand_of
-from unglow.workflow.paths import Outputs
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
-from unglow.workflow.stage_table import STAGES, files_of, measured_as
+from unglow.workflow.stage_table import STAGES, Outputs, files_of, measured_as
 
 
 @pytest.fixture

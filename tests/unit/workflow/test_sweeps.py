@@ -14,9 +14,8 @@ from unglow.workflow import config, job_params
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import override, variants
 from unglow.workflow.job_resources import disk_mb
-from unglow.workflow.paths import PLACES, Outputs
 from unglow.workflow.planned_jobs import jobs_of_pair, same_difference_as
-from unglow.workflow.stage_table import SMALL_MB
+from unglow.workflow.stage_table import PLACES, SMALL_MB, Outputs
 
 PAIR = {"sample": "A", "dye": "D"}
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
 from unglow.core.process import OpenFiles, is_mounted
-from unglow.jobs.outside.matching import OutsideJob, Seen, jobs_of
+from unglow.jobs.outside import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.watched import (
     Failure,
     SpanFiles,

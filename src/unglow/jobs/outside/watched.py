@@ -22,8 +22,8 @@ from unglow.jobs.snakemake_command import set_options, snakemake_words
 from unglow.jobs.watchdog import count_kernel_kills
 from unglow.telemetry.attempt_files import attempt_file, take_number
 from unglow.telemetry.jsonl import SUFFIX, parse_line, texts
+from unglow.telemetry.recording import SPANS_VARIABLE
 from unglow.telemetry.recording.attempt import Attempt, Sample, Sampler
-from unglow.telemetry.recording.span import VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -240,7 +240,7 @@ class SpanFiles:
         self._place = telemetry / _PLACE / run_id
         self._files: dict[str, _SpanFile] = {}
         self._place.mkdir(parents=True, exist_ok=True)
-        os.environ[VARIABLE] = str(self._place)
+        os.environ[SPANS_VARIABLE] = str(self._place)
 
     def lines_of(
         self, rule: str, wildcards: Mapping[str, str], pids: Sequence[int]
@@ -260,8 +260,8 @@ class SpanFiles:
 
     def remove(self) -> None:
         """Remove the files, which have been copied, and the variable."""
-        if os.environ.get(VARIABLE) == str(self._place):
-            del os.environ[VARIABLE]
+        if os.environ.get(SPANS_VARIABLE) == str(self._place):
+            del os.environ[SPANS_VARIABLE]
         shutil.rmtree(self._place, ignore_errors=True)
         with contextlib.suppress(OSError):
             self._place.parent.rmdir()

@@ -1,1 +1,65 @@
-"""Figures for judging a result at a glance, drawn from small arrays only."""
+"""Figures for judging a result at a glance, drawn from small arrays only.
+
+A row of `FIGURES` for each figure of a pair: rules, paths, captions and drawing follow from it. A
+new one is a module here with a function ``draw_<name>_of_pair(pair, title)``, which takes
+`unglow.reporting.figures.figure_inputs.FigureInputs` and returns the figure; a row; and its
+caption, ``report/<name>.rst``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class FigureRow:
+    """A figure.
+
+    Attributes
+    ----------
+    name
+        Of the file in ``figures/``, of the output of its rule and of its caption.
+    module
+        The module of this package that draws it.
+    category
+        Heading in Snakemake's report. It is drawn where a pair has results of this kind; if there
+        are none, the reason is drawn in its place.
+    label
+        Its title.
+    """
+
+    name: str
+    module: str
+    category: str
+    label: str
+
+    @property
+    def file(self) -> str:
+        """Path below the directory of a pair."""
+        return f"figures/{self.name}.png"
+
+
+REGISTRATION, SCALE, DIFFERENCE, CANDIDATES = "Registration", "Scale", "Difference", "Candidates"
+FIGURES = {
+    "figures_registration": (
+        FigureRow("registration", "registration", REGISTRATION, "overlay before and after"),
+        FigureRow("residuals", "residuals", REGISTRATION, "residual vectors"),
+        FigureRow("map_error", "map_error", REGISTRATION, "map and its error"),
+    ),
+    "figures": (
+        FigureRow("joint_histogram", "histograms", SCALE, "post against pre"),
+        FigureRow("excess_histogram", "histograms", SCALE, "excess over the scale line"),
+        FigureRow("histograms", "histograms", SCALE, "grey levels"),
+        FigureRow("ratio_histogram", "histograms", SCALE, "ratio of post to pre"),
+        FigureRow("difference", "difference", DIFFERENCE, "difference"),
+        FigureRow("difference_histogram", "histograms", DIFFERENCE, "histogram of the difference"),
+        FigureRow("methods", "comparison", DIFFERENCE, "scale methods side by side"),
+        FigureRow("candidates", "candidates", CANDIDATES, "candidates"),
+        FigureRow("purity", "candidate_checks", CANDIDATES, "purity against threshold"),
+        FigureRow("gallery", "candidate_checks", CANDIDATES, "gallery of candidates"),
+    ),
+}
+"""Rows by the rule that draws them where a registration is shared, in the order of drawing.
+
+`unglow.workflow.stage_table.figures_of` says which rule draws them in a run.
+"""

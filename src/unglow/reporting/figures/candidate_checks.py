@@ -11,7 +11,7 @@ from unglow.core.rounding import number, percent
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import ChunkCache, crop
 from unglow.reporting.figures.candidates import estimate_by_controls
-from unglow.reporting.figures.comparison import draw_refusal
+from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.style import (
     BLUE,
     GREEN,

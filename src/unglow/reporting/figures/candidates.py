@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from unglow.io.detection_results import Candidates, SearchCounts
     from unglow.reporting.difference_picture import Painted
     from unglow.reporting.figures.figure_inputs import FigureInputs
-    from unglow.spoilt.saved_places import SavedPlace
+    from unglow.spoilt import SavedPlace
 
     Floats = NDArray[np.float64]
 

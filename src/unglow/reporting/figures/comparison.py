@@ -187,18 +187,6 @@ def _draw_difference(
     framed(figure, round(left * DPI), round(top * DPI), shown)
 
 
-@apply_style
-def draw_refusal(
-    title: str, reason: str, status: str | None = "failed", *, of: str = "pair"
-) -> Figure:
-    """Draw the figure of a pair (or marker) that has none: its name, the reason in a sentence."""
-    lines = textwrap.wrap(" ".join(reason.split()), 86) or ["No reason was given."]
-    figure = sheet(10.0, 1.75 + 0.27 * len(lines), title, status=status)
-    label(figure, 0.32, 0.85, f"There is nothing to draw for this {of}, because:", color=SOFT)
-    label(figure, 0.32, 1.2, "\n".join(lines), size=12, linespacing=1.35)
-    return figure
-
-
 def draw_methods_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the differences of a pair by all scale methods side by side."""
     rows = [_method_row(pair, method) for method in pair.differences.images]

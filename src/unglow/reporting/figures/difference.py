@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from unglow.photometry.difference_histogram import DifferenceHistogram
     from unglow.reporting.difference_picture import Painted
     from unglow.reporting.figures.figure_inputs import FigureInputs
-    from unglow.spoilt.saved_places import SavedPlace
+    from unglow.spoilt import SavedPlace
 
 
 CROPS = 4

@@ -1,14 +1,22 @@
-"""Results that the figures of a pair are drawn from, each read once, when a figure needs it."""
+"""Figures of a pair: the results that they are drawn from, each read once, when a figure needs it.
+
+Overviews and a few crops are read, never an image at full resolution; a pair that was refused gets
+figures that say why.
+"""
 
 from __future__ import annotations
 
+import itertools
+import textwrap
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow import transform
+from unglow.core import digests
 from unglow.core.archive import make_damage_error
 from unglow.io.detection_results import SHOWN, SearchCounts, read_candidates, read_report
 from unglow.io.zarr import open_store
@@ -20,14 +28,16 @@ from unglow.photometry.gain.scale import Scale
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import read_blocks
 from unglow.reporting.difference_picture import paint
-from unglow.reporting.figures import table
-from unglow.spoilt.saved_places import read_places
+from unglow.reporting.figures import CANDIDATES, DIFFERENCE, FIGURES, REGISTRATION, SCALE
+from unglow.reporting.figures.style import SOFT, apply_style, label, save_png, sheet, styling
+from unglow.spoilt import read_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from typing import Any
 
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from unglow.io.detection_results import Candidates
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from unglow.io.zarr.reader import Overview
     from unglow.photometry.difference import Image
     from unglow.reporting.difference_picture import Painted
-    from unglow.spoilt.saved_places import SavedPlace
+    from unglow.spoilt import SavedPlace
     from unglow.transform import Transform
 
 
@@ -195,14 +205,43 @@ class FigureInputs:
     def refusal(self, category: str) -> tuple[str, str | None] | None:
         """Return why there is nothing to draw of a category, and a status; None if there is."""
         reason: str | None = None
-        if category == table.REGISTRATION:
+        if category == REGISTRATION:
             reason = self.aligned.empty or self.post.empty
-        elif category == table.SCALE and self.scale.status == "failed":
+        elif category == SCALE and self.scale.status == "failed":
             reason = " ".join(self.scale.reasons)
-        elif category == table.DIFFERENCE:
+        elif category == DIFFERENCE:
             reason = self.difference.empty
-        elif category == table.CANDIDATES and self.detection["status"] == "failed":
+        elif category == CANDIDATES and self.detection["status"] == "failed":
             reason = str(self.detection["reason"])
         if reason is None:
             return None
         return reason, None if reason == NOT_SEARCHED else "failed"
+
+
+def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) -> None:
+    """Write the figures with these names, or in their place why there are none."""
+    # Where a sweep begins or ends, another rule draws the same files.
+    for directory in {path.parents[1] for path in targets.values()}:
+        for rule in FIGURES:
+            digests.list_of(directory, rule).unlink(missing_ok=True)
+    rows = itertools.chain.from_iterable(FIGURES.values())
+    with styling():
+        for row in (row for row in rows if row.name in targets):
+            if refusal := pair.refusal(row.category):
+                save_png(draw_refusal(title, *refusal), targets[row.name])
+                continue
+            module = import_module(f"unglow.reporting.figures.{row.module}")
+            draw = getattr(module, f"draw_{row.name}_of_pair")
+            save_png(draw(pair, f"{title}: {row.label}"), targets[row.name])
+
+
+@apply_style
+def draw_refusal(
+    title: str, reason: str, status: str | None = "failed", *, of: str = "pair"
+) -> Figure:
+    """Draw the figure of a pair (or marker) that has none: its name, the reason in a sentence."""
+    lines = textwrap.wrap(" ".join(reason.split()), 86) or ["No reason was given."]
+    figure = sheet(10.0, 1.75 + 0.27 * len(lines), title, status=status)
+    label(figure, 0.32, 0.85, f"There is nothing to draw for this {of}, because:", color=SOFT)
+    label(figure, 0.32, 1.2, "\n".join(lines), size=12, linespacing=1.35)
+    return figure

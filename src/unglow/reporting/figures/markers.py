@@ -11,7 +11,17 @@ import numpy as np
 
 from unglow.core.printable import shorten
 from unglow.core.rounding import percent
+from unglow.multiplexed.results import (
+    SLIDE_FIGURE,
+    SlideRecord,
+    Subtraction,
+    figure_names,
+    load_residues,
+    load_scales,
+    overview_of,
+)
 from unglow.reporting.figures.canvas import DPI, resize
+from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.histograms import logarithmic, rebin
 from unglow.reporting.figures.style import (
     BLUE,
@@ -26,14 +36,18 @@ from unglow.reporting.figures.style import (
     image,
     label,
     panel,
+    save_png,
     scale_bar,
     sheet,
     steps,
     stretch,
 )
+from unglow.reporting.marker_rows import SlideEntry, marker_rows
+from unglow.reporting.summary import texts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -54,6 +68,8 @@ _CHARACTERS = 14.5  # an inch has of them
 _REASON_LINES = 2
 # Height of a line of reasons in the overview, inches, and longest value among the facts.
 _LINE, _VALUE_CHARACTERS = 0.17, 38
+# Characters of a marker's name in the title of its figure.
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -190,7 +206,7 @@ def _add_unit(value: str) -> str:
 
 
 @apply_style
-def draw_slide(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
+def draw_overview(markers: Sequence[MarkerPictures], *, title: str) -> Figure:
     """Draw all markers of a slide side by side, each before and after in the same grey."""
     drawn = [one.before.shape for one in markers if one.before is not None]
     columns = min(_COLUMNS, math.ceil(math.sqrt(len(markers)))) or 1
@@ -244,3 +260,46 @@ def _cell(
         x, y = left + n * (wide + _GAP / 2), top + _HEAD - 0.04
         shades = grey(stretch(picture, marker.reference))
         framed(figure, round(x * DPI), round(y * DPI), resize(shades, shape))
+
+
+def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
+    """Write the figures of a slide into a directory; those of markers that failed say why.
+
+    Parameters
+    ----------
+    paths
+        Its results: ``slide``, ``scale``, ``subtraction``, ``residues`` and ``overviews``.
+    target
+        The directory.
+    title
+        Of the slide.
+    """
+    record, subtraction = SlideRecord.load(paths["slide"]), Subtraction.load(paths["subtraction"])
+    scales = load_scales(paths["scale"])
+    place = paths["slide"].absolute().parent
+    entry = SlideEntry(place.name, record.slide.subtracted, place.name)
+    rows = {row["dye"]: texts(row) for row in marker_rows(entry, place.parent)}
+    residues = load_residues(paths["residues"], list(subtraction.markers))
+    size = record.pixel_size_um and sum(record.pixel_size_um) / 2
+    files = {name: target / file for name, file in figure_names(rows).items()}
+    target.mkdir(parents=True, exist_ok=True)
+    titles = {name: f"{title} {shorten(name, _LONGEST_NAME)}" for name in rows}
+    shown = {name: MarkerPictures(row) for name, row in rows.items()}
+    for n, (name, one) in enumerate(subtraction.markers.items()):
+        if rows[name]["status"] == "failed":
+            continue
+        overview, step = overview_of(paths["overviews"], n)
+        chosen = scales[name].scale.methods[one.method]
+        line = chosen.gain or 0.0, chosen.offset or 0.0
+        shown[name] = MarkerPictures.of(rows[name], overview, line)
+        figure = draw_marker(
+            shown[name], one, residues[name], step=step, pixel_size_um=size, title=titles[name]
+        )
+        save_png(figure, files[name])
+    for name, marker in shown.items():
+        if marker.before is None:
+            refusal = draw_refusal(
+                titles[name], marker.row["reasons"], marker.row["status"], of="marker"
+            )
+            save_png(refusal, files[name])
+    save_png(draw_overview([*shown.values()], title=f"{title}: all markers"), target / SLIDE_FIGURE)

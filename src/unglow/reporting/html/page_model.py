@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow import __version__
 from unglow.core.errors import UnglowError
 from unglow.core.levels import name_of
 from unglow.core.progress import MOST_LISTED
-from unglow.core.version import __version__
 from unglow.core.workflow_files import is_foreign
 from unglow.reporting.groups import NAME as GROUPS
 from unglow.reporting.groups import is_group
 from unglow.reporting.html import curves
 from unglow.reporting.html.curves import flames
 from unglow.reporting.pair_rows import NUMBERS, costs_of, outliers
-from unglow.results.summary_table import read_summary
+from unglow.results import read_summary
 from unglow.telemetry.jsonl import number
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.records import RUNNING, once_per_object

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow import __version__
 from unglow.core import rounding
 from unglow.core.errors import InputError
-from unglow.core.version import __version__
 from unglow.reporting.html.curves import bound_steps, rates, round_values
 from unglow.reporting.html.page_model import SCHEMA, Model
 from unglow.reporting.runs import find_results, find_runs
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.totals import RuleTally, group_by_rule, overhead
-from unglow.telemetry.recording.environment import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,9 @@ if TYPE_CHECKING:
     from unglow.reporting.runs import Run
 
 _BINS = 500
+# What is recorded of the environment of a run, and how it is called.
+_COMPARED = {"unglow": "unglow", "processor": "processor", "blas": "linear algebra",
+             "variables": "variables"}  # fmt: skip
 # Candidates that only one side has, of each pair.
 _POINTS = 60
 
@@ -106,7 +108,7 @@ def _part(run: Run, key: str, part: str) -> Any:
 def compare_environments(named: Sequence[Named]) -> list[str]:
     """Return a sentence for each run that was computed by other things than the first."""
     first, *others = named
-    sentences = {n.name: sentence(_fields(first.run), _fields(n.run)) for n in others}
+    sentences = {n.name: warn_of_digits(_fields(first.run), _fields(n.run)) for n in others}
     return [f"{name}: {text}" for name, text in sentences.items() if text is not None]
 
 
@@ -127,7 +129,7 @@ def origins(a: Run | None, b: Run | None) -> list[str]:
         if of_a.get(key) != of_b.get(key)
     ]
     settings = [f"Other settings: {', '.join(changed)}."] if changed else []
-    versions = sentence(_fields(a), _fields(b))
+    versions = warn_of_digits(_fields(a), _fields(b))
     return [*settings, *([versions] if versions else [])]
 
 
@@ -272,3 +274,52 @@ def _curves(named: Named) -> Model:
         "done": [int(n) for n in np.searchsorted(ends, edges[1:], side="right")],
         "peak": None if at is None else {"t": float(t[at]), "mb": round(float(mb[at]), 1)},
     }
+
+
+def describe_differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Return in words what makes the bytes of two runs differ, if anything does.
+
+    Parameters
+    ----------
+    one, other
+        Heads of two runs, or `telemetry.recording.run.surroundings()` of this machine. What one of
+        them has not recorded is not compared.
+    """
+    found = []
+    for key, words in _COMPARED.items():
+        a, b = one.get(key), other.get(key)
+        if key in one and key in other and _decisive(a) != _decisive(b):
+            found.append(f"{words} ({_words(a)}; {_words(b)})")
+    versions = _list_changes(one, other, "packages")
+    builds = [name for name in _list_changes(one, other, "builds") if name not in versions]
+    found += [f"{name} ({one['packages'][name]}; {other['packages'][name]})" for name in versions]
+    found += [f"build of {name}" for name in builds]
+    return found
+
+
+def _decisive(value: Any) -> Any:
+    """Return what counts of a recorded value: of a processor, what it can do."""
+    return value.get("features", value) if isinstance(value, dict) else value
+
+
+def warn_of_digits(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """Return what differs of what computed two results, as a sentence; None if nothing does."""
+    found = describe_differences(one, other)
+    if not found:
+        return None
+    return f"Last digits may differ, since other things computed them: {', '.join(found)}."
+
+
+def _words(value: Any) -> str:
+    """Return a recorded value in one phrase."""
+    if isinstance(value, dict):
+        return " ".join(_words(part) for part in value.values() if part) or "none"
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _list_changes(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> list[str]:
+    """Return the packages of which both records have a version, and not the same."""
+    a, b = one.get(key), other.get(key)
+    if not isinstance(a, dict) or not isinstance(b, dict):
+        return []
+    return [n for n in sorted(a.keys() & b.keys()) if a[n] and b[n] and a[n] != b[n]]

@@ -38,9 +38,9 @@ from unglow.multiplexed.results import (
     overview_of,
 )
 from unglow.photometry.difference import open_image
-from unglow.reporting.difference_picture import NoiseColours, hatch, spoilt_px
-from unglow.reporting.figures.table import FIGURES
-from unglow.spoilt.saved_places import ARTEFACTS, read_places
+from unglow.reporting.difference_picture import NoiseColours, draw_cycles, hatch, spoilt_px
+from unglow.reporting.figures import FIGURES
+from unglow.spoilt import ARTEFACTS, read_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -239,8 +239,6 @@ def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterat
                     else picture
                 )
         if not row.get("dye") and sizes.overviews:
-            from unglow.reporting.html.cycle_pictures import draw_cycles  # noqa: PLC0415 (slides)
-
             for name, image in draw_cycles(results / str(row["sample"]), sizes.overviews):
                 yield _picture(name, image, sizes.overviews)
         return

@@ -28,6 +28,7 @@ from unglow.reporting.terminal.formatting import (
     closing_sentence,
     count,
     count_pairs,
+    draw_end,
     make_console,
     name_pairs,
 )
@@ -190,8 +191,6 @@ class RunOutput:
             for line in self._dry.lines():
                 self._print(line)
         elif self._mode == Mode.SCREEN and self._closing:
-            from unglow.reporting.terminal.ending import draw_end  # noqa: PLC0415
-
             seconds = time.monotonic() - self._began
             self._print(draw_end(**self._closing, seconds=seconds))
         if self._page is not None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import textwrap
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from unglow.core.printable import clean
 from unglow.core.rounding import duration, memory
 from unglow.core.workflow_files import is_foreign
 from unglow.reporting.runs import RunReader
-from unglow.reporting.terminal.formatting import clock, count, describe_end
+from unglow.reporting.terminal.formatting import clock, count, describe_end, first_sentence
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.records import ENDED_WELL
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 _JUDGED = ("ok", "suspect")
 _INTERRUPTED, _SKIPPED = "interrupted", "skipped"
-# Characters of a reason or a message.
-_LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -140,12 +137,6 @@ def _describe_pair(row: Mapping[str, Any]) -> str:
     reasons = first_sentence(str(row.get("reasons") or "")) if row["status"] != "ok" else ""
     text = ", ".join([f"{name_of(row)}: {row['status']}", *numbers])
     return clean(text + (f". {reasons}" if reasons else ""))
-
-
-def first_sentence(text: str, longest: int = _LONGEST) -> str:
-    """Return the first sentence of a text, or its beginning if that is too long."""
-    head, stop, _ = clean(text).partition(". ")
-    return textwrap.shorten(head + stop.rstrip(), longest, placeholder=" …")
 
 
 def _describe_job(attempt: Attempt) -> str:

@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unglow import __version__
 from unglow.core import machine
 from unglow.core.process import OpenFiles, read_start_ticks
 from unglow.core.progress import record_steps
-from unglow.core.version import __version__
 from unglow.telemetry.attempt_files import read_inherited_run_id
 from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
 from unglow.telemetry.recording import profiler

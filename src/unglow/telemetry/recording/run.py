@@ -3,18 +3,32 @@
 `RunRecorder` is a handler of Snakemake's logger; the Snakefile adds it in the process that runs
 the workflow. Snakemake itself is not imported here: of its records only names and plain values are
 used.
+
+The head holds the environment, with everything that last digits depend on. With the same builds and
+processors that can do the same, results are the same bytes. Elsewhere the last digits may differ:
+linear algebra is summed in the order that suits the processor.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import getpass
+import hashlib
 import logging
+import os
+import platform
+import re
 import threading
 import time
 from collections import Counter, deque
 from dataclasses import asdict
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from unglow import __version__
+from unglow.core.process import cpuinfo
 from unglow.telemetry.attempt_files import finish_run
 from unglow.telemetry.jsonl import SCHEMA, SUFFIX, LineFile, identity
 
@@ -33,6 +47,20 @@ _INTERRUPTED = (
 )
 # Resources that are not demands of the job, or the same in other units.
 _NO_DEMANDS = ("_cores", "_nodes", "tmpdir", "mem", "mem_mib", "disk", "disk_mib")
+
+_COMPILED = ("imagecodecs", "numcodecs", "numpy", "opencv-python-headless", "sep")
+_FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "asimd", "sve")
+"""Of what processors can do: that by which libraries choose their loops."""
+_CHOOSING = (
+    *("MKL_CBWR", "NPY_DISABLE_CPU_FEATURES", "NUMBA_CPU_FEATURES", "NUMBA_CPU_NAME"),
+    *("OPENBLAS_CORETYPE", "OPENCV_CPU_DISABLE"),
+)
+"""Variables by which a user chooses other loops."""
+_LIBRARY = re.compile(r"\.(?:so|pyd|dylib)(?:\.|$)")
+_PACKAGES = (
+    *("imagecodecs", "matplotlib", "numcodecs", "numpy", "opencv-python-headless", "psutil"),
+    *("sep", "tifffile", "zarr"),
+)
 
 log = logging.getLogger("unglow")
 
@@ -246,3 +274,95 @@ def _demands(resources: Iterable[tuple[str, Any]]) -> dict[str, Any]:
         for name, value in resources
         if name not in _NO_DEMANDS
     }
+
+
+def surroundings() -> dict[str, Any]:
+    """Return user, versions and machine, as the head of a run's file has them."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for the user
+        user = str(os.getuid())
+    return {
+        "user": user,
+        "unglow": __version__,
+        "snakemake": _version("snakemake"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: _version(name) for name in _PACKAGES},
+        **computing(),
+        "machine_mb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6),
+    }
+
+
+def computing() -> dict[str, Any]:
+    """Return what bytes may depend on here, apart from the versions of packages.
+
+    Returns
+    -------
+    ``processor`` (name and features), ``blas`` (name, version and the kernels that it has chosen),
+    ``builds`` (a digest of the compiled files of each package; None where none are listed), and
+    ``variables`` that choose among loops.
+    """
+    return {
+        "processor": _processor(),
+        "blas": _blas(),
+        "builds": {name: _build(name) for name in _COMPILED},
+        "variables": {name: os.environ[name] for name in _CHOOSING if name in os.environ},
+    }
+
+
+def _processor() -> dict[str, Any]:
+    """Return name and features of the processor; those of the first one where there are several."""
+    info = cpuinfo()
+    able = {*info.get("flags", "").split(), *info.get("Features", "").split()}
+    return {
+        "name": info.get("model name") or platform.processor() or platform.machine(),
+        "features": [name for name in _FEATURES if name in able],
+    }
+
+
+def _blas() -> dict[str, Any]:
+    """Return what linear algebra is computed with, and for which processor it has its kernels."""
+    import numpy as np  # noqa: PLC0415 - not while a workflow is parsed
+
+    known: Any = {}
+    with contextlib.suppress(TypeError, KeyError):  # an older NumPy prints only
+        known = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    return {
+        "name": known.get("name"),
+        "version": known.get("version"),
+        "kernels": _openblas_kernels(Path(np.__file__).parent),
+    }
+
+
+def _openblas_kernels(numpy: Path) -> str | None:
+    """Ask the OpenBLAS that NumPy brings for the kind of processor that it works for."""
+    for file in sorted(numpy.parent.glob("numpy.libs/*openblas*")):
+        with contextlib.suppress(OSError):
+            library = ctypes.CDLL(str(file))
+            for name in ("scipy_openblas_get_corename64_", "openblas_get_corename64_",
+                         "openblas_get_corename"):  # fmt: skip
+                if hasattr(library, name):
+                    ask = getattr(library, name)
+                    ask.restype = ctypes.c_char_p
+                    return str(ask().decode())
+    return None
+
+
+def _build(name: str) -> str | None:
+    """Return a digest of the compiled files of a package, as its list of files has them."""
+    try:
+        files = metadata.distribution(name).files or []
+    except metadata.PackageNotFoundError:
+        return None
+    listed = sorted(
+        f"{file} {file.hash.value}" for file in files if file.hash and _LIBRARY.search(file.name)
+    )
+    return hashlib.sha256("\n".join(listed).encode()).hexdigest()[:16] if listed else None
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

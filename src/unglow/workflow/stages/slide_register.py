@@ -21,7 +21,7 @@ from unglow.jobs.memory_limit import is_memory_failure
 from unglow.memory.sizes import SECTION_PX
 from unglow.multiplexed.images import Frame, InPlaceImage, SlideReader, frame_shape
 from unglow.multiplexed.measure import measure_slide
-from unglow.multiplexed.sample import COMPARED
+from unglow.multiplexed.slide import COMPARED
 from unglow.photometry.difference import subtract_window
 from unglow.photometry.difference_histogram import SIDE
 from unglow.photometry.gain.scale import ScaleSettings

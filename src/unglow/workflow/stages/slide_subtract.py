@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from unglow.core.archive import load_arrays, make_damage_error, save_arrays, select_arrays
 from unglow.core.errors import InputError
-from unglow.core.files import ask_to_publish, read_json, write_json, write_text
+from unglow.core.files import ask_to_publish, open_file, read_json, write_json, write_text
 from unglow.core.progress import progress
+from unglow.core.windows import grid, map_bounded
 from unglow.io.tiff.metadata import OmeChannel
-from unglow.io.tiff.tiles import OmeTiffSink
+from unglow.io.tiff.tiles import TILE, OmeTiffSink, TileTable, decode_tile
 from unglow.io.zarr.ome_zarr_sink import OmeZarrSink
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.multiplexed.parts import PartPixels, load_part, save_part
+from unglow.multiplexed.marker_tables import write_markers_corrected
 from unglow.multiplexed.results import (
     MarkerOverview,
     MarkerSubtraction,
@@ -27,24 +32,31 @@ from unglow.multiplexed.results import (
     save_residues,
     usable,
 )
-from unglow.multiplexed.sink import Sinks, colours, write_markers_corrected
-from unglow.multiplexed.subtract import nothing_left, subtract_slide, write_order
+from unglow.multiplexed.slide import choose_colours
+from unglow.multiplexed.subtract import Sinks, nothing_left, subtract_slide, write_order
+from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.imaging import GainMap
-from unglow.workflow.paths import CORRECTED, ROOT
+from unglow.workflow.stage_table import CORRECTED, ROOT
 from unglow.workflow.stages.plan import files_of_slide, remove_directories
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from unglow.multiplexed.sink import PlaneSink
+    from numpy.typing import NDArray
+
+    from unglow.core.windows import Window
     from unglow.multiplexed.slide import Maps, Slide
-    from unglow.multiplexed.subtract import Subtracted
+    from unglow.multiplexed.subtract import PlaneSink, Subtracted
     from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.workflow.slides import KnownSlide
 
 # Shares of px that are darker than black and than white.
 _SHOWN = (0.01, 0.999)
+
+# What is left of a marker in a part, and the most that it may take.
+_VIEWS = ("before", "background", "after")
+_MOST_BYTES = 2e9
 
 log = logging.getLogger(__name__)
 
@@ -150,14 +162,36 @@ class Work:
         left = nothing_left(known.slide, known.headers, self.scales)
         shapes = OmeTiffSink.shapes_of(known.shape, self.dtype, len(known.slide.kept))
         for n, part in enumerate(parts):
-            tables = load_part(part.counts, left, shapes, part.band)
+            tables = load_part(part, left, shapes)
             if tiff is not None:
                 tiff.add_part(part.tiles, tables, part.band)
             if others is not None:
-                pixels = PartPixels(part.tiles, tables, self.dtype, len(known.slide.kept))
-                pixels.hand_over(others, known.shape, part.band, workers)
+                self._hand_over(part, tables, others, workers)
             progress(n + 1, len(parts), "part")
         return left
+
+    def _hand_over(
+        self, part: Part, tables: Sequence[TileTable], sink: PlaneSink, workers: int
+    ) -> None:
+        """Write the windows of a part into a sink, read back from its tiles at full resolution."""
+        full = tables[:: len(tables) // len(self.known.slide.kept)]
+        rows = (w for w in grid(self.known.shape, (sink.window,) * 2) if w.y0 in part.band)
+        items = ((window, n) for window in rows for n in range(len(full)))
+        with open_file(part.tiles) as file:
+
+            def write(item: tuple[Window, int]) -> None:
+                window, channel = item
+                pixels = np.empty(window.shape, self.dtype)
+                for inner in grid(window.shape, (TILE, TILE)):
+                    at = (window.y0 + inner.y0) // TILE, (window.x0 + inner.x0) // TILE
+                    size, offset = full[channel].sizes[at], full[channel].offsets[at]
+                    stored = os.pread(file.fileno(), int(size), int(offset))
+                    rows, cols = inner.shape
+                    pixels[inner.slices] = decode_tile(stored, pixels.dtype)[:rows, :cols]
+                sink.write(channel, window, pixels)
+
+            for _ in map_bounded(write, items, workers):
+                pass
 
 
 def subtract_part(work: Work, targets: Part, *, workers: int, channels_at_a_time: int) -> None:
@@ -172,7 +206,7 @@ def subtract_part(work: Work, targets: Part, *, workers: int, channels_at_a_time
                 left = work.write(
                     sink, workers=workers, channels_at_a_time=channels_at_a_time, band=targets.band
                 )
-                save_part(targets.counts, left, sink.tables, targets.band)
+                save_part(targets, left, sink.tables)
     except InputError as error:
         reason = work.refusal(error)
     if reason is not None:
@@ -251,7 +285,7 @@ def _about(work: Work) -> tuple[tuple[int, int], str, list[OmeChannel]]:
     slide = work.known.slide
     channels = [
         OmeChannel(one.name, colour, one.exposure)
-        for one, colour in zip(slide.kept, colours(slide), strict=True)
+        for one, colour in zip(slide.kept, choose_colours(slide), strict=True)
     ]
     return work.known.shape, work.dtype, channels
 
@@ -333,3 +367,42 @@ def _levels(left: Subtracted) -> tuple[float, float]:
     """Return the grey levels that viewers begin with: without the darkest and brightest px."""
     low, high = (left.histogram.quantile(q) for q in _SHOWN)
     return max(0.0, low), max(1.0, high)
+
+
+def save_part(part: Part, left: Mapping[str, Subtracted], tables: Sequence[TileTable]) -> None:
+    """Write what a part leaves next to its tiles."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for n, one in enumerate(left.values()):
+        rows = slice(part.band.start // one.step, -(-part.band.stop // one.step))
+        arrays |= {f"v{n}_{view}": getattr(one, view)[rows] for view in _VIEWS}
+        arrays[f"n{n}"] = np.array([one.below_px, one.above_px])
+    for n, table in enumerate(tables):
+        arrays[f"o{n}"], arrays[f"s{n}"] = table.offsets, table.sizes
+    histograms = {f"m{n}": one.histogram.content() for n, one in enumerate(left.values())}
+    save_arrays(part.counts, arrays, histograms, level=1)
+
+
+def load_part(
+    part: Part, left: Mapping[str, Subtracted], shapes: Iterable[tuple[int, int]]
+) -> list[TileTable]:
+    """Add what a part left to that of others; return its tables, of levels of these shapes.
+
+    StoreError if the file is damaged.
+    """
+    arrays = load_arrays(part.counts, _MOST_BYTES)
+    try:
+        for n, one in enumerate(left.values()):
+            rows = slice(part.band.start // one.step, -(-part.band.stop // one.step))
+            for view in _VIEWS:
+                getattr(one, view)[rows] = arrays[f"v{n}_{view}"]
+            own = select_arrays(arrays, f"m{n}")
+            one.histogram.merge(DifferenceHistogram.read(own, part.counts))
+            below, above = arrays[f"n{n}"].tolist()
+            one.below_px += below
+            one.above_px += above
+        tables = [TileTable(shape) for shape in shapes]
+        for n, table in enumerate(tables):
+            table.offsets[:], table.sizes[:] = arrays[f"o{n}"], arrays[f"s{n}"]
+    except (KeyError, ValueError) as error:
+        raise make_damage_error(part.counts) from error
+    return tables

@@ -1,4 +1,7 @@
-"""The Snakemake process that a job was started by, and what happens to the job without it.
+"""The Snakemake that starts jobs: as `unglow run` starts it, and what its jobs know of it.
+
+Run as a program, it is Snakemake without the line about the profile that it always names. It also
+ends at once, where Python would first take apart all that Snakemake has imported.
 
 Nobody waits for a job whose Snakemake was killed, so its watchdog ends it within a second. Jobs
 inherit an environment variable that names the process: Snakemake sets it when it reads the
@@ -11,19 +14,22 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core.process import boot_id, is_running, read_start_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TextIO
 
 
 VARIABLE = "UNGLOW_LAUNCHER"
 _MAIN, _IN_JOB = "main", "in-job"
 # How long Slurm may take to end the other Snakemake, s.
 _PATIENCE_S = 10
+_START, _END = "Using workflow specific profile ", "for setting default command line arguments."
 
 
 def announce(*, in_job: bool) -> None:
@@ -114,3 +120,43 @@ def launcher_mb(executor: str | None, environment: Mapping[str, str]) -> int:
     """
     twice = executor == "slurm" if executor is not None else "SLURM_STEP_ID" in environment
     return _SNAKEMAKE_MB * (2 if twice else 1)
+
+
+class ProfileLineFilter:
+    """A stream without this line; everything else reaches it unchanged.
+
+    Snakemake prints it before it loads any logger plugin.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._drops_newline = False
+
+    def write(self, text: str) -> int:
+        """Write a text, unless it is that line or its end."""
+        if self._drops_newline and text == "\n":
+            self._drops_newline = False
+            return len(text)
+        if text.startswith(_START) and text.endswith(_END):
+            self._drops_newline = True
+            return len(text)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+if __name__ == "__main__":
+    from snakemake.cli import main
+
+    from unglow.jobs.watchdog import leave
+
+    if "--verbose" not in sys.argv:
+        sys.stderr = ProfileLineFilter(sys.stderr)
+    sys.argv[0] = "snakemake"  # the name in its usage
+    try:
+        main()
+    except SystemExit as end:
+        if not isinstance(end.code, int):
+            raise
+        leave(end.code)

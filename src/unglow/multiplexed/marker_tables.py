@@ -1,7 +1,7 @@
-"""Tables of markers that are drafted from metadata, and the rules in use that name backgrounds.
+"""Tables of markers that unglow writes: drafts from metadata, and that of a corrected slide.
 
-A rule is applied where the user asks for it by name, and never guesses: a marker for which it finds
-no background, or more than one, keeps an empty cell.
+A rule that names backgrounds is applied where the user asks for it by name, and never guesses: a
+marker for which it finds no background, or more than one, keeps an empty cell.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import write_text
+from unglow.core.printable import escape_formula, harmless
 from unglow.multiplexed.channels import is_nuclear_stain
 from unglow.multiplexed.markers import is_empty, number_repeated, plain_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from unglow.io.tiff.metadata import AcquiredChannel
+    from unglow.multiplexed.slide import Channel
 
 RULES = {
     "nearest-earlier": "nearest earlier blank of the same filter",
@@ -159,3 +161,44 @@ def _find_in_cycle(one: _Cells, blanks: Sequence[_Cells], *, single: bool) -> li
     if one.filter and all(blank.filter for blank in here):
         here = [blank for blank in here if blank.filter == one.filter]
     return here if len(here) == 1 else []
+
+
+def write_markers_corrected(
+    path: Path,
+    channels: Sequence[Channel],
+    shares: Mapping[str, Mapping[str, Any]],
+    own: Mapping[str, Mapping[str, str]] | None = None,
+) -> None:
+    """Write the table of the corrected slide's channels, one row each, in their order.
+
+    Parameters
+    ----------
+    path
+        File to write or replace.
+    channels
+        Those that have a row each.
+    shares
+        By name of those that something was subtracted from: ``gain``, ``offset``, ``method``, and
+        ``clipped``, the share of pixels that was below 0 or above the type's range.
+    own
+        By name, the cells of other columns of the slide's table, all in one order; they go between
+        the columns of ours as they are, but for those that are called like one of ours.
+    """
+    own = own or {}
+    stream = io.StringIO()
+    columns = ("channel_number", "cycle_number", "marker_name", "background", "exposure")
+    added = ("gain", "offset", "method", "clipped")
+    others = dict.fromkeys(name for cells in own.values() for name in cells)
+    free = [name for name in others if name.lower() not in (*columns, *added)]
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow((*columns, *map(_clean, free), *added))
+    for number, one in enumerate(channels, 1):
+        about, cells = shares.get(one.name, {}), own.get(one.name, {})
+        row = (number, one.cycle, _clean(one.name), _clean(";".join(one.backgrounds)), one.exposure)
+        kept = (_clean(cells.get(name, "")) for name in free)
+        table.writerow((*row, *kept, *(about.get(name) for name in added)))
+    write_text(path, stream.getvalue())
+
+
+def _clean(text: str) -> str:
+    return escape_formula(harmless(text))
