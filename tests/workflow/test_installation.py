@@ -41,6 +41,12 @@ def archive(project, tmp_path_factory):
     return names, place / made.name.removesuffix(".tar.gz")
 
 
+@pytest.fixture(scope="module")
+def local_wheel(archive, tmp_path_factory):
+    """A wheel for this machine."""
+    return built(archive[1], tmp_path_factory.mktemp("local"), "wheel", UNGLOW_TARGET="")
+
+
 def check_wheel(wheel, system, machine, tmp_path, monkeypatch):
     """Compare a wheel with what it should hold, and run what it has for this machine."""
     tag = f"py3-none-{system}_{machine}"
@@ -101,11 +107,10 @@ def test_the_source_archive_has_sources_and_nothing_compiled(archive):
     assert not [name for name in files if name.endswith((".so", ".pyc"))]
 
 
-def test_a_wheel_made_with_the_compiler_of_the_machine(archive, tmp_path, monkeypatch):
+def test_a_wheel_made_with_the_compiler_of_the_machine(local_wheel, tmp_path, monkeypatch):
     if building.local_compiler() is None:
         pytest.skip("this machine has no C compiler that works")
-    wheel = built(archive[1], tmp_path / "dist", "wheel", UNGLOW_TARGET="")
-    check_wheel(wheel, "linux", platform.machine(), tmp_path, monkeypatch)
+    check_wheel(local_wheel, "linux", platform.machine(), tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
@@ -130,13 +135,12 @@ def test_a_wheel_for_macos_holds_libraries_of_macos(archive, tmp_path):
     assert head == bytes.fromhex("cffaedfe0c000001")  # Mach-O of 64 bit, ARM
 
 
-def test_an_installed_wheel_runs_where_there_is_no_checkout_and_no_compiler(archive, tmp_path):
+def test_an_installed_wheel_runs_where_there_is_no_checkout_and_no_compiler(local_wheel, tmp_path):
     """In an environment of its own; libraries are those of the tests, without their unglow."""
-    wheel = built(archive[1], tmp_path / "dist", "wheel", UNGLOW_TARGET="")
     home = tmp_path / "env"
     venv.create(home)
     pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install"]
-    subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    subprocess.run([*pip, "--quiet", "--no-deps", "--no-index", str(local_wheel)], check=True)
     packages = next((home / "lib").glob("python3*")) / "site-packages"
     # a path in such a file is searched, but no such files in it: not those of `pip install -e`
     (packages / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from real_runs import command, snakemake, summary_of
+from real_runs import TABLES, command, snakemake, summary_of
 from sharing import once
 
 from unglow.io.detection_results import read_candidates
@@ -42,7 +42,8 @@ def run(tmp_path_factory):
             made = command(place, "unglow", "phantom", "--sample", sample, *SECTION, *more)
             assert made.code == 0, made.text
         write_region(place)
-        done = snakemake(place)
+        drawn = [f"results/{name}/SYTO9/figures/difference.png" for name in ("spoilt", "swapped")]
+        done = snakemake(place, *TABLES, *drawn)
         assert done.code == 0, done.text
 
     return once(tmp_path_factory, "spoilt", make)[0]

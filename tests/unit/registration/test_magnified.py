@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import cv2
 import numpy as np
@@ -26,16 +27,13 @@ SETTINGS = RegisterSettings()
 OCTAVES = {0.25: -2, 0.6: -1, 1.8: 1, 4.0: 2}
 
 
-def made(scale, side=420, degrees=23.0, seed=1):
+@cache
+def made(scale):
     """Return post, pre and the true map; the coarser image is the mean of a finer one."""
     octaves = OCTAVES[scale]
-    fine = (side << abs(octaves),) * 2 if octaves < 0 else (side, side)
-    shapes = [fine, fine] if octaves < 0 else [(side << octaves,) * 2] * 2
-    matrix = similarity(degrees, scale / 2.0**octaves, (25.0, -18.0), *shapes)
-    post, pre = (
-        render(matrix, shapes[0], seed, gain=1.3, spots=30),
-        render(np.eye(3), shapes[1], seed),
-    )
+    shape = (420 << abs(octaves),) * 2
+    matrix = similarity(23.0, scale / 2.0**octaves, (25.0, -18.0), shape, shape)
+    post, pre = render(matrix, shape, gain=1.3, spots=30), render(np.eye(3), shape)
     for _ in range(abs(octaves)):
         post, pre = (halve(post), pre) if octaves > 0 else (post, halve(pre))
     truth = convert_levels(matrix, max(0, octaves), max(0, -octaves))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,12 +23,16 @@ from unglow.workflow.stages.plan import fingerprint, make_plan
 SHAPE = (1500, 1270)
 
 
-def picture(dtype=np.uint8, channels=3, seed=0):
-    rng = np.random.default_rng(seed)
+@cache
+def texture(seed):
     y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
-    base = 60 + 40 * np.sin(x / 40) * np.cos(y / 60) + rng.normal(0, 3, SHAPE)
+    noise = np.random.default_rng(seed).normal(0, 3, SHAPE)
+    return np.clip(60 + 40 * np.sin(x / 40) * np.cos(y / 60) + noise, 0, 255)
+
+
+def picture(dtype=np.uint8, channels=3, seed=0):
     planes = np.zeros((*SHAPE, channels), dtype)
-    planes[..., min(1, channels - 1)] = np.clip(base, 0, 255).astype(dtype)
+    planes[..., min(1, channels - 1)] = texture(seed)
     return planes if channels > 1 else planes[..., 0]
 
 
