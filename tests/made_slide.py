@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import tifffile
 from scipy.ndimage import gaussian_filter, shift
@@ -26,6 +28,12 @@ def autofluorescence(shape=SHAPE, seed=0):
 
 def pixels(dtype="uint16"):
     """Return the channels AF, A, B (cycle 1) and C (cycle 2), (4, rows, cols)."""
+    image = _noisy()
+    return np.rint(image).astype(dtype) if np.dtype(dtype).kind == "u" else image.astype(dtype)
+
+
+@cache
+def _noisy():
     base, random = autofluorescence(), np.random.default_rng(1)
     there = shift(base, (-MOVE[1], -MOVE[0]), order=3, mode="nearest")[8:-8, 8:-8]
     here = base[8:-8, 8:-8]
@@ -33,8 +41,7 @@ def pixels(dtype="uint16"):
     seen = {"A": here, "B": here, "C": there}
     made = [here, *(GAINS[n] * seen[n] + OFFSETS[n] + spots for n in seen)]
     noisy = [random.normal(one, np.sqrt(one) / 2) for one in made]
-    image = np.clip(noisy, 0, 60000)
-    return np.rint(image).astype(dtype) if np.dtype(dtype).kind == "u" else image.astype(dtype)
+    return np.clip(noisy, 0, 60000)
 
 
 def channels(**changes):

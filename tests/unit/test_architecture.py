@@ -51,10 +51,10 @@ MODULES = {
 }
 
 
-def imported(path: Path) -> set[str]:
+def imported(nodes: list[ast.AST]) -> set[str]:
     """Names of the project's modules that a file imports, anywhere in it."""
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -68,8 +68,15 @@ def package(module: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def imports() -> dict[str, set[str]]:
-    return {name: imported(path) - {"unglow"} for name, path in MODULES.items()}
+def nodes() -> dict[str, list[ast.AST]]:
+    """All nodes of each module."""
+    files = {name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}
+    return {name: list(ast.walk(ast.parse(text))) for name, text in files.items()}
+
+
+@pytest.fixture(scope="module")
+def imports(nodes) -> dict[str, set[str]]:
+    return {name: imported(those) - {"unglow"} for name, those in nodes.items()}
 
 
 def test_every_module_is_in_a_package():
@@ -95,10 +102,10 @@ def test_there_is_no_circle(imports):
         pytest.fail(" -> ".join(reversed(error.args[1])))
 
 
-def writes_to_the_terminal(path: Path) -> list[int]:
+def writes_to_the_terminal(nodes: list[ast.AST]) -> list[int]:
     """Return the lines of a file that print by themselves: print, sys.stdout.write and the like."""
     found = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes:
         if isinstance(node, ast.Name) and node.id == "print":
             found.append(node.lineno)
         elif isinstance(node, ast.Attribute) and node.attr in ("write", "writelines"):
@@ -109,9 +116,9 @@ def writes_to_the_terminal(path: Path) -> list[int]:
     return found
 
 
-def test_only_one_module_prints():
+def test_only_one_module_prints(nodes):
     """`unglow.core.printable` cleans what it prints: names of files may hold escape sequences."""
-    lines = {name: writes_to_the_terminal(path) for name, path in MODULES.items()}
+    lines = {name: writes_to_the_terminal(those) for name, those in nodes.items()}
     assert {name for name, found in lines.items() if found} == {"unglow.core.printable"}
 
 
@@ -163,19 +170,18 @@ def opens_by_name(call: ast.Call, local: set[str]) -> bool:
     return name == "open" and not written.startswith(("layer.", "_named("))
 
 
-def imported_names(tree: ast.Module) -> set[str]:
+def imported_names(nodes: list[ast.AST]) -> set[str]:
     """Names that a module imports from the project, such as `read_text` of `core.files`."""
-    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
-    return {a.name for n in nodes if str(n.module).startswith("unglow") for a in n.names}
+    lines = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    return {a.name for n in lines if str(n.module).startswith("unglow") for a in n.names}
 
 
-def test_files_of_users_and_of_results_are_opened_by_one_function():
+def test_files_of_users_and_of_results_are_opened_by_one_function(nodes):
     """A pipe, a device or a file of gigabytes in the place of any of them holds nothing up."""
     wrong = {}
-    for name, path in MODULES.items():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
-        local = imported_names(tree)
+    for name, those in nodes.items():
+        calls = (node for node in those if isinstance(node, ast.Call))
+        local = imported_names(those)
         found = [ast.unparse(call) for call in calls if opens_by_name(call, local)]
         if found:
             wrong[name] = found
@@ -204,11 +210,11 @@ PARSES = {
 }
 
 
-def test_each_result_file_is_parsed_by_one_module():
+def test_each_result_file_is_parsed_by_one_module(nodes):
     calls = {
         name
-        for name, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for name, those in nodes.items()
+        for node in those
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("read_json")
     }
     assert calls == set(PARSES)

@@ -365,17 +365,3 @@ def test_another_section_is_not_taken_for_the_same(phantom, tmp_path):
     write(tmp_path / "other" / "raw", phantom.post, pre)
     status, reasons, *_ = verdict(tmp_path / "other", tmp_path)
     assert status == "failed", reasons
-
-
-def test_a_long_narrow_pair_is_registered(tmp_path):
-    words = ("--size", "300x20000", "--rotation-deg", "0.05", "--shift-px", "12", "-9")
-    made = command(tmp_path, "unglow", "phantom", "--no-rgb", *words, "--sample", "P", "--dye", "D")
-    assert made.code == 0, made.text
-    status, reasons, found, gain = verdict(tmp_path, tmp_path)
-    assert status == "ok", reasons
-    (truth,) = (tmp_path / "raw").rglob("*truth.json")
-    matrix = np.array(json.loads(truth.read_text())["map"]["matrix"])
-    points = np.array([[3000.0, 150], [10000, 150], [17000, 150]])
-    wanted = np.c_[points, np.ones(3)] @ matrix.T
-    assert np.hypot(*(found.map(points) - wanted[:, :2]).T).max() < 0.5
-    assert gain == pytest.approx(GAIN, rel=0.02)

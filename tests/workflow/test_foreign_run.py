@@ -82,15 +82,35 @@ rule flaky:
 """
 
 
+def prepare(place):
+    (place / "o").mkdir()
+    (place / "hold.py").write_text(HOLD)
+    (place / "hold_script.py").write_text(SCRIPT)
+    # a configuration that is none of unglow's
+    (place / "config").mkdir()
+    (place / "config" / "config.yaml").write_text("samples: samples.tsv\n")
+    return place
+
+
 @pytest.fixture
 def work(tmp_path):
-    (tmp_path / "o").mkdir()
-    (tmp_path / "hold.py").write_text(HOLD)
-    (tmp_path / "hold_script.py").write_text(SCRIPT)
-    # a configuration that is none of unglow's
-    (tmp_path / "config").mkdir()
-    (tmp_path / "config" / "config.yaml").write_text("samples: samples.tsv\n")
-    return tmp_path
+    return prepare(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    """A directory in which the eight jobs have been run, and that run."""
+    place = prepare(tmp_path_factory.mktemp("eight"))
+    return place, run_of(place, EIGHT)
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory):
+    """A directory in which the hard rules have been run."""
+    place = prepare(tmp_path_factory.mktemp("hard"))
+    done = run_of(place, HARD)
+    assert done.code == 0, done.text
+    return place
 
 
 def run_of(work, rules, *words):
@@ -111,8 +131,8 @@ def is_near(measured, true):
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
-def test_each_of_eight_jobs_at_once_has_its_own_peak(work, quiet):
-    done = run_of(work, EIGHT, *quiet)
+def test_each_of_eight_jobs_at_once_has_its_own_peak(eight, work, quiet):
+    work, done = (work, run_of(work, EIGHT, *quiet)) if quiet else eight
     assert done.code == 0, done.text
     assert re.search(r"\d+ of \d+ jobs done in ", done.text)
     assert f"Report: {FOREIGN}/report.html" in done.text
@@ -130,18 +150,15 @@ def test_each_of_eight_jobs_at_once_has_its_own_peak(work, quiet):
     assert not (work / FOREIGN / "telemetry" / "spans").exists()
 
 
-def test_watching_costs_little(work):
-    assert run_of(work, EIGHT).code == 0
-    [record] = (work / FOREIGN / "telemetry" / "runs").iterdir()
+def test_watching_costs_little(eight):
+    [record] = (eight[0] / FOREIGN / "telemetry" / "runs").iterdir()
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     watched = next(line for line in lines if line["kind"] == "watched")
     assert watched["cpu_s"] < 0.02 * lines[-1]["t"] + 0.05
 
 
-def test_equal_commands_go_to_their_rule_and_each_try_is_an_attempt(work):
-    done = run_of(work, HARD)
-    assert done.code == 0, done.text
-    attempts = attempts_of(work)
+def test_equal_commands_go_to_their_rule_and_each_try_is_an_attempt(hard):
+    attempts = attempts_of(hard)
     twins = [a.attempt for a in attempts if a.attempt.rule == "twin"]
     own = [a for a in twins if "n" in a.wildcards]
     assert [a.end.more["measured"] for a in own] == ["nothing", "nothing"]
@@ -154,19 +171,18 @@ def test_equal_commands_go_to_their_rule_and_each_try_is_an_attempt(work):
     assert "more than the mem_mb of 40" in second.attempt.end.message
 
 
-def test_commands_read_the_record(work):
-    assert run_of(work, HARD).code == 0
-    shown = command(work, "unglow", "monitor", "--once")
+def test_commands_read_the_record(hard):
+    shown = command(hard, "unglow", "monitor", "--once")
     assert shown.code == 0, shown.text
     assert "3 of 3 jobs" in shown.text
     assert "pairs" not in shown.text
-    status = command(work, "unglow", "status")
+    status = command(hard, "unglow", "status")
     assert status.code == 0, status.text
     assert "flaky" in status.text
-    written = command(work, "unglow", "report", work)
+    written = command(hard, "unglow", "report", hard)
     assert written.code == 0, written.text
-    assert (work / FOREIGN / "report.html").is_file()
-    again = run_of(work, HARD)
+    assert (hard / FOREIGN / "report.html").is_file()
+    again = run_of(hard, HARD)
     assert "Nothing to do" in again.text
 
 

@@ -11,6 +11,7 @@ import subprocess
 import textwrap
 import tomllib
 
+import numpy as np
 import pytest
 import yaml
 from packaging.version import Version
@@ -18,8 +19,10 @@ from real_runs import BIN, PROJECT, TABLES, but_figures, bytes_of, command, imag
 from running_jobs import wait_for
 from snakemake import __version__ as snakemake_version
 
+from unglow import transform
 from unglow.core.process import working_in
 from unglow.io.zarr import open_store
+from unglow.phantom import Truth
 from unglow.photometry.difference import open_difference
 from unglow.photometry.difference_histogram import load_method
 from unglow.results import read_summary
@@ -314,8 +317,16 @@ def test_sides_beyond_32767_px(tmp_path):
     assert run.code == 0, run.text
     run = snakemake(tmp_path, "--config", "memory_per_job=400")
     assert run.code == 0, run.text
-    (pair,) = (tmp_path / "results").glob("*/SYTO9")
+    pair = tmp_path / PAIR
     assert open_store(pair / "difference" / "linear.ome.zarr").shape == (400, 32900)
+    # a long narrow pair is registered and scaled right, too
+    (truth,) = tmp_path.rglob("*truth.json")
+    (row,) = read_summary(tmp_path / "results" / "summary.tsv")
+    assert row["status"] == "ok"
+    assert float(row["gain"]) == pytest.approx(1.3, rel=0.02)
+    points = np.array([[5000.0, 200], [16000, 200], [28000, 200]])
+    off = transform.load(pair / "transform.json").map(points) - Truth.load(truth).map(points)
+    assert np.hypot(*off.T).max() < 0.5
 
 
 def test_the_conda_environment_is_in_step_with_the_package():

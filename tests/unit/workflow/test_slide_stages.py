@@ -201,7 +201,6 @@ def spoilt(tmp_path_factory):
     known = Batch.load({}, base).slides["s1"]
     settings = RegisterSettings()
     maps, scores = {}, {}
-    (base / "results/s1").mkdir(parents=True)
     for move in known.slide.moves:
         maps[move] = register_move(known, move, settings, workers=2).transform
         if move[0] == 1:
@@ -211,13 +210,21 @@ def spoilt(tmp_path_factory):
     return base, known, maps, scores, truth
 
 
-def judged(spoilt, most):
+def judge(spoilt, most):
+    """Measure the slide with a limit of what may be spoilt; return where its results are."""
     base, known, maps, scores, _ = spoilt
+    place = base / str(most)
+    (place / "results/s1").mkdir(parents=True)
     measure(
-        known, maps, ScaleSettings(("linear",), gain_map="never"), targets(base, MEASURED),
+        known, maps, ScaleSettings(("linear",), gain_map="never"), targets(place, MEASURED),
         suspect_px=1.0, scores=scores, max_spoilt=most, workers=2, markers_at_a_time=2,
     )  # fmt: skip
-    return base / "results/s1"
+    return place / "results/s1"
+
+
+@pytest.fixture(scope="module")
+def judged(spoilt):
+    return judge(spoilt, 1.0)
 
 
 def shares(places, truth, cycle, transform):
@@ -239,17 +246,16 @@ def shares(places, truth, cycle, transform):
     return parts, 16 * np.count_nonzero(found & ~near)
 
 
-def test_spoilt_tissue_is_found_in_the_cycle_that_lacks_it(spoilt):
+def test_spoilt_tissue_is_found_in_the_cycle_that_lacks_it(spoilt, judged):
     _, _, maps, _, truth = spoilt
-    place = judged(spoilt, 1.0)
-    places = read_places(place / "artefacts.geojson")
+    places = read_places(judged / "artefacts.geojson")
     assert {one.cycle: one.reason for one in places if one.cycle == 3} == {3: "gain off"}
     assert {one.reason for one in places if one.cycle == 2} == {"lost", "out of focus"}
     for cycle in (2, 3):
         parts, wrong = shares(places, truth, cycle, maps[1, cycle])
         assert min(parts.values()) > 0.95, parts
         assert wrong < 0.01 * 1100 * 1000
-    record = json.loads((place / "slide.json").read_text())["cycles"]
+    record = json.loads((judged / "slide.json").read_text())["cycles"]
     for cycle in (2, 3):
         area = sum(one.area_px for one in places if one.cycle == cycle)
         by_reason = record[str(cycle)]["spoilt"]["by_reason"].values()
@@ -257,10 +263,9 @@ def test_spoilt_tissue_is_found_in_the_cycle_that_lacks_it(spoilt):
         assert record[str(cycle)]["status"] == "ok"
 
 
-def test_what_is_spoilt_in_no_cycle_is_one_annotation(spoilt):
-    place = judged(spoilt, 1.0)
-    (feature,) = json.loads((place / "cells_to_trust.geojson").read_text())["features"]
-    places = read_places(place / "artefacts.geojson")
+def test_what_is_spoilt_in_no_cycle_is_one_annotation(judged):
+    (feature,) = json.loads((judged / "cells_to_trust.geojson").read_text())["features"]
+    places = read_places(judged / "artefacts.geojson")
     y, x = np.mgrid[16:1100:32, 16:1000:32].astype(float)
     points = np.column_stack([x.ravel(), y.ravel()])
 
@@ -276,8 +281,7 @@ def test_what_is_spoilt_in_no_cycle_is_one_annotation(spoilt):
 
 
 def test_a_cycle_that_is_spoilt_too_much_is_suspect_and_its_markers_are(spoilt):
-    place = judged(spoilt, 0.06)
-    record = json.loads((place / "slide.json").read_text())["cycles"]
+    record = json.loads((judge(spoilt, 0.06) / "slide.json").read_text())["cycles"]
     for cycle in (2, 3):
         state = record[str(cycle)]
         assert state["spoilt"]["share"] > 0.06
@@ -285,10 +289,9 @@ def test_a_cycle_that_is_spoilt_too_much_is_suspect_and_its_markers_are(spoilt):
         assert "detect.max_spoilt" in state["reasons"][0]
 
 
-def test_spoilt_px_are_left_out_of_the_fits_of_their_cycle_alone(spoilt):
+def test_spoilt_px_are_left_out_of_the_fits_of_their_cycle_alone(spoilt, judged):
     _, known, _, _, truth = spoilt
-    place = judged(spoilt, 1.0)
-    scales = json.loads((place / "scale.json").read_text())["markers"]
+    scales = json.loads((judged / "scale.json").read_text())["markers"]
     gains = {one["name"]: one["gain"] for one in truth["channels"]}
     for marker in known.slide.markers:
         found = scales[marker.name]["methods"]["linear"]
