@@ -107,7 +107,7 @@ def test_the_command_says_what_snakemake_says(work):
 
 
 def test_a_run_that_cannot_fit_is_refused_and_the_remedy_makes_it_run(work):
-    words = (*TABLES, "--resources", "mem_mb=50", "--config", "scale={percentile: 40}")
+    words = ("--resources", "mem_mb=50", "--config", "scale={percentile: 40}")
     run = snakemake(work, *words)
     assert run.code == 1
     assert "preflight: too much, so nothing was started:" in run.text
