@@ -30,7 +30,7 @@ MAY = {
     },
     "export": {"core", "memory", "transform", "io", "photometry"},
     "multiplexed": {
-        *("core", "memory", "transform", "io", "registration", "photometry", "spoilt", "export"),
+        *("core", "memory", "transform", "io", "registration", "photometry", "spoilt", "export")
     },
     "results": {"core", "transform", "io", "photometry", "spoilt", "multiplexed"},
     "reporting": {

@@ -130,8 +130,7 @@ def test_claimed_rates_are_weighted_by_candidates():
 
 
 OUTCOME = Outcome(
-    *("fault-1", "swap", 0, "ok", "", 20, 18, 0, 40, 18, 20),
-    *(0.05, 0.0, 0.0, float("nan"), 0.0),
+    *("fault-1", "swap", 0, "ok", "", 20, 18, 0, 40, 18, 20), *(0.05, 0.0, 0.0, float("nan"), 0.0)
 )
 
 

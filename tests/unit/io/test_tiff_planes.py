@@ -34,8 +34,7 @@ def test_ome_channels_have_their_names_and_pixel_size(tmp_path):
 
 @pytest.mark.parametrize("compression", [None, "zlib"])
 @pytest.mark.parametrize(
-    ("kind", "axes"),
-    [("imagej", "TZCYX"), ("ome", "TZCYX"), ("ome", "TCZYX"), ("ome", "CTZYX")],
+    ("kind", "axes"), [("imagej", "TZCYX"), ("ome", "TZCYX"), ("ome", "TCZYX"), ("ome", "CTZYX")]
 )
 def test_hyperstack(tmp_path, kind, axes, compression):
     length = {"T": 2, "C": 3, "Z": 4, "Y": 21, "X": 33}

@@ -58,10 +58,7 @@ def directory_at(place, size):
         (Path.mkdir, "is a directory: name the TIFF file itself"),
         (os.mkfifo, "is not a regular file: name a TIFF file"),  # it is not waited for
         (Path.touch, r"is empty \(0 bytes\): copy it again from its source"),
-        (
-            put(b"\xff\xd8\xff\xe0\0\x10JFIF"),
-            "is not a TIFF file: it looks like a JPEG image",
-        ),
+        (put(b"\xff\xd8\xff\xe0\0\x10JFIF"), "is not a TIFF file: it looks like a JPEG image"),
         (put(b"\x89PNG\r\n\x1a\n"), "is not a TIFF file: it looks like a PNG image"),
         (put(b"PK\x03\x04abcd"), "is not a TIFF file: it looks like a ZIP archive"),
         (put(b"\x89HDF\r\n\x1a\n"), "is not a TIFF file: it looks like an HDF5 file"),
@@ -71,10 +68,7 @@ def directory_at(place, size):
         (put(b"garbage" * 100), "is not a TIFF file: its first bytes are of no known kind"),
         (put(b"I"), "is not a TIFF file"),
         (put(b"II*\0\x08\0\0"), "is cut short: it has 7 bytes in all"),
-        (
-            directory_at(5000, 1000),
-            "is cut short: .*at byte 5000, .*has 1000 bytes.*4002",
-        ),
+        (directory_at(5000, 1000), "is cut short: .*at byte 5000, .*has 1000 bytes.*4002"),
         (directory_at(0, 108), r"has a broken header \(no first directory\)"),
     ],
 )
@@ -138,14 +132,8 @@ def test_directories_in_a_circle(tmp_path, order, big, back_to):
 @pytest.mark.parametrize(
     ("tags", "words"),
     [
-        (
-            {"TileOffsets": (0,) * 4, "TileByteCounts": (0,) * 4},
-            "holds no pixel data",
-        ),
-        (
-            {"TileByteCounts": (10, 10)},
-            "has a broken header: 4 offsets and 2 byte counts",
-        ),
+        ({"TileOffsets": (0,) * 4, "TileByteCounts": (0,) * 4}, "holds no pixel data"),
+        ({"TileByteCounts": (10, 10)}, "has a broken header: 4 offsets and 2 byte counts"),
     ],
 )
 def test_tables_that_cannot_be_are_named(tmp_path, tags, words):

@@ -47,11 +47,7 @@ print(register(post, pre, settings).transform.status, before, status_mb()["VmHWM
 
 @pytest.mark.parametrize(
     ("rows", "cols", "other", "mirror", "status"),
-    [
-        (1024, 1024, 1, False, "ok"),
-        (560, 560, 2, True, "failed"),
-        (160, 2048, 2, False, "failed"),
-    ],
+    [(1024, 1024, 1, False, "ok"), (560, 560, 2, True, "failed"), (160, 2048, 2, False, "failed")],
 )
 def test_the_coarse_step_keeps_what_the_model_says(rows, cols, other, mirror, status):
     code = CHILD.format(rows=rows, cols=cols, other=other, mirror=mirror, side=1024)

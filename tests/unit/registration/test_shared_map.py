@@ -114,10 +114,7 @@ def test_images_far_from_the_map_refute_it(images):
 
 @pytest.mark.parametrize(
     "pre",
-    [
-        np.full(SHAPE, 100, np.uint16),
-        np.random.default_rng(5).poisson(50, SHAPE).astype(np.uint16),
-    ],
+    [np.full(SHAPE, 100, np.uint16), np.random.default_rng(5).poisson(50, SHAPE).astype(np.uint16)],
 )
 def test_images_that_say_nothing_leave_the_map_in_doubt(images, pre):
     found = run((images[0], pre), source()).transform

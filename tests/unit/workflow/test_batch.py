@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tifffile
+from made_headers import header
 from snakemake.rules import Wildcards
 
 from unglow.core.errors import ConfigError, InputError
@@ -446,17 +447,10 @@ def test_a_channel_whose_name_holds_a_plus_keeps_its_dtype(tmp_path):
     assert layouts(header, header, "0+1")["post"].dtype == "uint16"
 
 
-def sparse(path, shape, **options):
-    """Write a TIFF that promises a large image and holds no pixels of it."""
-    with tifffile.TiffWriter(path, bigtiff=True) as tif:
-        tif.write(shape=shape, dtype=np.uint16, photometric="minisblack", **options)
-    return read_header(path)
-
-
 def test_strips_get_bands_under_100_mb_and_tiles_get_squares(tmp_path):
     wide = (2048, 60000)
-    strips = sparse(tmp_path / "strips.tif", wide, rowsperstrip=64)
-    tiles = sparse(tmp_path / "tiles.tif", wide, tile=(256, 256))
+    strips = header(tmp_path / "strips.tif", wide, rowsperstrip=64)
+    tiles = header(tmp_path / "tiles.tif", wide, tile=(256, 256))
     made = layouts(strips, tiles, "auto")
     assert made["pre"].shards == (2048, 2048)
     assert made["post"].shards == (512, 2048)
@@ -465,13 +459,12 @@ def test_strips_get_bands_under_100_mb_and_tiles_get_squares(tmp_path):
 
 
 def test_tiles_as_wide_as_the_image_are_read_as_bands_and_laid_out_so(tmp_path):
-    header = sparse(tmp_path / "wide.tif", (2048, 60000), tile=(16, 60000))
-    assert header.layout == "tiles"
-    assert header.preferred == "rows"
-    layout = layouts(header, header, "auto")["post"]
+    wide = header(tmp_path / "wide.tif", (2048, 60000), tile=(16, 60000))
+    assert (wide.layout, wide.preferred) == ("tiles", "rows")
+    layout = layouts(wide, wide, "auto")["post"]
     assert layout.shards == (512, 2048)
     # the band of full width that ingest holds is in the demand
-    assert stages.ingest(header, layout).fixed >= 512 * 60000 * 2 / 1e6
+    assert stages.ingest(wide, layout).fixed >= 512 * 60000 * 2 / 1e6
 
 
 def test_budget_threads_and_methods_change_no_layout(work):
