@@ -146,9 +146,18 @@ class Blur:
         window
             Part of the image.
         """
-        outer = window.grow(self.reach).clip(shape)
-        found = blur_image(read(outer), self.taps)
-        return found[window.shift(-outer.y0, -outer.x0).slices]
+        outer = window.grow(self.reach)
+        inside = outer.clip(shape)
+        image = read(inside)
+        if inside != outer:
+            return blur_image(image, self.taps)[window.shift(-inside.y0, -inside.x0).slices]
+        out = np.empty(window.shape, np.float32)
+        weights = self.taps.astype(np.float32)
+        for top in range(0, len(out), _ROWS):  # nothing is outside
+            rows = out[top : top + _ROWS]
+            strip = image[top : top + len(rows) + 2 * self.reach].astype(np.float32)
+            rows[:] = _blur_strip(strip, weights)
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,17 +253,36 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
         strip = np.full((bottom - top + 2 * reach, cols + 2 * reach), np.nan, np.float32)
         at = slice(above - top + reach, below - top + reach)
         strip[at, reach : reach + cols] = image[above:below]
-        lost = np.isnan(strip)
-        if not lost.any():
-            out[top:bottom] = filter_both(strip, weights)
-            continue
-        strip[lost] = 0
-        found = filter_both(strip, weights)
-        # 1 minus what is lost: exactly 1 where nothing is
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found /= 1 - filter_both(lost.astype(np.float32), weights)
-        found[lost[reach : reach + len(found), reach : reach + cols]] = np.nan
-        out[top:bottom] = found
+        out[top:bottom] = _blur_strip(strip, weights)
+    return out
+
+
+def _blur_strip(strip: Image, taps: Image) -> Image:
+    """Filter px that are known, and cut off the rim; NaN in the strip becomes 0."""
+    lost = np.isnan(strip)
+    if not lost.any():
+        return filter_both(strip, taps)
+    reach = len(taps) // 2
+    np.copyto(strip, np.float32(0), where=lost)
+    found = filter_both(strip, taps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found /= compute_share(lost.view(np.uint8), taps)
+    np.copyto(found, np.float32(np.nan), where=lost[reach:-reach, reach:-reach])
+    return found
+
+
+def compute_share(lost: NDArray[np.uint8], taps: Image, least: float = -np.inf) -> Image:
+    """Share of a filter that is on px that are not lost, the rim cut off: exactly 1 where all are.
+
+    ``lost`` (rows, cols) is 0 for the others. NaN where the share is less than ``least``.
+    """
+    rows, cols = lost.shape
+    out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
+    line = np.empty(63 + len(taps), dtype=np.float32)
+    last = np.empty(-(-cols // 64), dtype=np.int64)
+    kernel("usable_share")(
+        lost, lost.strides[0], taps, len(taps), least, line, last, out, *out.shape
+    )
     return out
 
 
