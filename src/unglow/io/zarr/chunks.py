@@ -125,7 +125,10 @@ def _pack(chunk: NDArray[Any]) -> list[bytes] | None:
     for top in range(0, len(chunk), rows):
         part = chunk[top : top + rows]
         kernel("split_bits")(part, stride, size, planes, *part.shape)
-        blocks.append(compress(planes, _LEVEL))
+        try:
+            blocks.append(compress(planes, _LEVEL))
+        except RuntimeError:  # Blosc says what it is
+            return None
         if len(blocks[-1]) > len(planes) - len(planes) // _MARGIN:
             return None
     first = _HEADER.size + _NUMBER.size * len(blocks)
