@@ -365,6 +365,18 @@ def test_bits_in_planes(loop, dtype, rows, cols):
     assert not room[:, cols:].any()
 
 
+@pytest.mark.parametrize("step", [0, 1 / 32, 0.5])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (5, 67)])
+def test_differences(loop, step, rows, cols):
+    post, pre = (spoiled(RNG.normal(90, 30, (rows, cols + more)).astype(f4)) for more in (2, 5))
+    out = np.empty((rows, cols), f4)
+    gain, offset = 1.2345, -0.678
+    images = post[:, :cols], post.shape[1], pre[:, :cols], pre.shape[1]
+    loop("subtract_line")(*images, gain, offset, step, out, rows, cols)
+    expected = post[:, :cols] - (pre[:, :cols] * f4(gain) + f4(offset))
+    same(out, np.rint(expected * f4(1 / step)) * f4(step) if step else expected)
+
+
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, f4])
 @pytest.mark.parametrize("shape", [(2, 2), (3, 37), (64, 66), (65, 31)])
 def test_halved(loop, dtype, shape):

@@ -122,6 +122,10 @@ void cell_moments(const void *post, int64_t post_type, const float *pre, int64_t
                   int64_t row, int64_t col, int64_t step, const double *tops, float *out,
                   int64_t down, int64_t across);
 
+/* post - (gain * pre + offset), rounded to multiples of a `step`, a power of two; 0 for as it is. */
+void subtract_line(const float *post, int64_t post_stride, const float *pre, int64_t pre_stride,
+                   float gain, float offset, float step, float *out, int64_t rows, int64_t cols);
+
 /* Add values to counts (bins,), 2 to 2^31, of bins of a width of `step`: the second one begins at
  * `start`, the first has what is below, the last what is beyond. NaN add to missing (1,). */
 void count_values(const float *values, int64_t count, double start, double step,
