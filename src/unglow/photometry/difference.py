@@ -97,19 +97,24 @@ class Matched:
     aligned: Store
     blur: Blur | None = None
 
-    def read(self, window: Window, level: int = 0) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    def read(
+        self, window: Window, level: int = 0, out: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return both over a window of a level, as arrays that nobody else has.
 
-        A blur is no wider than a px of coarse levels.
+        Or in ``out``, (2, *window.shape). A blur is no wider than a px of coarse levels.
         """
-        return self._read(self.post, "post", window, level), np.asarray(
-            self._read(self.aligned, "pre", window, level), np.float32
-        )
+        into = (None, None) if out is None else out
+        post = self._read(self.post, "post", window, level, into[0])
+        pre = self._read(self.aligned, "pre", window, level, into[1])
+        return post, np.asarray(pre, np.float32)
 
-    def _read(self, image: Store, name: str, window: Window, level: int) -> NDArray[Any]:
+    def _read(
+        self, image: Store, name: str, window: Window, level: int, out: NDArray[np.float32] | None
+    ) -> NDArray[Any]:
         if level or self.blur is None or self.blur.image != name:
-            return image.read(window, level)
-        return self.blur.blur_window(image.read, image.shape, window)
+            return image.read(window, level, out)
+        return self.blur.blur_window(image.read, image.shape, window, out)
 
 
 def subtract_window(

@@ -133,7 +133,11 @@ class Blur:
         return self.taps if image == self.image else np.ones(1)
 
     def blur_window(
-        self, read: Callable[[Window], NDArray[np.generic]], shape: tuple[int, int], window: Window
+        self,
+        read: Callable[[Window], NDArray[np.generic]],
+        shape: tuple[int, int],
+        window: Window,
+        out: Image | None = None,
     ) -> Image:
         """Blur a window of an image; a px has the same bits in whatever window.
 
@@ -145,19 +149,14 @@ class Blur:
             (rows, columns) of the image.
         window
             Part of the image.
+        out
+            ``window.shape`` float32, overwritten and returned; None for a new array.
         """
+        out = np.empty(window.shape, np.float32) if out is None else out
         outer = window.grow(self.reach)
         inside = outer.clip(shape)
-        image = read(inside)
-        if inside != outer:
-            return blur_image(image, self.taps)[window.shift(-inside.y0, -inside.x0).slices]
-        out = np.empty(window.shape, np.float32)
-        weights = self.taps.astype(np.float32)
-        for top in range(0, len(out), _ROWS):  # nothing is outside
-            rows = out[top : top + _ROWS]
-            strip = image[top : top + len(rows) + 2 * self.reach].astype(np.float32)
-            rows[:] = _blur_strip(strip, weights)
-        return out
+        lacking = inside.y0 - outer.y0, inside.x0 - outer.x0
+        return _blur_into(out, read(inside), lacking, self.taps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +243,26 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
     (rows, cols) float32; NaN where the image is NaN. The bits of a px depend on what is within r
     px of it along both axes, and on nothing else.
     """
-    out = np.empty(image.shape, np.float32)
-    rows, cols = image.shape
-    reach, weights = len(taps) // 2, taps.astype(np.float32)
-    for top in range(0, rows, _ROWS):
-        bottom = min(top + _ROWS, rows)
-        above, below = max(top - reach, 0), min(bottom + reach, rows)
-        strip = np.full((bottom - top + 2 * reach, cols + 2 * reach), np.nan, np.float32)
-        at = slice(above - top + reach, below - top + reach)
-        strip[at, reach : reach + cols] = image[above:below]
-        out[top:bottom] = _blur_strip(strip, weights)
+    reach = len(taps) // 2
+    return _blur_into(np.empty(image.shape, np.float32), image, (reach, reach), taps)
+
+
+def _blur_into(
+    out: Image, image: NDArray[np.generic], lacking: tuple[int, int], taps: NDArray[np.float64]
+) -> Image:
+    """Fill ``out`` with blurred px of an image that has what the filter reaches around them.
+
+    ``lacking`` are the rows above and the columns to the left that it has less of that.
+    """
+    (above, left), weights = lacking, taps.astype(np.float32)
+    rim = len(taps) - 1
+    for top in range(0, len(out), _ROWS):
+        rows = out[top : top + _ROWS]
+        strip = np.full((len(rows) + rim, out.shape[1] + rim), np.nan, np.float32)
+        known = image[max(0, top - above) : max(0, top - above + len(strip))]
+        first = max(0, above - top)
+        strip[first : first + len(known), left : left + image.shape[1]] = known
+        rows[:] = _blur_strip(strip, weights)
     return out
 
 
