@@ -289,9 +289,8 @@ def compute_share(lost: NDArray[np.uint8], taps: Image, least: float = -np.inf) 
     out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
     line = np.empty(63 + len(taps), dtype=np.float32)
     last = np.empty(-(-cols // 64), dtype=np.int64)
-    kernel("usable_share")(
-        lost, lost.strides[0], taps, len(taps), least, line, last, out, *out.shape
-    )
+    stride = lost.strides[0]
+    kernel("usable_share")(lost, stride, taps, len(taps), least, line, last, out, *out.shape)
     return out
 
 
