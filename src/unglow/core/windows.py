@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
+from unglow.core.kernels import PIXEL_TYPES, kernel
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -142,6 +144,13 @@ def halve_stored(block: NDArray[Any]) -> NDArray[Any]:
     averaged in float32 and ignore NaN; the mean of four NaN is NaN.
     """
     out = np.empty((block.shape[0] // 2, block.shape[1] // 2), dtype=block.dtype)
+    if not out.size:
+        return out
+    kind = PIXEL_TYPES.get(f"{block.dtype.kind}{block.dtype.itemsize}")
+    if kind is not None and block.dtype.isnative and block.dtype != np.float64:
+        block = block if block.strides[1] == block.itemsize else np.ascontiguousarray(block)
+        kernel("halve")(block, block.strides[0] // block.itemsize, kind, out, *out.shape)
+        return out
     integer = np.issubdtype(block.dtype, np.integer)
     for top in range(0, out.shape[0], HALVED_ROWS // 2):
         strip = block[2 * top : 2 * top + HALVED_ROWS]

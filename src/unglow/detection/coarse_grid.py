@@ -132,16 +132,18 @@ def estimate_background(difference: Pixels, spoilt: SpoiltMask | None = None) ->
 
 def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:
     """Medians of a row of blocks, ``side`` columns each but for the last; NaN for too few data."""
-    blocks = np.pad(line, ((0, 0), (0, -line.shape[1] % side)), constant_values=np.nan)
-    blocks = blocks.reshape(len(line), -1, side).swapaxes(0, 1).reshape(-1, len(line) * side)
-    has_data = np.isfinite(blocks)
-    out = np.full(len(blocks), np.nan, dtype=np.float32)
-    whole = has_data.all(axis=1) & (blocks.shape[1] >= least)
-    out[whole] = np.median(blocks[whole], axis=1)
-    for row in np.flatnonzero(~whole):
-        some = blocks[row, has_data[row]]
-        if some.size >= max(1, least):
-            out[row] = np.median(some)
+    line = np.ascontiguousarray(line, dtype=np.float32)
+    out = np.empty(-(-line.shape[1] // side), dtype=np.float32)
+    keys = np.empty((side, side), dtype=np.int32)
+    kernel("square_medians")(line, *line.shape, side, keys, out)
+    # it knows infinity, and wants half of a block
+    unknown = np.logical_or.reduceat(~np.isfinite(line).all(axis=0), np.arange(len(out)) * side)
+    unknown[-1] |= line.shape[1] % side != 0
+    unknown |= len(line) < side
+    for k in np.flatnonzero(unknown):
+        block = line[:, k * side : (k + 1) * side]
+        some = block[np.isfinite(block)]
+        out[k] = np.median(some) if some.size >= max(1, least) else np.nan
     return out
 
 

@@ -328,7 +328,7 @@ def _search_tile(
         dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
     sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
     reasons = ratio.reasons[inner]
-    unusable = np.bincount(reasons[reasons != 0], minlength=EXCLUDED + 1)[1:EXCLUDED]
+    unusable = (np.count_nonzero(reasons == reason) for reason in range(1, EXCLUDED))
     searched = np.isfinite(ratio.snr[inner]) & section.mask_window(core)
     if scene.spoilt is not None:
         searched &= ~scene.spoilt.mask_near(core)

@@ -90,8 +90,8 @@ class Section:
         """Return which px of a window of post lie on the section, ``window.shape`` bool."""
         rows = self._cells(np.arange(window.y0, window.y1), 0)
         cols = self._cells(np.arange(window.x0, window.x1), 1)
-        lines = self.mask[rows[0] : rows[-1] + 1, cols]
-        inside = np.asarray(lines[rows - rows[0]])
+        lines = self.mask[rows[0] : rows[-1] + 1].take(cols, axis=1)
+        inside = np.asarray(lines.take(rows - rows[0], axis=0))
         return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
     def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -18,7 +18,7 @@ from unglow.core.kernels import kernel
 from unglow.core.windows import Window, strips
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.images import Images
-from unglow.photometry.imaging import blur_image, filter_both
+from unglow.photometry.imaging import blur_image, compute_share, filter_both
 from unglow.photometry.resampled_noise import FilteredVariance
 from unglow.review.polygons import mask_over
 
@@ -269,8 +269,8 @@ def _ratio(
     of_reasons = reasons if reasons.any() else None
     pre = _filter_usable(pre, of_reasons, filters.taps)
     if of_reasons is not None:
-        weight = _share(reasons, filters.taps, _LEAST_WEIGHT)
-        squares = _share(reasons[_INNER], filters.squares)
+        weight = compute_share(reasons, filters.taps, _LEAST_WEIGHT)
+        squares = compute_share(reasons[_INNER], filters.squares)
         pre /= weight
     else:
         weight = np.broadcast_to(np.ones(pre.shape[1], dtype=np.float32), pre.shape)
@@ -303,20 +303,6 @@ def _filter_usable(image: Floats, reasons: NDArray[np.uint8] | None, taps: Float
         kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
         image = out
     return filter_both(image, taps)
-
-
-def _share(reasons: NDArray[np.uint8], taps: Floats, least: float = -np.inf) -> Floats:
-    """Share of the filter that is on usable px, the rim cut off: exactly 1 where all are.
-
-    NaN where it is less than ``least``.
-    """
-    rows, cols = reasons.shape
-    out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
-    line = np.empty(63 + len(taps), dtype=np.float32)
-    last = np.empty(-(-cols // 64), dtype=np.int64)
-    stride = _stride(reasons)
-    kernel("usable_share")(reasons, stride, taps, len(taps), least, line, last, out, *out.shape)
-    return out
 
 
 def _mask_unusable(

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
 
 
-def quantise(block: NDArray[np.float32], step: float = 1 / 32) -> NDArray[np.float32]:
+GREY_STEP = 1 / 32
+"""What is computed from integer grey levels is rounded to multiples of this."""
+
+
+def quantise(block: NDArray[np.float32], step: float = GREY_STEP) -> NDArray[np.float32]:
     """Round to multiples of ``step`` grey levels, in place; NaN stays NaN. Returns ``block``.
 
     Half a step is far below the noise of integer sources and more than halves the stored size. With

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.errors import StoreError
+from unglow.core.kernels import kernel
 from unglow.core.levels import RESULT_OF, nearest
 from unglow.core.windows import Window, strips
-from unglow.io.stored_values import has_grey_levels, quantise
+from unglow.io.stored_values import GREY_STEP, has_grey_levels, quantise
 from unglow.io.zarr import Store, open_store, plan_layout
 from unglow.io.zarr.layout import DOCUMENT
 from unglow.photometry.gain.scale import Scale
@@ -38,16 +39,21 @@ _INPUTS = ("method", "inputs", "gain", "offset", "gain_map", "blur")
 
 
 def difference(
-    post: NDArray[Any], pre: NDArray[np.float32], gain: float, offset: float
+    post: NDArray[Any], pre: NDArray[np.float32], gain: float, offset: float, step: float = 0.0
 ) -> NDArray[np.float32]:
     """Return post - (gain * pre + offset), (rows, cols) float32; NaN where pre is NaN.
 
-    Post has any real dtype; pre is aligned to it.
+    Post has any real dtype; pre is aligned to it. With a ``step``, a power of two, the difference
+    is rounded to multiples of it, as `unglow.io.stored_values.quantise` does.
     """
-    scaled = pre * np.float32(gain)
-    scaled += np.float32(offset)
-    np.subtract(post.astype(np.float32, copy=False), scaled, out=scaled)
-    return scaled
+    images = (
+        image if image.strides[1] == image.itemsize else np.ascontiguousarray(image)
+        for image in (post.astype(np.float32, copy=False), pre)
+    )
+    out = np.empty(pre.shape, np.float32)
+    parts = (part for image in images for part in (image, image.strides[0] // image.itemsize))
+    kernel("subtract_line")(*parts, gain, offset, step, out, *out.shape)
+    return out
 
 
 def subtract_evened(
@@ -91,19 +97,24 @@ class Matched:
     aligned: Store
     blur: Blur | None = None
 
-    def read(self, window: Window, level: int = 0) -> tuple[NDArray[Any], NDArray[np.float32]]:
+    def read(
+        self, window: Window, level: int = 0, out: NDArray[np.float32] | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.float32]]:
         """Return both over a window of a level, as arrays that nobody else has.
 
-        A blur is no wider than a px of coarse levels.
+        Or in ``out``, (2, *window.shape). A blur is no wider than a px of coarse levels.
         """
-        return self._read(self.post, "post", window, level), np.asarray(
-            self._read(self.aligned, "pre", window, level), np.float32
-        )
+        into = (None, None) if out is None else out
+        post = self._read(self.post, "post", window, level, into[0])
+        pre = self._read(self.aligned, "pre", window, level, into[1])
+        return post, np.asarray(pre, np.float32)
 
-    def _read(self, image: Store, name: str, window: Window, level: int) -> NDArray[Any]:
+    def _read(
+        self, image: Store, name: str, window: Window, level: int, out: NDArray[np.float32] | None
+    ) -> NDArray[Any]:
         if level or self.blur is None or self.blur.image != name:
-            return image.read(window, level)
-        return self.blur.blur_window(image.read, image.shape, window)
+            return image.read(window, level, out)
+        return self.blur.blur_window(image.read, image.shape, window, out)
 
 
 def subtract_window(
@@ -123,9 +134,8 @@ def subtract_window(
         raise ValueError("nothing can be subtracted without a gain")
     line = result.gain, result.offset
     if result.gain_map is None:
-        left = difference(*blocks, *line)
-    else:
-        left = subtract_evened(*blocks, *line, result.gain_map, window, step)
+        return difference(*blocks, *line, GREY_STEP if integer else 0.0)
+    left = subtract_evened(*blocks, *line, result.gain_map, window, step)
     return quantise(left) if integer else left
 
 

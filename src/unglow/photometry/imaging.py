@@ -133,7 +133,11 @@ class Blur:
         return self.taps if image == self.image else np.ones(1)
 
     def blur_window(
-        self, read: Callable[[Window], NDArray[np.generic]], shape: tuple[int, int], window: Window
+        self,
+        read: Callable[[Window], NDArray[np.generic]],
+        shape: tuple[int, int],
+        window: Window,
+        out: Image | None = None,
     ) -> Image:
         """Blur a window of an image; a px has the same bits in whatever window.
 
@@ -145,10 +149,14 @@ class Blur:
             (rows, columns) of the image.
         window
             Part of the image.
+        out
+            ``window.shape`` float32, overwritten and returned; None for a new array.
         """
-        outer = window.grow(self.reach).clip(shape)
-        found = blur_image(read(outer), self.taps)
-        return found[window.shift(-outer.y0, -outer.x0).slices]
+        out = np.empty(window.shape, np.float32) if out is None else out
+        outer = window.grow(self.reach)
+        inside = outer.clip(shape)
+        lacking = inside.y0 - outer.y0, inside.x0 - outer.x0
+        return _blur_into(out, read(inside), lacking, self.taps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,26 +243,54 @@ def blur_image(image: NDArray[np.generic], taps: NDArray[np.float64]) -> Image:
     (rows, cols) float32; NaN where the image is NaN. The bits of a px depend on what is within r
     px of it along both axes, and on nothing else.
     """
-    out = np.empty(image.shape, np.float32)
-    rows, cols = image.shape
-    reach, weights = len(taps) // 2, taps.astype(np.float32)
-    for top in range(0, rows, _ROWS):
-        bottom = min(top + _ROWS, rows)
-        above, below = max(top - reach, 0), min(bottom + reach, rows)
-        strip = np.full((bottom - top + 2 * reach, cols + 2 * reach), np.nan, np.float32)
-        at = slice(above - top + reach, below - top + reach)
-        strip[at, reach : reach + cols] = image[above:below]
-        lost = np.isnan(strip)
-        if not lost.any():
-            out[top:bottom] = filter_both(strip, weights)
-            continue
-        strip[lost] = 0
-        found = filter_both(strip, weights)
-        # 1 minus what is lost: exactly 1 where nothing is
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found /= 1 - filter_both(lost.astype(np.float32), weights)
-        found[lost[reach : reach + len(found), reach : reach + cols]] = np.nan
-        out[top:bottom] = found
+    reach = len(taps) // 2
+    return _blur_into(np.empty(image.shape, np.float32), image, (reach, reach), taps)
+
+
+def _blur_into(
+    out: Image, image: NDArray[np.generic], lacking: tuple[int, int], taps: NDArray[np.float64]
+) -> Image:
+    """Fill ``out`` with blurred px of an image that has what the filter reaches around them.
+
+    ``lacking`` are the rows above and the columns to the left that it has less of that.
+    """
+    (above, left), weights = lacking, taps.astype(np.float32)
+    rim = len(taps) - 1
+    for top in range(0, len(out), _ROWS):
+        rows = out[top : top + _ROWS]
+        strip = np.full((len(rows) + rim, out.shape[1] + rim), np.nan, np.float32)
+        known = image[max(0, top - above) : max(0, top - above + len(strip))]
+        first = max(0, above - top)
+        strip[first : first + len(known), left : left + image.shape[1]] = known
+        rows[:] = _blur_strip(strip, weights)
+    return out
+
+
+def _blur_strip(strip: Image, taps: Image) -> Image:
+    """Filter px that are known, and cut off the rim; NaN in the strip becomes 0."""
+    lost = np.isnan(strip)
+    if not lost.any():
+        return filter_both(strip, taps)
+    reach = len(taps) // 2
+    np.copyto(strip, np.float32(0), where=lost)
+    found = filter_both(strip, taps)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found /= compute_share(lost.view(np.uint8), taps)
+    np.copyto(found, np.float32(np.nan), where=lost[reach:-reach, reach:-reach])
+    return found
+
+
+def compute_share(lost: NDArray[np.uint8], taps: Image, least: float = -np.inf) -> Image:
+    """Share of a filter that is on px that are not lost, the rim cut off: exactly 1 where all are.
+
+    ``lost`` (rows, cols) is 0 for the others. NaN where the share is less than ``least``.
+    """
+    rows, cols = lost.shape
+    out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
+    line = np.empty(63 + len(taps), dtype=np.float32)
+    last = np.empty(-(-cols // 64), dtype=np.int64)
+    stride = lost.strides[0]
+    kernel("usable_share")(lost, stride, taps, len(taps), least, line, last, out, *out.shape)
     return out
 
 

@@ -42,6 +42,7 @@ def warp_window(
     pre_shape: tuple[int, int],
     transform: Transform,
     window: Window,
+    out: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Resample pre at the positions of a window of post, which may leave the image.
 
@@ -52,6 +53,8 @@ def warp_window(
         the interpolation needs (more than once if the map blows the window up beyond 2 times).
     pre_shape
         (rows, columns) of pre.
+    out
+        ``window.shape`` float32, overwritten and returned; None for a new array.
 
     Returns
     -------
@@ -59,7 +62,8 @@ def warp_window(
     A position belongs to pre up to half a pixel beyond its outermost pixel centres; the rim repeats
     the edge pixels.
     """
-    return warp_matrix(read_pre, pre_shape, transform.matrix, window, transform.displacement)
+    field = transform.displacement
+    return warp_matrix(read_pre, pre_shape, transform.matrix, window, field, out)
 
 
 def warp_matrix(
@@ -68,12 +72,16 @@ def warp_matrix(
     matrix: NDArray[np.float64],
     window: Window,
     field: Displacement | None = None,
+    out: NDArray[np.float32] | None = None,
 ) -> NDArray[np.float32]:
     """Like `warp_window`, for a bare 3 x 3 matrix from post to pre, and a field if there is one."""
-    out = np.full(window.shape, np.nan, dtype=np.float32)
+    if out is None:
+        out = np.empty(window.shape, dtype=np.float32)
     if np.isfinite(matrix).all():
         limit = window.size * 5 // 4 + _SPARE_PX
         _warp_into(out, read_pre, pre_shape, matrix / matrix[2, 2], field, window, limit)
+    else:
+        out[...] = np.nan
     return out
 
 
@@ -92,6 +100,7 @@ def _warp_into(
     """
     source = source_window(matrix, field, window, pre_shape)
     if window.size == 0 or source.size == 0:
+        out[...] = np.nan
         return
     if source.size > limit and window.size > 1:
         rows, cols = window.shape

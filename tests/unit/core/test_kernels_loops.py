@@ -12,6 +12,7 @@ from scipy import ndimage
 
 from unglow.core import kernels
 from unglow.core.kernels import building
+from unglow.core.windows import halve
 
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value", "ignore:overflow", "ignore:divide")
 f4 = np.float32
@@ -347,6 +348,56 @@ def test_counts(loop, dtype, shape):
         same(found, known)
     assert joint.sum() == counters[1]
     assert ratios.sum() == counters[4]
+
+
+@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "f4", "f8"])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 8), (3, 24), (8, 512), (2, 1032)])
+def test_bits_in_planes(loop, dtype, rows, cols):
+    size = np.dtype(dtype).itemsize
+    image = RNG.integers(0, 256, (rows, cols * size), np.uint8).view(dtype)
+    room = np.zeros((rows, cols + 3), dtype)
+    px = room[:, :cols]
+    px[:] = image
+    planes = np.empty(px.size * size, np.uint8)
+    loop("split_bits")(px, room.shape[1], size, planes, rows, cols)
+    bits = np.unpackbits(image.view(np.uint8).reshape(-1, size), axis=1, bitorder="little")
+    same(planes, np.packbits(bits.T.ravel(), bitorder="little"))
+    px[:] = 0
+    loop("join_bits")(planes, size, px, room.shape[1], rows, cols)
+    assert px.tobytes() == image.tobytes()  # as bits: NaN differ
+    assert not room[:, cols:].any()
+
+
+@pytest.mark.parametrize("step", [0, 1 / 32, 0.5])
+@pytest.mark.parametrize(("rows", "cols"), [(1, 1), (5, 67)])
+def test_differences(loop, step, rows, cols):
+    post, pre = (spoiled(RNG.normal(90, 30, (rows, cols + more)).astype(f4)) for more in (2, 5))
+    out = np.empty((rows, cols), f4)
+    gain, offset = 1.2345, -0.678
+    images = post[:, :cols], post.shape[1], pre[:, :cols], pre.shape[1]
+    loop("subtract_line")(*images, gain, offset, step, out, rows, cols)
+    expected = post[:, :cols] - (pre[:, :cols] * f4(gain) + f4(offset))
+    same(out, np.rint(expected * f4(1 / step)) * f4(step) if step else expected)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int16, f4])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 37), (64, 66), (65, 31)])
+def test_halved(loop, dtype, shape):
+    if dtype is f4:
+        image = RNG.normal(0, 1e3, shape).astype(f4)
+        image[RNG.random(shape) < 0.2] = np.nan
+        image[:4, :6] = np.nan
+        expected = halve(image)
+    else:
+        ends = np.iinfo(dtype)
+        image = RNG.integers(ends.min, ends.max, shape, dtype, endpoint=True)
+        expected = np.rint(halve(image)).astype(dtype)
+    room = np.zeros((shape[0], shape[1] + 3), dtype)
+    room[:, : shape[1]] = image
+    out = np.empty(expected.shape, dtype)
+    kind = kernels.pixel_type(np.dtype(dtype))
+    loop("halve")(room[:, : shape[1]], room.shape[1], kind, out, *out.shape)
+    same(out, expected)
 
 
 @pytest.mark.parametrize(

@@ -19,63 +19,126 @@ typedef struct {
     int64_t *joint, *post_only;
     int64_t bins;
     int64_t all, overlap, alone, dark, used, at_top;
-    float ratio_min, ratio_max;
+    int32_t low_bits, high_bits; /* smallest and largest ratio */
 } tally;
 
-/* Bin of a grey level that is no NaN; values beyond the ends go into the bins at the ends. */
-static inline int64_t bin_of(const tally *t, double value)
+static inline int32_t bits_of(float value)
 {
-    double bin = (value - t->first) * t->inverse;
-    return bin > 0.0 ? (int64_t)(bin < t->last ? bin : t->last) : 0;
+    int32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
 }
 
-/* Bin of a ratio that is no NaN: a cell holds one edge at most, so that one look-up and one
- * comparison show. */
-static inline int64_t ratio_bin(const tally *t, float ratio)
+static inline float value_of(int32_t bits)
 {
-    if (ratio < t->edges[0]) {
-        return 0;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* What is found of each px of a piece before anything is counted: loops that compilers turn into
+ * instructions for several px. */
+typedef struct {
+    int32_t post[PIECE], joint[PIECE], ratio[PIECE], used[PIECE];
+} places;
+
+/* Bin of a grey level; values beyond the ends go into the bins at the ends, NaN into the first. */
+static inline int32_t bin_of(const tally *t, double value)
+{
+    double bin = (value - t->first) * t->inverse;
+    bin = bin > 0.0 ? bin : 0.0;
+    return (int32_t)(bin < t->last ? bin : t->last);
+}
+
+/* Bin of a ratio: a cell holds one edge at most, so that one look-up and one comparison show. */
+static inline int32_t ratio_bin(const tally *t, float ratio)
+{
+    const int32_t last = (int32_t)t->edge_count - 1;
+    const float least = t->edges[0], most = t->edges[last];
+    float bounded = ratio < most ? ratio : most;
+    bounded = bounded > least ? bounded : least;
+    int32_t bin = t->starts[(bits_of(bounded) >> t->shift) - t->low_cell];
+    bin = bin < last ? bin : last;
+    bin += bounded >= t->edges[bin];
+    return ratio < least ? 0 : bin;
+}
+
+/* Find the places of px that both images show, and count what needs no place. */
+static void find_places(tally *t, const double *restrict post, const float *restrict pre,
+                        int64_t count, places *restrict found)
+{
+    const int32_t bins = (int32_t)t->bins;
+    int32_t at_top = 0, used = 0;
+    float ratios[PIECE];
+    for (int64_t k = 0; k < count; k++) {
+        double p = post[k], q = (double)pre[k];
+        found->joint[k] = bin_of(t, q) * bins + bin_of(t, p);
+        at_top += p >= t->top;
+        float ratio = (float)(p / q);
+        ratios[k] = ratio;
+        found->used[k] = (p > 0.0) & (q >= t->floor_pre) & (ratio == ratio);
     }
-    if (ratio >= t->edges[t->edge_count - 1]) {
-        return t->edge_count;
+    for (int64_t k = 0; k < count; k++) {
+        used += found->used[k];
+        found->ratio[k] = ratio_bin(t, ratios[k]);
     }
-    int32_t bits;
-    memcpy(&bits, &ratio, sizeof bits);
-    int64_t bin = t->starts[(bits >> t->shift) - t->low_cell];
-    return bin + (ratio >= t->edges[bin]);
+    /* bits of positive numbers are in the order of the numbers */
+    int32_t low = t->low_bits, high = t->high_bits;
+    for (int64_t k = 0; k < count; k++) {
+        int32_t bits = bits_of(ratios[k]), is_used = -found->used[k];
+        int32_t above = (bits & is_used) | (INT32_MAX & ~is_used);
+        low = above < low ? above : low;
+        high = (bits & is_used) > high ? (bits & is_used) : high;
+    }
+    t->low_bits = low;
+    t->high_bits = high;
+    t->at_top += at_top;
+    t->used += used;
+}
+
+/* Move px that one of the images does not show out of a piece, and count them. Returns how many
+ * are left. */
+static int64_t keep_shared(tally *t, double *post, float *pre, int64_t count)
+{
+    int64_t kept = 0;
+    for (int64_t k = 0; k < count; k++) {
+        double p = post[k];
+        if (isnan(p)) {
+            t->dark++;
+        } else if (isnan(pre[k])) {
+            t->alone++;
+            t->at_top += p >= t->top;
+            t->post_only[bin_of(t, p)]++;
+        } else {
+            pre[kept] = pre[k];
+            post[kept++] = p;
+        }
+    }
+    return kept;
 }
 
 /* Count `count` px whose ratios belong to one group. */
-static void count_piece(tally *t, const double *post, const float *pre, int64_t count,
-                        int64_t *ratios)
+static void count_piece(tally *t, double *post, const float *pre, int64_t count, int64_t *ratios)
 {
+    float some[PIECE];
+    places found;
+    int32_t missing = 0;
     t->all += count;
     for (int64_t k = 0; k < count; k++) {
-        double p = post[k], q = (double)pre[k];
-        if (isnan(p)) {
-            t->dark++;
-            continue;
-        }
-        int64_t b = bin_of(t, p);
-        t->at_top += p >= t->top;
-        if (isnan(q)) {
-            t->alone++;
-            t->post_only[b]++;
-            continue;
-        }
-        t->overlap++;
-        t->joint[bin_of(t, q) * t->bins + b]++;
-        if (p <= 0.0 || q < t->floor_pre) {
-            continue;
-        }
-        float ratio = (float)(p / q);
-        if (isnan(ratio)) { /* infinite in both */
-            continue;
-        }
-        t->used++;
-        t->ratio_min = ratio < t->ratio_min ? ratio : t->ratio_min;
-        t->ratio_max = ratio > t->ratio_max ? ratio : t->ratio_max;
-        ratios[ratio_bin(t, ratio)]++;
+        missing |= isnan(post[k]) | isnan(pre[k]);
+    }
+    if (missing) {
+        memcpy(some, pre, (size_t)count * sizeof *pre);
+        count = keep_shared(t, post, some, count);
+        pre = some;
+    }
+    find_places(t, post, pre, count, &found);
+    t->overlap += count;
+    int64_t unused = 0;
+    for (int64_t k = 0; k < count; k++) {
+        t->joint[found.joint[k]]++;
+        int64_t *place = found.used[k] ? ratios + found.ratio[k] : &unused;
+        ++*place;
     }
 }
 
@@ -101,8 +164,8 @@ void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t 
         .joint = joint,
         .post_only = post_only,
         .bins = bins,
-        .ratio_min = (float)extremes[0],
-        .ratio_max = (float)extremes[1],
+        .low_bits = bits_of((float)extremes[0]),
+        .high_bits = bits_of((float)extremes[1]),
     };
     double values[PIECE];
     for (int64_t row = 0; row < rows; row++) {
@@ -118,8 +181,8 @@ void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t 
             count_piece(&t, values, pre + first, stop - col, ratios + group * (edge_count + 1));
         }
     }
-    extremes[0] = (double)t.ratio_min;
-    extremes[1] = (double)t.ratio_max;
+    extremes[0] = (double)value_of(t.low_bits);
+    extremes[1] = (double)value_of(t.high_bits);
     const int64_t counts[6] = {t.all, t.overlap, t.alone, t.dark, t.used, t.at_top};
     for (int k = 0; k < 6; k++) {
         counters[k] += counts[k];

@@ -84,6 +84,24 @@ void fit_spline(const double *points, const double *targets, const double *weigh
                 double *normal, double *right, double *work, double *solution, int64_t rows,
                 int64_t cols);
 
+/* ---- Stored chunks, and coarser levels. */
+
+/* Px (rows, cols) of `size` bytes, 1, 2, 4 or 8, as planes (8 size, rows * cols / 8) of their bits, as
+ * Blosc stores them: plane k has bit k, the first px in the lowest bit of the first byte. cols is a
+ * multiple of 8. For processors whose numbers begin with the lowest byte. */
+void split_bits(const void *px, int64_t px_stride, int64_t size, uint8_t *planes, int64_t rows,
+                int64_t cols);
+
+/* The px of such planes. */
+void join_bits(const uint8_t *planes, int64_t size, void *px, int64_t px_stride, int64_t rows,
+               int64_t cols);
+
+/* unglow.core.windows.halve_stored: means of 2 x 2 px of an image, at least (2 rows, 2 cols), of a `type`
+ * that is not FLOAT64. Whole numbers are rounded half to even; NaN do not count, and the mean of
+ * four is NaN. out (rows, cols) has the same type. */
+void halve(const void *image, int64_t image_stride, int64_t type, void *out, int64_t rows,
+           int64_t cols);
+
 /* ---- Statistics. */
 
 /* Add blocks of post (rows, cols), of `post_type`, and of pre to the counts of
@@ -103,6 +121,10 @@ void count_pairs(const void *post, int64_t post_type, const float *pre, int64_t 
 void cell_moments(const void *post, int64_t post_type, const float *pre, int64_t cols,
                   int64_t row, int64_t col, int64_t step, const double *tops, float *out,
                   int64_t down, int64_t across);
+
+/* post - (gain * pre + offset), rounded to multiples of a `step`, a power of two; 0 for as it is. */
+void subtract_line(const float *post, int64_t post_stride, const float *pre, int64_t pre_stride,
+                   float gain, float offset, float step, float *out, int64_t rows, int64_t cols);
 
 /* Add values to counts (bins,), 2 to 2^31, of bins of a width of `step`: the second one begins at
  * `start`, the first has what is below, the last what is beyond. NaN add to missing (1,). */

@@ -55,16 +55,21 @@ void usable_px(const float *image, int64_t image_stride, const uint8_t *reasons,
     }
 }
 
+/* Whether some of neighbouring px are unusable. */
+static int has_reason(const uint8_t *reasons, int64_t count)
+{
+    uint8_t any = 0;
+    for (int64_t k = 0; k < count; k++) {
+        any |= reasons[k];
+    }
+    return any != 0;
+}
+
 /* Note in which row px of each block were last unusable. */
 static void look(const uint8_t *reasons, int64_t row, int64_t cols, int64_t *last)
 {
     for (int64_t first = 0; first < cols; first += BLOCK) {
-        int64_t stop = smaller(first + BLOCK, cols);
-        unsigned any = 0;
-        for (int64_t col = first; col < stop; col++) {
-            any |= reasons[col];
-        }
-        if (any) {
+        if (has_reason(reasons + first, smaller(BLOCK, cols - first))) {
             last[first / BLOCK] = row;
         }
     }
@@ -77,8 +82,12 @@ static void share_of_some(const uint8_t *reasons, int64_t stride, const float *t
     const int64_t wide = cols + count - 1;
     memset(line, 0, (size_t)wide * sizeof *line);
     for (int64_t k = 0; k < count; k++) {
+        const uint8_t *reason = reasons + k * stride;
+        if (!has_reason(reason, wide)) {
+            continue;
+        }
         for (int64_t col = 0; col < wide; col++) {
-            line[col] += reasons[k * stride + col] ? taps[k] : 0.0f;
+            line[col] += reason[col] ? taps[k] : 0.0f;
         }
     }
     for (int64_t col = 0; col < cols; col++) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from unglow.io.stored_values import (
     quantise,
     value_range,
 )
+from unglow.io.zarr import Store
+from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.writer import StageStore
 from unglow.memory.sizes import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
@@ -27,8 +30,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.io.zarr import Store, StoreLayout, StoreWriter
+    from unglow.io.zarr import StoreLayout, StoreWriter
     from unglow.transform import Transform
+
+    Floats = NDArray[np.float32]
 
 
 class AlignedStore(StageStore):
@@ -91,26 +96,48 @@ class AlignedStore(StageStore):
         """Warp the shards of a writer; see `StageStore.write`."""
         if self._transform.has_failed:
             return " ".join(self._transform.reasons)
+        used: list[tuple[JointStatistics, Floats]] = []  # as many as shards are in flight
         with step("warp"):
-            for statistics in map_bounded(
-                lambda window: self._warp(window, writer), writer.windows(), workers
+            for _ in map_bounded(
+                lambda window: self._warp(window, writer, used), writer.windows(), workers
             ):
-                self.statistics.merge(statistics)
+                pass
+        for statistics, _ in used:
+            self.statistics.merge(statistics)
         return None
 
-    def _warp(self, window: Window, writer: StoreWriter) -> JointStatistics:
-        """Write one shard and return the statistics of its pixels."""
-        block = warp_window(self._pre.read, self._pre.shape, self._transform, window)
+    def _warp(
+        self, window: Window, writer: StoreWriter, used: list[tuple[JointStatistics, Floats]]
+    ) -> None:
+        """Write one shard and count its pixels.
+
+        Statistics and the memory of a shard that no other thread works with are ``used`` again.
+        """
+        if used:
+            statistics, room = used.pop()
+        else:
+            room = np.empty(math.prod(self.layout.shards), np.float32)
+            statistics = self.statistics.fresh()
+        block = room[: window.size].reshape(window.shape)
+        warp_window(self._read_pre, self._pre.shape, self._transform, window, block)
         if self._integer:
             block = quantise(block)
         if self._not_stored is not None:
             for part in self._not_stored.clip_to(window, grown=BLUR_REACH):
                 block[part.slices] = np.nan
         writer.write(window, block)
-        statistics, signal = self.statistics.fresh(), self._post.read(window)
-        self._count(statistics, signal, block, window)
-        self.bins.add(signal, block, origin=(window.y0, window.x0))
-        return statistics
+        for strip in strips(window, CHUNK):
+            rows = slice(strip.y0 - window.y0, strip.y1 - window.y0)
+            signal = self._post.read(strip)
+            self._count(statistics, signal, block[rows], strip)
+            self.bins.add(signal, block[rows], origin=(strip.y0, strip.x0))
+        used.append((statistics, room))
+
+    def _read_pre(self, window: Window) -> NDArray[Any]:
+        """Return px of pre; as they are resampled, if they can be read so."""
+        if not isinstance(self._pre, Store):
+            return self._pre.read(window)
+        return self._pre.read(window, out=np.empty(window.shape, np.float32))
 
     def _count(
         self,

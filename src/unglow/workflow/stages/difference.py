@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from numpy.typing import NDArray
+
     from unglow.io.zarr import StoreLayout, StoreWriter
     from unglow.photometry.gain.scale import MethodResult, Scale
     from unglow.photometry.joint_histogram import JointStatistics
+
+    Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -115,8 +120,9 @@ class DifferenceStore(StageStore):
         """Subtract by each method and count; write the first if there is a writer."""
         results = {name: self._scale.methods[name] for name in self.residues}
         results = {name: result for name, result in results.items() if result.ok}
+        spare: list[Floats] = []
         for counted in map_bounded(
-            lambda window: self._subtract(window, results, writer),
+            lambda window: self._subtract(window, results, writer, spare),
             windows if results else (),
             workers,
         ):
@@ -124,13 +130,20 @@ class DifferenceStore(StageStore):
                 self.residues[name].histogram.merge(histogram)
 
     def _subtract(
-        self, window: Window, results: Mapping[str, MethodResult], writer: StoreWriter | None
+        self,
+        window: Window,
+        results: Mapping[str, MethodResult],
+        writer: StoreWriter | None,
+        spare: list[Floats],
     ) -> dict[str, DifferenceHistogram]:
         """Subtract by each method and count in one shard, which is read once; write the first.
 
-        What is subtracted and counted at a time stays in the cache.
+        What is subtracted and counted at a time stays in the cache. Memory that is ``spare`` is
+        used again: new memory takes time.
         """
-        post, pre = self._images.read(window)
+        room = spare.pop() if spare else np.empty(2 * math.prod(self.layout.shards), np.float32)
+        both = room[: 2 * window.size].reshape(2, *window.shape)
+        post, pre = self._images.read(window, out=both)
         integer = has_grey_levels(self._images.post.attributes)
         counted = {name: self.residues[name].histogram.fresh() for name in results}
         fine = []
@@ -151,6 +164,7 @@ class DifferenceStore(StageStore):
             self.blocks.put(fine, (window.y0, window.x0))
         if self._written in results and writer is not None:
             writer.write(window, pre)
+        spare.append(room)
         return counted
 
     def save_residues(self, histogram: Path, background: Path) -> None:
