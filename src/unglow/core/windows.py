@@ -155,18 +155,12 @@ def halve_stored(block: NDArray[Any]) -> NDArray[Any]:
     for top in range(0, out.shape[0], HALVED_ROWS // 2):
         strip = block[2 * top : 2 * top + HALVED_ROWS]
         rows = slice(top, top + HALVED_ROWS // 2)
-        if not integer:
-            out[rows] = halve(strip)
-        elif block.dtype.itemsize <= 2:
-            # Sums of four are below 2**24, so float32 holds them exactly.
-            np.rint(halve(strip), out=out[rows], casting="unsafe")
-        else:
-            out[rows] = _halve_wide(strip)
+        out[rows] = _halve_wide(strip) if integer else halve(strip)
     return out
 
 
 def _halve_wide(block: NDArray[Any]) -> NDArray[np.int64]:
-    """Average 2 x 2 px of 32-bit integers exactly, half to even."""
+    """Average 2 x 2 px of integers exactly, half to even."""
     rows, cols = (n // 2 * 2 for n in block.shape)
     quads = (block[i:rows:2, j:cols:2].astype(np.int64) for i in (0, 1) for j in (0, 1))
     total = sum(quads, np.zeros((), dtype=np.int64))

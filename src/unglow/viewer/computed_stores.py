@@ -22,7 +22,6 @@ import numpy as np
 from unglow.core.windows import Window, grid, halve_stored
 from unglow.detection.coarse_grid import CoarseGrid, estimate_error
 from unglow.io.zarr import StoreLayout, plan_layout
-from unglow.io.zarr.chunks import encode_chunk
 from unglow.io.zarr.layout import (
     CHUNK,
     DOCUMENT,
@@ -30,6 +29,7 @@ from unglow.io.zarr.layout import (
     make_root_document,
     make_unsharded_document,
 )
+from unglow.io.zarr.shards import encode_chunk
 from unglow.reporting.html.live_answers import ASK_AGAIN, BYTES, JSON, Answer
 from unglow.viewer.served_files import level_of, place_of
 from unglow.workflow.stages.snr import ratio_over

@@ -350,24 +350,6 @@ def test_counts(loop, dtype, shape):
     assert ratios.sum() == counters[4]
 
 
-@pytest.mark.parametrize("dtype", ["u1", "u2", "u4", "f4", "f8"])
-@pytest.mark.parametrize(("rows", "cols"), [(1, 8), (3, 24), (8, 512), (2, 1032)])
-def test_bits_in_planes(loop, dtype, rows, cols):
-    size = np.dtype(dtype).itemsize
-    image = RNG.integers(0, 256, (rows, cols * size), np.uint8).view(dtype)
-    room = np.zeros((rows, cols + 3), dtype)
-    px = room[:, :cols]
-    px[:] = image
-    planes = np.empty(px.size * size, np.uint8)
-    loop("split_bits")(px, room.shape[1], size, planes, rows, cols)
-    bits = np.unpackbits(image.view(np.uint8).reshape(-1, size), axis=1, bitorder="little")
-    same(planes, np.packbits(bits.T.ravel(), bitorder="little"))
-    px[:] = 0
-    loop("join_bits")(planes, size, px, room.shape[1], rows, cols)
-    assert px.tobytes() == image.tobytes()  # as bits: NaN differ
-    assert not room[:, cols:].any()
-
-
 @pytest.mark.parametrize("step", [0, 1 / 32, 0.5])
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (5, 67)])
 def test_differences(loop, step, rows, cols):

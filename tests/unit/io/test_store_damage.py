@@ -11,7 +11,7 @@ from made_stores import write_store
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window
-from unglow.io.zarr import StoreLayout, chunks, open_store, verify
+from unglow.io.zarr import StoreLayout, open_store, shards, verify
 
 LAYOUT = StoreLayout((600, 500), "uint16", (128, 128), (256, 256), levels=3)
 SHARD = "0/c/1/1"
@@ -123,9 +123,9 @@ def test_bytes_as_written_that_do_not_decompress_lacked_memory(path, monkeypatch
 
 def test_a_chunk_of_another_size_is_refused_before_it_is_decoded(path):
     store = open_store(path)
-    small = chunks.encode_chunk(np.zeros((64, 64), np.uint16), (64, 64), 0)
+    small = shards.encode_chunk(np.zeros((64, 64), np.uint16), (64, 64), 0)
     index = np.array([[k * len(small), len(small)] for k in range(4)], "<u8").tobytes()
-    (path / SHARD).write_bytes(4 * small + chunks.append_checksum(index))
+    (path / SHARD).write_bytes(4 * small + shards._append_checksum(index))
     with pytest.raises(StoreError, match=f"{SHARD} .* of 8192 bytes where there should be 32768"):
         store.read(INSIDE)
 

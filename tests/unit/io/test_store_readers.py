@@ -191,10 +191,11 @@ print("numcodecs.registry" in sys.modules, blosc.use_threads)
 
 
 @pytest.mark.parametrize(
-    ("program", "said"), [(ALONE, "False False False True True"), (NEXT_TO_A_THREAD, "True False")]
+    ("program", "said"),
+    [(ALONE, "False False False True True"), (NEXT_TO_A_THREAD, "True False")],
 )
 def test_blosc_is_imported_alone_where_no_thread_could_miss_its_package(program, said):
-    start = "import sys, threading\nfrom unglow.io.zarr.chunks import load_blosc\n"
+    start = "import sys, threading\nfrom unglow.io.zarr.shards import load_blosc\n"
     words = [sys.executable, "-c", start + program]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert done.stdout.split() == said.split()

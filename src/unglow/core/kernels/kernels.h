@@ -84,17 +84,7 @@ void fit_spline(const double *points, const double *targets, const double *weigh
                 double *normal, double *right, double *work, double *solution, int64_t rows,
                 int64_t cols);
 
-/* ---- Stored chunks, and coarser levels. */
-
-/* Px (rows, cols) of `size` bytes, 1, 2, 4 or 8, as planes (8 size, rows * cols / 8) of their bits, as
- * Blosc stores them: plane k has bit k, the first px in the lowest bit of the first byte. cols is a
- * multiple of 8. For processors whose numbers begin with the lowest byte. */
-void split_bits(const void *px, int64_t px_stride, int64_t size, uint8_t *planes, int64_t rows,
-                int64_t cols);
-
-/* The px of such planes. */
-void join_bits(const uint8_t *planes, int64_t size, void *px, int64_t px_stride, int64_t rows,
-               int64_t cols);
+/* ---- Coarser levels. */
 
 /* unglow.core.windows.halve_stored: means of 2 x 2 px of an image, at least (2 rows, 2 cols), of a `type`
  * that is not FLOAT64. Whole numbers are rounded half to even; NaN do not count, and the mean of

@@ -20,7 +20,6 @@ from unglow.core.files import read_json
 from unglow.core.progress import step
 from unglow.core.windows import SamePixels, Window, cells
 from unglow.io.stored_values import NotStored
-from unglow.io.zarr.chunks import load_blosc
 from unglow.io.zarr.layout import (
     CHUNK,
     DOCUMENT,
@@ -31,7 +30,7 @@ from unglow.io.zarr.layout import (
     shard_key,
     store_digest,
 )
-from unglow.io.zarr.shards import read_window
+from unglow.io.zarr.shards import load_blosc, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

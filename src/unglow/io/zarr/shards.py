@@ -10,6 +10,11 @@ Source: https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/i
 from __future__ import annotations
 
 import os
+import sys
+import threading
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,15 +23,7 @@ from unglow.core.errors import StoreError
 from unglow.core.files import open_file
 from unglow.core.progress import count_transfer
 from unglow.core.windows import Window, cells
-from unglow.io.zarr.chunks import (
-    CRC_BYTES,
-    DamagedError,
-    append_checksum,
-    append_chunk,
-    decode_chunk,
-    strip_checksum,
-)
-from unglow.io.zarr.layout import describe_broken, shard_key
+from unglow.io.zarr.layout import COMPRESSOR, describe_broken, shard_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +35,13 @@ if TYPE_CHECKING:
 
 
 _NOT_WRITTEN = 2**64 - 1
+_CRC_BYTES = 4
+_BLOSC_SIZE = slice(4, 8)
+"""Where Blosc says how many bytes there were: a 32-bit number in its header."""
+
+
+class _ShardError(Exception):
+    """A shard that cannot be used; the text follows its name in a sentence."""
 
 
 def read_window(
@@ -85,7 +89,7 @@ def read_window(
             raise StoreError(
                 describe_broken(root, key, f"cannot be read ({error.strerror})")
             ) from error
-        except DamagedError as fault:
+        except _ShardError as fault:
             raise StoreError(describe_broken(root, key, str(fault))) from fault
         count_transfer(root, read=stored[0], decoded=stored[1])
     return out
@@ -104,37 +108,56 @@ def _read_shard(
     height, width = layout.level_shards(level)
     down, across = height // rows, width // cols
     index, end = _index(file, (down, across)), file.seek(0, os.SEEK_END)
-    stored, decoded = 0, 0
-    dtype = np.dtype(layout.dtype)
-    empty = np.empty((0, 0), dtype)
+    dtype, stored, decoded = np.dtype(layout.dtype).newbyteorder("<"), 0, 0
     for (row, col), section in cells(part, (rows, cols)):
         offset, length = index[row % down, col % across].tolist()
         if offset == _NOT_WRITTEN:
-            raise DamagedError("lacks a chunk")
+            raise _ShardError("lacks a chunk")
         if offset + length > end:
-            raise DamagedError("is cut short")
-        file.seek(offset)
-        packed = file.read(length)
-        if len(packed) != length:
-            raise DamagedError("is cut short")
-        within = section.shift(-row * rows, -col * cols)
-        target = out[section.shift(-part.y0, -part.x0).slices]
-        into = target if target.dtype == dtype else empty
-        chunk = decode_chunk(packed, (rows, cols), into)
+            raise _ShardError("is cut short")
+        chunk = np.frombuffer(_decode(file, offset, length, rows * cols * dtype.itemsize), dtype)
         stored, decoded = stored + length, decoded + chunk.nbytes
-        if chunk is not target:
-            target[...] = chunk[within.slices]
+        within = section.shift(-row * rows, -col * cols)
+        out[section.shift(-part.y0, -part.x0).slices] = chunk.reshape(rows, cols)[within.slices]
     return stored, decoded
 
 
 def _index(file: BinaryIO, chunks: tuple[int, int]) -> NDArray[np.uint64]:
     """Read what ends a shard: (offset, length) of each chunk, and a CRC-32C."""
-    size = chunks[0] * chunks[1] * 16 + CRC_BYTES
+    size = chunks[0] * chunks[1] * 16 + _CRC_BYTES
     end = file.seek(0, os.SEEK_END)
     if end < size:
-        raise DamagedError(f"has only {end} bytes" if end else "is empty")
+        raise _ShardError(f"has only {end} bytes" if end else "is empty")
     file.seek(end - size)
-    return np.frombuffer(strip_checksum(file.read(size)), "<u8").reshape(*chunks, 2)
+    return np.frombuffer(_check(file.read(size)), "<u8").reshape(*chunks, 2)
+
+
+def _decode(file: BinaryIO, offset: int, length: int, size: int) -> bytes:
+    """Read and decompress a chunk, which has to have ``size`` bytes then."""
+    file.seek(offset)
+    stored = file.read(length)
+    if len(stored) != length:
+        raise _ShardError("is cut short")
+    checked = _check(stored)
+    declared = int.from_bytes(checked[_BLOSC_SIZE], "little")
+    if declared != size:  # before space is made for it
+        raise _ShardError(f"is damaged (a chunk of {declared} bytes where there should be {size})")
+    try:
+        return load_blosc().decompress(checked)  # type: ignore[no-any-return]
+    except RuntimeError as error:
+        # The bytes are those that were written: what Blosc lacks is memory to work in, for which
+        # it has no error of its own.
+        raise MemoryError(f"a chunk with the right checksum: {error}") from error
+
+
+def _check(stored: bytes) -> memoryview:
+    """Return what comes before a CRC-32C, if that is right."""
+    import google_crc32c  # noqa: PLC0415 (not needed where nothing is read)
+
+    content = stored[:-_CRC_BYTES]
+    if google_crc32c.value(content) != int.from_bytes(stored[-_CRC_BYTES:], "little"):
+        raise _ShardError("is damaged (Stored and computed checksum do not match)")
+    return memoryview(content)
 
 
 def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int) -> bytearray:
@@ -154,11 +177,40 @@ def encode_shard(block: NDArray[Any], layout: StoreLayout, level: int) -> bytear
     window = Window.from_shape((block.shape[0], block.shape[1]))
     inside = {at: block[section.slices] for at, section in cells(window, (rows, cols))}
     for at in sorted(inside, key=_morton):
-        begin = len(out)
-        append_chunk(out, inside[at], (rows, cols), layout.fill)
-        index[at] = begin, len(out) - begin
-    out += append_checksum(index.tobytes())
+        chunk = encode_chunk(inside[at], (rows, cols), layout.fill)
+        index[at] = len(out), len(chunk)
+        out += chunk
+    out += _append_checksum(index.tobytes())
     return out
+
+
+def encode_chunk(part: NDArray[Any], shape: tuple[int, int], fill: float) -> bytes:
+    """Return a stored chunk of ``shape``, of its px inside the image; ``fill`` is put beyond."""
+    if part.shape != shape:
+        whole = np.full(shape, fill, part.dtype)
+        whole[: part.shape[0], : part.shape[1]] = part
+        part = whole
+    return _append_checksum(_compress(part))
+
+
+def _compress(chunk: NDArray[Any]) -> bytes:
+    blosc = load_blosc()
+    ordered = np.ascontiguousarray(chunk, chunk.dtype.newbyteorder("<"))
+    name, level, size = (COMPRESSOR[key] for key in ("cname", "clevel", "blocksize"))
+    try:
+        packed: bytes = blosc.compress(
+            ordered, str(name).encode(), level, blosc.BITSHUFFLE, size, chunk.itemsize
+        )
+    except RuntimeError as error:  # nothing else can fail
+        raise MemoryError(f"a chunk of {chunk.nbytes} bytes: {error}") from error
+    return packed
+
+
+def _append_checksum(content: bytes) -> bytes:
+    import google_crc32c  # noqa: PLC0415 (not needed where nothing is written)
+
+    checksum: int = google_crc32c.value(content)
+    return content + checksum.to_bytes(_CRC_BYTES, "little")
 
 
 def _morton(position: tuple[int, int]) -> int:
@@ -167,3 +219,24 @@ def _morton(position: tuple[int, int]) -> int:
     return sum(
         ((row >> bit & 1) << 2 * bit) | ((col >> bit & 1) << (2 * bit + 1)) for bit in range(16)
     )
+
+
+@cache
+def load_blosc() -> Any:
+    """Import Blosc, without the rest of ``numcodecs`` where no other thread could miss it.
+
+    The package imports all codecs and searches what is installed for more, which takes every job
+    40 ms. Blosc's module does without that, and a later ``import numcodecs`` works as ever.
+    """
+    spec = find_spec("numcodecs")
+    alone = threading.active_count() == 1 and "numcodecs" not in sys.modules
+    if alone and spec is not None:
+        sys.modules["numcodecs"] = module_from_spec(spec)  # where its modules are, not executed
+    try:
+        blosc: Any = import_module("numcodecs.blosc")
+    finally:
+        if alone:
+            sys.modules.pop("numcodecs", None)
+    # Blosc's own threads are shared by the entire process: callers would wait for each other.
+    blosc.use_threads = False
+    return blosc

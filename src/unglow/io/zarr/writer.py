@@ -23,7 +23,6 @@ from unglow.core.errors import StoreError
 from unglow.core.files import ask_to_publish, name_unwritten, read_file
 from unglow.core.progress import count_transfer, progress, step
 from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
-from unglow.io.zarr.chunks import load_blosc
 from unglow.io.zarr.layout import (
     DOCUMENT,
     display_window,
@@ -33,7 +32,7 @@ from unglow.io.zarr.layout import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shards import encode_shard, read_window
+from unglow.io.zarr.shards import encode_shard, load_blosc, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
