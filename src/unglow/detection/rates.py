@@ -45,7 +45,7 @@ HIGHEST = 50.0
 _TAIL = 20
 """Below this many sources an exponential tail is fitted: the standard error of its mean is 22 %."""
 _TABLE_STEP, _TABLE_END = 0.25, 10.0
-"""Thresholds in the table of detection.json, signal-to-noise ratios."""
+"""Thresholds in the table of detection.json, signal-to-noise ratios; a higher choice is reached."""
 _DRAWS = 50
 """Draws of the bootstrap: the standard error that they give is known to 10 %."""
 _GROUP = 15
@@ -126,15 +126,20 @@ class Sides:
         good = ((self.rates() if rates is None else rates) <= wanted) & (self.counts_above[0] > 0)
         return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None
 
-    def table(self, by_controls: ControlRates | None = None) -> list[dict[str, Any]]:
-        """Return counts and rates by threshold, in steps of 0.25 up to 10.
+    def table(
+        self, by_controls: ControlRates | None = None, chosen_bin: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return counts and rates by threshold, in steps of 0.25 up to 10 or the chosen threshold.
 
         With rates by controls also these, and what was found in the controls.
         """
         bright, dark = self.counts_above
         rates, thresholds = self.rates(), self.thresholds
         rows: list[dict[str, Any]] = []
-        for k in range(0, np.count_nonzero(thresholds <= _TABLE_END), round(_TABLE_STEP / STEP)):
+        step, bins = round(_TABLE_STEP / STEP), np.count_nonzero(thresholds <= _TABLE_END)
+        if chosen_bin is not None and thresholds[chosen_bin] > _TABLE_END:
+            bins = min(chosen_bin + step, len(thresholds))
+        for k in range(0, bins, step):
             rows.append({
                 "snr": float(thresholds[k]),
                 "candidates": int(bright[k]),

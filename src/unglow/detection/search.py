@@ -247,7 +247,7 @@ class SearchResult:
             "extended_px": self.numbers["extended"],
             "dropped": self.numbers["dropped"],
             "controls": None if self.controls is None else self.controls.to_json(first_bin),
-            "by_threshold": self.sides.table(by_controls),
+            "by_threshold": self.sides.table(by_controls, first_bin),
             "brightest_negatives": self.negatives.round(2).tolist(),
             **regions,
         }

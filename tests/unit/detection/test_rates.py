@@ -359,6 +359,19 @@ def test_the_report_reports_the_rate_its_interval_and_which_controls_were_used()
     assert first["fdr_control_ci95"] == pytest.approx([331.4 / 1200, 407.6 / 1200], rel=5e-3)
 
 
+@pytest.mark.parametrize(
+    ("dark_to", "threshold", "last"),
+    [(6.0, 6.1, 10.0), (29.0, 29.1, 29.25), (49.9, 50.0, 50.0)],
+)
+def test_the_table_reaches_the_chosen_threshold(dark_to, threshold, last):
+    own = sides(np.full(99, 60.0), [dark_to + 0.025] * 99)
+    report = candidates(own, None).report(None)
+    assert report["threshold_snr"] == threshold
+    assert report["by_threshold"][-1]["snr"] == last
+    steps = np.diff([row["snr"] for row in report["by_threshold"]])
+    np.testing.assert_allclose(steps, 0.25)
+
+
 def test_without_controls_nothing_is_said_of_them():
     report = candidates(OWN, None).report(None)
     assert report["fdr_control"] is report["fdr_control_ci95"] is report["controls"] is None
