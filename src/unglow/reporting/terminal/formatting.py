@@ -74,6 +74,16 @@ def describe_end(run: Run) -> str:
     return f"pairs: {run.pair_counts}; {ended}" if run.pair_counts else ended
 
 
+def name_outcome(run: Run) -> str:
+    """Return how a run ended, for a table: of one whose jobs all ended well, its pairs too.
+
+    Pairs are known of the last run of a directory only.
+    """
+    if run.outcome != "ok":
+        return clean(run.outcome)
+    return f"finished: {run.pair_counts}" if run.pair_counts else "finished"
+
+
 def first_sentence(text: str, longest: int = _LONGEST) -> str:
     """Return the first sentence of a text, or its beginning if that is too long."""
     head, stop, _ = clean(text).partition(". ")
