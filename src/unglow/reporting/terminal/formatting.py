@@ -171,6 +171,8 @@ class DryRun:
         Lines on memory, disk and time, with a head.
     is_refused, is_done
         Whether a real run would be refused; whether nothing is to do.
+    is_locked
+        Whether the lock of a killed run is still there, which only `unglow resume` removes.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -178,7 +180,7 @@ class DryRun:
         self.pairs: list[tuple[str, str]] = []
         self.skipped: list[str] = []
         self.preflight: list[str] = []
-        self.is_refused = self.is_done = False
+        self.is_refused = self.is_done = self.is_locked = False
         self._rules: dict[str, int] = {}
         self._to_do: set[tuple[str, str]] = set()
 
@@ -208,7 +210,8 @@ class DryRun:
         if self.is_refused:
             last = "A real run would be refused: it does not fit this machine."
         else:
-            last = f"Run it: {shlex.join(self._command)}"
+            words = ["unglow", "resume"] if self.is_locked else self._command
+            last = f"Run it: {shlex.join(words)}"
         above, below = [head, *skipped], [*wrap_text(jobs, _WIDTH), last]
         preflight = self.preflight[1:]
         if len(preflight) > (space := _MOST_LINES - len(above) - len(below)):
