@@ -565,6 +565,15 @@ def test_the_verdict_counts_and_names_what_is_not_ok(tmp_path):
     assert verdict([]) == "no pairs\n"
 
 
+def test_the_verdict_names_a_skipped_input_once(tmp_path):
+    (tmp_path / "S0").mkdir()
+    (tmp_path / "S0" / "S0_DAPI_pre.tif").touch()
+    (problem,) = discover(tmp_path).problems
+    found = {"sample": problem.sample, "dye": problem.dye, "message": problem.message}
+    sentence = verdict(rows((), [found], tmp_path)).splitlines()[1]
+    assert sentence.startswith("skipped: Sample S0, dye DAPI has a pre-stain image")
+
+
 def test_the_verdict_is_the_same_from_the_table(tmp_path):
     made = [finish(tmp_path, entry("A")), entry("C")]
     target = tmp_path / "summary.tsv"
