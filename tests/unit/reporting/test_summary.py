@@ -19,6 +19,7 @@ from unglow.results import read_summary, verdict
 from unglow.results.directory import open_results
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
+from unglow.workflow.samples import discover
 
 OF_MARKERS = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 REVIEWED = ("reviewed", "accepted", "rejected", "purity", "purity_low95", "purity_high95")
