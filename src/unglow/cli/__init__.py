@@ -152,7 +152,8 @@ def _parsers(command: str | None, module: ModuleType | None) -> tuple[_Parser, _
         "staining. `unglow run` runs the workflow; the other commands prepare, watch and use it.",
     )
     own = None
-    parser.add_argument("--version", action="version", version=f"unglow {__version__}")
+    # the indent of commands is missing in what argparse takes for their length: -V makes up for it
+    parser.add_argument("-V", "--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, (_, about) in COMMANDS.items():
         sub = parsers.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")

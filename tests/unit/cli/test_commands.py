@@ -279,6 +279,15 @@ def test_a_misspelt_command_or_option_is_answered_in_one_line(words, line, capsy
     assert capsys.readouterr().err == f"{line}\n"
 
 
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_help_has_a_line_for_each_command(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert all([name, about] in shown for name, (_, about) in COMMANDS.items())
+
+
 @pytest.mark.parametrize(
     ("words", "lacking"), [(["a.ome.zarr"], "the format"), (["--fits", "a.fits"], "what to export")]
 )
