@@ -136,7 +136,7 @@ class Sides:
         bright, dark = self.counts_above
         rates, thresholds = self.rates(), self.thresholds
         rows: list[dict[str, Any]] = []
-        step, bins = round(_TABLE_STEP / STEP), np.count_nonzero(thresholds <= _TABLE_END)
+        step, bins = round(_TABLE_STEP / STEP), int(np.count_nonzero(thresholds <= _TABLE_END))
         if chosen_bin is not None and thresholds[chosen_bin] > _TABLE_END:
             bins = min(chosen_bin + step, len(thresholds))
         for k in range(0, bins, step):
@@ -304,7 +304,7 @@ class Trials:
         """Return those that an index or flags, (N,), name."""
         return Trials(self.x[which], self.y[which], self.peak[which], self.found[which])
 
-    def inside(self, window: Window) -> Trials:
+    def select(self, window: Window) -> Trials:
         """Return those in a window."""
         inside = (self.x >= window.x0 - 0.5) & (self.x < window.x1 - 0.5)
         inside &= (self.y >= window.y0 - 0.5) & (self.y < window.y1 - 0.5)
@@ -331,7 +331,7 @@ class Limit:
     error: float
 
 
-def limits(trials: Trials, shares: Sequence[float]) -> list[Limit | None]:
+def find_limits(trials: Trials, shares: Sequence[float]) -> list[Limit | None]:
     """Return the peaks from which on some shares of the spots are found.
 
     The share found is taken to rise with the peak and to be nothing else (isotonic regression of
@@ -375,7 +375,7 @@ def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
     starts = np.arange(groups) * rows.shape[1] // groups
     counts = np.diff(starts, append=rows.shape[1]).astype(np.float64)
     level, means = np.add.reduceat(rows, starts, axis=1) / counts
-    rising = isotonic(means, counts)
+    rising = fit_isotonic(means, counts)
     crossings: list[float | None] = []
     for share in shares:
         k = int(np.searchsorted(rising, share))
@@ -387,7 +387,7 @@ def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
     return crossings
 
 
-def isotonic(values: Floats, weights: Floats) -> Floats:
+def fit_isotonic(values: Floats, weights: Floats) -> Floats:
     """Return the rising sequence nearest to ``values`` (N,), by pooling adjacent violators."""
     means: list[float] = []
     sums: list[float] = []

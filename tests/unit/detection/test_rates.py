@@ -18,8 +18,8 @@ from unglow.detection.rates import (
     Sides,
     Trials,
     extend_tail,
-    isotonic,
-    limits,
+    find_limits,
+    fit_isotonic,
 )
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
@@ -416,7 +416,7 @@ def trials(count=4000, middle=20.0, seed=0):
 def test_limits_of_a_known_curve_lie_within_their_errors():
     off = []
     for seed in range(20):
-        found = limits(trials(seed=seed), (0.5, 0.9))
+        found = find_limits(trials(seed=seed), (0.5, 0.9))
         for got, true in zip(found, (20.0, 20 * 9 ** (1 / 6)), strict=True):
             off.append((got.value - true) / got.error)
     assert np.mean(np.abs(off) < 2) >= 0.85
@@ -426,9 +426,11 @@ def test_limits_of_a_known_curve_lie_within_their_errors():
 def test_a_share_that_is_not_passed_has_no_limit():
     few = trials()
     for some in (few.peak < 12, few.peak > 60, slice(20)):
-        assert limits(few.take(some), [0.5]) == [None]
+        assert find_limits(few.take(some), [0.5]) == [None]
 
 
 def test_isotonic_regression_pools_what_falls():
     values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), np.array([1.0, 1, 1, 2, 1, 3])
-    np.testing.assert_allclose(isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4])
+    np.testing.assert_allclose(
+        fit_isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4]
+    )
