@@ -28,7 +28,7 @@ from unglow.core.machine import processors
 from unglow.core.windows import Window, grid
 from unglow.multiplexed.images import Frame, SlideReader
 from unglow.phantom.slide import SlideRenderer, make_slide
-from unglow.phantom.slide_spec import SlideSpec, brightness
+from unglow.phantom.slide_spec import SlideSpec, compute_brightness
 from unglow.results.directory import SlideResults
 from unglow.workflow.batch import Batch
 
@@ -174,7 +174,7 @@ def fluorophores(renderer: SlideRenderer) -> NDArray[np.float32]:
     """Return what each fluorophore shows in the first cycle, (2, rows, cols), 0 on glass."""
     spec = renderer.spec
     shared = np.empty((2, *spec.shape), np.float32)
-    ends = np.linalg.inv([brightness(spec, 1), brightness(spec, spec.cycles)])
+    ends = np.linalg.inv([compute_brightness(spec, 1), brightness(spec, spec.cycles)])
     for window in grid(spec.shape, (_BLOCK, _BLOCK)):
         both = [_in_frame(renderer, cycle, window) for cycle in (1, spec.cycles)]
         shared[(slice(None), *window.slices)] = np.tensordot(ends, np.stack(both), 1)

@@ -111,7 +111,8 @@ if workflow.is_main_process:
     if is_locked and was_killed(Path(batch.settings.results)):
         logger.warning(
             "The last run was killed and its lock is still there: `unglow resume` removes the lock "
-            "and continues."
+            "and continues.",
+            extra={"locked": True},
         )
 
 

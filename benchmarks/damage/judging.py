@@ -14,7 +14,7 @@ from tables import save_json
 
 from damage.batches import FOUND, ROW, UNDAMAGED, run_batch, truth_path
 from unglow.io.detection_results import read_candidates
-from unglow.phantom.damage_shapes import inside
+from unglow.phantom.damage_shapes import find_inside
 from unglow.phantom.render import Renderer
 from unglow.phantom.truth import Truth
 
@@ -277,7 +277,7 @@ def compare_areas(truth: Truth, polygons: Sequence[list[Points]]) -> tuple[float
     for rings in polygons:
         odd = np.zeros(len(points), dtype=np.bool_)
         for ring in rings:
-            odd ^= inside(points, ring)
+            odd ^= find_inside(points, ring)
         called |= odd
     wrong = points[called & ~spoilt]
     count = int(is_clear(wrong, truth.damage, WRONG_PX).sum())

@@ -18,7 +18,7 @@ from tables import save_json, table
 from damage.judging import RIM_PX, is_clear
 from damage.pools import as_text, at_least, at_most, print_promises
 from unglow.io.detection_results import read_candidates
-from unglow.phantom.damage_shapes import irregular
+from unglow.phantom.damage_shapes import make_blob
 from unglow.results import read_summary
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def _spoil(
     inner[margin:-margin, margin:-margin] = True
     rows, cols = np.nonzero(inner & (smooth > np.quantile(smooth, _MIDDLE)))
     n = int(rng.integers(len(rows)))
-    shape = irregular(radius, rng, torn=False).move_to(float(cols[n]), float(rows[n]), 0.0)
+    shape = make_blob(radius, rng, torn=False).move_to(float(cols[n]), float(rows[n]), 0.0)
     y, x = np.mgrid[: post.shape[0], : post.shape[1]].astype(np.float64)
     weight = np.clip(shape.depth(x, y) / _FADE_PX + 0.5, 0.0, 1.0)
     mixed = post + weight * (change(post.astype(np.float64), rng) - post)

@@ -24,7 +24,7 @@ from unglow.core.machine import processors
 from unglow.core.windows import Window
 from unglow.phantom.pair import make_pair
 from unglow.phantom.slide import SlideRenderer, make_slide
-from unglow.phantom.slide_spec import SlideSpec, brightness
+from unglow.phantom.slide_spec import SlideSpec, compute_brightness
 from unglow.phantom.spec import PhantomSpec
 from unglow.phantom.texture import derive_key
 
@@ -134,7 +134,7 @@ def make_slide_scene(name: str, spec: SlideSpec, size: int, place: Path) -> Scen
     numbers = {one.name: n for n, one in enumerate(renderer.channels)}
     ends = [1, spec.cycles] if spec.fluorophores == 2 else [1]
     seen = np.array([renderer.autofluorescence(cycle, window) for cycle in ends])
-    parts = np.array([brightness(spec, cycle) for cycle in ends])
+    parts = np.array([compute_brightness(spec, cycle) for cycle in ends])
     shared = np.tensordot(np.linalg.inv(parts), seen, 1)
 
     def unstained_channel(name: str) -> Floats:

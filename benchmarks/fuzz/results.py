@@ -50,7 +50,7 @@ from unglow.registration.block_table import read_blocks
 from unglow.review.decisions import Review
 from unglow.transform.displacement import load as load_field
 from unglow.workflow.stages.snr import DetectInputs
-from unglow.workflow.verify import STORE, contents, pair_directories
+from unglow.workflow.verify import STORE, list_contents, pair_directories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -239,7 +239,7 @@ def _is_published(whole: Path) -> bool:
     if _store_of(whole) is not None:
         return True
     return any(
-        whole in Published.from_files(contents(pair)[1]).digests
+        whole in Published.from_files(list_contents(pair)[1]).digests
         for pair in pair_directories(results)
     )
 

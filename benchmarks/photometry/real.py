@@ -186,7 +186,7 @@ def judged(case: Case, results: Path) -> Outcome:
 def _true_error(case: Case, found: transform.Transform, section: Section) -> Floats:
     shape = found.post_shape
     y, x = np.mgrid[0 : shape[0] : _STEP, 0 : shape[1] : _STEP]
-    on = section.inside(x.ravel(), y.ravel())
+    on = section.contains(x.ravel(), y.ravel())
     points = np.column_stack([x.ravel(), y.ravel()])[on].astype(np.float64)
     away = found.map(points) - case.warp(shape).to_pre(points)
     return np.asarray(np.hypot(*away.T))

@@ -19,7 +19,7 @@ from registration.geometry import pixel_centres
 from unglow.core.windows import grid
 from unglow.phantom.render import Scene
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.texture import add_spots, boxes, draw_grains
+from unglow.phantom.texture import add_spots, draw_grains, find_boxes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ class PhantomBase(Base):
         at, stretch = self.grains.xy, 1.0
         if warp is not None:
             at, stretch = warp.to_pre(at), 2 * warp.stretch()
-        areas = boxes(self.grains, at, stretch, shape)
+        areas = find_boxes(self.grains, at, stretch, shape)
         out = np.empty(shape, np.float32)
         for window in grid(shape, (_BLOCK, _BLOCK)):
             points = pixel_centres(window)

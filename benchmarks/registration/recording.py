@@ -9,7 +9,7 @@ import numpy as np
 from scipy import ndimage
 
 from unglow.core.windows import Window, grid
-from unglow.phantom.texture import Shading, add_spots, boxes, draw_microbes
+from unglow.phantom.texture import Shading, add_spots, draw_microbes, find_boxes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -82,7 +82,7 @@ def spots(light: Levels, base: Base, per_mpx: float, seed: int) -> None:
     """Add stained microbes of `unglow phantom` to post, in place."""
     shape = (light.shape[0], light.shape[1])
     found = draw_microbes(round(per_mpx * light.size / 1e6), shape, seed, base.inside)
-    areas = boxes(found, found.xy, 1.0, shape)
+    areas = find_boxes(found, found.xy, 1.0, shape)
     for window in grid(shape, (512, 512)):
         rows, cols = np.mgrid[window.y0 : window.y1, window.x0 : window.x1].astype(np.float64)
         part = light[window.slices].astype(np.float64)

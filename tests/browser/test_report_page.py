@@ -405,6 +405,23 @@ def test_the_head_counts_pairs_and_says_ok_only_of_those_that_are(
     assert tab.run(badges) == expected
 
 
+def test_runs_that_ended_well_are_finished_and_the_last_has_the_counts_of_pairs(tmp_path, tab):
+    made = Made(tmp_path / "work" / "results")
+    for n in range(2):
+        ended = {"kind": "end", "t": 10.0, "wall": WALL + 100 * n + 10, "outcome": "ok"}
+        made.run(ended, start=100 * n, pairs=[["s1", "D"], ["s2", "D"]])
+    rows = [{"sample": "s1", "dye": "D", "status": "failed"}, {"sample": "s2", "status": "suspect"}]
+    summary(made.results, *rows)
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait("Boolean(document.querySelector('#environment'))")
+    shown = (
+        "[...document.querySelectorAll('#environment details')].at(-1).open = true,"
+        "[...document.querySelectorAll('#environment td')].map((d) => d.textContent)"
+        ".filter((text) => text.includes('finished'))"
+    )
+    assert tab.run(shown) == ["• finished", "• finished? 1 suspect✕ 1 failed"]
+
+
 def test_a_few_pairs_have_their_names_on_the_axis_and_skipped_ones_no_place(tmp_path, tab):
     made = Made(tmp_path / "work" / "results")
     ended = {"kind": "end", "t": 10.0, "wall": WALL + 10, "outcome": "ok"}

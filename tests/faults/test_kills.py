@@ -23,6 +23,8 @@ def test_after_sigkill_of_snakemake_its_jobs_end_and_resume_goes_on(work, expect
         code, text = snakemake(work, *SHORT)
         assert (code, "cannot be locked" in text) == (1, True)
         assert "`unglow resume` removes the lock" in text
+    code, text = unglow(work, "run", "-n")
+    assert (code, text.splitlines()[-1]) == (0, "Run it: unglow resume")
     code, text = unglow(work, "resume")
     assert code == 0, text
     assert "`unglow resume` removes the lock" not in text

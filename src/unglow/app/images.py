@@ -17,7 +17,7 @@ from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import printable
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader, read_header, reads_in_order
-from unglow.workflow.samples import Pair, unsafe
+from unglow.workflow.samples import Pair, explain_unsafe
 from unglow.workflow.samples.naming import (
     RESERVED,
     compose,
@@ -302,7 +302,7 @@ def _check(image: NamedImage) -> str:
         return f"{image.path.name} is neither pre nor post."
     for what, name in (("Sample", image.sample), ("Dye", image.dye)):
         name = compose(name.strip())  # noqa: PLW2901 (as it will be)
-        why = unsafe(name)
+        why = explain_unsafe(name)
         if what == "Sample" and name in RESERVED:
             why = "is the name of something that unglow itself writes"
         if why:

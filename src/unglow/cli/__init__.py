@@ -9,6 +9,7 @@ their command is used.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,7 +19,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.printable import printable, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import ModuleType
 
 #: Name of a sub-command to its module and what it does.
@@ -46,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 #: Exit status for a mistake that the user can fix.
 MISTAKE = 2
+_LONG = re.compile(r"--[a-z][\w-]*")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -64,17 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in arguments if not a.startswith("-")), None)
     module = import_module(COMMANDS[command][0]) if command in COMMANDS else None
-    parser = _parser(command, module)
-    words: list[str] = []
-    if command in getattr(module, "TAKES_ALL_WORDS", ()) and arguments[1:2] not in (
-        ["-h"],
-        ["--help"],
-    ):
-        arguments, words = arguments[:1], arguments[1:]
-    elif command in getattr(module, "TAKES_WORDS", ()) and "--" in arguments:
-        cut = arguments.index("--")
-        arguments, words = arguments[:cut], arguments[cut + 1 :]
-    options = parser.parse_args(arguments, argparse.Namespace(words=words))
+    parser, own = _parsers(command, module)
+    options = _parse(arguments, command, parser, own, module)
     if command is None or module is None:
         parser.print_help()
         return MISTAKE
@@ -94,6 +87,37 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _parse(
+    arguments: list[str],
+    command: str | None,
+    parser: _Parser,
+    own: _Parser | None,
+    module: ModuleType | None,
+) -> argparse.Namespace:
+    """Return the options, with the words for another command as ``words``; exit for a mistake."""
+    if (
+        own is None
+        and command is not None
+        and not {"-h", "--help", "-V", "--version"} & {*arguments}
+    ):
+        parser.refuse("command", command, COMMANDS)
+    words: list[str] = []
+    if command in getattr(module, "TAKES_ALL_WORDS", ()) and arguments[1:2] not in (
+        ["-h"],
+        ["--help"],
+    ):
+        arguments, words = arguments[:1], arguments[1:]
+    elif command in getattr(module, "TAKES_WORDS", ()) and "--" in arguments:
+        cut = arguments.index("--")
+        arguments, words = arguments[:cut], arguments[cut + 1 :]
+    options, unknown = parser.parse_known_args(arguments, argparse.Namespace(words=words))
+    if own is not None and unknown and unknown[0].startswith("--"):
+        own.refuse("option", unknown[0].partition("=")[0], _LONG.findall(own.format_help()))
+    if unknown:
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}")
+    return options
+
+
 def _sorry(command: str | None, sentence: str) -> int:
     warn(f"unglow {command}: {sentence}")
     return MISTAKE
@@ -111,18 +135,29 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
+    def refuse(self, kind: str, name: str, known: Iterable[str]) -> NoReturn:
+        """Exit with a line on a name that is not known, and the nearest one that is."""
+        from unglow.core.settings import suggest  # noqa: PLC0415
 
-def _parser(command: str | None, module: ModuleType | None) -> argparse.ArgumentParser:
-    """Build the parser; only the sub-command in use gets its options."""
+        other = f"see `{self.prog} --help`."
+        name = printable(name)
+        self.exit(MISTAKE, f"{self.prog}: no {kind} {name}; {suggest(name, known, other)}\n")
+
+
+def _parsers(command: str | None, module: ModuleType | None) -> tuple[_Parser, _Parser | None]:
+    """Return the parser, and that of the sub-command in use, which alone gets its options."""
     parser = _Parser(
         prog="unglow",
         description="Remove autofluorescence from microscopy images taken before and after "
         "staining. `unglow run` runs the workflow; the other commands prepare, watch and use it.",
     )
-    parser.add_argument("--version", action="version", version=f"unglow {__version__}")
+    own = None
+    # the indent of commands is missing in what argparse takes for their length: -V makes up for it
+    parser.add_argument("-V", "--version", action="version", version=f"unglow {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, (_, about) in COMMANDS.items():
         sub = parsers.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}.")
         if name == command and module is not None:
+            own = sub
             _function(module, "add_arguments", name)(sub)
-    return parser
+    return parser, own

@@ -194,9 +194,9 @@ def _other_images(results: Path, places: list[Path], wrong: set[Path]) -> Iterat
 
 def _all_is_well(results: Path) -> list[str]:
     """Say in lines what was compared and what was not."""
-    from unglow.workflow.verify import coverage  # noqa: PLC0415 (imports numpy)
+    from unglow.workflow.verify import count_covered  # noqa: PLC0415 (imports numpy)
 
-    checked, others = coverage(results)
+    checked, others = count_covered(results)
     lines = [f"No problems found: {checked} files are as they were written."]
     if not checked:
         lines = ["No problems found, but there are no digests to compare files with."]

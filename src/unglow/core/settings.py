@@ -119,11 +119,13 @@ def describe_unknown(name: str, known: Iterable[str], where: str = "") -> str:
     return f"config key '{f'{where}.{name}'.lstrip('.')}' is not known; {suggest(name, known)}"
 
 
-def suggest(name: str, known: Iterable[str]) -> str:
-    """Return the nearest of the known names as a question, or all of them."""
+def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:
+    """Return the nearest of the known names as a question; without one, another end or all keys."""
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1, cutoff=0.5)
-    return f"did you mean '{near[0]}'?" if near else f"the keys here are {', '.join(names)}."
+    if near:
+        return f"did you mean '{near[0]}'?"
+    return otherwise or f"the keys here are {', '.join(names)}."
 
 
 class Checked:

@@ -19,7 +19,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.images import Images
-from unglow.detection.rates import Limit, Trials, limits
+from unglow.detection.rates import Limit, Trials, find_limits
 from unglow.detection.snr import compute_margin, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.io.zarr.layout import CHUNK
@@ -99,7 +99,9 @@ class Completeness:
     def _describe_limits(self, trials: Trials) -> dict[str, Any]:
         volume = spot_volume(self.settings)
         out: dict[str, Any] = {}
-        for share, limit in zip(_SHARES, limits(trials, [s / 100 for s in _SHARES]), strict=True):
+        for share, limit in zip(
+            _SHARES, find_limits(trials, [s / 100 for s in _SHARES]), strict=True
+        ):
             out[f"peak_{share}"] = _describe_limit(limit, 1.0)
             out[f"flux_{share}"] = _describe_limit(limit, volume)
         return out
@@ -108,7 +110,7 @@ class Completeness:
         """Limits of the regions that have spots enough, from the top left on."""
         out = []
         for region in _divide_box(self.box):
-            trials = self.trials.inside(region)
+            trials = self.trials.select(region)
             if len(trials) >= LEAST_TRIALS:
                 ends = {"x": [region.x0, region.x1], "y": [region.y0, region.y1]}
                 out.append({**ends, "injected": len(trials), **self._describe_limits(trials)})
@@ -121,7 +123,7 @@ def spot_volume(settings: DetectSettings) -> float:
 
 
 @step("completeness")
-def completeness(
+def measure_completeness(
     scene: Scene,
     section: Section,
     candidates_xy: Floats,
@@ -189,7 +191,7 @@ def _search_window(
     low, high = (math.log(v) for v in peaks)
     peak = np.exp(random.uniform(low, high, len(x)))
     px = np.rint(x).astype(np.int64), np.rint(y).astype(np.int64)
-    free = section.inside(*px) & ~_find_near(x, y, candidates_xy, _NEAR_FWHMS * settings.fwhm_px)
+    free = section.contains(*px) & ~_find_near(x, y, candidates_xy, _NEAR_FWHMS * settings.fwhm_px)
     x, y, peak, px = x[free], y[free], peak[free], (px[0][free], px[1][free])
     # what pre is blurred with comes off the halo: no more is read around a window
     halo = HALO - (scene.margin - compute_margin(settings))

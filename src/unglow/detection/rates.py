@@ -45,7 +45,7 @@ HIGHEST = 50.0
 _TAIL = 20
 """Below this many sources an exponential tail is fitted: the standard error of its mean is 22 %."""
 _TABLE_STEP, _TABLE_END = 0.25, 10.0
-"""Thresholds in the table of detection.json, signal-to-noise ratios."""
+"""Thresholds in the table of detection.json, signal-to-noise ratios; a higher choice is reached."""
 _DRAWS = 50
 """Draws of the bootstrap: the standard error that they give is known to 10 %."""
 _GROUP = 15
@@ -126,15 +126,20 @@ class Sides:
         good = ((self.rates() if rates is None else rates) <= wanted) & (self.counts_above[0] > 0)
         return float(self.thresholds[np.flatnonzero(good)[0]]) if good.any() else None
 
-    def table(self, by_controls: ControlRates | None = None) -> list[dict[str, Any]]:
-        """Return counts and rates by threshold, in steps of 0.25 up to 10.
+    def table(
+        self, by_controls: ControlRates | None = None, chosen_bin: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return counts and rates by threshold, in steps of 0.25 up to 10 or the chosen threshold.
 
         With rates by controls also these, and what was found in the controls.
         """
         bright, dark = self.counts_above
         rates, thresholds = self.rates(), self.thresholds
         rows: list[dict[str, Any]] = []
-        for k in range(0, np.count_nonzero(thresholds <= _TABLE_END), round(_TABLE_STEP / STEP)):
+        step, bins = round(_TABLE_STEP / STEP), int(np.count_nonzero(thresholds <= _TABLE_END))
+        if chosen_bin is not None and thresholds[chosen_bin] > _TABLE_END:
+            bins = min(chosen_bin + step, len(thresholds))
+        for k in range(0, bins, step):
             rows.append({
                 "snr": float(thresholds[k]),
                 "candidates": int(bright[k]),
@@ -299,7 +304,7 @@ class Trials:
         """Return those that an index or flags, (N,), name."""
         return Trials(self.x[which], self.y[which], self.peak[which], self.found[which])
 
-    def inside(self, window: Window) -> Trials:
+    def select(self, window: Window) -> Trials:
         """Return those in a window."""
         inside = (self.x >= window.x0 - 0.5) & (self.x < window.x1 - 0.5)
         inside &= (self.y >= window.y0 - 0.5) & (self.y < window.y1 - 0.5)
@@ -326,7 +331,7 @@ class Limit:
     error: float
 
 
-def limits(trials: Trials, shares: Sequence[float]) -> list[Limit | None]:
+def find_limits(trials: Trials, shares: Sequence[float]) -> list[Limit | None]:
     """Return the peaks from which on some shares of the spots are found.
 
     The share found is taken to rise with the peak and to be nothing else (isotonic regression of
@@ -370,7 +375,7 @@ def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
     starts = np.arange(groups) * rows.shape[1] // groups
     counts = np.diff(starts, append=rows.shape[1]).astype(np.float64)
     level, means = np.add.reduceat(rows, starts, axis=1) / counts
-    rising = isotonic(means, counts)
+    rising = fit_isotonic(means, counts)
     crossings: list[float | None] = []
     for share in shares:
         k = int(np.searchsorted(rising, share))
@@ -382,7 +387,7 @@ def _crossings(rows: Floats, shares: Sequence[float]) -> list[float | None]:
     return crossings
 
 
-def isotonic(values: Floats, weights: Floats) -> Floats:
+def fit_isotonic(values: Floats, weights: Floats) -> Floats:
     """Return the rising sequence nearest to ``values`` (N,), by pooling adjacent violators."""
     means: list[float] = []
     sums: list[float] = []

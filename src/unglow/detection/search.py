@@ -120,7 +120,7 @@ class SearchResult:
         """Add what a tile gave; the result does not depend on their order."""
         self.sides.bright[:] += part["bright"]
         self.sides.dark[:] += part["dark"]
-        self.negatives = brightest(np.concatenate([self.negatives, part["negatives"]]))
+        self.negatives = sort_brightest(np.concatenate([self.negatives, part["negatives"]]))
         self.searched += part["searched"]
         for name, count in zip(_NUMBERS, part["numbers"].tolist(), strict=True):
             self.numbers[name] += count
@@ -247,13 +247,13 @@ class SearchResult:
             "extended_px": self.numbers["extended"],
             "dropped": self.numbers["dropped"],
             "controls": None if self.controls is None else self.controls.to_json(first_bin),
-            "by_threshold": self.sides.table(by_controls),
+            "by_threshold": self.sides.table(by_controls, first_bin),
             "brightest_negatives": self.negatives.round(2).tolist(),
             **regions,
         }
 
 
-def brightest(negatives: NDArray[np.float64]) -> NDArray[np.float64]:
+def sort_brightest(negatives: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the most significant of sources (n, 3) of x, y and ratio; of equal ones the first."""
     x, y, ratio = negatives.T
     return np.asarray(negatives[np.lexsort((x, y, -ratio))[:NEGATIVES]], np.float64)
@@ -323,7 +323,7 @@ def _search_tile(
     if in_regions is not None:
         dark = mask_outside(in_regions.regions, dark)
     sides = Sides.create(lowest)
-    dark = dark[section.inside(dark["col"], dark["row"])]
+    dark = dark[section.contains(dark["col"], dark["row"])]
     if scene.spoilt is not None:
         dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
     sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
@@ -336,7 +336,7 @@ def _search_tile(
         "found": found,
         "bright": sides.bright,
         "dark": sides.dark,
-        "negatives": brightest(np.stack([dark[n] for n in ("col", "row", "above")], axis=1)),
+        "negatives": sort_brightest(np.stack([dark[n] for n in ("col", "row", "above")], axis=1)),
         "searched": count_per_square(searched, core, scene.post.shape),
         "numbers": np.array([*unusable, extended_px, 0], np.int64),
     }

@@ -94,7 +94,7 @@ class Section:
         inside = np.asarray(lines.take(rows - rows[0], axis=0))
         return inside & ~mask_over(self.excluded, window) if self.excluded else inside
 
-    def inside(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def contains(self, col: NDArray[np.int64], row: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Return which px (N,) are on the section, as `over` does."""
         inside = np.asarray(self.mask[self._cells(row, 0), self._cells(col, 1)])
         return inside & ~find_held_px(self.excluded, col, row) if self.excluded else inside

@@ -84,7 +84,7 @@ def measure(
     at = row - ratio.window.y0, col - ratio.window.x0
     out["error_px"] = scene.error.evaluate(col, row)
     out["flags"][ratio.noise_share[at] < 0.5] |= MISREGISTERED
-    out["flags"][~section.inside(col, row)] |= OUTSIDE
+    out["flags"][~section.contains(col, row)] |= OUTSIDE
     if scene.spoilt is not None:
         out["flags"][scene.spoilt.is_near(col, row)] |= NEAR_SPOILT
     out["edge_px"] = section.distance_at(out["x"], out["y"])
@@ -219,16 +219,16 @@ _AT_ONCE = 512
 """Rows whose cells are made together: numpy gives single numbers slowly."""
 
 
-def words(flags: int) -> str:
+def join_flags(flags: int) -> str:
     """Return flags as words joined by +; empty for none."""
     return "+".join(name for name, bit in FLAGS.items() if flags & bit)
 
 
-def rows(listed: NDArray[np.void]) -> Iterator[dict[str, str]]:
+def format_rows(listed: NDArray[np.void]) -> Iterator[dict[str, str]]:
     """Yield the cells of the table of candidates, (N,) `LISTED`, numbered from 1."""
     for start in range(0, len(listed), _AT_ONCE):
         part = listed[start : start + _AT_ONCE]
-        columns = {"flags": [words(flags) for flags in part["flags"].tolist()]}
+        columns = {"flags": [join_flags(flags) for flags in part["flags"].tolist()]}
         for c in COLUMNS:
             values = part[_FIELDS.get(c.name, c.name)].tolist()
             columns[c.name] = [_format_cell(float(v), c.decimals) for v in values]
@@ -240,7 +240,7 @@ def write_csv(path: Path, listed: NDArray[np.void]) -> None:
     """Write candidates, (N,) `LISTED`, as candidates.csv, complete or not at all."""
     with replace_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
         stream.write(",".join(NAMES) + "\n")
-        for cells in rows(listed):
+        for cells in format_rows(listed):
             stream.write(",".join(cells[name] for name in NAMES) + "\n")
 
 
@@ -263,7 +263,7 @@ def write_geojson(path: Path, listed: NDArray[np.void], properties: Mapping[str,
         collection = {"type": "FeatureCollection", "properties": dict(properties)}
         head = json.dumps(collection, allow_nan=False)
         stream.write(f'{head[:-1]}, "features": [')
-        for number, cells in enumerate(rows(listed)):
+        for number, cells in enumerate(format_rows(listed)):
             stream.write((",\n" if number else "\n") + json.dumps(_make_feature(cells)))
         stream.write("\n]}\n")
 

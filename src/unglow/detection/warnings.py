@@ -86,7 +86,7 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
         )
         return
     radius = min(_NEAR_PX, math.sqrt(_NEAR_SHARE * result.searched_px / math.pi))
-    place = cluster(result.negatives, result.threshold, radius)
+    place = find_cluster(result.negatives, result.threshold, radius)
     if result.threshold is None and dark >= _BEYOND:
         x, y, ratio = result.negatives[0]
         yield (
@@ -112,7 +112,7 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
         )
 
 
-def cluster(
+def find_cluster(
     negatives: NDArray[np.float64], threshold: float | None, radius: float
 ) -> tuple[int, float, float] | None:
     """Return how many dark sources above a threshold lie around one place, and where; or None.

@@ -295,7 +295,7 @@ class Job:
         """Do what the attempt before lacked; end at once if nothing would change."""
         if self.attempt == 1 or self._lock.directory is None:
             return
-        records, old_log = retries.earlier(self._lock.directory, before=self._lock.number)
+        records, old_log = retries.list_outcomes(self._lock.directory, before=self._lock.number)
         if not records or records[-1]["attempt"] != self.attempt - 1:
             return
         earlier = records[-1]

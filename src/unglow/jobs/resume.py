@@ -71,7 +71,7 @@ def resume(
     run = last_run(results)
     if run is None:
         raise InputError(f"{results} has no record of a run: start one with `unglow run`.")
-    directory, words = check(run, named, results), again(run, more)
+    directory, words = check(run, named, results), extend_command(run, more)
     start = find_start_directory(run)
     refuse_what_snakemake_stumbles_over()
     say(f"cd {shlex.quote(str(start))} && {shlex.join(words)}")
@@ -159,7 +159,7 @@ def check(run: Trace, named: Path, results: Path) -> Path:
     return directory.resolve()
 
 
-def again(run: Trace, more: Sequence[str] = ()) -> list[str]:
+def extend_command(run: Trace, more: Sequence[str] = ()) -> list[str]:
     """Return the command of a run with more words; raises `InputError` without a command."""
     program, options = split_command(run.command)
     if not program or not (options or tuple(program) == RUN):

@@ -66,7 +66,7 @@ def attempts_directory(record: Path) -> Path:
     return record.with_suffix("")
 
 
-def earlier(directory: Path, before: int | None = None) -> tuple[list[Record], str]:
+def list_outcomes(directory: Path, before: int | None = None) -> tuple[list[Record], str]:
     """Return how the attempts of this run at a job have ended; of the last run where none is known.
 
     Attempts that could not say it, and of which nothing else has, are left out.
@@ -140,7 +140,7 @@ def write_record(record: Path) -> None:
     OSError
         The file cannot be written.
     """
-    records, _ = earlier(attempts_directory(record))
+    records, _ = list_outcomes(attempts_directory(record))
     record.parent.mkdir(parents=True, exist_ok=True)
     record.write_text("".join(json.dumps(one) + "\n" for one in records))
 
@@ -169,7 +169,7 @@ def next_mb(record: Path, declared_mb: int) -> int:
 
     ``record`` is that of the job, ``declared_mb`` what the first attempt declared.
     """
-    records, _ = earlier(attempts_directory(record))
+    records, _ = list_outcomes(attempts_directory(record))
     last = records[-1] if records else {"outcome": ""}
     if last["outcome"] not in LACKED_MEMORY or fewer_in_flight(last) is not None:
         return declared_mb
@@ -181,7 +181,7 @@ def next_min(record: Path, declared_min: int) -> int:
 
     ``record`` is that of the job, ``declared_min`` the limit of the first attempt.
     """
-    records, _ = earlier(attempts_directory(record))
+    records, _ = list_outcomes(attempts_directory(record))
     late = sum(one["outcome"] == "timeout" for one in records)
     return int(declared_min * _LONGER**late)
 

@@ -44,7 +44,7 @@ _BLUR_SIGMAS = 4.0
 _DEBRIS_CLEAR = 0.3
 
 
-def coordinates(window: Window) -> tuple[Floats, Floats]:
+def make_coordinates(window: Window) -> tuple[Floats, Floats]:
     """Return x and y of the pixels of a window, (rows, cols) each."""
     rows = np.arange(window.y0, window.y1, dtype=np.float64)
     cols = np.arange(window.x0, window.x1, dtype=np.float64)
@@ -170,14 +170,14 @@ class ImageDamage:
             return tissue(part, x - move * lower, y)
 
         if move and window.y1 > half:
-            x, y = coordinates(window)
+            x, y = make_coordinates(window)
             rows = slice(max(half - window.y0, 0), None)
             out[rows] = is_inside(window, x, y)[rows]
         for place, part, here in _hits(self.places, window, out):
             change = _CHANGES.get(place.kind)
             if change is None:
                 continue
-            x, y = coordinates(part)
+            x, y = make_coordinates(part)
             weight = place.weight(x, y)
             touched = weight > 0
             if touched.any():
@@ -196,7 +196,7 @@ class ImageDamage:
         for place, part, here in hits:
             if place.kind != "blur":
                 continue
-            weight = place.weight(*coordinates(part))
+            weight = place.weight(*make_coordinates(part))
             touched = weight > 0
             if not touched.any():
                 continue
@@ -211,7 +211,9 @@ class ImageDamage:
             here[touched] = result[touched]
         for place, part, here in hits:
             if place.kind == "dust":
-                np.multiply(here, 1.0 - place.strength * place.weight(*coordinates(part)), out=here)
+                np.multiply(
+                    here, 1.0 - place.strength * place.weight(*make_coordinates(part)), out=here
+                )
 
     def spoil_counts(self, window: Window, counts: NDArray[Any], per_level: int) -> NDArray[Any]:
         """Return the stored values instead of recorded counts, (rows, cols) or (rows, cols, 3)."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window
-from unglow.phantom.damage_shapes import Square, compute_area, disc, irregular, strip
+from unglow.phantom.damage_shapes import Square, compute_area, make_blob, make_disc, strip
 from unglow.phantom.spec import KINDS
-from unglow.phantom.texture import derive_key, generator
+from unglow.phantom.texture import derive_key, make_generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -162,7 +162,7 @@ def find_places(
             continue
         for _ in range(round(damage.strength) if damage.kind == "dust" else 1):
             path = (_STREAM, *seeds[1:], len(found))
-            rng = generator(seeds[0], *path)
+            rng = make_generator(seeds[0], *path)
             keys = tuple(derive_key(seeds[0], *path, n) for n in range(5))
             form = _make_form(damage, frame, rng, keys)
             area = sensor if damage.kind == "dust" else frame
@@ -182,11 +182,11 @@ def _make_form(
     if damage.kind == "tile":
         shape, rim = Square(round(size)), 0.0
     elif damage.kind == "dust":
-        shape = disc(size)
+        shape = make_disc(size)
     elif damage.kind == "fold":
         shape = strip(size, max(6.0 * size, min(300.0, 0.4 * min(frame))), rng)
     else:
-        shape = irregular(size, rng, torn=damage.kind not in _SOFT_RIMS)
+        shape = make_blob(size, rng, torn=damage.kind not in _SOFT_RIMS)
     if damage.kind == "moved":
         if damage.strength > _STEEPEST * rim:
             raise ConfigError(

@@ -171,12 +171,12 @@ class Square:
         return Square(self.side, x, y)
 
 
-def disc(radius: float) -> Blob:
+def make_disc(radius: float) -> Blob:
     """Return a round shape."""
     return Blob(np.full(_count_points(2.0 * np.pi * radius), float(radius)))
 
 
-def irregular(radius: float, rng: np.random.Generator, *, torn: bool) -> Blob:
+def make_blob(radius: float, rng: np.random.Generator, *, torn: bool) -> Blob:
     """Return a blob of the area of a disc of ``radius`` px; ``torn`` gives its edge fine teeth."""
     count = _count_points(2.0 * np.pi * radius)
     towards = 2.0 * np.pi * np.arange(count) / count
@@ -231,7 +231,7 @@ def compute_area(polygon: Floats) -> float:
     return float(abs(x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2.0)
 
 
-def inside(points: Floats, polygon: Floats) -> NDArray[np.bool_]:
+def find_inside(points: Floats, polygon: Floats) -> NDArray[np.bool_]:
     """Return which of (N, 2) points are in a polygon, (M, 2), by crossings of its sides."""
     found = np.zeros(len(points), dtype=bool)
     low, high = polygon.min(axis=0), polygon.max(axis=0)

@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 
 from unglow.core.kernels import kernel
-from unglow.phantom.damage import ImageDamage, coordinates, find_faults
+from unglow.phantom.damage import ImageDamage, find_faults, make_coordinates
 from unglow.phantom.damage_places import find_places
 from unglow.phantom.texture import (
     Camera,
@@ -18,13 +18,13 @@ from unglow.phantom.texture import (
     add_noise,
     add_spots,
     add_spots_at,
-    boxes,
     derive_key,
     domains,
     draw_grains,
     draw_microbes,
     fill_dark,
-    generator,
+    find_boxes,
+    make_generator,
 )
 from unglow.phantom.truth import PhantomMap
 
@@ -182,9 +182,9 @@ class Renderer:
         self.microbes = draw_microbes(microbes, spec.shape, spec.seed, self.scene.coverage)
         self.grains = draw_grains(grains, spec.shape, spec.seed, self.scene.coverage)
         self._boxes = {
-            "microbes": boxes(self.microbes, self.microbes.xy, 1.0, spec.shape),
-            "post": boxes(self.grains, self.grains.xy, 1.0, spec.shape),
-            "pre": boxes(
+            "microbes": find_boxes(self.microbes, self.microbes.xy, 1.0, spec.shape),
+            "post": find_boxes(self.grains, self.grains.xy, 1.0, spec.shape),
+            "pre": find_boxes(
                 self.grains, self.map.to_pre(self.grains.xy), self.map.stretch(), spec.pre_frame
             ),
         }
@@ -303,7 +303,7 @@ class Renderer:
         """Return post x and y of the pixels of a window, (rows, cols) each."""
         if image == "pre":
             return self.map.window_to_post(window)
-        return coordinates(window)
+        return make_coordinates(window)
 
 
 _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))
@@ -311,7 +311,7 @@ _IMAGES: tuple[tuple[int, Image], ...] = ((0, "pre"), (1, "post"))
 
 def _draw_shadings(spec: PhantomSpec) -> dict[Image, Shading]:
     """Draw illuminations: half the amplitude in each image, so that they differ by all of it."""
-    phase = np.round(generator(spec.seed, _SHADING_STREAM).uniform(-1.0, 1.0, 4), 6)
+    phase = np.round(make_generator(spec.seed, _SHADING_STREAM).uniform(-1.0, 1.0, 4), 6)
     half = spec.shading / 2.0
     return {
         "pre": Shading(-half, float(phase[0]), float(phase[1]), spec.pre_frame),

@@ -36,9 +36,9 @@ from unglow.phantom.texture import (
     add_noise,
     add_spots,
     add_spots_at,
-    boxes,
     derive_key,
-    generator,
+    find_boxes,
+    make_generator,
 )
 
 if TYPE_CHECKING:
@@ -112,7 +112,9 @@ class SlideRenderer:
         x, y = self._coordinates(channel.cycle, window)
         for spots in self._cells(channel, x, y):
             moved = self.maps[channel.cycle]
-            areas = boxes(spots, moved.to_pre(spots.xy), moved.stretch() + 0.001, self.spec.shape)
+            areas = find_boxes(
+                spots, moved.to_pre(spots.xy), moved.stretch() + 0.001, self.spec.shape
+            )
             add_spots(spots, areas, window, x, y, out)
         return out
 
@@ -166,13 +168,13 @@ class SlideRenderer:
 
     def _square(self, channel: SlideChannel, row: int, col: int, side: int) -> Spots:
         place = (row + 1000) * 1_000_003 + col + 1000
-        u = generator(self.spec.seed, place).random((5, 64))
+        u = make_generator(self.spec.seed, place).random((5, 64))
         cx, cy = (col + u[0]) * side, (row + u[1]) * side
         sigma = 4.0 + 2.5 * u[2]
         peak = 1500.0 + 2500.0 * u[3]
         keep = self._inside(cx, cy)
         if not channel.nuclear:
-            shown = generator(self.spec.seed, place + channel.plane * 2_000_000_011).random(64)
+            shown = make_generator(self.spec.seed, place + channel.plane * 2_000_000_011).random(64)
             keep &= shown < _POSITIVE
             sigma, peak = 1.5 * sigma, 300.0 + 3000.0 * shown / _POSITIVE
         spots = Spots(cx, cy, peak, sigma, sigma * (1.0 + 0.5 * u[4]), np.pi * u[4])

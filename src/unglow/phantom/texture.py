@@ -39,7 +39,7 @@ def derive_key(seed: int, *path: int) -> np.uint64:
     return cast("np.uint64", state[0])
 
 
-def generator(seed: int, *stream: int) -> np.random.Generator:
+def make_generator(seed: int, *stream: int) -> np.random.Generator:
     """Return the random generator of one purpose (``stream``: `_STREAM` of the module)."""
     return np.random.Generator(np.random.Philox(seed=np.random.SeedSequence([seed, *stream])))
 
@@ -153,7 +153,7 @@ def draw_microbes(
     inside
         Function of x and y, (N,) each, that is 1 inside the section and 0 outside.
     """
-    rng = generator(seed, _MICROBE_STREAM)
+    rng = make_generator(seed, _MICROBE_STREAM)
     u = rng.random((6, count))
     sigma = 1.0 + 1.0 * u[2]
     rod = u[3] < 0.4
@@ -169,7 +169,7 @@ def draw_grains(
 
     Parameters are those of `draw_microbes`.
     """
-    rng = generator(seed, _GRAIN_STREAM)
+    rng = make_generator(seed, _GRAIN_STREAM)
     u = rng.random((6, count))
     sigma = 0.9 * 3.5 ** (u[2] ** 1.5)
     long = sigma * (1.0 + 1.2 * u[3] ** 2)
@@ -191,7 +191,7 @@ def _place(
 CUTOFF_SIGMAS = 6.0
 
 
-def boxes(
+def find_boxes(
     spots: Spots, centres: Floats, stretch: float, shape: tuple[int, int]
 ) -> NDArray[np.int64]:
     """Return (N, 4) pixel boxes y0, y1, x0, x1 around spots in a frame of ``shape``.
@@ -215,7 +215,7 @@ def add_spots(
     Parameters
     ----------
     spots, areas
-        The catalogue and its `boxes` in the frame of the window.
+        The catalogue and its `find_boxes` in the frame of the window.
     window
         The part of the frame that ``out`` covers.
     x, y

@@ -20,9 +20,9 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import read_json, write_text
-from unglow.phantom.damage_shapes import inside
+from unglow.phantom.damage_shapes import find_inside
 from unglow.phantom.spec import PhantomSpec
-from unglow.phantom.texture import Spots, generator
+from unglow.phantom.texture import Spots, make_generator
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +153,7 @@ def draw_waves(
     """Draw waves of 1 to 2 wavelengths, scaled to the greatest length asked for in a frame."""
     if longest_px == 0:
         return np.zeros((0, 5))
-    rng = generator(*seeds)
+    rng = make_generator(*seeds)
     length = wavelength_px * np.array([1.0, 1.3, 1.6, 2.0])
     # Directions spread over half a turn: waves in one direction would bend along one axis only.
     direction = np.pi / _WAVES * (np.arange(_WAVES) + rng.uniform(0.0, 1.0, _WAVES))
@@ -215,7 +215,7 @@ class Truth:
         found = np.zeros(len(points), dtype=bool)
         for one in self.damage:
             if one["polygon_xy"] is not None:
-                found |= inside(points, np.array(one["polygon_xy"]))
+                found |= find_inside(points, np.array(one["polygon_xy"]))
         return found
 
     @property

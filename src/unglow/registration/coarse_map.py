@@ -23,7 +23,7 @@ from unglow.registration.coarse_guesses import (
     spectrum_guesses,
 )
 from unglow.registration.images import PlanePair, backward, cross_spectrum
-from unglow.registration.models import apart, consensus, fit_robust
+from unglow.registration.models import find_consensus, fit_robust, measure_distances
 from unglow.registration.phase_correlation import match_blocks
 from unglow.registration.settings import ORDINARY_SCALE
 from unglow.transform import apply_matrix, inside_frame, jacobians
@@ -142,7 +142,7 @@ def best_of(candidates: Sequence[Candidate], post: Thumbnail) -> Candidate | Non
     return replace(best, margin=best.score / max([best.rival, *rivals, 1e-9]))
 
 
-def plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) -> bool:
+def is_plausible(matrix: Matrix, centre: NDArray[np.float64], max_scale: float) -> bool:
     """Whether a map is a modest scaling with little shear where the section is."""
     largest, smallest = singular_values(matrix, centre)
     if not (smallest > 0 and np.isfinite(largest)):
@@ -225,14 +225,14 @@ def _judge(pair: Pair, guesses: list[Guess], earlier: list[Candidate]) -> list[C
     least = pair.settings.min_overlap
     new: list[Candidate] = []
     for method, matrix in guesses:
-        if not plausible(matrix, centre, max_scale * _GUESS_ROOM):
+        if not is_plausible(matrix, centre, max_scale * _GUESS_ROOM):
             continue
         if any(_apart(matrix, c.matrix, points) < _SAME_PX for c in (*earlier, *new)):
             continue
         candidate = _refine(pair, _score(pair, Candidate(method, matrix)))
         if pair.reach > ORDINARY_SCALE and _measure_overlap(pair, candidate.matrix, points) < least:
             continue  # what little is seen of the section looks more significant than it is
-        if plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
+        if is_plausible(candidate.matrix, centre, max_scale * _REFINED_ROOM):
             new.append(candidate)
     return new
 
@@ -251,7 +251,7 @@ def _refine(pair: Pair, candidate: Candidate) -> Candidate:
     for _ in range(_REFINEMENTS):
         planes = PlanePair(post.plane, pre.plane, candidate.matrix, candidate.sign, pair.workers)
         matches = match_blocks(planes, corners, size)
-        agree = consensus(matches.post, matches.pre, _CONSENSUS_PX)
+        agree = find_consensus(matches.post, matches.pre, _CONSENSUS_PX)
         if agree.sum() < _LEAST_BLOCKS:
             return candidate
         try:
@@ -342,4 +342,4 @@ def _periodic_square(
 
 def _apart(one: Matrix, other: Matrix, points: NDArray[np.float64]) -> float:
     """Median distance between where two maps put the section's points, px."""
-    return float(np.median(apart(one, other, points)))
+    return float(np.median(measure_distances(one, other, points)))

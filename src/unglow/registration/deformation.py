@@ -200,7 +200,7 @@ def _fit_blocks(
         return None
     used = np.count_nonzero(fit.weights)
     log.info("pass %d: %d of %d blocks of %d px used", passes, used, len(blocks), blocks.size)
-    change = fit.field if last is None else minus(fit.field, last)
+    change = fit.field if last is None else subtract_displacement(fit.field, last)
     field = replace(fit.field, strips=strips)
     return Deformation(field, blocks, fit.weights, fit.stiffness, change, passes)
 
@@ -264,7 +264,7 @@ def _measure_change(strips: Strips, other: Strips) -> float:
     return float(np.hypot(*(strips.jumps - other.jumps).T).max(initial=0.0))
 
 
-def minus(field: Displacement, other: Displacement) -> Displacement:
+def subtract_displacement(field: Displacement, other: Displacement) -> Displacement:
     """Difference of two fields on the same grid."""
     return Displacement(field.spacing_px, field.coefficients - other.coefficients)
 
@@ -300,7 +300,7 @@ def _measure_again(pair: Pair, last: Deformation) -> DenseMatches | None:
     return blocks.replace(measure(pair, blocks.size, blocks.step, field=last.field, only=only))
 
 
-def usable(pair: Pair, found: Deformation) -> bool:
+def is_usable(pair: Pair, found: Deformation) -> bool:
     """Whether the field is better than none: by held-out blocks, by the images, and unfolded."""
     if not beats_global(found, pair.matrix):
         return False

@@ -10,7 +10,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.registration.block_table import block_table
 from unglow.registration.bspline import pinch
-from unglow.registration.deformation import add_error_map, find_deformation, usable
+from unglow.registration.deformation import add_error_map, find_deformation, is_usable
 from unglow.registration.field_uncertainty import (
     count_torn,
     distances,
@@ -32,8 +32,8 @@ from unglow.registration.verdict import (
     Registration,
     area_warnings,
     judge,
+    list_warnings,
     warn_of_tears,
-    warnings,
     way_back_warnings,
 )
 from unglow.transform import Quantiles, Transform, apply_matrix, inside_frame, to_level0
@@ -82,7 +82,7 @@ def follow_deformation(
     The transform, and the table of the dense blocks.
     """
     deformation = find_deformation(pair, size)
-    if deformation is None or not usable(pair, deformation):
+    if deformation is None or not is_usable(pair, deformation):
         return None
     deformation = add_error_map(deformation, error_map(deformation))
     way_back = field_consistency(pair, found, deformation)
@@ -106,7 +106,7 @@ def follow_deformation(
         uncovered=float((away > compute_confirmed_reach(points, size)).mean()),
     )
     reasons = [
-        *warnings(evidence, error.p95, settings),
+        *list_warnings(evidence, error.p95, settings),
         *way_back_warnings(way_back.quantiles.p95, settings),
         *warn_of_tears(*count_torn(deformation, settings.suspect_px), settings),
         *area_warnings(*pinch(field, pair.matrix)),

@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow.registration.block_placement import HELD_OUT, fifths
 from unglow.registration.bspline import fit_field
-from unglow.registration.deformation import curvature_bias, minus
+from unglow.registration.deformation import curvature_bias, subtract_displacement
 from unglow.registration.phase_correlation import overlap_correlation
 from unglow.registration.quality import residual_variance
 from unglow.registration.strip_offsets import jump_variance
@@ -171,7 +171,7 @@ def _estimate_noise(found: Deformation) -> Floats:
     for left_out in sorted(set(range(5)) - {HELD_OUT}):
         weights = np.where(group == left_out, 0.0, found.weights)
         other = fit_field(blocks.post, displacement, weights, field, found.stiffness)
-        moved.append(minus(other, field).evaluate(points))
+        moved.append(subtract_displacement(other, field).evaluate(points))
     spread = np.array(moved)
     spread -= spread.mean(axis=0)
     count = len(moved)
@@ -229,7 +229,7 @@ def _measure_smoothing(found: Deformation, points: Floats) -> Floats:
     again = fit_field(
         blocks.post, field.evaluate(blocks.post), found.weights, field, found.stiffness
     )
-    return minus(again, field).evaluate(points)
+    return subtract_displacement(again, field).evaluate(points)
 
 
 def _average_shared_residuals(found: Deformation) -> Floats:

@@ -17,7 +17,7 @@ from unglow.core.progress import step
 from unglow.registration.block_placement import sample_corners
 from unglow.registration.bspline import fit_robust_field
 from unglow.registration.dense_blocks import measure
-from unglow.registration.models import consensus, fit_robust
+from unglow.registration.models import find_consensus, fit_robust
 from unglow.registration.phase_correlation import match_blocks
 from unglow.registration.strip_offsets import remove_strips
 from unglow.transform import Quantiles, apply_matrix
@@ -114,7 +114,7 @@ def global_consistency(
     back = pair.swap()
     corners, _ = sample_corners(back, size, min(pair.settings.blocks, _SAMPLES))
     seen = match_blocks(back.select_level(0), corners, size)
-    start = consensus(seen.post, seen.pre, _CONSENSUS_PX)
+    start = find_consensus(seen.post, seen.pre, _CONSENSUS_PX)
     try:
         matrix, _ = fit_robust(found.model, seen.post, seen.pre, start)
     except np.linalg.LinAlgError:

@@ -54,12 +54,12 @@ def residuals(matrix: Matrix, post: Points, pre: Points) -> Points:
     return np.where(np.isnan(difference), np.inf, difference)
 
 
-def apart(one: Matrix, other: Matrix, points: Points) -> NDArray[np.float64]:
+def measure_distances(one: Matrix, other: Matrix, points: Points) -> NDArray[np.float64]:
     """Return how far apart two maps put points (N, 2), (N,) px; infinite beyond a horizon."""
     return np.asarray(np.hypot(*residuals(one, points, apply_matrix(other, points)).T))
 
 
-def consensus(post: Points, pre: Points, tolerance: float) -> Mask:
+def find_consensus(post: Points, pre: Points, tolerance: float) -> Mask:
     """Mark (N,) the most of N matches (x, y) that one similarity puts within ``tolerance`` px.
 
     All false for fewer than three matches. The pairs of matches that are tried come from a fixed

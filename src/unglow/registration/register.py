@@ -26,7 +26,13 @@ from unglow.registration.coarse_map import (
 from unglow.registration.deformed_pair import follow_deformation, is_deformed
 from unglow.registration.images import explain_unusable
 from unglow.registration.inverse_consistency import global_consistency
-from unglow.registration.models import apart, choose_model, consensus, fit_robust, residuals
+from unglow.registration.models import (
+    choose_model,
+    find_consensus,
+    fit_robust,
+    measure_distances,
+    residuals,
+)
 from unglow.registration.pair import Pair, can_match, convert_to_full, most_significant, searches
 from unglow.registration.phase_correlation import (
     Matches,
@@ -54,11 +60,11 @@ from unglow.registration.verdict import (
     MIRRORED,
     Evidence,
     Registration,
+    describe_unlike,
     judge,
+    list_rejections,
+    list_warnings,
     reject,
-    rejections,
-    unlike,
-    warnings,
     way_back_warnings,
 )
 from unglow.transform import (
@@ -239,7 +245,7 @@ def _search(pair: Pair, least: float) -> Registration | None:
         start = find_coarse(pair)
     release_pages("cv2")
     if start is None or start.significance < least:
-        return _reject(pair, [unlike(pair.settings)], start)
+        return _reject(pair, [describe_unlike(pair.settings)], start)
     return _continue_from(pair, start)
 
 
@@ -266,7 +272,7 @@ def _improve(pair: Pair, level: int) -> Matrix:
     unit = 2**level
     corners, _ = sample_corners(pair, _MID_SIZE * unit, _MID_BLOCKS, level)
     matches = match_blocks(pair.select_level(level), corners // unit, _MID_SIZE)
-    agree = consensus(matches.post, matches.pre, _CONSENSUS_PX)
+    agree = find_consensus(matches.post, matches.pre, _CONSENSUS_PX)
     if agree.sum() < max(_LEAST_AGREEING, _LEAST_SHARE * len(matches)):
         return pair.matrix
     try:
@@ -283,12 +289,12 @@ def _measure(pair: Pair) -> tuple[Pair, _Samples]:
     for _ in range(_MOST_PASSES):
         samples = _sample(pair, size)
         matches = samples.matches
-        fitted = consensus(matches.post, matches.pre, _CONSENSUS_PX) & ~samples.held_out
+        fitted = find_consensus(matches.post, matches.pre, _CONSENSUS_PX) & ~samples.held_out
         try:
             matrix, _ = fit_robust("affine", matches.post, matches.pre, fitted, matches.weights)
         except np.linalg.LinAlgError:
             break
-        moved = apart(pair.matrix, matrix, matches.post)
+        moved = measure_distances(pair.matrix, matrix, matches.post)
         pair = pair.replace_map(matrix)
         if np.quantile(moved, 0.95) <= _SETTLED_PX:
             break
@@ -330,7 +336,7 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
     )
     before = residuals(coarse, matches.post, matches.pre)
     blocks = block_table(matches, before, left, used=agreeing, held_out=held_out)
-    reasons = rejections(evidence, settings)
+    reasons = list_rejections(evidence, settings)
     if reasons:
         return _reject(pair, reasons, start, blocks)
     fitted = agreeing & ~held_out
@@ -362,7 +368,9 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
         if followed is not None:
             return followed
     way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
-    reasons = warnings(evidence, error.p95, settings) + way_back_warnings(way_back.p95, settings)
+    reasons = list_warnings(evidence, error.p95, settings) + way_back_warnings(
+        way_back.p95, settings
+    )
     return Registration(judge(replace(found, forward_backward_px=way_back), reasons), blocks)
 
 

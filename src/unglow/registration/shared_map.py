@@ -34,8 +34,8 @@ from unglow.registration.verdict import (
     Evidence,
     Registration,
     judge,
+    list_warnings,
     reject,
-    warnings,
 )
 from unglow.transform import (
     Quantiles,
@@ -338,7 +338,7 @@ def _warnings(
     elif beyond and (shared.dye or check.shift.is_certain):
         reasons = [_shift_map(check, shared, settings)]
     else:
-        reasons = warnings(evidence, error_p95, settings)
+        reasons = list_warnings(evidence, error_p95, settings)
     if shared.transform.status == "suspect":
         reasons.append(
             f"The map is that of {shared.dye}, which is suspect itself: see its reasons."

@@ -11,12 +11,12 @@ import numpy as np
 from unglow.registration.coarse_map import (
     SURE,
     best_of,
+    is_plausible,
     judge_guesses,
-    plausible,
     score_guess,
     singular_values,
 )
-from unglow.registration.models import consensus, fit, fit_robust
+from unglow.registration.models import find_consensus, fit, fit_robust
 from unglow.registration.pair import HALF_OCTAVE
 from unglow.registration.settings import LARGEST_SCALE
 from unglow.registration.verdict import judge
@@ -101,7 +101,7 @@ def start_from_hints(pair: Pair, hints: UserHints) -> Candidate | None:
     centre = pair.post_thumb.section_points().mean(axis=0)
     most = _SCALE_ROOM * pair.reach
     guesses = [(method, convert_to_level(matrix, pair.post_thumb.level)) for method, matrix in maps]
-    guesses = [(method, matrix) for method, matrix in guesses if plausible(matrix, centre, most)]
+    guesses = [(method, matrix) for method, matrix in guesses if is_plausible(matrix, centre, most)]
     if not guesses:
         return None
     start = judge_guesses(pair, guesses)
@@ -133,7 +133,7 @@ def landmark_fits(landmarks: Landmarks) -> list[tuple[str, Matrix]]:
     """
     post, pre = landmarks.post, landmarks.pre
     tolerance = CLICK_SHARE * float(np.hypot(*np.ptp(post, axis=0)))
-    agree = consensus(post, pre, max(tolerance, CLICK_PX))
+    agree = find_consensus(post, pre, max(tolerance, CLICK_PX))
     everything = np.ones(len(post), dtype=bool)
     start = agree if agree.sum() >= 3 else everything
     models = [(model, least) for model, least in _MODELS if len(post) >= least]

@@ -60,7 +60,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What `rejections` and `warnings` look at; lengths in level-0 px.
+    """What `list_rejections` and `list_warnings` look at; lengths in level-0 px.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ def judge(found: Transform, reasons: Sequence[str]) -> Transform:
     return replace(found, status=status, reasons=(*found.reasons, *reasons))
 
 
-def unlike(settings: RegisterSettings) -> str:
+def describe_unlike(settings: RegisterSettings) -> str:
     """Return the sentence about two images that no map was found for."""
     return (
         "No position, rotation or magnification that is searched (pre "
@@ -180,7 +180,7 @@ def coarser_pre(scale: float, side: int) -> str:
     )
 
 
-def rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
+def list_rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
     """Sentences that say why there is no usable map; empty if there is one."""
     e = evidence
     out: list[str] = []
@@ -213,7 +213,7 @@ def rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
     return out
 
 
-def warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
+def list_warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
     """Sentences that say what to check before a map is believed; empty if nothing is odd.
 
     ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px.

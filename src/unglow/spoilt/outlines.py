@@ -53,7 +53,9 @@ def write_trusted(path: Path, mask: Bools, side: int, shape: tuple[int, int]) ->
     Coordinates are those of `write_places`; no feature if there is no such block.
     """
     area = int(_count_block_px(mask.shape, side, shape)[mask].sum())
-    rings = [[_convert_ring(ring, (0, 0), side, shape) for ring in one] for one in outlines(mask)]
+    rings = [
+        [_convert_ring(ring, (0, 0), side, shape) for ring in one] for one in trace_outlines(mask)
+    ]
     feature = {
         "type": "Feature",
         "geometry": {"type": "MultiPolygon", "coordinates": rings},
@@ -81,14 +83,14 @@ def make_features(
     """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
     where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
     boxes = _find_boxes(places.labels, len(places.reasons))
-    areas = areas_px(places, shape)
+    areas = measure_areas_px(places, shape)
     for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
         y0, y1, x0, x1 = boxes[number]
         mask = places.labels[y0:y1, x0:x1] == number + 1
         reason = REASONS[places.reasons[number]]
         polygons = [
             [_convert_ring(ring, (y0, x0), places.side, shape) for ring in rings]
-            for rings in outlines(mask)
+            for rings in trace_outlines(mask)
         ]
         single = len(polygons) == 1
         strength, area = round(float(places.strengths[number]), 1), int(areas[number])
@@ -116,7 +118,7 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
 
     Shares are of the blocks on the section; ``shape`` is that of post, (rows, columns) px.
     """
-    areas, blocks = areas_px(places, shape), np.bincount(places.labels.ravel())[1:]
+    areas, blocks = measure_areas_px(places, shape), np.bincount(places.labels.ravel())[1:]
     shares, by_reason = places.shares, {}
     for number, reason in enumerate(REASONS):
         if reason in shares:
@@ -152,7 +154,7 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     }
 
 
-def areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
+def measure_areas_px(places: Places, shape: tuple[int, int]) -> NDArray[np.int64]:
     """Return how many px of an image of ``shape`` each place has, (places,)."""
     px = _count_block_px(places.labels.shape, places.side, shape)
     counted = np.bincount(
@@ -170,7 +172,7 @@ def _count_block_px(grid: tuple[int, ...], side: int, shape: tuple[int, int]) ->
     return np.asarray(rows[:, None] * cols[None, :], np.int64)
 
 
-def outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:
+def trace_outlines(mask: Bools) -> list[list[list[tuple[int, int]]]]:
     """Return the polygons of a mask (rows, cols): of each the outer ring, then its holes.
 
     Rings are corners [row, col] between px, counted from the corner of the first px, the first one

@@ -25,7 +25,7 @@ from unglow.multiplexed.slide import INTERPOLATE, Channel, Slide, bands_of
 from unglow.registration.settings import DECLARED
 from unglow.telemetry.reading.pairs import reasons_of
 from unglow.workflow.header_cache import check_name, not_storable
-from unglow.workflow.samples import Pair, Problem, unsafe
+from unglow.workflow.samples import Pair, Problem, explain_unsafe
 from unglow.workflow.stage_table import CORRECTED, ROOT
 
 if TYPE_CHECKING:
@@ -300,12 +300,12 @@ def _find_fault(marker: Channel, sample: str) -> str | None:
             f"are looked for in markers with one background, but {marker.name} has "
             f"{len(marker.backgrounds)}: leave it out of {_KEY}"
         )
-    bad = next((one for one in (marker.name, sample) if unsafe(one)), None)
+    bad = next((one for one in (marker.name, sample) if explain_unsafe(one)), None)
     if bad is None:
         return None
     return (
-        f"in {marker.name} need a folder, but the name '{bad}' {unsafe(bad)}; rename it, or leave "
-        "the marker out of multiplexed.candidates"
+        f"in {marker.name} need a folder, but the name '{bad}' {explain_unsafe(bad)}; rename it, "
+        "or leave the marker out of multiplexed.candidates"
     )
 
 

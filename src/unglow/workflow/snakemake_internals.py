@@ -81,7 +81,7 @@ class SlurmWatch:
         """Return the jobs that are waited for without success.
 
         These are states of those that have `find_ended`, once two looks in a row have said so, and
-        warnings about those that are `hopeless`, each of them once.
+        warnings about those that `explain_hopeless` finds, each of them once.
         """
         listed = _queue() if job_ids else None
         if listed is None:
@@ -91,7 +91,7 @@ class SlurmWatch:
         self._seen.update(listed)
         certain = {job: s for job, s in states.items() if self._ended_before.get(job) == s}
         self._ended_before = states
-        warnings = set(hopeless(job_ids, listed).values()) - self._warned
+        warnings = set(explain_hopeless(job_ids, listed).values()) - self._warned
         self._warned |= warnings
         return certain, sorted(warnings)
 
@@ -140,7 +140,7 @@ def find_ended(
     return states
 
 
-def hopeless(job_ids: Sequence[str], listed: Mapping[str, QueuedJob]) -> dict[str, str]:
+def explain_hopeless(job_ids: Sequence[str], listed: Mapping[str, QueuedJob]) -> dict[str, str]:
     """Return why jobs wait that will not start before somebody changes something, in sentences."""
     waiting = {job_id: listed[job_id] for job_id in job_ids if job_id in listed}
     return {

@@ -105,7 +105,7 @@ def is_of_report(path: Path, results: Path) -> bool:
     return path in (results / "report.html", digests.list_of(results, "report"))
 
 
-def contents(pair: Path) -> tuple[list[Path], list[Path]]:
+def list_contents(pair: Path) -> tuple[list[Path], list[Path]]:
     """Return the stores and the files of a pair, of all its variants, sorted.
 
     Hidden ones are not among them, nor is what people have written back: it is theirs to change.
@@ -120,7 +120,7 @@ def contents(pair: Path) -> tuple[list[Path], list[Path]]:
         elif path.name.endswith(STORE):
             stores.append(path)
         else:
-            inner_stores, inner_files = contents(path)
+            inner_stores, inner_files = list_contents(path)
             stores += inner_stores
             files += inner_files
     return stores, files
@@ -149,7 +149,7 @@ def check_pair(pair: Path) -> Iterator[Defect]:
     What a list of digests has is compared with it; of other files, the format may show it. With
     what is wrong goes all that the same job makes.
     """
-    stores, files = contents(pair)
+    stores, files = list_contents(pair)
     published = Published.from_files(files)
     roots = {store / DOCUMENT for store in stores}
     roots |= {path for path in published.digests if path.name == DOCUMENT}
@@ -186,11 +186,14 @@ def _find_without_digest(
             )
 
 
-def coverage(results: Path) -> tuple[int, list[Path]]:
+def count_covered(results: Path) -> tuple[int, list[Path]]:
     """Return how many files have digests, and the files that have none, lists aside."""
     checked: set[Path] = set()
     others: list[Path] = []
-    for files in (run_files(results), *(contents(place)[1] for place in pair_directories(results))):
+    for files in (
+        run_files(results),
+        *(list_contents(place)[1] for place in pair_directories(results)),
+    ):
         published = Published.from_files(files)
         checked |= published.digests.keys()
         others += (p for p in files if p not in published.digests and p not in published.jobs)
@@ -213,7 +216,7 @@ def check_store(store: Path, pair: Path, wrong: Collection[Path] = ()) -> Iterat
         return
     for sentence in damage:
         yield Defect(sentence, (root,))
-    for name in stale(store, pair, attributes, wrong):
+    for name in find_stale(store, pair, attributes, wrong):
         yield Defect(
             f"{store} was made from another {name} than the one that is there now; delete {root} "
             "and rerun the workflow to make it again",
@@ -239,7 +242,7 @@ def check_channels(store: Path) -> Iterator[Defect]:
         )
 
 
-def stale(
+def find_stale(
     store: Path, pair: Path, attributes: Mapping[str, Any], wrong: Collection[Path] = ()
 ) -> Iterator[str]:
     """Yield the names of the inputs that a store names in its attributes and that differ now.

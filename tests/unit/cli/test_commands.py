@@ -261,6 +261,34 @@ def test_version_help_and_mistakes(capsys):
 
 
 @pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["staus"], "unglow: no command staus; did you mean 'status'?"),
+        (["xyzzyq", "-c1"], "unglow: no command xyzzyq; see `unglow --help`."),
+        (
+            ["compare", "--tabel=x", "a"],
+            "unglow compare: no option --tabel; did you mean '--table'?",
+        ),
+        (["status", "--qqqqqq"], "unglow status: no option --qqqqqq; see `unglow status --help`."),
+    ],
+)
+def test_a_misspelt_command_or_option_is_answered_in_one_line(words, line, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"{line}\n"
+
+
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_help_has_a_line_for_each_command(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert all([name, about] in shown for name, (_, about) in COMMANDS.items())
+
+
+@pytest.mark.parametrize(
     ("words", "lacking"), [(["a.ome.zarr"], "the format"), (["--fits", "a.fits"], "what to export")]
 )
 def test_export_says_what_is_missing_and_what_it_can_do(words, lacking, capsys):

@@ -11,7 +11,7 @@ import pytest
 from made_search import make_scene
 
 from unglow.core.windows import ArrayPixels, Window
-from unglow.detection.completeness import completeness, spot_volume
+from unglow.detection.completeness import measure_completeness, spot_volume
 from unglow.detection.section_mask import Section
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_extraction import HALO
@@ -51,7 +51,7 @@ def expected(sigma, threshold=5.0):
 
 
 def found(pair=None, section=WHOLE, known=NOWHERE, key="a", workers=1):
-    return completeness(pair or scene(), section, known, 5.0, key, workers=workers)
+    return measure_completeness(pair or scene(), section, known, 5.0, key, workers=workers)
 
 
 @lru_cache

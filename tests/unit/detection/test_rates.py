@@ -18,8 +18,8 @@ from unglow.detection.rates import (
     Sides,
     Trials,
     extend_tail,
-    isotonic,
-    limits,
+    find_limits,
+    fit_isotonic,
 )
 from unglow.detection.search import SearchResult
 from unglow.detection.settings import DetectSettings
@@ -359,6 +359,19 @@ def test_the_report_reports_the_rate_its_interval_and_which_controls_were_used()
     assert first["fdr_control_ci95"] == pytest.approx([331.4 / 1200, 407.6 / 1200], rel=5e-3)
 
 
+@pytest.mark.parametrize(
+    ("dark_to", "threshold", "last"),
+    [(6.0, 6.1, 10.0), (29.0, 29.1, 29.25), (49.9, 50.0, 50.0)],
+)
+def test_the_table_reaches_the_chosen_threshold(dark_to, threshold, last):
+    own = sides(np.full(99, 60.0), [dark_to + 0.025] * 99)
+    report = candidates(own, None).report(None)
+    assert report["threshold_snr"] == threshold
+    assert report["by_threshold"][-1]["snr"] == last
+    steps = np.diff([row["snr"] for row in report["by_threshold"]])
+    np.testing.assert_allclose(steps, 0.25)
+
+
 def test_without_controls_nothing_is_said_of_them():
     report = candidates(OWN, None).report(None)
     assert report["fdr_control"] is report["fdr_control_ci95"] is report["controls"] is None
@@ -403,7 +416,7 @@ def trials(count=4000, middle=20.0, seed=0):
 def test_limits_of_a_known_curve_lie_within_their_errors():
     off = []
     for seed in range(20):
-        found = limits(trials(seed=seed), (0.5, 0.9))
+        found = find_limits(trials(seed=seed), (0.5, 0.9))
         for got, true in zip(found, (20.0, 20 * 9 ** (1 / 6)), strict=True):
             off.append((got.value - true) / got.error)
     assert np.mean(np.abs(off) < 2) >= 0.85
@@ -413,9 +426,11 @@ def test_limits_of_a_known_curve_lie_within_their_errors():
 def test_a_share_that_is_not_passed_has_no_limit():
     few = trials()
     for some in (few.peak < 12, few.peak > 60, slice(20)):
-        assert limits(few.take(some), [0.5]) == [None]
+        assert find_limits(few.take(some), [0.5]) == [None]
 
 
 def test_isotonic_regression_pools_what_falls():
     values, weights = np.array([1.0, 3.0, 2.0, 2.0, 5.0, 4.0]), np.array([1.0, 1, 1, 2, 1, 3])
-    np.testing.assert_allclose(isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4])
+    np.testing.assert_allclose(
+        fit_isotonic(values, weights), [1, 9 / 4, 9 / 4, 9 / 4, 17 / 4, 17 / 4]
+    )

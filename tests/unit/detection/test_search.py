@@ -19,7 +19,7 @@ from unglow.detection.search import NEGATIVES, search
 from unglow.detection.section_mask import Section, section_mask
 from unglow.detection.settings import DetectSettings
 from unglow.detection.snr import significance
-from unglow.detection.source_photometry import NAMES, words, write_csv, write_geojson
+from unglow.detection.source_photometry import NAMES, join_flags, write_csv, write_geojson
 from unglow.photometry.imaging import GainMap
 from unglow.transform import Quantiles, Transform
 from unglow.transform.displacement import Displacement
@@ -210,7 +210,7 @@ def test_spots_on_autofluorescence_count_by_what_they_stand_out_from_it():
     post[:, :250] += 9.0  # about 10 standard deviations of the filtered difference
     found = search(scene(post, pre), EVERYWHERE, workers=1)
     listed = found.list_candidates()
-    assert [words(f) for f in listed["flags"]] == ["extended", "extended", ""]
+    assert [join_flags(f) for f in listed["flags"]] == ["extended", "extended", ""]
     assert found.report(None)["candidates"] == 3
     assert (listed["snr"] - listed["above"])[:2] == pytest.approx(14.0)
     assert listed["above"][2] == listed["snr"][2]
@@ -277,7 +277,7 @@ def test_candidates_off_the_section_are_listed_and_not_counted():
     found = search(scene(*images(1, SPOTS)), section, workers=1)
     listed = found.list_candidates()
     report = found.report((0.5, 0.5))
-    assert [words(f) for f in listed["flags"]] == ["outside", "", ""]
+    assert [join_flags(f) for f in listed["flags"]] == ["outside", "", ""]
     assert (report["candidates"], report["not_counted"]) == (2, 1)
     assert report["searched_px"] == 298 * 219  # but the outermost px, which have no slope
     assert list(np.round(listed["edge_px"])) == [-60, 80, 181]
@@ -388,8 +388,8 @@ def test_geojson_is_a_collection_of_detections_half_a_pixel_on(found, tmp_path):
 
 
 def test_flags_are_words():
-    assert words(0) == ""
-    assert words(1 | 16 | 64) == "deblended+saturated+outside"
+    assert join_flags(0) == ""
+    assert join_flags(1 | 16 | 64) == "deblended+saturated+outside"
 
 
 @pytest.mark.parametrize("section", [{"fwhm_px": 0.5}, {"fwmh": 3}, {"threshold_from": "both"}])

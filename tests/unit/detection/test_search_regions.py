@@ -9,11 +9,11 @@ import pytest
 from made_search import make_scene
 
 from unglow.core.windows import Window
-from unglow.detection.completeness import completeness
+from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.snr import EXCLUDED, significance
-from unglow.detection.source_photometry import words
+from unglow.detection.source_photometry import join_flags
 from unglow.review.polygons import Polygon, Region, Regions, density, mask_over
 from unglow.spoilt.places import SpoiltMask
 
@@ -125,7 +125,7 @@ def test_a_source_at_the_edge_is_measured_on_what_is_left_and_says_so():
         workers=1,
     )
     bright = result.found[result.found["snr"] > 8]
-    flagged = {(int(row["col"]), int(row["row"])): words(int(row["flags"])) for row in bright}
+    flagged = {(int(row["col"]), int(row["row"])): join_flags(int(row["flags"])) for row in bright}
     assert len(flagged) == 3
     assert {x for x, _ in flagged} < set(range(57, 90))
     assert flagged[min(flagged)] == ""
@@ -143,7 +143,7 @@ def test_an_excluded_px_has_no_ratio_and_its_neighbours_have_one():
 def test_no_spot_is_put_into_what_is_left_out():
     half = region("exclude", 0, 0, 170, 300)
     pair, section = scene((half,)), replace(WHOLE, excluded=(half,))
-    tried = completeness(pair, section, np.zeros((0, 2)), 5.0, "a", workers=1)
+    tried = measure_completeness(pair, section, np.zeros((0, 2)), 5.0, "a", workers=1)
     assert tried is not None
     assert len(tried.trials) > 20
     assert tried.trials.x.min() >= 169.5
@@ -158,7 +158,9 @@ def test_what_lies_next_to_a_spoilt_place_is_listed_and_neither_counted_nor_sear
     listed, report = result.list_candidates(), result.report(PIXEL_UM)
     near = spoilt.is_near(listed["col"], listed["row"])
     assert 3 < near.sum() == report["not_counted"]
-    assert ["beside_spoilt" in words(flags) for flags in listed["flags"].tolist()] == near.tolist()
+    assert [
+        "beside_spoilt" in join_flags(flags) for flags in listed["flags"].tolist()
+    ] == near.tolist()
     assert report["regions"][0]["candidates"] == ((listed["x"] < 139.5) & ~near).sum()
     searched = np.isfinite(significance(pair, whole).snr) & ~spoilt.mask_near(whole)
     assert report["searched_px"] == searched.sum()

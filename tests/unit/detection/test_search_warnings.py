@@ -7,7 +7,7 @@ import pytest
 
 from unglow.detection.rates import Sides
 from unglow.detection.settings import DetectSettings
-from unglow.detection.warnings import cluster, search_warnings
+from unglow.detection.warnings import find_cluster, search_warnings
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
@@ -84,7 +84,7 @@ def test_dark_sources_around_one_place():
     assert "within 256 px of x 500, y 400" in sentence
     apart = [(1000.0 * k, 400.0, snr) for k, snr in enumerate(dark)]
     assert said(result(np.linspace(5, 60, 400), dark, apart)) == []
-    assert cluster(crowd.negatives, None, 256) is None
+    assert find_cluster(crowd.negatives, None, 256) is None
     # in a small image any two places are near
     assert said(result(np.linspace(5, 60, 400), dark, around, searched_px=200_000)) == []
 

@@ -91,7 +91,7 @@ def test_what_slurm_writes_is_understood(tmp_path, text, outcome) -> None:
     assert tried
     assert loss is not None
     assert (loss.attempt, loss.outcome) == (1, outcome)
-    (noted,), _ = retries.earlier(retries.attempts_directory(record))
+    (noted,), _ = retries.list_outcomes(retries.attempts_directory(record))
     assert (noted["outcome"], noted["attempt"]) == (outcome, 1)
     assert noted["declared_mb"] == 400 - LAUNCHER_MB
     assert noted["limit_s"] == 240

@@ -14,7 +14,7 @@ from unglow.core.errors import InputError
 from unglow.core.process import boot_id, host, read_start_ticks
 from unglow.core.workflow_files import snakefile
 from unglow.jobs import resume
-from unglow.jobs.resume import again, check, find_snakefile
+from unglow.jobs.resume import check, extend_command, find_snakefile
 from unglow.jobs.run_records import (
     Trace,
     find_directory,
@@ -122,16 +122,21 @@ def test_only_the_recorded_workflow_is_run(work):
 
 
 def test_the_command_is_given_again_with_more_words_before_its_files():
-    assert again(run_of("snakemake", "-c", 2)) == ["snakemake", "-c", "2", "--rerun-incomplete"]
+    assert extend_command(run_of("snakemake", "-c", 2)) == [
+        "snakemake",
+        "-c",
+        "2",
+        "--rerun-incomplete",
+    ]
     module = run_of("python", "-m", "snakemake", "all", "--rerun-incomplete")
-    assert again(module, ["-n"]) == ["snakemake", "all", "--rerun-incomplete", "-n"]
+    assert extend_command(module, ["-n"]) == ["snakemake", "all", "--rerun-incomplete", "-n"]
     files = ["-c", "2", "--config", "a=1", "--", "x.json"]
     rerun = [*files[:4], "--rerun-incomplete", "-n", *files[4:]]
-    assert again(run_of("snakemake", *files), ["-n"]) == ["snakemake", *rerun]
+    assert extend_command(run_of("snakemake", *files), ["-n"]) == ["snakemake", *rerun]
     for head in ({"command": "snakemake -c 1"}, {"command": None}, {}, {"command": ["snakemake"]},
                  {"command": ["python", "-m", "pytest"]}):  # fmt: skip
         with pytest.raises(InputError, match="not started by the snakemake command"):
-            again(Trace(Path("/x"), head))
+            extend_command(Trace(Path("/x"), head))
 
 
 def run_of(*words, directory="/nowhere", **changes):
@@ -223,7 +228,7 @@ def test_a_run_of_unglow_run_is_gone_on_with_by_the_same_workflow_alone(work):
     path = record(work, command=["unglow", "run", "-c", "2"], workflow=str(snakefile().parent))
     run = last_run(work / "results")
     assert check_named(work) == work
-    assert again(run, ["-k"]) == ["unglow", "run", "-c", "2", "--rerun-incomplete", "-k"]
+    assert extend_command(run, ["-k"]) == ["unglow", "run", "-c", "2", "--rerun-incomplete", "-k"]
     path.unlink()
     record(work, command=["unglow", "run"])
     with pytest.raises(InputError, match=rf"flow, but its command would start {snakefile()}"):

@@ -19,7 +19,7 @@ from unglow.cli import main
 from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, read_start_ticks
 from unglow.jobs import resume, schedulers
-from unglow.jobs.resume import again, cancel_queued, make_sure, refuse_if_at_work
+from unglow.jobs.resume import cancel_queued, extend_command, make_sure, refuse_if_at_work
 from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace
 
 
@@ -78,7 +78,7 @@ def test_the_command_is_that_of_the_last_run_with_more_words(written):
     written.run(stamp="20261122T050000.000Z", wall=1.0, command=["snakemake", "old"])
     written.run()
     words = ["snakemake", "-s", "S", "--cores", "2", "--rerun-incomplete", "--cores", "1"]
-    assert again(last_run(written.results), ["--cores", "1"]) == words
+    assert extend_command(last_run(written.results), ["--cores", "1"]) == words
 
 
 def test_locks_of_a_dead_run_are_found_and_nothing_else(written):

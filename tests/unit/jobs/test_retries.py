@@ -12,7 +12,7 @@ import pytest
 from unglow.core.machine import memory_available_mb, memory_total_mb
 from unglow.jobs.retries import (
     attempts_directory,
-    earlier,
+    list_outcomes,
     next_mb,
     next_min,
     note_loss,
@@ -76,12 +76,12 @@ def test_attempts_of_another_run_say_nothing_about_this_one(tmp_path, monkeypatc
     attempt(record, 1, outcome="memory", needed_mb=900)
     assert next_mb(record, 71) == 900
     note_loss(record, {"rule": "align", "attempt": 2, "outcome": "oom_killed", "message": "m"})
-    assert [one["attempt"] for one in earlier(attempts_directory(record))[0]] == [1, 2]
+    assert [one["attempt"] for one in list_outcomes(attempts_directory(record))[0]] == [1, 2]
     monkeypatch.setenv(RUN_ID, "run-2")
-    assert earlier(attempts_directory(record)) == ([], "")
+    assert list_outcomes(attempts_directory(record)) == ([], "")
     assert next_mb(record, 71) == 71
     attempt(record, 2, outcome="killed")
-    assert [one["outcome"] for one in earlier(attempts_directory(record))[0]] == ["killed"]
+    assert [one["outcome"] for one in list_outcomes(attempts_directory(record))[0]] == ["killed"]
 
 
 def test_too_little_memory_is_one_sentence_with_a_remedy(job):
@@ -211,13 +211,13 @@ def test_only_attempts_of_the_last_run_count(tmp_path):
     directory = attempts_directory(record)
     for number in (1, 2, 1, 2, 3):  # of the second in the last run nothing is known
         attempt(record, number, **({} if number == 2 else {"outcome": "timeout"}))
-    records, log = earlier(directory)
+    records, log = list_outcomes(directory)
     assert [(one["attempt"], one["message"]) for one in records] == [(1, "m"), (3, "m")]
     assert log == "log 3"
-    assert earlier(directory, before=5)[1] == "log 1"
+    assert list_outcomes(directory, before=5)[1] == "log 1"
     assert next_min(record, 2) == 18
     attempt(record, 2, outcome="error")  # the first of its run never began
-    assert [one["attempt"] for one in earlier(directory)[0]] == [2]
+    assert [one["attempt"] for one in list_outcomes(directory)[0]] == [2]
 
 
 @pytest.mark.parametrize("text", ["", "no line", '{"kind": "attempt"}\n', '{"attempt": "1"}\n'])

@@ -265,7 +265,7 @@ def test_nothing_is_said_of_jobs_while_slurm_does_not_answer(tools):
 
 def test_a_job_that_will_not_start_is_reported_with_a_remedy(tools):
     tools("squeue", "3|PENDING|Resources|x\n4|PENDING|PartitionTimeLimit|x\n5|RUNNING|None|x")
-    (sentence,) = internals.hopeless(["3", "4", "5"], slurm_queue()).values()
+    (sentence,) = internals.explain_hopeless(["3", "4", "5"], slurm_queue()).values()
     assert sentence.startswith("Job 4 will not start: Slurm says PartitionTimeLimit. It asks for")
     assert "timeout_per_job" in sentence
 

@@ -15,7 +15,7 @@ from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window, grid
 from unglow.phantom import PhantomSpec, Truth, make_pair
-from unglow.phantom.damage_shapes import compute_area, inside
+from unglow.phantom.damage_shapes import compute_area, find_inside
 from unglow.phantom.pair import make_truth
 from unglow.phantom.render import Renderer
 from unglow.phantom.spec import Damage, parse_damage
@@ -44,7 +44,7 @@ def damaged(text, **options):
 def mask(polygon, shape=SPEC.shape, grown=0):
     """Return the pixels whose centres a polygon holds, grown by some px: (rows, cols) bool."""
     y, x = np.mgrid[0 : shape[0], 0 : shape[1]]
-    found = inside(np.column_stack([x.ravel(), y.ravel()]).astype(float), np.array(polygon))
+    found = find_inside(np.column_stack([x.ravel(), y.ravel()]).astype(float), np.array(polygon))
     found = found.reshape(shape).astype(np.uint8)
     if grown:
         size = (2 * grown + 1,) * 2
@@ -170,7 +170,7 @@ def test_a_fold_is_tissue_twice(light):
     added = (renderer.light("post", WHOLE) - light)[core]
     rows, cols = np.nonzero(core)
     points = place.shape.mirror(cols.astype(float), rows.astype(float))
-    assert not inside(np.column_stack(points), place.shape.polygon()).any()
+    assert not find_inside(np.column_stack(points), place.shape.polygon()).any()
     np.testing.assert_allclose(added, map_coordinates(light, points[::-1], order=3), atol=8)
     assert added.mean() == pytest.approx(light[core].mean(), rel=0.5)
 

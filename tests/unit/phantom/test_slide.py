@@ -12,7 +12,7 @@ import tifffile
 from unglow.cli import main
 from unglow.core.errors import ConfigError
 from unglow.core.windows import Window, grid
-from unglow.phantom.damage_shapes import inside
+from unglow.phantom.damage_shapes import find_inside
 from unglow.phantom.slide import SlideRenderer, make_map, make_slide
 from unglow.phantom.slide_spec import SlideSpec
 from unglow.phantom.truth import PhantomMap
@@ -132,7 +132,7 @@ def planes(spec, folder):
 def mask(polygon):
     y, x = np.mgrid[0 : SPEC.shape[0], 0 : SPEC.shape[1]].astype(float)
     points = np.column_stack([x.ravel(), y.ravel()])
-    return inside(points, np.array(polygon)).reshape(SPEC.shape)
+    return find_inside(points, np.array(polygon)).reshape(SPEC.shape)
 
 
 def test_a_cycle_is_damaged_in_all_of_its_channels(tmp_path):

@@ -19,8 +19,6 @@ from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Transform
 from unglow.transform.displacement import Displacement
 
-pytestmark = pytest.mark.slow
-
 SHAPE = (640, 800)
 LINEAR = ScaleSettings(("linear",))
 
@@ -84,6 +82,7 @@ def test_gain_and_offset_are_found_within_half_a_percent_and_half_a_level(gain, 
     assert 0.9 < result.details["spread"] < 1.15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stain", [0.1, 0.33])
 def test_stain_on_a_third_of_the_section_changes_little(stain):
     for seed in range(3):
@@ -202,6 +201,7 @@ def under_light(contrast, seed=0, gain=1.3):
     return make_evidence(*(np.clip(np.rint(v), 0, 1023) for v in (post, pre)))
 
 
+@pytest.mark.slow
 def test_an_implausible_map_is_reported_and_not_used(tmp_path):
     scale = estimate(under_light(2.7), LINEAR)
     refused = scale.default_result.details["gain_map_refused"]

@@ -11,7 +11,7 @@ from scipy import ndimage
 
 from unglow.core.windows import ArrayPixels
 from unglow.registration.bspline import choose_stiffness, fit_field
-from unglow.registration.deformation import Deformation, minus
+from unglow.registration.deformation import Deformation, subtract_displacement
 from unglow.registration.deformed_pair import find_textured_points, inner_points
 from unglow.registration.dense_blocks import TAPER_SIGMA, DenseMatches
 from unglow.registration.field_uncertainty import (
@@ -50,7 +50,7 @@ def count_blocks(noise, seed):
 def fitted(blocks):
     start = Displacement.zeros(SHAPE, STEP)
     fit = choose_stiffness(blocks, start, None)
-    change = minus(fit.field, fit.field)
+    change = subtract_displacement(fit.field, fit.field)
     return Deformation(fit.field, blocks, fit.weights, fit.stiffness, change, 1)
 
 

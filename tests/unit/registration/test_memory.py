@@ -12,7 +12,7 @@ from unglow.core.windows import ArrayPixels, Window
 from unglow.memory import stages
 from unglow.registration import coarse_guesses as guesses
 from unglow.registration.images import thumbnail
-from unglow.registration.models import consensus
+from unglow.registration.models import find_consensus
 from unglow.registration.quality import nearest
 
 pytestmark = pytest.mark.slow
@@ -101,9 +101,11 @@ def test_consensus_and_neighbours_are_the_same_in_parts(monkeypatch):
     post = rng.uniform(0, 1000, (300, 2))
     pre = post @ [[1.01, 0.02], [-0.02, 1.01]] + 7
     pre[::3] += rng.normal(0, 40, pre[::3].shape)
-    at_once = consensus(post, pre, 2.0), nearest(post, pre, 5)
+    at_once = find_consensus(post, pre, 2.0), nearest(post, pre, 5)
     monkeypatch.setattr("unglow.registration.models._CONSENSUS_ERRORS", 700)
     monkeypatch.setattr("unglow.registration.quality._DISTANCES", 700)
-    for one, other in zip(at_once, (consensus(post, pre, 2.0), nearest(post, pre, 5)), strict=True):
+    for one, other in zip(
+        at_once, (find_consensus(post, pre, 2.0), nearest(post, pre, 5)), strict=True
+    ):
         np.testing.assert_array_equal(one, other)
     assert at_once[0].sum() >= 200

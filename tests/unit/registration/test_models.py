@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unglow.core.errors import ConfigError
-from unglow.registration.models import choose_model, consensus, fit, fit_robust, residuals
+from unglow.registration.models import choose_model, find_consensus, fit, fit_robust, residuals
 from unglow.registration.phase_correlation import Matches
 from unglow.registration.quality import (
     agreement,
@@ -16,7 +16,7 @@ from unglow.registration.quality import (
     nearest,
 )
 from unglow.registration.settings import MODELS, RegisterSettings
-from unglow.registration.verdict import Evidence, rejections, warnings
+from unglow.registration.verdict import Evidence, list_rejections, list_warnings
 from unglow.transform import apply_matrix, inside_frame
 
 RNG = np.random.default_rng(8)
@@ -46,7 +46,7 @@ def test_mirrored_similarity():
 def test_wrong_matches_do_no_harm(model):
     pre = apply_matrix(TRUTHS[model], POST) + RNG.normal(0, 0.05, POST.shape)
     pre[::2] += RNG.uniform(-128, 128, (150, 2))
-    start = consensus(POST, pre, 60.0 if model in ("affine", "homography") else 4.0)
+    start = find_consensus(POST, pre, 60.0 if model in ("affine", "homography") else 4.0)
     matrix, weights = fit_robust(model, POST, pre, start)
     off = np.hypot(*(apply_matrix(matrix, POST) - apply_matrix(TRUTHS[model], POST)).T)
     assert np.median(off) < 0.03
@@ -56,10 +56,10 @@ def test_wrong_matches_do_no_harm(model):
 
 def test_consensus_of_noise_is_small_and_repeatable():
     pre = POST + RNG.uniform(-128, 128, POST.shape)
-    first, again = consensus(POST, pre, 4.0), consensus(POST, pre, 4.0)
+    first, again = find_consensus(POST, pre, 4.0), find_consensus(POST, pre, 4.0)
     assert first.sum() < 10
     np.testing.assert_array_equal(first, again)
-    assert not consensus(POST[:2], pre[:2], 4.0).any()
+    assert not find_consensus(POST[:2], pre[:2], 4.0).any()
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -149,15 +149,15 @@ def evidence(**changes):
 )
 def test_verdicts(changes, refused, doubtful):
     case, settings = evidence(**changes), RegisterSettings(max_scale=1.25)
-    rejected = rejections(case, settings)
-    doubts = [] if rejected else warnings(case, 0.1, settings)
+    rejected = list_rejections(case, settings)
+    doubts = [] if rejected else list_warnings(case, 0.1, settings)
     for sentences, wanted in ((rejected, refused), (doubts, doubtful)):
         assert (wanted is None) == (not sentences)
         assert wanted is None or wanted in " ".join(sentences)
 
 
 def test_an_estimated_error_beyond_the_limit_is_a_doubt_even_where_residuals_are_small():
-    (sentence,) = warnings(evidence(), 4.96, RegisterSettings())
+    (sentence,) = list_warnings(evidence(), 4.96, RegisterSettings())
     assert "off by about 5.0 px or more in 5 % of the section" in sentence
 
 

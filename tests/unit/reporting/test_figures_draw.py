@@ -21,7 +21,7 @@ from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.difference_picture import NoiseColours, share_colours
 from unglow.reporting.figures import FIGURES
 from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resize
-from unglow.reporting.figures.colour_maps import painted
+from unglow.reporting.figures.colour_maps import paint_values
 from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison
 from unglow.reporting.figures.difference import draw_difference
 from unglow.reporting.figures.figure_inputs import draw_refusal
@@ -274,7 +274,7 @@ def test_where_no_block_agrees_there_are_stripes_and_no_claim():
     values = np.full((20, 20), 0.1)
     near, data = np.ones((20, 20), bool), np.ones((20, 20), bool)
     near[:, 10:], data[10:] = False, False
-    out = painted(values, ERROR, near, data)
+    out = paint_values(values, ERROR, near, data)
     assert (out[:10, :10] == ERROR.of(0.1)).all()
     assert {tuple(p) for p in out[:10, 10:].reshape(-1, 3).tolist()} == {
         (0xBC, 0xC3, 0xCB),

@@ -146,6 +146,15 @@ def test_a_dry_run_is_a_few_lines_whatever_the_batch(tmp_path):
     assert len(lines) < 25
 
 
+def test_a_dry_run_after_a_kill_names_resume(tmp_path):
+    killed = record("its lock is still there", logging.WARNING)
+    killed.locked = True
+    started = record(event="run_info", stats={"ingest": 1, "total": 1})
+    lines = printed(Mode.PLAN, killed, started, job("ingest", "s1"), results=tmp_path)
+    assert lines[0] == "its lock is still there"
+    assert lines[-1] == "Run it: unglow resume"
+
+
 def test_a_dry_run_with_nothing_to_do_and_one_that_would_be_refused(tmp_path):
     done = record("Nothing to be done (all requested files are present and up to date).")
     assert printed(Mode.PLAN, done, results=tmp_path)[0] == "Nothing to do: 4 pairs finished."

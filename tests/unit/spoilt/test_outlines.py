@@ -9,7 +9,13 @@ import pytest
 
 from unglow.core.errors import StoreError
 from unglow.spoilt import artefacts_json, read_places
-from unglow.spoilt.outlines import areas_px, make_features, outlines, report, write_places
+from unglow.spoilt.outlines import (
+    make_features,
+    measure_areas_px,
+    report,
+    trace_outlines,
+    write_places,
+)
 from unglow.spoilt.places import REASONS, Places
 
 
@@ -28,20 +34,20 @@ def area(ring):
 
 def test_an_outline_runs_clockwise_and_holes_the_other_way():
     mask = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 1]], np.bool_)
-    [[outer, hole]] = outlines(mask)
+    [[outer, hole]] = trace_outlines(mask)
     assert outer == [(0, 0), (0, 3), (3, 3), (3, 0), (0, 0)]
     assert hole == [(1, 1), (2, 1), (2, 2), (1, 2), (1, 1)]
 
 
 def test_px_that_touch_at_a_corner_are_polygons_of_their_own():
-    assert len(outlines(np.eye(3, dtype=np.bool_))) == 3
+    assert len(trace_outlines(np.eye(3, dtype=np.bool_))) == 3
 
 
 def test_rings_hold_as_much_as_the_mask():
     random = np.random.default_rng(4)
     for _ in range(100):
         mask = random.random((9, 11)) < 0.6
-        rings = [ring for polygon in outlines(mask) for ring in polygon]
+        rings = [ring for polygon in trace_outlines(mask) for ring in polygon]
         assert all(ring[0] == ring[-1] for ring in rings)
         assert sum(area(ring) for ring in rings) == mask.sum()
 
@@ -58,7 +64,7 @@ def test_places_are_annotations_in_px_from_the_corner_of_post(tmp_path):
     }
     # the last blocks end with the image
     assert second["geometry"]["coordinates"] == [[[0, 32], [32, 32], [32, 80], [0, 80], [0, 32]]]
-    assert areas_px(found, (80, 96)).tolist() == [2048, 48 * 32]
+    assert measure_areas_px(found, (80, 96)).tolist() == [2048, 48 * 32]
     for feature, number in ((first, 0), (second, 1)):
         properties = feature["properties"]
         assert properties["reason"] == REASONS[found.reasons[number]]

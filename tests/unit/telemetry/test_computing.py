@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from made_telemetry import WALL, Made, end
+from made_telemetry import WALL, Made, end, summary
 
 from unglow.cli import main
 from unglow.reporting.html.run_comparison import describe_differences, warn_of_digits
@@ -74,6 +74,21 @@ def test_another_name_of_a_processor_that_can_do_the_same_is_no_difference():
 
 def test_what_an_older_record_lacks_is_no_difference():
     assert describe_differences({"unglow": "0.1.0"}, computing() | {"unglow": "0.1.0"}) == []
+
+
+def test_compare_counts_the_pairs_of_a_run_that_has_ended(tmp_path, capsys):
+    ended = {"kind": "end", "t": 20.0, "wall": WALL + 20, "outcome": "ok"}
+    places = [tmp_path / name / "results" for name in ("before", "after")]
+    for place in places:
+        made = Made(place)
+        made.run(ended, pairs=[["s1", "D"], ["s2", "D"]])
+        made.attempt("plan", 2.0, end(4.0))
+    for place, states in zip(places, (["ok"], ["failed", "skipped", "suspect"]), strict=True):
+        rows = [{"sample": f"s{n}", "dye": "D", "status": s} for n, s in enumerate(states)]
+        summary(place, *rows)
+    assert main(["compare", *map(str, places), "-o", str(tmp_path / "c.html")]) == 0
+    (line,) = (row for row in capsys.readouterr().out.splitlines() if "outcome" in row)
+    assert line.split("  finished: ")[1:] == ["1 ok", "1 failed, 1 skipped, 1 suspect"]
 
 
 def test_compare_says_that_other_things_have_computed(tmp_path, capsys):

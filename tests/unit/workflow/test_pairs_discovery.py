@@ -12,10 +12,10 @@ from unglow.workflow.samples import discover
 from unglow.workflow.samples.naming import (
     NAME_RULES,
     SAFE_NAME,
+    explain_unsafe,
     one_of,
     safe_version,
     take_apart,
-    unsafe,
 )
 
 PROJECT = Path(__file__).parents[3]
@@ -368,7 +368,7 @@ def test_a_file_name_is_taken_apart(name, sample, markers, dye, rule):
 def test_decomposed_accents_are_the_same_name():
     parts = take_apart(unicodedata.normalize("NFD", "pre_Säure.tif"), "S1")
     assert parts.dye == unicodedata.normalize("NFC", "Säure")
-    assert unsafe(parts.dye) is None
+    assert explain_unsafe(parts.dye) is None
 
 
 @pytest.mark.parametrize(
@@ -388,7 +388,7 @@ def test_decomposed_accents_are_the_same_name():
     ],
 )
 def test_safe_names(name):
-    assert unsafe(name) is None
+    assert explain_unsafe(name) is None
     assert safe_version(name) == name
 
 
@@ -400,8 +400,8 @@ def test_safe_names(name):
      "".join(map(chr, range(0x20000, 0x20040)))],
 )  # fmt: skip
 def test_unsafe_names_and_what_they_could_be(name):
-    assert unsafe(name) is not None
-    assert unsafe(safe_version(name)) is None
+    assert explain_unsafe(name) is not None
+    assert explain_unsafe(safe_version(name)) is None
 
 
 def test_the_pattern_needs_no_anchors_inside_a_wildcard():

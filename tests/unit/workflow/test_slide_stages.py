@@ -11,7 +11,7 @@ import tifffile
 import zarr
 
 from unglow.core.errors import ChangedError
-from unglow.phantom.damage_shapes import inside
+from unglow.phantom.damage_shapes import find_inside
 from unglow.phantom.slide import make_slide
 from unglow.phantom.slide_spec import SlideSpec
 from unglow.photometry.gain.scale import ScaleSettings
@@ -234,15 +234,15 @@ def shares(places, truth, cycle, transform):
     outlines = [one.polygons for one in places if one.cycle == cycle]
     found = np.zeros(len(points), bool)
     for polygon in (polygon for polygons in outlines for polygon in polygons):
-        found |= inside(points + 0.5, np.array(polygon[0]))
+        found |= find_inside(points + 0.5, np.array(polygon[0]))
     there, near, parts = transform.map(points), np.zeros(len(points), bool), {}
     for one in truth["damage"]:
         if one["cycle"] == cycle:
             polygon = np.array(one["polygon_xy"])
-            held = inside(there, polygon)
+            held = find_inside(there, polygon)
             parts[one["kind"]] = found[held].mean()
             middle = polygon.mean(axis=0)
-            near |= inside(there, middle + 1.6 * (polygon - middle)) | held
+            near |= find_inside(there, middle + 1.6 * (polygon - middle)) | held
     return parts, 16 * np.count_nonzero(found & ~near)
 
 
@@ -271,7 +271,7 @@ def test_what_is_spoilt_in_no_cycle_is_one_annotation(judged):
 
     def held(polygons):
         rings = [ring for polygon in polygons for ring in polygon]
-        return np.logical_xor.reduce([inside(points, np.array(ring)) for ring in rings])
+        return np.logical_xor.reduce([find_inside(points, np.array(ring)) for ring in rings])
 
     trusted = held(feature["geometry"]["coordinates"])
     bad = np.logical_or.reduce([held(one.polygons) for one in places])

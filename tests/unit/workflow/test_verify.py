@@ -19,7 +19,13 @@ from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting import multiqc
 from unglow.transform import Transform
 from unglow.transform.displacement import save as save_field
-from unglow.workflow.verify import check_file, check_pair, check_store, contents, pair_directories
+from unglow.workflow.verify import (
+    check_file,
+    check_pair,
+    check_store,
+    list_contents,
+    pair_directories,
+)
 
 
 def make_store(path, value, **attributes):
@@ -96,7 +102,7 @@ def list_problems(pair):
 
 
 def messages(pair):
-    stores, files = contents(pair)
+    stores, files = list_contents(pair)
     found = [problem for store in stores for problem in check_store(store, pair)]
     found += [problem for path in files if (problem := check_file(path))]
     return [(str(p.remove[0].relative_to(pair)), p.message.replace(f"{pair}/", "")) for p in found]
@@ -105,7 +111,7 @@ def messages(pair):
 def test_whole_results_have_no_problem(sealed, capsys):
     pair = sealed
     assert pair_directories(pair.parents[1]) == [pair]
-    assert len(contents(pair)[0]) == 4
+    assert len(list_contents(pair)[0]) == 4
     assert messages(pair) == []
     assert main(["verify", str(pair.parents[1])]) == 0
     lines = capsys.readouterr().out.splitlines()

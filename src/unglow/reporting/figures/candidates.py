@@ -11,20 +11,20 @@ from unglow.core.rounding import estimate, number, percent, plus_minus
 from unglow.io.detection_results import GRID
 from unglow.reporting.difference_picture import paint
 from unglow.reporting.figures.canvas import DPI
-from unglow.reporting.figures.colour_maps import Colours, bar
+from unglow.reporting.figures.colour_maps import Colours, draw_bar
 from unglow.reporting.figures.difference import draw_overview, fit_page
 from unglow.reporting.figures.style import (
     INK,
     PAPER,
     SOFT,
     apply_style,
-    facts,
     framed,
     label,
     nice,
     place_legend,
     scale_bar,
     sheet,
+    write_facts,
 )
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _density(
     end = begin + len(rows) / DPI
     half = nice(top / 2)
     shown = [(v, number(v)) for v in (0.0, half, 2 * half, 4 * half) if v <= top]
-    bar(figure, (left, end + 0.12, len(cols) / DPI), colours, shown)
+    draw_bar(figure, (left, end + 0.12, len(cols) / DPI), colours, shown)
     return end
 
 
@@ -256,7 +256,7 @@ def _facts(figure: Figure, at: tuple[float, float], report: Mapping[str, Any]) -
             lines.append((name, peak))
     left, top = at
     line = min(_LINE, (figure.get_figheight() - _BELOW - top) / len(lines))
-    facts(figure, lines, left=left, top=top, line=line, values=left + 1.35, size=9)
+    write_facts(figure, lines, left=left, top=top, line=line, values=left + 1.35, size=9)
 
 
 def estimate_by_controls(report: Mapping[str, Any]) -> str:

@@ -241,7 +241,7 @@ class Coverage:
     data: NDArray[np.bool_]
 
 
-def painted(
+def paint_values(
     values: NDArray[Any], colours: Colours, near: NDArray[np.bool_], data: NDArray[np.bool_]
 ) -> NDArray[np.uint8]:
     """Return RGB of values (rows, cols): striped where not ``near``, grey without ``data``."""
@@ -284,7 +284,7 @@ def _paint_frame(
     near = coverage.near.sampled(coverage.frame, rows, cols)
     high, wide = coverage.data.shape
     data = coverage.data[np.ix_(np.arange(rows) * high // rows, np.arange(cols) * wide // cols)]
-    return painted(values.sampled(coverage.frame, rows, cols), colours, near, data)
+    return paint_values(values.sampled(coverage.frame, rows, cols), colours, near, data)
 
 
 def paper_px(axes: Axes, frame: tuple[int, int]) -> float:
@@ -293,7 +293,7 @@ def paper_px(axes: Axes, frame: tuple[int, int]) -> float:
     return float(min(box.height / frame[0], box.width / frame[1]))
 
 
-def bar(
+def draw_bar(
     figure: Figure,
     place: tuple[float, float, float],
     colours: Colours,

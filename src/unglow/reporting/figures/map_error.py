@@ -16,8 +16,8 @@ from unglow.reporting.figures.colour_maps import (
     Colours,
     Coverage,
     area_ratio,
-    bar,
     displacement_length,
+    draw_bar,
     error_of_map,
     find_covered,
     map_panel,
@@ -32,7 +32,6 @@ from unglow.reporting.figures.style import (
     PAPER,
     apply_style,
     dim,
-    facts,
     image,
     label,
     map_axes,
@@ -40,6 +39,7 @@ from unglow.reporting.figures.style import (
     panel,
     place_legend,
     sheet,
+    write_facts,
 )
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def draw_map_error(
     axes.plot(held["x"], held["y"], ".", color=INK, markersize=1.5)
     axes.set_title(f"Error of the map{_ends(error, coverage.near)}")
     below = _TOP + tall + 0.72
-    bar(figure, (_LEFT + 0.6, below, _WIDE - 1.0), ERROR, _TICKS, _DETECTION)
+    draw_bar(figure, (_LEFT + 0.6, below, _WIDE - 1.0), ERROR, _TICKS, _DETECTION)
     label(figure, _LEFT + 0.6, below + 0.41, "spots found (F1)", size=9, ha="center")
     axes = panel(figure, _SECOND, _TOP, _WIDE, tall)
     axes.set_anchor("N")
@@ -171,7 +171,7 @@ def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> No
     ]
     if field is not None:
         rows.append(("knots every", f"{field.spacing_px} px"))
-    facts(figure, rows, left=_RIGHT, top=_TOP, line=0.25, values=13.7, align="right", bold=2)
+    write_facts(figure, rows, left=_RIGHT, top=_TOP, line=0.25, values=13.7, align="right", bold=2)
 
 
 def _legend(figure: Figure, top: float, *, crosses: bool) -> None:
@@ -256,7 +256,7 @@ def _small_map(
 ) -> None:
     left, top, width, height = place
     map_tile(figure, place, values, colours, coverage)
-    bar(figure, (left + 0.2, top + height + 0.1, min(width, _SMALL) - 0.5), colours, ticks)
+    draw_bar(figure, (left + 0.2, top + height + 0.1, min(width, _SMALL) - 0.5), colours, ticks)
 
 
 def _heading(figure: Figure, place: Place, text: str) -> None:

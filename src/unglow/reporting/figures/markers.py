@@ -29,7 +29,6 @@ from unglow.reporting.figures.style import (
     SOFT,
     STATUS,
     apply_style,
-    facts,
     framed,
     graph,
     grey,
@@ -41,6 +40,7 @@ from unglow.reporting.figures.style import (
     sheet,
     steps,
     stretch,
+    write_facts,
 )
 from unglow.reporting.marker_rows import SlideEntry, marker_rows
 from unglow.reporting.summary import texts
@@ -150,7 +150,9 @@ def draw_marker(
         if n == 0:
             scale_bar(axes, pixel_size_um)
     _histogram(panel(figure, 1.0, 6.35 + below, 7.6, 2.2), histogram, subtraction)
-    facts(figure, _facts(row, subtraction), left=9.2, top=6.35 + below, line=0.24, values=11.1)
+    write_facts(
+        figure, _facts(row, subtraction), left=9.2, top=6.35 + below, line=0.24, values=11.1
+    )
     return figure
 
 

@@ -17,7 +17,6 @@ from unglow.reporting.figures.style import (
     Crop,
     apply_style,
     checker,
-    facts,
     frame,
     image,
     label,
@@ -28,6 +27,7 @@ from unglow.reporting.figures.style import (
     sheet,
     stretch,
     tile,
+    write_facts,
 )
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         ("shift x", format_measured(shift[0], transform.error_px.median, "px")),
         ("shift y", format_measured(shift[1], transform.error_px.median, "px")),
     ]
-    facts(figure, rows, left=_FACTS, top=1.95, line=0.27, values=13.7, align="right", bold=2)
+    write_facts(figure, rows, left=_FACTS, top=1.95, line=0.27, values=13.7, align="right", bold=2)
 
 
 def _detail(figure: Figure, crop: Crop, n: int, top: float) -> None:

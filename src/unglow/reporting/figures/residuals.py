@@ -17,7 +17,6 @@ from unglow.reporting.figures.style import (
     SKY,
     apply_style,
     dim,
-    facts,
     graph,
     image,
     label,
@@ -26,6 +25,7 @@ from unglow.reporting.figures.style import (
     place_legend,
     sheet,
     steps,
+    write_facts,
 )
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def _residual_facts(
         ("model", transform.model_name or DASH),
         ("arrows", arrows),
     ]
-    facts(figure, rows, left=left, top=1.27, line=0.27, values=left + 1.45)
+    write_facts(figure, rows, left=left, top=1.27, line=0.27, values=left + 1.45)
     handles, _ = axes.get_legend_handles_labels()
     place_legend(figure, handles, left - 0.1, 2.95, borderpad=0)
     _histogram(panel(figure, left + 0.35, 4.35, 3.7, 3.1), used, transform)

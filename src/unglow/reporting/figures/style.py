@@ -191,7 +191,7 @@ def label(
     figure.add_artist(Words(line, linespacing))
 
 
-def facts(
+def write_facts(
     figure: Figure,
     rows: Sequence[tuple[str, str]],
     *,

@@ -15,6 +15,7 @@ from unglow.core.errors import InputError
 from unglow.reporting.html.curves import bound_steps, rates, round_values
 from unglow.reporting.html.page_model import SCHEMA, Model
 from unglow.reporting.runs import find_results, find_runs
+from unglow.reporting.terminal.formatting import name_outcome
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 from unglow.telemetry.reading.totals import RuleTally, group_by_rule, overhead
@@ -164,7 +165,7 @@ def _busy(run: Run) -> float | None:
 
 
 _NUMBERS: tuple[tuple[str, str, Callable[[Run], Any]], ...] = (
-    ("outcome", "", lambda run: run.outcome),
+    ("outcome", "", name_outcome),
     ("unglow", "", lambda run: _fields(run).get("unglow")),
     ("machine", "", lambda run: run.history.run.host),
     ("processor", "", lambda run: _part(run, "processor", "name")),

@@ -74,6 +74,16 @@ def describe_end(run: Run) -> str:
     return f"pairs: {run.pair_counts}; {ended}" if run.pair_counts else ended
 
 
+def name_outcome(run: Run) -> str:
+    """Return how a run ended, for a table: of one whose jobs all ended well, its pairs too.
+
+    Pairs are known of the last run of a directory only.
+    """
+    if run.outcome != "ok":
+        return clean(run.outcome)
+    return f"finished: {run.pair_counts}" if run.pair_counts else "finished"
+
+
 def first_sentence(text: str, longest: int = _LONGEST) -> str:
     """Return the first sentence of a text, or its beginning if that is too long."""
     head, stop, _ = clean(text).partition(". ")
@@ -161,6 +171,8 @@ class DryRun:
         Lines on memory, disk and time, with a head.
     is_refused, is_done
         Whether a real run would be refused; whether nothing is to do.
+    is_locked
+        Whether the lock of a killed run is still there, which only `unglow resume` removes.
     """
 
     def __init__(self, command: Sequence[str]) -> None:
@@ -168,7 +180,7 @@ class DryRun:
         self.pairs: list[tuple[str, str]] = []
         self.skipped: list[str] = []
         self.preflight: list[str] = []
-        self.is_refused = self.is_done = False
+        self.is_refused = self.is_done = self.is_locked = False
         self._rules: dict[str, int] = {}
         self._to_do: set[tuple[str, str]] = set()
 
@@ -198,7 +210,8 @@ class DryRun:
         if self.is_refused:
             last = "A real run would be refused: it does not fit this machine."
         else:
-            last = f"Run it: {shlex.join(self._command)}"
+            words = ["unglow", "resume"] if self.is_locked else self._command
+            last = f"Run it: {shlex.join(words)}"
         above, below = [head, *skipped], [*wrap_text(jobs, _WIDTH), last]
         preflight = self.preflight[1:]
         if len(preflight) > (space := _MOST_LINES - len(above) - len(below)):

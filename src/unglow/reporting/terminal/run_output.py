@@ -7,6 +7,7 @@ plain values are used. The Snakefile adds to records of its own what a screen sh
 
 - ``pairs``: rows of the summary, with the verdict; ``closing``: what to do after the run
 - ``page``: the report that was written
+- ``locked``: whether the lock of a killed run is still there
 """
 
 from __future__ import annotations
@@ -211,6 +212,7 @@ class RunOutput:
         elif text.startswith(NOTHING_TO_DO):
             self._dry.is_done = True
         elif record.levelno >= logging.WARNING and not text.startswith(_SKIPPED):
+            self._dry.is_locked |= getattr(record, "locked", False)
             self._print(printable(text), _style(record))
 
     def _start(self, stats: Mapping[str, int]) -> None:

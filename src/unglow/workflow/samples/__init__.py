@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unglow.workflow.samples.discovery import discover
-from unglow.workflow.samples.naming import SAFE_NAME, unsafe
+from unglow.workflow.samples.naming import SAFE_NAME, explain_unsafe
 from unglow.workflow.samples.pair import Discovery, Pair, Problem, describe_repeated, map_sources
 from unglow.workflow.samples.sheet import read_sheet, sheet_text
 
@@ -14,8 +14,8 @@ __all__ = [
     "Problem",
     "describe_repeated",
     "discover",
+    "explain_unsafe",
     "map_sources",
     "read_sheet",
     "sheet_text",
-    "unsafe",
 ]

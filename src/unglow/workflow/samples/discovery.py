@@ -14,13 +14,13 @@ from unglow.workflow.samples.naming import (
     MARKERS,
     RESERVED,
     compose,
+    explain_unsafe,
     images_of,
     marker_of,
     remove_marker,
     replace_word,
     safe_version,
     take_apart,
-    unsafe,
     word_of,
 )
 from unglow.workflow.samples.pair import (
@@ -169,7 +169,7 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
     _name_nested(folder, [place for place in inside if place not in sorted_in])
     if not tiffs:
         return folder
-    why = unsafe(folder.sample)
+    why = explain_unsafe(folder.sample)
     if why or folder.sample in RESERVED:
         why = why or "is the name of something that unglow itself writes into the results"
         version = safe_version(folder.sample)
@@ -227,7 +227,7 @@ def _check_name(folder: _Folder, file: Path, parts: FileName) -> bool:
         kind, wrong = "no-marker", "says neither pre nor post"
         names = _either(parts.body, parts)
     else:
-        why = unsafe(parts.dye)
+        why = explain_unsafe(parts.dye)
         if why is None:
             return True
         kind, wrong = "unsafe-name", f"names the dye '{parts.dye}', which {why}"

@@ -146,7 +146,7 @@ def compose(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def unsafe(name: str) -> str | None:
+def explain_unsafe(name: str) -> str | None:
     """Return why a sample or dye name cannot be used, as the end of a sentence; None if it can."""
     if not name:
         return "is empty"
@@ -198,7 +198,7 @@ def safe_version(name: str) -> str:
     cleaned = re.sub(r"([ .])[ .]+", r"\1", cleaned)
     cleaned = re.sub(r"-{2,}", "-", cleaned)
     cleaned = cleaned.lstrip(" .+-_").rstrip(" .-")[:LONGEST].rstrip(" .-")
-    return cleaned if unsafe(cleaned) is None else "sample"
+    return cleaned if explain_unsafe(cleaned) is None else "sample"
 
 
 def take_apart(name: str, sample: str, folder: str | None = None) -> FileName:

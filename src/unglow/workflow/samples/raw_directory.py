@@ -69,7 +69,7 @@ def loose_files(raw: Path, files: list[Path]) -> Problem:
     above = raw.absolute().parent
     hint = f", or name {above} if all are of one sample" if is_sample else ""
     return Problem(
-        f"{some(files)} {'lies' if one else 'lie'} directly in {raw} and "
+        f"{name_first(files)} {'lies' if one else 'lie'} directly in {raw} and "
         f"{'is' if one else 'are'} not used: move {'it' if one else 'them'} into a folder per "
         f"sample, {raw}/{EXPECTED}{hint}.",
         "loose-files",
@@ -81,7 +81,7 @@ def too_deep(folder: Path, files: list[Path]) -> str:
     """Say that TIFFs lie in folders inside the folder of a sample."""
     lie, them = ("lies", "it") if len(files) == 1 else ("lie", "them")
     end = ", or make every folder with images a sample of its own."
-    shown = some(files, folder)
+    shown = name_first(files, folder)
     return f"{shown} in {folder} {lie} too deep: move {them} up into {folder}{end}"
 
 
@@ -92,7 +92,7 @@ def no_tiffs(raw: Path, entries: list[Path], folders: list[Path]) -> Problem:
     elif not folders:
         found, kind = f"The raw directory {raw} holds no folders and no {_READ}", "no-tiffs"
     else:
-        found, kind = (f"The folders in {raw} ({some(folders)}) hold no {_READ}", "no-tiffs")
+        found, kind = (f"The folders in {raw} ({name_first(folders)}) hold no {_READ}", "no-tiffs")
     return Problem(f"{found}: expected are images as {raw}/{EXPECTED}.", kind, paths=(raw,))
 
 
@@ -112,7 +112,7 @@ def dangling_sentence(file: Path, what: str = "image") -> str:
     )
 
 
-def some(paths: Iterable[Path], above: Path | None = None) -> str:
+def name_first(paths: Iterable[Path], above: Path | None = None) -> str:
     """Return the first names of a list, or its paths below a directory, and how many more."""
     names = [path.name if above is None else str(path.relative_to(above)) for path in paths]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
@@ -121,7 +121,7 @@ def some(paths: Iterable[Path], above: Path | None = None) -> str:
 
 def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
     """Say in a phrase how the directory was read."""
-    ignored = f"; without images, so left out: {some(empty)}" if empty else ""
+    ignored = f"; without images, so left out: {name_first(empty)}" if empty else ""
     return f"{raw}: {used} sample folder{'' if used == 1 else 's'} ({EXPECTED}){ignored}"
 
 
@@ -195,9 +195,9 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
         to_tiff = _command("bfconvert -noflat -bigtiff", path.name, f"{stem}.ome.tif")
         to_zarr = _command("bioformats2raw", path.name, f"{stem}.ome.zarr")
         yield Problem(
-            f"{some(paths)} in {path.parent} {'is' if one else 'are'} {kind}, which unglow does "
-            f"not read: export {'it' if one else 'each'} as OME-TIFF or OME-Zarr next to it, for "
-            f"example with Bio-Formats, `{to_tiff}` or `{to_zarr}`.",
+            f"{name_first(paths)} in {path.parent} {'is' if one else 'are'} {kind}, which unglow "
+            f"does not read: export {'it' if one else 'each'} as OME-TIFF or OME-Zarr next to it, "
+            f"for example with Bio-Formats, `{to_tiff}` or `{to_zarr}`.",
             "unreadable-format",
             sample,
             dye if sample else None,

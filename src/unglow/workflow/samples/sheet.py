@@ -18,7 +18,7 @@ from unglow.core.files import number_lines, read_file, read_text, split
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.raw_header import is_ome_zarr
 from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples.naming import RESERVED, compose, unsafe
+from unglow.workflow.samples.naming import RESERVED, compose, explain_unsafe
 from unglow.workflow.samples.pair import (
     INITIAL,
     LANDMARKS,
@@ -290,7 +290,7 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
 
 def _usable_name(value: str | float | None) -> str | None:
     """Return a sample or dye name if it may stand in the summary."""
-    return value if isinstance(value, str) and unsafe(value) is None else None
+    return value if isinstance(value, str) and explain_unsafe(value) is None else None
 
 
 def _value(column: str, cell: str) -> str | int | float:
@@ -317,7 +317,7 @@ def _cell_problem(
         about = _about(rules["properties"]["date"])
         return "date", f"'{cells['date']}' is not a date of the calendar; {about}"
     if not errors:
-        names = ((c, unsafe(values[c])) for c in ("sample", "dye"))
+        names = ((c, explain_unsafe(values[c])) for c in ("sample", "dye"))
         return next(((c, f"'{cells[c]}' {why}") for c, why in names if why), None)
     further = {column: _further(column) for column in values if column not in rules["properties"]}
     for column, rule in [*rules["properties"].items(), *further.items()]:
@@ -339,7 +339,7 @@ def _is_date(cell: str) -> bool:
 
 def _wrong(column: str, cell: str) -> str:
     if column in ("sample", "dye"):
-        why = unsafe(compose(cell))
+        why = explain_unsafe(compose(cell))
         if why is None and cell in RESERVED:
             why = "is the name of something that unglow itself writes into the results"
         return f"'{cell}' {why}"

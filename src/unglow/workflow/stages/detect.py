@@ -11,7 +11,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
-from unglow.detection.completeness import completeness
+from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
@@ -99,7 +99,7 @@ def detect(
         # tiles have gone, and left room for chunks that the windows of trials share
         tried = _keep_chunks(scene, inputs)
         positions = np.stack([listed["x"], listed["y"]], axis=1)
-        found = completeness(
+        found = measure_completeness(
             tried, section, positions, result.threshold, inputs.difference.digest, workers=workers
         )
         report["completeness"] = None if found is None else found.to_json()

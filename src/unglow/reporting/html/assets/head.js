@@ -55,13 +55,15 @@ function technicalNote(model) {
 
 const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
 
+const pairCounts = (model) => STATES.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
+
 // How many pairs are in which state; how the run ended only where that says more.
 function verdict(model, run) {
-  const counts = STATES.map((state) => [state, model.pairs.filter((pair) => pair.status === state).length]).filter(([, n]) => n);
+  const counts = pairCounts(model);
   const bad = counts.some(([state]) => ["failed", "skipped", "incomplete"].includes(state));
   const explained = run && (run.outcome === "ok" ? model.pairs.length : run.outcome === "failed" && bad);
   return el("p", { class: "verdict" },
-    run && !explained ? ["run ", badge(run.outcome), " "] : null,
+    run && !explained ? ["run ", badge(endOf(run)), " "] : null,
     counts.length ? [unitsOf(model.pairs) + ": ", counts.map(([state, n]) => badge(state, n))] : null);
 }
 
@@ -155,6 +157,7 @@ function environmentPart(model) {
     directory: "working directory", workflow: "workflow", results: "results", config_files: "configuration files",
   };
   const commands = model.runs.filter((r) => r.command);
+  const last = model.runs[model.runs.length - 1];
   fill(part.body,
     facts(Object.entries(names).map(([key, name]) => [name, e[key] === undefined ? null : flat(e[key])])),
     el("h3", {}, "Run it again"),
@@ -164,7 +167,7 @@ function environmentPart(model) {
     run.config ? folded("Settings", () => table([{ name: "key", of: (r) => r[0] }, { name: "value", of: (r) => r[1] }], flatSettings(run.config, ""))) : null,
     folded("All runs (" + model.runs.length + ")", () => table([
       { name: "started", of: (r) => r.wall, show: (r) => when(r.wall) },
-      { name: "outcome", of: (r) => r.outcome, show: (r) => badge(r.outcome) },
+      { name: "outcome", of: (r) => r.outcome, show: (r) => [badge(endOf(r)), r === last && r.outcome === "ok" ? pairCounts(model).map(([state, n]) => badge(state, n)) : null] },
       { name: "time", number: true, of: (r) => r.seconds, show: (r) => seconds(r.seconds) },
       { name: "jobs", number: true, of: (r) => r.done, show: (r) => (r.of ? r.done + " / " + r.of : null) },
       { name: "peak memory (PSS)", number: true, of: (r) => (r.lines ? r.lines.peak.mb : null), show: (r) => (r.lines ? mb(r.lines.peak.mb) : null) },

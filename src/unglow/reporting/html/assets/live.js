@@ -100,7 +100,7 @@ function merged(model, news) {
 
 function placesPart(places) {
   if (places.length < 2) return null;
-  return places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(place.outcome)));
+  return places.map((place, n) => el("a", { href: "../" + n + "/", "aria-current": place.shown ? "page" : null }, place.name, " ", badge(endOf(place))));
 }
 
 function runningPart(now, open) {

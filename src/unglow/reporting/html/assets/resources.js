@@ -62,7 +62,7 @@ class Resources {
   controls() {
     const { model } = this;
     const { run } = this.state;
-    const nameRun = (r) => (r.recorded ? when(r.wall) : "not recorded, from " + when(r.wall)) + " · " + word(r.outcome);
+    const nameRun = (r) => (r.recorded ? when(r.wall) : "not recorded, from " + when(r.wall)) + " · " + word(endOf(r));
     const runs = select("Run", model.runs.map((r, n) => [n, nameRun(r)]), this.chosenRun, (n) => {
       this.chosenRun = Number(n);
       this.follow = this.chosenRun === model.runs.length - 1;

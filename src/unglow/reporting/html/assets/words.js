@@ -4,6 +4,7 @@ const OUTCOMES = {
   ok: { word: "ok", sign: "✓", kind: "good", means: "a result without a reason to doubt it" },
   suspect: { word: "suspect", sign: "?", kind: "suspect", means: "a result with a reason to doubt it" },
   failed: { word: "failed", sign: "✕", kind: "bad", means: "no result" },
+  finished: { word: "finished", sign: "•", kind: "quiet", means: "all its jobs ended; its pairs have states of their own" },
   skipped: { word: "skipped", sign: "–", kind: "quiet", means: "not started because of its input" },
   incomplete: { word: "incomplete", sign: "…", kind: "suspect", means: "a job of it failed for a technical reason" },
   waiting: { word: "waiting", sign: "·", kind: "quiet", means: "its jobs have not started" },
@@ -29,6 +30,8 @@ const OUTCOMES = {
 const PAIR_ORDER = ["failed", "skipped", "incomplete", "running", "suspect", "ok", "waiting"];
 
 const word = (outcome) => (OUTCOMES[outcome] || { word: outcome }).word;
+// A run that has ended well may have failed pairs.
+const endOf = (run) => (run.outcome === "ok" ? "finished" : run.outcome);
 const went = (outcome) => outcome === "ok" || outcome === "running";
 
 // Numbers as unglow.core.rounding writes them: a test compares both.
