@@ -4,7 +4,7 @@ from snakemake.io import apply_wildcards
 
 from unglow.jobs.retries import next_mb, next_min
 from unglow.jobs import launcher
-from unglow.memory.sizes import to_json as demand_to_json
+from unglow.memory import to_json as demand_to_json
 from unglow.workflow import job_resources
 
 # Variants of a pair whose jobs are one job of a batch system.

@@ -17,7 +17,7 @@ import numpy as np
 from unglow.core.windows import Window, cells
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.reader import Store
-from unglow.memory.sizes import DETECT_PANEL
+from unglow.memory import DETECT_PANEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,7 @@ from unglow.io.detection_results import (
     make_empty_squares,
     square_px,
 )
-from unglow.memory.sizes import CANDIDATES, DETECT_TILE
+from unglow.memory import CANDIDATES, DETECT_TILE
 from unglow.review.polygons import RegionCounts, density, mask_outside
 
 if TYPE_CHECKING:

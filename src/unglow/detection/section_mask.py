@@ -10,7 +10,7 @@ import numpy as np
 
 from unglow.core import shapes
 from unglow.core.windows import Window, coarse_level
-from unglow.memory.sizes import SECTION_PX
+from unglow.memory import SECTION_PX
 from unglow.review.polygons import find_held_px, mask_over
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.metadata import ome_xml as image_xml
 from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
-from unglow.memory.sizes import EXPORT_BAND
+from unglow.memory import EXPORT_BAND
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

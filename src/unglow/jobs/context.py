@@ -28,7 +28,7 @@ from unglow.jobs import launcher, memory_limit, outcomes, retries, watchdog
 from unglow.jobs.attempt_lock import AttemptLock
 from unglow.jobs.launcher import ParentProcess
 from unglow.jobs.memory_limit import MachineMemory
-from unglow.memory.sizes import from_json
+from unglow.memory import from_json
 from unglow.telemetry.recording import profiler
 from unglow.telemetry.recording.attempt import Attempt
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from unglow.jobs.watchdog import Reason
-    from unglow.memory.sizes import AnyDemand
+    from unglow.memory import AnyDemand
 
 # A job after which the machine has this much less memory, MB, is worth a word.
 _LEFT_BEHIND_MB = 200.0

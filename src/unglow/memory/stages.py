@@ -16,8 +16,23 @@ from unglow.core.measured import LIBRARIES_MB
 from unglow.core.windows import coarse_level
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.zarr.layout import CHUNK
-from unglow.memory import sizes
-from unglow.memory.sizes import Demand, PairDemand, block_side, count_blocks
+from unglow.memory import (
+    CANDIDATES,
+    CELL,
+    CELLS,
+    DETECT_AROUND,
+    DETECT_PANEL,
+    DETECT_TILE,
+    EXPORT_BAND,
+    FEATURE_PX,
+    FIELD_POINTS,
+    SECTION_PX,
+    SNR_TILE,
+    Demand,
+    PairDemand,
+    block_side,
+    count_blocks,
+)
 
 if TYPE_CHECKING:
     from unglow.io.tiff import TiffHeader
@@ -154,9 +169,9 @@ def register(
     """
     level = coarse_level(shapes, coarse_px)
     pixels = max((rows >> level) * (cols >> level) for rows, cols in shapes)
-    searching = max(_SCALE_SPACE * min(pixels, sizes.FEATURE_PX), _JUDGING * pixels) / MB
+    searching = max(_SCALE_SPACE * min(pixels, FEATURE_PX), _JUDGING * pixels) / MB
     step = max(64, block_px // 2) // 2  # of the dense blocks, and of the knots
-    points = min(max(rows * cols for rows, cols in shapes) / step**2, sizes.FIELD_POINTS)
+    points = min(max(rows * cols for rows, cols in shapes) / step**2, FIELD_POINTS)
     matching = _MATCHING + (points * _PER_POINT / MB if field else 0.0)
     coarse = _COARSE * pixels / MB + max(searching, matching)
     each = 20 * 8 * block_px * block_px / MB
@@ -169,7 +184,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
     warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
     each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _WARP_LEFT
-    cells = min(sizes.CELLS, layout.shape[0] * layout.shape[1] // sizes.CELL**2)
+    cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
     return Demand(libraries_mb("align"), each, fixed=fixed, most=shards)
 
@@ -187,10 +202,10 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
 
     And of regions in a file of ``drawn_bytes``, if some were drawn.
     """
-    around = 2 * sizes.DETECT_AROUND
-    rows, cols = (min(n, sizes.DETECT_TILE) + around for n in layout.shape)
-    tiles = math.prod(math.ceil(n / sizes.DETECT_TILE) for n in layout.shape)
-    kept = _KEPT * around * (min(sizes.DETECT_PANEL, layout.shape[1]) + around)
+    around = 2 * DETECT_AROUND
+    rows, cols = (min(n, DETECT_TILE) + around for n in layout.shape)
+    tiles = math.prod(math.ceil(n / DETECT_TILE) for n in layout.shape)
+    kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
     outlining, outline = _section(layout)
     finding, places = spoilt_places(layout.shape)
     outlining = max(outlining, libraries_mb("detect") + SLACK + outline + finding)
@@ -209,7 +224,7 @@ def snr(layout: StoreLayout) -> Demand:
     """Demand of the image of the signal-to-noise ratio: one shard, with a tile or written."""
     shard_px, shards = _shards(layout)
     itemsize = np.dtype("float32").itemsize
-    rows, cols = (min(n, sizes.SNR_TILE + 2 * sizes.DETECT_AROUND) for n in layout.shape)
+    rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
     tiling = shard_px * itemsize + rows * cols * _SEARCHING
     each = max(tiling, shard_px * _writing(itemsize)) / MB
     return Demand(libraries_mb("snr"), each, fixed=SLACK, most=shards)
@@ -220,7 +235,7 @@ def export(layout: StoreLayout, *, computed: bool = False) -> Demand:
 
     With ``computed``, of a difference that is not written: both images of it as well.
     """
-    band = min(sizes.EXPORT_BAND, layout.shape[0] * layout.shape[1] * layout.itemsize)
+    band = min(EXPORT_BAND, layout.shape[0] * layout.shape[1] * layout.itemsize)
     copies = 5 if computed else 3
     return Demand(libraries_mb("export"), 0.0, fixed=copies * band / MB + SLACK)
 
@@ -254,7 +269,7 @@ def spoilt_places(shape: tuple[int, int]) -> tuple[float, float]:
 
 def _section(layout: StoreLayout) -> tuple[float, float]:
     """Return what a search takes until it knows the section, and what its outline holds, MB."""
-    pixels = min(sizes.SECTION_PX, layout.shape[0] * layout.shape[1])
+    pixels = min(SECTION_PX, layout.shape[0] * layout.shape[1])
     return libraries_mb("detect") + SLACK + _OUTLINING * pixels / MB, _OUTLINE * pixels / MB
 
 
@@ -272,7 +287,7 @@ def _add_regions(demand: Demand, drawn_bytes: int) -> Demand:
 
 
 def _most_listed(layout: StoreLayout) -> float:
-    return min(sizes.CANDIDATES, layout.shape[0] * layout.shape[1] / _PX_PER_SOURCE)
+    return min(CANDIDATES, layout.shape[0] * layout.shape[1] / _PX_PER_SOURCE)
 
 
 def _shards(layout: StoreLayout) -> tuple[int, int]:

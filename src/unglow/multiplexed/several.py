@@ -13,7 +13,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.rounding import round_digits
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.multiplexed.slide import FIT, INTERPOLATE
 from unglow.photometry.gain import several
 from unglow.photometry.gain.robust import find_outlying_cells

@@ -14,7 +14,7 @@ import numpy as np
 
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, pixel_type, select_type
-from unglow.memory.sizes import CELL, CELLS
+from unglow.memory import CELL, CELLS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,7 @@ class CellMoments(Saved):
     """Moments of cells of 4 x 4 px (`sizes.CELL`) on a regular lattice in the post frame.
 
     The lattice keeps one cell of each ``every`` x ``every``, the least that leaves at most
-    `unglow.memory.sizes.CELLS` of them.
+    `unglow.memory.CELLS` of them.
     A pixel is usable if both images have data there and neither is at its image's maximum
     (saturated, or as good as). Values are NaN where a cell has no usable pixel.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.resampled_noise import (
     cell_noise,
     compute_filtered_noise,

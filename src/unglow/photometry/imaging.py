@@ -21,7 +21,7 @@ import numpy as np
 
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel
-from unglow.memory.sizes import BLUR_REACH
+from unglow.memory import BLUR_REACH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.rounding import round_digits
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.cells import GROUPS, LEAST_CELLS, NoiseCells
 from unglow.photometry.imaging import ROUNDING, NoiseModel
 

@@ -14,7 +14,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import Window
 from unglow.io.zarr.layout import CHUNK
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.resampled_noise import (
     compute_filtered_noise,
     phase_shares,

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from unglow.core.windows import Window, grid, halve
-from unglow.memory.sizes import FEATURE_PX
+from unglow.memory import FEATURE_PX
 from unglow.registration.images import backward, blur, cross_spectrum
 from unglow.transform import from_level
 

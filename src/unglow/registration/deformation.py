@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory.sizes import FIELD_POINTS
+from unglow.memory import FIELD_POINTS
 from unglow.registration.block_placement import SMALLEST_PX
 from unglow.registration.bspline import choose_stiffness, pinch
 from unglow.registration.dense_blocks import TAPER_SIGMA, DenseMatches, measure, one_of

@@ -30,7 +30,7 @@ import numpy as np
 
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel
-from unglow.memory.sizes import BLOCK, block_side, count_blocks
+from unglow.memory import BLOCK, block_side, count_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.shapes import drop_small_pieces, fill_holes
-from unglow.memory.sizes import BLOCK
+from unglow.memory import BLOCK
 from unglow.spoilt.block_scores import SCORES, SHARES
 
 if TYPE_CHECKING:

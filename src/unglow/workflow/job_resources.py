@@ -9,8 +9,7 @@ import numpy as np
 
 from unglow.io.pair_plan import ROLES
 from unglow.io.tiff.codecs import is_slow
-from unglow.memory import stages
-from unglow.memory.sizes import Demand
+from unglow.memory import Demand, stages
 from unglow.memory.stages import SLACK, libraries_mb, small
 from unglow.multiplexed.slide import Sample
 from unglow.workflow import slide_memory
@@ -20,7 +19,7 @@ from unglow.workflow.stage_table import SMALL_MB, STAGES, measured_as
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unglow.memory.sizes import AnyDemand
+    from unglow.memory import AnyDemand
     from unglow.workflow.batch import Batch
     from unglow.workflow.slides import KnownSlide
 

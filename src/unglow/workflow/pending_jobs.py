@@ -27,7 +27,7 @@ from unglow.workflow.stage_table import STAGES
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from unglow.memory.sizes import AnyDemand
+    from unglow.memory import AnyDemand
     from unglow.workflow.batch import Batch
     from unglow.workflow.planned_jobs import PlannedJob
 

@@ -15,8 +15,7 @@ import numpy as np
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff.tiles import TILE
 from unglow.io.zarr.layout import SHARD
-from unglow.memory import stages
-from unglow.memory.sizes import CELL, CELLS, Demand
+from unglow.memory import CELL, CELLS, Demand, stages
 from unglow.memory.stages import MB, SLACK, WARP_SOURCE, WARP_SPARE_PX, libraries_mb
 from unglow.multiplexed.slide import (
     ALIGNED_ROWS,

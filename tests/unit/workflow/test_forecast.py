@@ -9,7 +9,7 @@ import time
 import pytest
 from raw_slides import pair
 
-from unglow.memory.sizes import Demand
+from unglow.memory import Demand
 from unglow.workflow.batch import Batch
 from unglow.workflow.forecast import (
     MOST_RUNS,

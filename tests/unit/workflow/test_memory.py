@@ -14,8 +14,7 @@ from made_headers import header
 from unglow.core.measured import LIBRARIES_MB
 from unglow.io.tiff import read_header
 from unglow.io.zarr import plan_layout
-from unglow.memory import stages
-from unglow.memory.sizes import Demand, PairDemand
+from unglow.memory import Demand, PairDemand, stages
 from unglow.memory.stages import libraries_mb, small
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import layouts

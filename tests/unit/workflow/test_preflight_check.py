@@ -13,8 +13,7 @@ from raw_slides import pair
 from unglow import cli
 from unglow.core.machine import disk_free_mb, existing, memory_available_mb, memory_total_mb
 from unglow.jobs.snakemake_command import set_options, snakemake_words
-from unglow.memory import stages
-from unglow.memory.sizes import Demand
+from unglow.memory import Demand, stages
 from unglow.workflow.batch import Batch
 from unglow.workflow.pending_jobs import (
     Capacity,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.gain.robust import (
     FEEDBACK,
     LEAST,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.imaging import NoiseModel
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.gain.linear import REGIONS, LinearFit, half_widths
 from unglow.photometry.gain.robust import (
     LEAST,

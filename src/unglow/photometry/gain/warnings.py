@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.memory.sizes import CELL
+from unglow.memory import CELL
 from unglow.photometry.gain.scale import METHODS
 from unglow.photometry.imaging import ROUNDING
 

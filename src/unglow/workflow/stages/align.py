@@ -20,7 +20,7 @@ from unglow.io.stored_values import (
 from unglow.io.zarr import Store
 from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.writer import StageStore
-from unglow.memory.sizes import BLUR_REACH
+from unglow.memory import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import TILE, JointStatistics
 from unglow.transform.resample import warp_window

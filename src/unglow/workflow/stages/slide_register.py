@@ -18,7 +18,7 @@ from unglow.core.progress import progress, step
 from unglow.core.windows import Window, coarse_level, grid, halve_stored, map_bounded, strips
 from unglow.detection.section_mask import Section, section_mask
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.memory.sizes import SECTION_PX
+from unglow.memory import SECTION_PX
 from unglow.multiplexed.images import Frame, InPlaceImage, SlideReader, frame_shape
 from unglow.multiplexed.measure import measure_slide
 from unglow.multiplexed.slide import COMPARED

@@ -13,7 +13,7 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.memory.sizes import block_side, count_blocks
+from unglow.memory import block_side, count_blocks
 from unglow.multiplexed.measure import Measured, measure_slide
 from unglow.multiplexed.results import (
     CycleState,

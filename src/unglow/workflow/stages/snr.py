@@ -16,7 +16,7 @@ from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
 from unglow.io.stored_values import has_grey_levels, quantise, value_range
 from unglow.io.zarr import StoreWriter, open_store
-from unglow.memory.sizes import SNR_TILE
+from unglow.memory import SNR_TILE
 from unglow.photometry.difference import open_method
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
