@@ -174,7 +174,7 @@ def fluorophores(renderer: SlideRenderer) -> NDArray[np.float32]:
     """Return what each fluorophore shows in the first cycle, (2, rows, cols), 0 on glass."""
     spec = renderer.spec
     shared = np.empty((2, *spec.shape), np.float32)
-    ends = np.linalg.inv([compute_brightness(spec, 1), brightness(spec, spec.cycles)])
+    ends = np.linalg.inv([compute_brightness(spec, 1), compute_brightness(spec, spec.cycles)])
     for window in grid(spec.shape, (_BLOCK, _BLOCK)):
         both = [_in_frame(renderer, cycle, window) for cycle in (1, spec.cycles)]
         shared[(slice(None), *window.slices)] = np.tensordot(ends, np.stack(both), 1)
