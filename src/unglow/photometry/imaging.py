@@ -271,12 +271,13 @@ def _blur_strip(strip: Image, taps: Image) -> Image:
     lost = np.isnan(strip)
     if not lost.any():
         return filter_both(strip, taps)
-    reach = len(taps) // 2
     np.copyto(strip, np.float32(0), where=lost)
     found = filter_both(strip, taps)
     with np.errstate(divide="ignore", invalid="ignore"):
         found /= compute_share(lost.view(np.uint8), taps)
-    np.copyto(found, np.float32(np.nan), where=lost[reach:-reach, reach:-reach])
+    reach = len(taps) // 2
+    rows, cols = found.shape
+    found[lost[reach : reach + rows, reach : reach + cols]] = np.nan
     return found
 
 

@@ -113,11 +113,11 @@ class AlignedStore(StageStore):
 
         Statistics and the memory of a shard that no other thread works with are ``used`` again.
         """
-        if used:
+        try:
             statistics, room = used.pop()
-        else:
-            room = np.empty(math.prod(self.layout.shards), np.float32)
+        except IndexError:
             statistics = self.statistics.fresh()
+            room = np.empty(math.prod(self.layout.shards), np.float32)
         block = room[: window.size].reshape(window.shape)
         warp_window(self._read_pre, self._pre.shape, self._transform, window, block)
         if self._integer:

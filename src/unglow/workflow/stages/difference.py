@@ -141,7 +141,10 @@ class DifferenceStore(StageStore):
         What is subtracted and counted at a time stays in the cache. Memory that is ``spare`` is
         used again: new memory takes time.
         """
-        room = spare.pop() if spare else np.empty(2 * math.prod(self.layout.shards), np.float32)
+        try:
+            room = spare.pop()
+        except IndexError:
+            room = np.empty(2 * math.prod(self.layout.shards), np.float32)
         both = room[: 2 * window.size].reshape(2, *window.shape)
         post, pre = self._images.read(window, out=both)
         integer = has_grey_levels(self._images.post.attributes)
