@@ -14,7 +14,6 @@ from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.planned_jobs import (
-    RATIO_SETTINGS,
     jobs_of_pair,
     jobs_of_slide,
     main_method,
@@ -129,8 +128,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
 
 def snr_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
-    settings = batch.variant_settings(wildcards).detect
-    return {name: getattr(settings, name) for name in RATIO_SETTINGS}
+    return batch.variant_settings(wildcards).detect.ratio_settings
 
 
 def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
