@@ -135,7 +135,7 @@ def memory(machine_mb: float, total_mb: float, available_mb: float) -> Finding:
         warning(
             not short and available_mb < _USUAL_MB,
             f"less than the {_USUAL_MB:.0f} that one job may take by default",
-            f"end other programs, or --config memory_per_job={max(less, int(_LEAST_MB))}",
+            f"end other programs, or use --config memory_per_job={max(less, int(_LEAST_MB))}",
         ),
     ])  # fmt: skip
 

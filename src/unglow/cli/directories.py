@@ -82,8 +82,8 @@ def existing(results: Path) -> Path:
     return results
 
 
-def named(directory: Path, default: str = "results") -> str:
-    """Return a directory as a word of a command, a blank before it; empty if it is the default."""
+def quote_directory(directory: Path, default: str = "results") -> str:
+    """Return a directory for a command line, after a blank; nothing if it is the default."""
     return "" if directory == Path(default) else f" {shlex.quote(str(directory))}"
 
 

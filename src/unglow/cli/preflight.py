@@ -208,10 +208,10 @@ def _lines(checked: _Checked) -> Iterator[str]:
     if checked.result.suggestions:
         yield "Give the same options to snakemake."
     if checked.settings and checked.jobs:
-        yield table_of(checked.settings)
+        yield format_settings(checked.settings)
 
 
-def table_of(settings: Sequence[RunSettings]) -> str:
+def format_settings(settings: Sequence[RunSettings]) -> str:
     """Return a table of settings, with memory and time of a run with each."""
     header = ("cores", "memory_per_job", "jobs at a time", "their memory", "limited by", "time")
     rows = [header]

@@ -222,7 +222,7 @@ def add_arguments_stop(parser: argparse.ArgumentParser) -> None:
 
 def run_stop(arguments: argparse.Namespace) -> int:
     """Stop the run, and say what happened."""
-    from unglow.cli.directories import named, results_of  # noqa: PLC0415 (imports numpy)
+    from unglow.cli.directories import quote_directory, results_of  # noqa: PLC0415 (imports numpy)
     from unglow.jobs.run_records import (  # noqa: PLC0415
         end_jobs,
         find_running,
@@ -247,7 +247,7 @@ def run_stop(arguments: argparse.Namespace) -> int:
         wait_for_end(trace)
     last = Runs.read(results).last
     done = "no job is done" if last is None else f"{last.done} of {last.of} jobs are done"
-    say(f"Stopped: {done}. `unglow resume{named(arguments.directory, '.')}` continues.")
+    say(f"Stopped: {done}. `unglow resume{quote_directory(arguments.directory, '.')}` continues.")
     return 0
 
 

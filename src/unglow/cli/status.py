@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.cli.directories import add_directory, named, results_of
+from unglow.cli.directories import add_directory, quote_directory, results_of
 from unglow.core.printable import clean, say, shorten, table
 from unglow.core.workflow_files import is_foreign
 from unglow.jobs.outcomes import WORTH_ANOTHER
@@ -203,7 +203,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = dict(recorded or read_stored(work / CONFIG)) | {"only": None}
     statuses = pair_statuses(Batch.load(settings, work), runs)
     code = int(any(pair.status not in _WELL for pair in statuses))
-    then = suggest_next(last, named(arguments.directory, "."), named(results))
+    then = suggest_next(last, quote_directory(arguments.directory, "."), quote_directory(results))
     if arguments.json:
         _say_json(runs, statuses, then)
         return code

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unglow.cli.directories import add_directory, add_lost, add_results, existing, named, results_of
+from unglow.cli.directories import (
+    add_directory,
+    add_lost,
+    add_results,
+    existing,
+    quote_directory,
+    results_of,
+)
 from unglow.core.digests import FOLDER, SUFFIX, Published
 from unglow.core.errors import StoreError, UnglowError
 from unglow.core.levels import variants_in
@@ -123,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(_next_step(results, removed))
     elif problems:
         count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-        command = f"unglow verify{named(results)} --repair"
+        command = f"unglow verify{quote_directory(results)} --repair"
         say(f"{count}. `{command}` removes the files that are wrong, so that they are made again.")
     elif not left:
         say("\n".join(_all_is_well(results)))
@@ -135,7 +142,7 @@ def _next_step(results: Path, removed: set[Path]) -> str:
     from unglow.workflow.verify import is_of_report  # noqa: PLC0415 (imports numpy)
 
     if all(is_of_report(path, results) for path in removed):
-        return f"Run `unglow report{named(results)}`: it writes the report again."
+        return f"Run `unglow report{quote_directory(results)}`: it writes the report again."
     return "Run the workflow again: it makes what was removed."
 
 
@@ -216,8 +223,8 @@ def _leftovers(results: Path) -> bool:
     if left:
         say(
             f"{len(left)} files or directories were left behind by jobs that were killed, or "
-            f"belong to jobs that run: {left[0]} is the first; `unglow clean{named(results)}` "
-            "removes them"
+            f"belong to jobs that run: {left[0]} is the first; "
+            f"`unglow clean{quote_directory(results)}` removes them"
         )
     return bool(left)
 

@@ -263,12 +263,13 @@ def compare_results(a: Results, b: Results, *, everything: bool = False) -> Comp
     """Compare what two results have in common, by names of pairs and variants.
 
     Two single pairs or variants are compared whatever their names are. ``everything``: whether all
-    pixels of large images are read, and not a sample.
+    pixels of large images are read, and not a sample. InputError if only one of them is a run.
     """
     if a.is_part != b.is_part:
         part, run = (a, b) if a.is_part else (b, a)
         raise InputError(
-            f"{part.given} is a pair or variant and {run.given} a run: give the same of both."
+            f"{part.given} is a pair or variant and {run.given} a run: give two runs, or two "
+            "pairs or variants."
         )
     if a.is_part and len(a.entries) == len(b.entries) == 1:
         (entry,), (other,) = a.entries.values(), b.entries.values()

@@ -80,6 +80,11 @@ class DetectSettings(Checked):
         return from_json(cls, section)
 
     @property
+    def ratio_settings(self) -> dict[str, float]:
+        """Keys and values that the signal-to-noise ratio depends on."""
+        return {"fwhm_px": self.fwhm_px, "max_error_px": self.max_error_px}
+
+    @property
     def sigma(self) -> float:
         """Standard deviation of the filter, px."""
         return self.fwhm_px / _FWHM

@@ -180,7 +180,7 @@ def _series(group: Path, path: str, wanted: int | str | None) -> tuple[Path, int
     """Return the group of the image: the store, or one of those that bioformats2raw makes in it."""
     if "multiscales" in _metadata(group):
         if wanted not in (None, 0):
-            raise InputError(f"'{path}' holds one image, so there is no series {wanted}.")
+            raise InputError(f"'{path}' holds one image: leave out `series: {wanted}`.")
         return group, 0, []
     for kind in ("plate", "well"):
         if kind in _metadata(group):

@@ -416,8 +416,8 @@ def overview_of(path: Path, n: int) -> tuple[MarkerOverview, float]:
         return MarkerOverview(*own), float(archive["step"])
 
 
-def figure_names(markers: Iterable[str]) -> dict[str, str]:
-    """Return the file of each marker's figure: its name, without what no file may have in it."""
+def name_figure_files(markers: Iterable[str]) -> dict[str, str]:
+    """Return the file name of each marker's figure, without characters that no file may have."""
     files: dict[str, str] = {}
     for name in markers:
         plain = re.sub(r"[^\w.+-]+", "_", name).strip("._") or "marker"

@@ -14,7 +14,6 @@ from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.planned_jobs import (
-    RATIO_SETTINGS,
     jobs_of_pair,
     jobs_of_slide,
     main_method,
@@ -59,7 +58,7 @@ def header_record(batch: Batch, wildcards: Wildcards, *, role: str) -> dict[str,
 
 def register_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``register`` of a job, and the dye whose map it takes over, if any."""
-    settings = _plain_register(batch.variant_settings(wildcards))
+    settings = _read_register(batch.variant_settings(wildcards))
     pair = batch.pair(wildcards)
     if pair.slide is not None:
         return {**settings, "cycles": pair.move or ""}
@@ -67,11 +66,11 @@ def register_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     return settings if dye is None else {**settings, "from": dye}
 
 
-def _plain_register(settings: Settings) -> dict[str, Any]:
-    return _plain(settings, "register", "from", "on")
+def _read_register(settings: Settings) -> dict[str, Any]:
+    return _read_section(settings, "register", "from", "on")
 
 
-def _plain(settings: Settings, section: str, *but: str) -> dict[str, Any]:
+def _read_section(settings: Settings, section: str, *but: str) -> dict[str, Any]:
     """Return keys and values of a section, in the user's order: another one would rerun jobs."""
     values = to_json(getattr(settings, section))
     return {key: values[key] for key in settings.order[section] if key not in but}
@@ -105,7 +104,7 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     settings = batch.variant_settings(wildcards)
     methods = list(scale_methods(batch, wildcards))
     return {
-        **_plain(settings, "scale", "write"),
+        **_read_section(settings, "scale", "write"),
         "methods": methods,
         "manual": manual_gain(batch.pair(wildcards), settings),
         # only where it was chosen, so that nothing of earlier runs is outdated
@@ -129,8 +128,7 @@ def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
 
 def snr_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
     """Return those of the section ``detect`` that the signal-to-noise ratio depends on."""
-    settings = batch.variant_settings(wildcards).detect
-    return {name: getattr(settings, name) for name in RATIO_SETTINGS}
+    return batch.variant_settings(wildcards).detect.ratio_settings
 
 
 def same_snr(batch: Batch, wildcards: Wildcards) -> list[str]:
@@ -215,12 +213,12 @@ def slide_own_cells(batch: Batch, wildcards: Wildcards) -> dict[str, dict[str, s
 
 def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``register`` for the cycles of a slide, which nobody sweeps."""
-    return _plain_register(batch.settings)
+    return _read_register(batch.settings)
 
 
 def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``scale`` for the markers of a slide."""
-    return _plain(batch.settings, "scale", "write")
+    return _read_section(batch.settings, "scale", "write")
 
 
 def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:

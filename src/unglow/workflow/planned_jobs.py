@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
     Wildcards = Mapping[str, str]
 
-RATIO_SETTINGS = ("fwhm_px", "max_error_px")
-"""Keys of the section ``detect`` that the signal-to-noise ratio follows from."""
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedJob:
@@ -207,9 +204,8 @@ def same_difference_as(batch: Batch, wildcards: Wildcards) -> str | None:
 def same_ratio_as(batch: Batch, wildcards: Wildcards) -> str | None:
     """Return the first variant of the search with the same signal-to-noise ratio, as above."""
 
-    def follows(names: Wildcards) -> list[Any]:
-        detect = batch.variant_settings(names).detect
-        return [getattr(detect, key) for key in RATIO_SETTINGS]
+    def follows(names: Wildcards) -> dict[str, float]:
+        return batch.variant_settings(names).detect.ratio_settings
 
     return _first_same(batch, "detection", wildcards, follows)
 
@@ -218,7 +214,7 @@ def _first_same(
     batch: Batch,
     level: str,
     wildcards: Wildcards,
-    follows: Callable[[Mapping[str, str]], list[Any] | None],
+    follows: Callable[[Mapping[str, str]], Any],
 ) -> str | None:
     """Return the first variant on a level for which ``follows`` gives the same; None for itself."""
     made = batch.variants[level]

@@ -14,6 +14,7 @@ from unglow.core.settings import key, section
 from unglow.detection.settings import DetectSettings
 from unglow.photometry.gain.scale import ScaleSettings
 from unglow.registration.settings import RegisterSettings
+from unglow.workflow.stage_table import STAGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,31 +192,7 @@ class Settings:
         "Record what the threads of each job are doing (true), or of the jobs of some rules "
         "([register, detect]); the report then has a flame graph. Results do not change.",
         default=False,
-        items={
-            "enum": [
-                "align",
-                "comparison",
-                "detect",
-                "difference",
-                "export_aligned_pre",
-                "export_difference",
-                "export_raw",
-                "export_snr",
-                "figures",
-                "figures_registration",
-                "ingest",
-                "register",
-                "scale",
-                "slide_figures",
-                "slide_part",
-                "slide_register",
-                "slide_scale",
-                "slide_subtract",
-                "snr",
-                "summary",
-                "verdict",
-            ]
-        },
+        items={"enum": sorted(STAGES)},
         uniqueItems=True,
     )
     profile_interval_ms: float = key(

@@ -51,7 +51,7 @@ def test_runs_pairs_and_working_directories_are_found(sides, tmp_path):
         assert {pair.verdict for pair in found.pairs} == {"identical"}
     (pair,) = compared(a / "S1" / "D", b / "S2" / "D").pairs
     assert (pair.name, pair.verdict) == ("S1 D against S2 D", "identical")
-    with pytest.raises(InputError, match="give the same of both"):
+    with pytest.raises(InputError, match="give two runs, or two pairs or variants"):
         compared(a, b / "S1" / "D")
     with pytest.raises(InputError, match="holds no results of pairs"):
         open_results(a / "S1")

@@ -170,8 +170,8 @@ def test_processors_that_others_use(count, remedy):
     ("available", "level", "remedy"),
     [
         (5000, OK, ""),
-        (1500, WARNING, "end other programs, or --config memory_per_job=1200"),
-        (310, WARNING, "end other programs, or --config memory_per_job=300"),
+        (1500, WARNING, "end other programs, or use --config memory_per_job=1200"),
+        (310, WARNING, "end other programs, or use --config memory_per_job=300"),
         (200, FAULT, "end other programs, or ask for more memory"),
     ],
 )

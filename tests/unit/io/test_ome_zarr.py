@@ -161,7 +161,7 @@ def test_what_is_not_an_image_is_reported(tmp_path, image):
     (tmp_path / "cut.zarr" / "zarr.json").write_text("{")
     with pytest.raises(InputError, match="is not an OME-Zarr image that can be read"):
         read_header(tmp_path / "cut.zarr")
-    with pytest.raises(InputError, match="no series 1"):
+    with pytest.raises(InputError, match="holds one image: leave out `series: 1`"):
         read_header(image(CZYX[0, 0], "yx"), series=1)
 
 

@@ -14,9 +14,9 @@ from unglow.multiplexed.results import (
     MarkerSubtraction,
     SlideRecord,
     Subtraction,
-    figure_names,
     load_residues,
     load_scales,
+    name_figure_files,
     overview_of,
     save_overviews,
     save_residues,
@@ -95,7 +95,7 @@ def test_overviews_are_read_one_by_one(tmp_path):
 
 def test_each_marker_has_a_figure_of_its_own():
     names = ["CD3/CD8", "CD3 CD8", "cd3_cd8", "Ki.67", "..", "slide", "α-SMA"]
-    files = figure_names(names)
+    files = name_figure_files(names)
     assert [*files] == names
     assert [*files.values()] == [
         *("CD3_CD8.png", "CD3_CD8_2.png", "cd3_cd8_3.png"),

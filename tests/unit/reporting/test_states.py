@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
-from unglow.cli.directories import named
+from unglow.cli.directories import quote_directory
 from unglow.cli.status import suggest_next
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
@@ -204,10 +204,14 @@ def test_what_may_end_well_is_resumed(made):
 def test_a_command_for_another_directory_names_it(made):
     made.run(TOTAL, over(9, "failed"))
     made.attempt("register", 2, end(4.0, "killed", message="ended from outside."))
-    assert suggest_next(read(made, 999).last, named(Path("my images"), ".")) == [
+    assert suggest_next(read(made, 999).last, quote_directory(Path("my images"), ".")) == [
         "The last run failed: `unglow resume 'my images'` continues."
     ]
-    assert (named(Path("results")), named(Path(), "."), named(Path("a"))) == ("", "", " a")
+    assert (
+        quote_directory(Path("results")),
+        quote_directory(Path(), "."),
+        quote_directory(Path("a")),
+    ) == ("", "", " a")
 
 
 def test_what_would_fail_again_is_not_resumed(made):

@@ -9,7 +9,7 @@ from unglow.reporting.html.page_model import costs_known
 from unglow.telemetry.reading.history import History
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
-from unglow.telemetry.reading.totals import group_by_rule, group_by_step, leftovers
+from unglow.telemetry.reading.totals import group_by_rule, group_by_step, list_leftovers
 
 MORE = [*COLUMNS, "file", "shmem", "swap", "runnable"]
 
@@ -32,7 +32,7 @@ def test_files_in_memory_that_jobs_leave_add_up_to_a_leak(made):
     for n in range(3):
         finished(made, f"ingest_{n}", 2.0 * n, 90.0 * n, 90.0 * (n + 1))
     h = history(made)
-    (left,) = leftovers(h.last)
+    (left,) = list_leftovers(h.last)
     assert (left.host, left.files_mb, left.leaks) == ("node7", 270, True)
     (found,) = incidents(h, made.results)
     assert (found.cause, found.title) == ("leak", "node7")
@@ -44,7 +44,7 @@ def test_files_that_were_there_before_or_go_again_are_no_leak(made):
     finished(made, "plan", 0.0, 5000.0, 5000.0)
     finished(made, "align", 2.0, 5000.0, 5900.0)
     finished(made, "scale", 4.0, 5900.0, 5100.0)
-    (left,) = leftovers(history(made).last)
+    (left,) = list_leftovers(history(made).last)
     assert (left.files_mb, left.leaks) == (100, False)
     assert incidents(history(made), made.results) == []
 

@@ -119,10 +119,10 @@ def ome_exposures_ms(image: ET.Element) -> list[float | None]:
     return [times.get(str(channel)) for channel in range(len(ome_channel_names(image)))]
 
 
-def pixel_size(
+def read_pixel_size(
     tif: tifffile.TiffFile, page: tifffile.TiffPage, image: ET.Element | None
 ) -> tuple[float, float] | None:
-    """(x, y) in um per px from OME-XML, Aperio, ImageJ or resolution tags; None if not known."""
+    """Return (x, y) in um per px from OME-XML, Aperio, ImageJ or resolution tags, or None."""
     if image is not None and (size := ome_pixel_size(image)) is not None:
         return size
     aperio = re.search(r"\bMPP\s*=\s*([0-9.]+)", page.description or "")

@@ -142,7 +142,7 @@ def resolve(path: str, plane: Plane) -> StoredImage:
             separate=geometry.samples == 1 and rule.palette is None,
             big_endian=tif.byteorder == ">",
             bigtiff=bool(tif.is_bigtiff),
-            pixel_size_um=metadata.pixel_size(tif, tif.pages.first, image),
+            pixel_size_um=metadata.read_pixel_size(tif, tif.pages.first, image),
             file_bytes=int(tif.filehandle.size),
             segments=geometry.count,
             decode_bytes=samples.decode_bytes(

@@ -15,9 +15,9 @@ from unglow.multiplexed.results import (
     SLIDE_FIGURE,
     SlideRecord,
     Subtraction,
-    figure_names,
     load_residues,
     load_scales,
+    name_figure_files,
     overview_of,
 )
 from unglow.reporting.figures.canvas import DPI, resize
@@ -283,7 +283,7 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
     rows = {row["dye"]: texts(row) for row in marker_rows(entry, place.parent)}
     residues = load_residues(paths["residues"], list(subtraction.markers))
     size = record.pixel_size_um and sum(record.pixel_size_um) / 2
-    files = {name: target / file for name, file in figure_names(rows).items()}
+    files = {name: target / file for name, file in name_figure_files(rows).items()}
     target.mkdir(parents=True, exist_ok=True)
     titles = {name: f"{title} {shorten(name, _LONGEST_NAME)}" for name in rows}
     shown = {name: MarkerPictures(row) for name, row in rows.items()}

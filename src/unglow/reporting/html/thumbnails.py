@@ -34,7 +34,7 @@ from unglow.multiplexed.results import (
     SLIDE_FIGURE,
     SlideRecord,
     Subtraction,
-    figure_names,
+    name_figure_files,
     overview_of,
 )
 from unglow.photometry.difference import open_image
@@ -283,7 +283,7 @@ def _figures_of_slide(place: Path, row: Mapping[str, Any]) -> list[tuple[str, Pa
     name, file, record = ALL_MARKERS, SLIDE_FIGURE, place / "slide.json"
     if row.get("dye"):
         markers = SlideRecord.load(record).slide.subtracted if record.is_file() else ()
-        name, file = "figure", figure_names(markers).get(str(row["dye"]), "")
+        name, file = "figure", name_figure_files(markers).get(str(row["dye"]), "")
     path = place / "figures" / file
     return [(name, path)] if path.is_file() else []
 

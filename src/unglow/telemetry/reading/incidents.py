@@ -19,7 +19,7 @@ from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.pairs import suggest_help
 from unglow.telemetry.reading.plan import KILLED, LOST
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
-from unglow.telemetry.reading.totals import leftovers
+from unglow.telemetry.reading.totals import list_leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -173,7 +173,7 @@ def incidents(
         others += [_describe_stall(h, a, stall) for stall in a.attempt.complete_stalls]
     for h in history.runs:
         others += list(_find_lost_jobs(h))
-        others += [_describe_leak(h, left) for left in leftovers(h) if left.leaks]
+        others += [_describe_leak(h, left) for left in list_leftovers(h) if left.leaks]
         if h.outcome == KILLED:
             others.append(_describe_run(h, results, mended=well > h.run.wall))
     others.sort(key=lambda i: i.wall or 0.0, reverse=True)

@@ -340,7 +340,7 @@ class Leftovers:
         return self.files_mb + self.processes_mb > MOST_LEFT_MB
 
 
-def leftovers(h: RunHistory) -> list[Leftovers]:
+def list_leftovers(h: RunHistory) -> list[Leftovers]:
     """Return what the jobs of a run have left behind, for each machine of which that is known."""
     groups: dict[str, list[Placed]] = {}
     for a in h.attempts:

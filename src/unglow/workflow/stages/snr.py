@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -214,7 +214,7 @@ def write_snr(
                 "aligned_pre": inputs.aligned.digest,
                 "difference": inputs.difference.digest,
             },
-            "settings": {k: asdict(settings)[k] for k in ("fwhm_px", "max_error_px")},
+            "settings": settings.ratio_settings,
         },
         workers=workers,
     )
