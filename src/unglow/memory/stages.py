@@ -53,10 +53,9 @@ _SMALL_DATA = {
 # The warp reads at most this many px of pre for each px of a shard, and some more.
 WARP_SOURCE = 1.25
 WARP_SPARE_PX = 1 << 16
-# Writing a shard holds it twice more at worst: as chunks that do not compress, and joined.
-_ENCODED = 2.1
-# Halving a block for its pyramid: float32 copies of its four quarters, their sum and the result.
-_HALVING = 4 * 1.5
+# Writing a shard of float32 holds it, its chunks if they do not compress, and these joined, bytes
+# per px.
+_WRITING = 4 * 3.1
 # Ingest writes a shard from a view: copies of its chunks, as they compress (no better than noise)
 # and joined, per byte of a stored px, and the pyramid below it, bytes per px.
 _STORED = 2.3
@@ -183,7 +182,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     shard_px, shards = _shards(layout)
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
     warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
-    each = max(warping, shard_px * _writing(4)) / MB + _STATISTICS + _WARP_LEFT
+    each = max(warping, shard_px * _WRITING) / MB + _STATISTICS + _WARP_LEFT
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
     return Demand(libraries_mb("align"), each, fixed=fixed, most=shards)
@@ -192,7 +191,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
 def difference(layout: StoreLayout) -> Demand:
     """Demand of the subtraction: post, and aligned pre as it becomes the difference, of a shard."""
     shard_px, shards = _shards(layout)
-    each = shard_px * (np.dtype("float32").itemsize + _writing(4) + _JUDGED)
+    each = shard_px * (np.dtype("float32").itemsize + _WRITING + _JUDGED)
     fixed = SLACK + block_scores(layout.shape)
     return Demand(libraries_mb("difference"), each / MB, fixed=fixed, most=shards)
 
@@ -226,7 +225,7 @@ def snr(layout: StoreLayout) -> Demand:
     itemsize = np.dtype("float32").itemsize
     rows, cols = (min(n, SNR_TILE + 2 * DETECT_AROUND) for n in layout.shape)
     tiling = shard_px * itemsize + rows * cols * _SEARCHING
-    each = max(tiling, shard_px * _writing(itemsize)) / MB
+    each = max(tiling, shard_px * _WRITING) / MB
     return Demand(libraries_mb("snr"), each, fixed=SLACK, most=shards)
 
 
@@ -294,11 +293,6 @@ def _shards(layout: StoreLayout) -> tuple[int, int]:
     """Return the pixels of the largest shard, and how many shards there are."""
     rows, cols = (min(a, b) for a, b in zip(layout.shards, layout.shape, strict=True))
     return rows * cols, math.ceil(layout.shape[0] / rows) * math.ceil(layout.shape[1] / cols)
-
-
-def _writing(itemsize: int) -> float:
-    """Return the bytes per px that writing a shard holds, the block itself included."""
-    return itemsize + max(_HALVING, itemsize * _ENCODED)
 
 
 def _decode_mb(header: TiffHeader) -> float:
