@@ -41,9 +41,6 @@ def verdict(summary: Iterable[Mapping[str, Any]]) -> str:
     lines = [", ".join(f"{n} {s}" for s, n in counts if n) or "no pairs"]
     for row in pairs:
         if row["status"] != "ok":
-            # sentences on skipped inputs name the sample themselves
-            is_named = str(row["reasons"]).startswith("Sample ")
-            name = "" if is_named else name_of(row)
-            parts = [part for part in (row["status"], name, row["reasons"]) if part]
+            parts = [part for part in (row["status"], name_of(row), row["reasons"]) if part]
             lines.append(harmless(" ".join(": ".join(parts).split())))
     return "\n".join(lines) + "\n"

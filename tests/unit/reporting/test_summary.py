@@ -19,7 +19,6 @@ from unglow.results import read_summary, verdict
 from unglow.results.directory import open_results
 from unglow.review.decisions import change_review
 from unglow.transform import Quantiles, Transform
-from unglow.workflow.samples import discover
 
 OF_MARKERS = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 REVIEWED = ("reviewed", "accepted", "rejected", "purity", "purity_low95", "purity_high95")
@@ -564,15 +563,6 @@ def test_the_verdict_counts_and_names_what_is_not_ok(tmp_path):
         f"incomplete: C SYTO9: {rows(made, (), tmp_path)[2]['reasons']}",
     ]
     assert verdict([]) == "no pairs\n"
-
-
-def test_the_verdict_names_a_skipped_input_once(tmp_path):
-    (tmp_path / "S0").mkdir()
-    (tmp_path / "S0" / "S0_DAPI_pre.tif").touch()
-    (problem,) = discover(tmp_path).problems
-    found = {"sample": problem.sample, "dye": problem.dye, "message": problem.message}
-    sentence = verdict(rows((), [found], tmp_path)).splitlines()[1]
-    assert sentence.startswith("skipped: Sample S0, dye DAPI has a pre-stain image")
 
 
 def test_the_verdict_is_the_same_from_the_table(tmp_path):
