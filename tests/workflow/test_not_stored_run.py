@@ -114,7 +114,7 @@ def test_candidates_outside_of_lost_tiles_are_those_of_the_whole_pair(run):
     # far from a threshold that a few candidates less may move
     clear = [one[(one[:, 2] > CLEAR) & ~in_lost_tiles(one, margin=10)] for one in (whole, lost)]
     assert len(clear[0]) > 30
-    np.testing.assert_allclose(clear[1][:, :2], clear[0][:, :2], atol=0.02)
+    np.testing.assert_allclose(clear[1][:, :2], clear[0][:, :2], atol=0.1)
 
 
 def test_there_are_no_data_where_a_tile_is_lost(run):
