@@ -5,53 +5,53 @@ Rules that do the same share a key (`unglow.workflow.stage_table.measured_as`).
 
 from __future__ import annotations
 
-# Measured 2026-11-26 on AMD EPYC, 2 processors, Linux-6.18.44-fc-v657-x86_64-with-glibc2.36, Python
-# 3.11.7, with a load of 5.5.
+# Measured 2026-11-27 on AMD EPYC, 2 processors, Linux-6.18.44-fc-v657-x86_64-with-glibc2.36, Python
+# 3.11.7, with a load of 1.8.
 # Newest versions: imagecodecs 2026.3.6, matplotlib 3.11.2, numcodecs 0.16.6, numpy 2.4.6,
 # opencv-python-headless 5.0.0.93, psutil 7.2.2, sep 1.4.1, snakemake 9.27.1, tifffile 2026.3.3,
 # zarr 3.1.6.
 # Oldest versions: imagecodecs 2025.8.2, matplotlib 3.10.0, numcodecs 0.16.6, numpy 2.2.0,
-# opencv-python-headless 4.11.0.86, psutil 6.1.0, sep 1.4.0, snakemake 9.17.0, tifffile 2025.10.4,
+# opencv-python-headless 4.11.0.86, psutil 7.1.0, sep 1.4.0, snakemake 9.17.0, tifffile 2025.10.4,
 # zarr 3.1.3.
 LIBRARIES_MB: dict[str, float] = {
     "ingest": 60.0,
-    "export": 59.0,
+    "export": 60.0,
     "register": 98.0,
     "align": 54.0,
-    "figures": 90.0,
+    "figures": 89.0,
     "scale": 61.0,
-    "difference": 55.0,
+    "difference": 54.0,
     "detect": 110.0,
     "snr": 98.0,
-    "comparison": 90.0,
+    "comparison": 94.0,
     "slide_register": 107.0,
-    "slide_scale": 112.0,
-    "slide_subtract": 61.0,
+    "slide_scale": 113.0,
+    "slide_subtract": 63.0,
     "slide_figures": 90.0,
     "summary": 55.0,
 }
 """Memory of a job that has imported what it needs, MB: private, and pages of libraries."""
 
-# Measured 2026-11-26 on AMD EPYC, 2 processors, Linux-6.18.44-fc-v657-x86_64-with-glibc2.36, Python
-# 3.11.7, with a load of 5.0.
+# Measured 2026-11-27 on AMD EPYC, 2 processors, Linux-6.18.44-fc-v657-x86_64-with-glibc2.36, Python
+# 3.11.7, with a load of 1.8.
 # Newest versions: imagecodecs 2026.3.6, matplotlib 3.11.2, numcodecs 0.16.6, numpy 2.4.6,
 # opencv-python-headless 5.0.0.93, psutil 7.2.2, sep 1.4.1, snakemake 9.27.1, tifffile 2026.3.3,
 # zarr 3.1.6.
 SECONDS: dict[str, tuple[float, float]] = {
-    "ingest": (0.4, 0.0094),
-    "export": (0.1, 0.021),
-    "register": (1.5, 0.02),
-    "align": (0.37, 0.045),
-    "figures": (0.98, 0.0),
-    "scale": (1.5, 0.012),
-    "difference": (0.12, 0.049),
-    "detect": (0.6, 0.083),
-    "snr": (0.1, 0.11),
-    "comparison": (0.66, 0.0),
-    "slide_register": (2.8, 0.29),
-    "slide_scale": (2.4, 0.097),
-    "slide_subtract": (0.43, 0.042),
-    "slide_figures": (0.86, 0.0),
+    "ingest": (0.49, 0.008),
+    "export": (0.11, 0.017),
+    "register": (1.3, 0.013),
+    "align": (0.33, 0.029),
+    "figures": (0.97, 0.0),
+    "scale": (0.72, 0.0086),
+    "difference": (0.12, 0.027),
+    "detect": (0.69, 0.055),
+    "snr": (0.1, 0.096),
+    "comparison": (0.68, 0.0),
+    "slide_register": (2.3, 0.11),
+    "slide_scale": (1.2, 0.084),
+    "slide_subtract": (0.44, 0.04),
+    "slide_figures": (0.97, 0.0),
     "summary": (0.1, 0.0),
 }
 """Time that a job takes on one processor, s: however small images are, and for each million px."""
