@@ -37,7 +37,7 @@ SHORT = 6
 def sources(root: Path, directory: str, suffixes: tuple[str, ...]) -> list[Path]:
     """Return files below a directory of a checkout, without those of others and builds."""
     found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and p.is_file())
-    return sorted(p for p in found if not {"vendor", "uplot", ".venv"} & set(p.parts))
+    return sorted(p for p in found if not {"vendor", "uplot", ".venv", "work"} & set(p.relative_to(root).parts))
 
 
 def code_lines(text: str) -> int:
