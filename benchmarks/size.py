@@ -35,9 +35,10 @@ SHORT = 6
 
 
 def sources(root: Path, directory: str, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return files below a directory of a checkout, without those of others and builds."""
+    """Return files below a directory of a checkout, without those of others and what is made."""
+    others = {"vendor", "uplot", ".venv", "work"}
     found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and p.is_file())
-    return sorted(p for p in found if not {"vendor", "uplot", ".venv", "work"} & set(p.relative_to(root).parts))
+    return sorted(p for p in found if not others & set(p.relative_to(root).parts))
 
 
 def code_lines(text: str) -> int:
