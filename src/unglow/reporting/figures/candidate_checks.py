@@ -147,11 +147,13 @@ def _purity(
     low = min(_LOWEST, 100 * (1 - wanted) - 10, 10 * np.floor(least / 10))
     axes.set_ylim(low, 100 + 0.04 * (100 - low))
     graph(axes, "threshold of the signal-to-noise ratio", "purity, % (1 − false-discovery rate)")
+    # where the curve is not: it crosses the line at the right if the threshold is high
+    is_late = np.nanmin(purity[-len(purity) // 5 :], initial=1.0) < 1 - wanted
     axes.text(
-        *(0.995, 100 * (1 - wanted) - 0.02 * (100 - low)),
+        *(0.005 if is_late else 0.995, 100 * (1 - wanted) - 0.02 * (100 - low)),
         f"wanted: {percent(1 - wanted)}",
         transform=axes.get_yaxis_transform(),
-        ha="right",
+        ha="left" if is_late else "right",
         va="top",
         color=SOFT,
         size=9,
