@@ -27,7 +27,7 @@ TAKES_ALL_WORDS = ("run",)
 TAKES_WORDS = ("resume",)
 _PROFILE = "--workflow-profile"
 _WEB = "--web"
-# So many jobs are named by `unglow stop`.
+# At most this many jobs are named by `unglow stop`.
 _NAMED = 5
 
 

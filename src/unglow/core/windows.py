@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
-from unglow.core.kernels import PIXEL_TYPES, kernel
+from unglow.core.kernels import PIXEL_TYPES, kernel, lay_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -148,8 +148,7 @@ def halve_stored(block: NDArray[Any]) -> NDArray[Any]:
         return out
     kind = PIXEL_TYPES.get(f"{block.dtype.kind}{block.dtype.itemsize}")
     if kind is not None and block.dtype.isnative and block.dtype != np.float64:
-        block = block if block.strides[1] == block.itemsize else np.ascontiguousarray(block)
-        kernel("halve")(block, block.strides[0] // block.itemsize, kind, out, *out.shape)
+        kernel("halve")(*lay_rows(block), kind, out, *out.shape)
         return out
     integer = np.issubdtype(block.dtype, np.integer)
     for top in range(0, out.shape[0], HALVED_ROWS // 2):

@@ -10,11 +10,11 @@ three parts: noise of post; noise of pre as resampling and filter leave it
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unglow.core.kernels import kernel
+from unglow.core.kernels import kernel, lay_rows
 from unglow.core.windows import Window, strips
 from unglow.detection.coarse_grid import CoarseGrid
 from unglow.detection.images import Images
@@ -285,7 +285,7 @@ def _ratio(
         _filter_usable(difference[_INNER], inner, filters.taps),
         _filter_usable(post[_INNER], inner, filters.squares),
         pre,
-        *(a for image in (weight, squares, gain, error) for a in (image, _stride(image))),
+        *(a for image in (weight, squares, gain, error) for a in lay_rows(image)),
         *filters.pre_factor.arguments(band),
         filters.numbers,
         level,
@@ -300,7 +300,7 @@ def _filter_usable(image: Floats, reasons: NDArray[np.uint8] | None, taps: Float
     """Filter an image with 0 for px that cannot be used; no reasons where all can be."""
     if reasons is not None:
         out = np.empty(image.shape, dtype=np.float32)
-        kernel("usable_px")(image, _stride(image), reasons, _stride(reasons), out, *out.shape)
+        kernel("usable_px")(*lay_rows(image), *lay_rows(reasons), out, *out.shape)
         image = out
     return filter_both(image, taps)
 
@@ -319,8 +319,8 @@ def _mask_unusable(
     grids = [grid.evaluate_window(band) for grid in (scene.background, scene.error)]
     limits = np.array([*scene.saturation, scene.settings.max_error_px], dtype=np.float32)
     kernel("judge")(
-        *(a for image in images for a in (image, _stride(image))),
-        *(a for grid in grids for a in (grid, _stride(grid))),
+        *(a for image in images for a in lay_rows(image)),
+        *(a for grid in grids for a in lay_rows(grid)),
         limits,
         reasons,
         *band.shape,
@@ -333,8 +333,3 @@ def _mask_unusable(
         inside = mask_over(scene.excluded, band)
         reasons[inside] = EXCLUDED
         images[2][inside] = np.nan
-
-
-def _stride(image: NDArray[Any]) -> int:
-    """Return how many px a row starts after the one above."""
-    return image.strides[0] // image.itemsize

@@ -196,9 +196,9 @@ def explain_idleness(why: Reason, pid: int) -> str:
 
 def remedy(job: Declared, cause: Cause) -> str:
     """Return a command to copy that may end well; empty if there is none."""
-    options: dict[str, str | tuple[str, str]] = {}
     if cause.orphaned:
         return "unglow resume"
+    options: dict[str, str | tuple[str, str]] = {}
     if cause.innocent:
         options["--resources"] = ("mem_mb", str(math.ceil(job.mem_mb)))
     elif cause.needed_mb is not None:

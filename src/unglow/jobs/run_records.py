@@ -38,6 +38,10 @@ class Trace:
     ended: bool = False
     own: bool = False
 
+    def lives(self) -> bool:
+        """Whether one of its processes is there, on this machine."""
+        return any(process.lives() for process in self.processes)
+
     @property
     def host(self) -> str:
         """The machine."""
@@ -93,7 +97,7 @@ def was_killed(results: Path) -> bool:
     run = last_run(results)
     if run is None or run.ended or run.host != host():
         return False
-    return not any(process.lives() for process in run.processes)
+    return not run.lives()
 
 
 def open_attempts(results: Path) -> list[Trace]:
@@ -143,7 +147,7 @@ def find_running(results: Path) -> Trace | None:
     traces = (read_trace(path) for path in reversed(run_files(results / "telemetry")))
     open_runs = [trace for trace in traces if trace is not None and not trace.ended]
     for run in open_runs:
-        if any(process.lives() for process in run.processes):
+        if run.lives():
             if not run.own:
                 raise InputError(
                     f"{run.path} is not yours, or others may write to it, so the process that it "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.kernels import kernel
+from unglow.core.kernels import kernel, lay_rows
 from unglow.core.levels import RESULT_OF, nearest
 from unglow.core.windows import Window, strips
 from unglow.io.stored_values import GREY_STEP, has_grey_levels, quantise
@@ -46,13 +46,9 @@ def difference(
     Post has any real dtype; pre is aligned to it. With a ``step``, a power of two, the difference
     is rounded to multiples of it, as `unglow.io.stored_values.quantise` does.
     """
-    images = (
-        image if image.strides[1] == image.itemsize else np.ascontiguousarray(image)
-        for image in (post.astype(np.float32, copy=False), pre)
-    )
     out = np.empty(pre.shape, np.float32)
-    parts = (part for image in images for part in (image, image.strides[0] // image.itemsize))
-    kernel("subtract_line")(*parts, gain, offset, step, out, *out.shape)
+    images = *lay_rows(post.astype(np.float32, copy=False)), *lay_rows(pre)
+    kernel("subtract_line")(*images, gain, offset, step, out, *out.shape)
     return out
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unglow.core.archive import Saved
-from unglow.core.kernels import kernel
+from unglow.core.kernels import kernel, lay_rows
 from unglow.memory import BLUR_REACH
 
 if TYPE_CHECKING:
@@ -290,8 +290,7 @@ def compute_share(lost: NDArray[np.uint8], taps: Image, least: float = -np.inf) 
     out = np.empty((rows - len(taps) + 1, cols - len(taps) + 1), dtype=np.float32)
     line = np.empty(63 + len(taps), dtype=np.float32)
     last = np.empty(-(-cols // 64), dtype=np.int64)
-    stride = lost.strides[0]
-    kernel("usable_share")(lost, stride, taps, len(taps), least, line, last, out, *out.shape)
+    kernel("usable_share")(*lay_rows(lost), taps, len(taps), least, line, last, out, *out.shape)
     return out
 
 
@@ -299,13 +298,11 @@ def filter_both(image: Image, taps: Image) -> Image:
     """Filter both axes of a float32 image, (rows, cols), and cut off the rim.
 
     Weights ``taps`` are float32, an odd number. The result is smaller by their reach on every side.
-    The px of a row have to be neighbours in memory; rows may lie apart.
     """
     rows, cols = (n - len(taps) + 1 for n in image.shape)
     line = np.empty(image.shape[1], np.float32)
     out = np.empty((rows, cols), np.float32)
-    stride = image.strides[0] // image.itemsize
-    kernel("filtered")(image, stride, taps, len(taps), line, out, rows, cols)
+    kernel("filtered")(*lay_rows(image), taps, len(taps), line, out, rows, cols)
     return out
 
 

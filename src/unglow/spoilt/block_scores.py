@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from unglow.core.archive import Saved
-from unglow.core.kernels import kernel
+from unglow.core.kernels import kernel, lay_rows
 from unglow.memory import BLOCK, block_side, count_blocks
 
 if TYPE_CHECKING:
@@ -208,8 +208,8 @@ def score_strip(post: Floats, left: Floats, expected: Expectation) -> Floats:
     """
     rows, cols = post.shape
     scores = np.empty((*count_blocks((rows, cols), BLOCK), len(SCORES)), np.float32)
-    stride = post.strides[0] // post.itemsize, left.strides[0] // left.itemsize
-    kernel("block_scores")(post, stride[0], left, stride[1], rows, cols, expected.numbers, scores)
+    images = *lay_rows(post), *lay_rows(left)
+    kernel("block_scores")(*images, rows, cols, expected.numbers, scores)
     return scores
 
 

@@ -91,6 +91,15 @@ def select_type(pixels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(pixels, kind if known else np.float64)
 
 
+def lay_rows(image: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
+    """Return an image whose rows have no gaps, and how many px a row starts after the one above.
+
+    It is copied only if its rows have gaps.
+    """
+    rows = image if image.strides[1] == image.itemsize else np.ascontiguousarray(image)
+    return rows, rows.strides[0] // rows.itemsize
+
+
 @cache
 def kernel(name: str) -> Callable[..., None]:
     """Return a loop of ``kernels.h``; it takes arrays and numbers, and releases the lock.

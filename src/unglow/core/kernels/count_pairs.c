@@ -39,7 +39,7 @@ static inline float value_of(int32_t bits)
 /* What is found of each px of a piece before anything is counted: loops that compilers turn into
  * instructions for several px. */
 typedef struct {
-    int32_t post[PIECE], joint[PIECE], ratio[PIECE], used[PIECE];
+    int32_t joint[PIECE], ratio[PIECE], used[PIECE];
 } places;
 
 /* Bin of a grey level; values beyond the ends go into the bins at the ends, NaN into the first. */
