@@ -151,7 +151,7 @@ def register_stores(
 def _find_unusable(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if nothing is stored, or the values do not fit 32-bit floating point."""
     lacking = NotStored.from_attributes(store.attributes)
-    if lacking is not None and lacking.count == lacking.units:
+    if lacking is not None and 0 < lacking.count == lacking.units:
         yield (
             f"{lacking.file} holds no pixels: none of its {lacking.units} {lacking.unit} is "
             "stored. Copy it again from its source, or write it again."
@@ -188,7 +188,8 @@ def _find_missing(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if many px of an image have no value, and one if many are not stored."""
     lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.share > _MISSING:
-        yield (f"{lacking.description}: copy the file again from its source if it was cut off.")
+        remedy = ": copy the file again from its source if it was cut off" if lacking.count else ""
+        yield f"{lacking.description}{remedy}."
     figures = store.attributes.get("statistics", {"missing": 0})
     share = figures["missing"] / math.prod(store.shape)
     if share > _MISSING:
@@ -293,6 +294,9 @@ def _describe_gaps(store: Store, share: float, *, too_much: bool) -> str:
     if lacking is None:  # its share is 0
         return ""
     on_section = f"{percent(share)} of the section lies there"
+    if not lacking.count:
+        end = ", which is too much: stitch or image it again" if too_much else " and is left out"
+        return f"{lacking.description}. {on_section}{end}."
     if too_much:
         remedy = "copy the file again from its source, or write it again"
         return f"{lacking.description}, and {on_section}: {remedy}."
