@@ -30,9 +30,14 @@ _BAND = 256
 """Rows or columns that are looked at together, so that little is held."""
 _JUMP, _LEVELS = 0.02, 3
 """Behind a firm edge, half of the px differ by more than this part of what is typical in the
-window, and of integers by more than so many grey levels: blocks of JPEG differ by less."""
-_FIRM, _BORDER, _SEAM = 1, 8, 32
-"""Ends of runs, as they are added up: a firm edge, the border of the image, that of the window."""
+window, and of integers by more than so many grey levels: blocks of JPEG differ by less. And"""
+_BEHIND, _AT_ONCE = 4, 0.5
+"""by this part of what px do so much further on: optics make no such steps. And"""
+_ROUGH = 0.25
+"""of neighbours along it this part differs: where noise is lost, flat px may be chance."""
+_FIRM, _SEAM, _BORDER = 1, 8, 64
+"""Ends of runs, as they are added up: a firm edge, the end of the window, the border of the image.
+The last one is firm if the other end is, and the run longer than a rim lost in processing."""
 _MOST_WAITING = 64
 """So many parts of a window wait for what its neighbours say, the largest first."""
 
@@ -69,12 +74,12 @@ def find_constant(
         return None
     for (runs, _, total), both, at_border in zip(views, firm, outer, strict=True):
         _add_ends(runs, both, at_border, total)
-    known, border, seam = ends % _BORDER, ends % _SEAM // _BORDER, ends // _SEAM
-    mask = flat & (known + np.minimum(known, border) >= 2)
-    near = cv2.dilate(mask.view(np.uint8), np.ones((2 * RUN + 1,) * 2, np.uint8))
-    near = cv2.erode(near, np.ones((RUN + 1,) * 2, np.uint8))
-    mask |= flat & near.view(np.bool_)  # where gaps cross or reach the glass, no end is firm
-    waiting = merge_runs(flat & ~mask & (seam > 0) & (known + border + seam >= 2))
+    firm_ends, seams = ends % _SEAM, ends // _SEAM
+    mask = flat & (firm_ends >= 2)
+    wide, half = (np.ones((side, side), np.uint8) for side in (2 * RUN + 1, RUN + 1))
+    near = cv2.erode(cv2.dilate(mask.view(np.uint8), wide), half)
+    mask |= flat & (near > 0)  # where gaps cross or reach the glass, no end is firm
+    waiting = merge_runs(flat & ~mask & (seams > 0) & (firm_ends + seams >= 2))
     return mask, sorted(waiting, key=lambda w: (-w.size, w))[:_MOST_WAITING]
 
 
@@ -101,6 +106,7 @@ def _find_squares(block: NDArray[Any]) -> Bools:
         nines = quads[1:, 1:] & quads[1:, :-1] & quads[:-1, 1:] & quads[:-1, :-1]
         whole = cv2.dilate(nines.view(np.uint8), np.ones((3, 3), np.uint8))
         flat[y : y + _BAND] = whole[1:-1, 1:-1]
+    flat[np.ix_((0, -1), (0, -1))] &= flat[np.ix_((1, -2), (1, -2))]  # not a px by itself
     return flat
 
 
@@ -114,10 +120,10 @@ def _find_firm(flat: Bools, block: NDArray[Any]) -> list[tuple[NDArray[np.intp],
             edge = np.zeros(band.shape, np.uint8)
             here, there = (np.s_[:, 1:], np.s_[:, :-1])[::-beyond]
             edge[here] = band[here] & ~band[there]
-            edge = cv2.morphologyEx(edge, cv2.MORPH_OPEN, np.ones((RUN, 1), np.uint8))
-            if not edge.any():
+            straight = cv2.morphologyEx(edge, cv2.MORPH_OPEN, np.ones((RUN, 1), np.uint8))
+            if not straight.any():
                 continue
-            col, row = np.nonzero(edge.T[min(x, 1) : min(x, 1) + _BAND])
+            col, row = np.nonzero(straight.T[min(x, 1) : min(x, 1) + _BAND])
             found.append((row, col + x))
         row, col = (np.concatenate(part) for part in zip(none, *found, strict=True))
         ends.append(_keep_jumps(row, col, beyond, flat, block) if row.size else none)
@@ -137,8 +143,13 @@ def _keep_jumps(
     for value in np.unique(own):
         typical = np.median(np.abs(others - value)) if others.size else 0.0
         least[own == value] = max(_JUMP * typical, _LEVELS if block.dtype.kind in "iu" else 0)
-    step = np.abs(block[row, col + beyond].astype(np.float64) - np.repeat(own, lengths))
-    jumps = np.add.reduceat(step > np.repeat(least, lengths), first) >= 0.5 * lengths
+    further = np.clip(col + _BEHIND * beyond, 0, block.shape[1] - 1)
+    next_, whole = (block[row, at].astype(np.float64) for at in (col + beyond, further))
+    least, own = np.repeat(least, lengths), np.repeat(own, lengths)
+    step, whole = np.abs(next_ - own), np.abs(whole - own)
+    jump = np.add.reduceat((step > least) & (step >= _AT_ONCE * whole), first)
+    rough = np.add.reduceat(np.diff(next_, prepend=next_[:1]) != 0, first)
+    jumps = (jump >= 0.5 * lengths) & (rough >= _ROUGH * lengths)
     kept = np.repeat(jumps, lengths)
     return row[kept], col[kept]
 
@@ -161,15 +172,18 @@ def _add_ends(
             one[row[inside] - y, col[inside]] = _FIRM
         steps = np.diff(band.astype(np.int8), axis=1, prepend=0, append=0)
         starts, stops = np.nonzero(steps > 0), np.nonzero(steps < 0)
+        lengths = stops[1] - starts[1]
         codes = ends[0][starts] + ends[1][stops[0], stops[1] - 1]
+        codes += (codes == _FIRM + _BORDER) & (lengths >= RUN)
         band_total = np.zeros(band.shape, np.uint8)
-        band_total[band] = np.repeat(codes, stops[1] - starts[1])
+        band_total[band] = np.repeat(codes % _BORDER, lengths)
         total[y : y + _BAND] += band_total
 
 
 def spread(found: Mapping[Window, float], waiting: Mapping[Window, float]) -> list[Window]:
     """Return what waits and touches no data of its value along half of a side, or such a one."""
-    left, new, added = dict(waiting), dict(found), []
+    added: list[Window] = []
+    left, new = dict(waiting), dict(found)
     while new:
         near = {
             w: value

@@ -200,7 +200,7 @@ def test_a_sum_is_made_in_the_stored_type():
 def test_statistics_do_not_depend_on_the_order_of_blocks():
     rng = np.random.default_rng(1)
     blocks = {Window(i, i + 1, 0, 100): rng.normal(0, 1e6, (1, 100)) for i in range(50)}
-    forward, backward = PixelStatistics(1e9), PixelStatistics(1e9)
+    forward, backward = (PixelStatistics((50, 100), 1e9) for _ in range(2))
     for window, block in blocks.items():
         forward.add(window, block)
     for window, block in reversed(blocks.items()):

@@ -139,7 +139,9 @@ class SignalStore(StageStore):
         self._channels = plan.channels[role]
         self._fingerprint = plan.fingerprints[role]
         self._refused = plan.reason
-        self.statistics = PixelStatistics(layout.shape, _saturation(header.dtype, len(self._channels)))
+        self.statistics = PixelStatistics(
+            layout.shape, _saturation(header.dtype, len(self._channels))
+        )
         super().__init__(
             path,
             layout,
