@@ -158,7 +158,7 @@ def test_another_method_stands_in_for_a_refusal():
     flat = make_evidence(rng.poisson(70, SHAPE), rng.poisson(50, SHAPE))
     scale = estimate(flat, ScaleSettings())
     assert scale.default == "moffat"
-    assert "linear gave no gain, moffat is the default instead." in scale.reasons
+    assert "linear gave no gain, so moffat is used instead." in scale.reasons
 
 
 def test_offsets_are_no_doubt_about_the_linear_method():
