@@ -37,7 +37,7 @@ _FOUND = {
 _SHAPE = {
     "status": str,
     "reasons": [SHAPE, ...],
-    "notes?": [str, ...],
+    "notes?": [SHAPE, ...],
     "default": str,
     "sharpness?": (
         None,
