@@ -238,7 +238,8 @@ def measure_slide(
     found: dict[str, Measured] = {}
 
     def fail(marker: Channel, sentences: Iterable[str]) -> None:
-        scale = Scale.make_failed(" ".join(sentences), settings)
+        reasons = tuple(sentences)
+        scale = replace(Scale.make_failed(" ".join(reasons), settings), reasons=reasons)
         gain = compute_expected_gain(slide, marker)
         found.setdefault(marker.name, Measured(scale, JointStatistics.empty(), _UNKNOWN, gain))
 

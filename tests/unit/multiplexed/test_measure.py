@@ -161,7 +161,7 @@ def test_gains_of_two_backgrounds_and_what_exposure_times_let_expect(two):
     assert [w for _, w in scale.default_result.weights] == pytest.approx([0.6, 0.4], abs=0.01)
     expected = scale.methods["interpolate"].details["gains"]  # 150 / 100, and a quarter of the way
     assert [one["gain"] for one in expected.values()] == pytest.approx([1.125, 0.375])
-    assert any("let expect 1.12, 0.375" in note for note in scale.notes)
+    assert any("expected 1.12, 0.375" in note.numbers for note in scale.notes)
     other = measure_slide(*two, LINEAR, workers=3, markers_at_a_time=2)["M"].scale
     assert other.to_json() == scale.to_json()
 
@@ -171,7 +171,7 @@ def test_interpolated_gains_are_subtracted_on_request_with_a_doubt_where_the_fit
     assert scale.default == "interpolate"
     assert (scale.default_result.gain, scale.default_result.offset) == (1.5, 0.0)
     assert scale.methods["fit"].details["gains"]["AF"]["gain"] == pytest.approx(0.9, abs=0.01)
-    assert any("The expected ones were used." in reason for reason in scale.reasons)
+    assert any("The expected ones were used." in reason.numbers for reason in scale.reasons)
 
 
 def test_without_one_of_its_backgrounds_a_marker_fails_or_goes_on_with_the_rest(two):
