@@ -208,10 +208,14 @@ class NotStored:
             parts = [f"{self.count} of {self.units} {self.unit} of {self.file} {are} not stored"]
         if self.values:
             values = " or ".join(f"{value:g}" for value in self.values[:3])
-            largest = max(self.rectangles, key=lambda w: w.size)
-            x, y = (largest.x0 + largest.x1) // 2, (largest.y0 + largest.y1) // 2
-            parts += [f"{self.file} was not imaged around x {x}, y {y}: all is {values} there"]
-        return ". ".join(parts)
+            parts += ["all is {} around x {:g}, y {:g}".format(values, *self.place)]
+        return ", and ".join(parts)
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Centre (x, y) of the largest rectangle, level-0 px."""
+        largest = max(self.rectangles, key=lambda w: w.size)
+        return (largest.x0 + largest.x1) / 2, (largest.y0 + largest.y1) / 2
 
     def clip_to(self, window: Window, level: int = 0, grown: int = 0) -> Iterator[Window]:
         """Yield the parts of the rectangles in a window of a level, in px from its corner.

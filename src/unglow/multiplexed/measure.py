@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.progress import progress, step
+from unglow.core.reasons import explain, split_notes
 from unglow.core.rounding import percent
 from unglow.core.windows import Window, map_bounded
 from unglow.io.stored_values import LEAST_SHARE, grey_level
@@ -128,13 +129,8 @@ def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
     """Return a sentence if a shift is beyond what is accepted, and not zero within its error."""
     if not (shift.length_px > suspect_px and shift.is_certain):
         return None
-    return (
-        f"The background lies {shift.length_px:.2f} px (x {shift.x_px:+.2f}, y {shift.y_px:+.2f}, "
-        f"error {shift.error_px:.2f}, {shift.blocks} blocks) from this marker (setting "
-        "suspect_px: "
-        f"{suspect_px:g}): its channel is shifted against the one that its cycle was registered "
-        "on, or something moved; look at what is left of edges."
-    )
+    lengths = {"length": shift.length_px, "x": shift.x_px, "y": shift.y_px, "error": shift.error_px}
+    return explain("shifted", blocks=shift.blocks, limit=suspect_px, **lengths)
 
 
 TOLERANCE = 0.05
@@ -145,18 +141,8 @@ filters and bleaching: an exposure time or the background is wrong, or stain all
 in the gain."""
 
 
-class Disagreement(NamedTuple):
-    """A sentence about a gain that exposure times do not promise, and whether it is a doubt.
-
-    It is none where the measured gain is subtracted, and less than `FAR` from the expected one.
-    """
-
-    sentence: str
-    is_doubt: bool
-
-
-def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
-    """Return what to say if a measured gain does not agree with the exposure times; else None.
+def disagreement(scale: Scale, evidence: Evidence) -> str | None:
+    """Return a reason or note if a measured gain contradicts the exposure times; else None.
 
     None also where no gain was found, so that nothing is subtracted.
     The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
@@ -170,28 +156,12 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
     low, high = measured.gain_ci95
     if low - TOLERANCE * expected <= expected <= high + TOLERANCE * expected:
         return None
-    value, interval = f"{measured.gain:.3g}", f"{low:.3g} to {high:.3g}"
+    numbers = {"gain": measured.gain, "low": low, "high": high, "expected": expected}
     if METHODS[scale.default].is_given:
-        sentence = (
-            f"Measured gain {value} ({interval}) differs from the {expected:.3g} expected from "
-            "exposure times: lamp, filters or bleaching differ between the two images, or an "
-            f"exposure time is wrong. {scale.default_result.gain:.3g} was subtracted (method "
-            f"{scale.default}). To subtract the measured gain, put linear first in scale.methods."
-        )
-        return Disagreement(sentence, is_doubt=True)
-    if low >= FAR * expected or high <= expected / FAR:
-        sentence = (
-            f"Measured gain {value} ({interval}) is far from the {expected:.3g} expected from "
-            "exposure times: an exposure time or the background channel is wrong, or stain all "
-            "over the section is in the gain. The measured gain was used: look at the marker's "
-            "figure."
-        )
-        return Disagreement(sentence, is_doubt=True)
-    sentence = (
-        f"Measured gain {value} ({interval}) differs from the {expected:.3g} expected from "
-        "exposure times. The measured gain was used."
-    )
-    return Disagreement(sentence, is_doubt=False)
+        used = {"used": scale.default_result.gain, "method": scale.default}
+        return explain("exposure_used", **numbers, **used)
+    far = low >= FAR * expected or high <= expected / FAR
+    return explain("exposure_far" if far else "exposure_differs", **numbers)
 
 
 def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
@@ -273,7 +243,8 @@ def measure_slide(
     found: dict[str, Measured] = {}
 
     def fail(marker: Channel, sentences: Iterable[str]) -> None:
-        scale = Scale.make_failed(" ".join(sentences), settings)
+        reasons = tuple(sentences)
+        scale = replace(Scale.make_failed(" ".join(reasons), settings), reasons=reasons)
         gain = compute_expected_gain(slide, marker)
         found.setdefault(marker.name, Measured(scale, JointStatistics.empty(), _UNKNOWN, gain))
 
@@ -300,7 +271,7 @@ def measure_slide(
         sampled = np.prod(Sample.of(frame.shape).extent)
         lacking = {n: sum(px.values()) / sampled for n, px in reader.gaps.constant.items()}
         saturated = {name: reader.gaps.saturated(one) for name, one in needed.items()}
-        losses = {m.name: _describe_losses(slide, m, lacking, saturated) for m in usable}
+        losses = {m.name: [*_describe_losses(slide, m, lacking, saturated)] for m in usable}
         fitted = [
             c for m in usable if refined or len(m.backgrounds) > 1 for c in slide.backgrounds_of(m)
         ]
@@ -309,8 +280,7 @@ def measure_slide(
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
             for name, known in work.measured(some, workers).items():
-                sentences, notes = losses[name]
-                found[name] = _add_doubts(known, [*doubts[name][0], *sentences], notes)
+                found[name] = _add_doubts(known, [*doubts[name][0], *losses[name]])
     return {one.name: found[one.name] for one in slide.markers}
 
 
@@ -320,11 +290,11 @@ def _lost(gaps: Gaps, slide: Slide, marker: Channel) -> tuple[list[str], bool]:
     return [note for note, _ in each if note is not None], any(much for _, much in each)
 
 
-def _add_doubts(measured: Measured, doubts: Sequence[str], notes: Sequence[str]) -> Measured:
+def _add_doubts(measured: Measured, more: Sequence[str]) -> Measured:
     """Return what was measured with more doubts and notes."""
-    scale = measured.scale
-    reasons, notes = (*scale.reasons, *doubts), (*scale.notes, *notes)
-    return replace(measured, scale=replace(scale, reasons=reasons, notes=notes))
+    scale, (doubts, notes) = measured.scale, split_notes(more)
+    reasons, notes_ = (*scale.reasons, *doubts), (*scale.notes, *notes)
+    return replace(measured, scale=replace(scale, reasons=reasons, notes=notes_))
 
 
 def _describe_losses(
@@ -332,23 +302,21 @@ def _describe_losses(
     marker: Channel,
     lacking: Mapping[str, float],
     saturated: Mapping[str, tuple[float, float]],
-) -> tuple[list[str], list[str]]:
-    """Return doubts and notes about px of a marker or its backgrounds that show no light.
+) -> Iterator[str]:
+    """Yield doubts and notes about px of a marker or its backgrounds that show no light.
 
     ``lacking`` are shares of the slide, ``saturated`` levels and shares, by channel.
     """
-    doubts: list[str] = []
-    notes: list[str] = []
     for one in (marker, *slide.backgrounds_of(marker)):
         so = "" if one is marker else f", so {marker.name} is missing there"
         share, (level, above) = lacking.get(one.name, 0.0), saturated[one.name]
         if share > LEAST_SHARE:
-            doubts.append(f"{one.name} was not imaged on {percent(share)} of the slide{so}.")
+            yield explain("channel_not_imaged", name=one.name, share=percent(share), so=so)
         if above:
-            lost = f"{one.name} is saturated ({level:g}) on {percent(above)} of the slide{so}"
             many = one is not marker and above > _MOST_SATURATED
-            (doubts if many else notes).append(f"{lost}: expose it shorter.")
-    return doubts, notes
+            key = "background_saturated" if many else "channel_saturated"
+            about = {"name": one.name, "marker": marker.name, "so": so}
+            yield explain(key, share=percent(above), level=level, **about)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -454,9 +422,7 @@ class _Tally:
             scale, about_gain = self._several(expected), None
         shifts = [one.shift(parts) for one, parts in self._by_background()]
         shifted = (shift_doubt(one, work.suspect_px) for one in shifts)
-        doubts = [about_gain.sentence] if about_gain is not None and about_gain.is_doubt else []
-        notes = [about_gain.sentence] if about_gain is not None and not doubts else []
-        reasons = (*scale.reasons, *doubts, *filter(None, shifted))
+        doubts, notes = split_notes(filter(None, (about_gain, *shifted)))
         total = None if expected is None else float(sum(expected))
         known = {name: work.saturated[name] for name in marker.backgrounds}
         saturated = {name: level for name, (level, share) in known.items() if share}
@@ -471,6 +437,7 @@ class _Tally:
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
         statistics = JointStatistics.restore(self._statistics.parameters, small)
         longest = max(shifts, key=lambda one: np.nan_to_num(one.length_px, nan=-1))
+        reasons = (*scale.reasons, *doubts)
         scale = replace(scale, reasons=reasons, notes=(*scale.notes, *notes))
         return Measured(scale, statistics, longest, total)
 
@@ -478,7 +445,7 @@ class _Tally:
         for n, matcher in enumerate(self._matchers):
             yield matcher, [of_window[n] for of_window in self.matches]
 
-    def _single(self, expected: tuple[float, ...] | None) -> tuple[Scale, Disagreement | None]:
+    def _single(self, expected: tuple[float, ...] | None) -> tuple[Scale, str | None]:
         frame, shape = self._work.frame, self._sample.shape
         cells = SampledCells.placed(self._bins[0], self._sample)
         (background,) = self._work.slide.backgrounds_of(self._marker)

@@ -1,4 +1,4 @@
-"""Constant px that were not imaged are told from glass that is clipped, and from saturated light."""
+"""Constant px that were not imaged are told from clipped glass and from saturated light."""
 
 from __future__ import annotations
 
@@ -137,4 +137,4 @@ def test_too_many_rectangles_become_coarser_ones():
     assert len(joined.rectangles) == 1
     assert joined.rectangles[0] == Window(0, 400, 0, 400)
     assert NotStored.from_attributes({"not_stored": joined.to_json()}) == joined
-    assert joined.description == "a.tif was not imaged around x 200, y 200: all is 0 there"
+    assert joined.description == "all is 0 around x 200, y 200"
