@@ -269,7 +269,7 @@ def measure_slide(
             at_a_time=markers_at_a_time + 1,
         )
         sampled = np.prod(Sample.of(frame.shape).extent)
-        lacking = {n: sum(px.values()) / sampled for n, px in reader.gaps.constant.items()}
+        lacking = {n: sum(reader.gaps.constant.get(n, {}).values()) / sampled for n in needed}
         saturated = {name: reader.gaps.saturated(one) for name, one in needed.items()}
         losses = {m.name: [*_describe_losses(slide, m, lacking, saturated)] for m in usable}
         fitted = [
@@ -309,8 +309,8 @@ def _describe_losses(
     """
     for one in (marker, *slide.backgrounds_of(marker)):
         so = "" if one is marker else f", so {marker.name} is missing there"
-        share, (level, above) = lacking.get(one.name, 0.0), saturated[one.name]
-        if share > LEAST_SHARE:
+        share, (level, above) = lacking[one.name], saturated[one.name]
+        if share - min(lacking.values()) > LEAST_SHARE:  # else cut out of all of them on purpose
             yield explain("channel_not_imaged", name=one.name, share=percent(share), so=so)
         if above:
             many = one is not marker and above > _MOST_SATURATED
