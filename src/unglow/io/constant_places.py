@@ -3,7 +3,7 @@
 Noise hardly gives neighbours one value for long, and what is clipped (glass at 0, saturated light)
 ends where light and noise let it. So px have no data where they lie in squares of 3 x 3 px of one
 value, and two of the four ends of their row and column are *firm*: on an edge that keeps to a row
-or column for `RUN` px, and behind which values jump. So a hole is told from the dark glass that it
+or column for `RUN` px, and behind which values jump. So a hole differs from the dark glass that it
 touches. Px that are not found are data, as before.
 """
 

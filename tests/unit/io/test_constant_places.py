@@ -1,4 +1,4 @@
-"""Constant px that were not imaged are told from clipped glass and from saturated light."""
+"""Constant px that were not imaged are found; clipped glass and saturated light are data."""
 
 from __future__ import annotations
 
