@@ -51,6 +51,7 @@ _CANDIDATES = {
     "brightest_negatives?": [[float, float, float], ...],
     "completeness?": (None, {}),
     "reasons?": [str, ...],
+    "notes?": [str, ...],
     "spoilt?": {
         "share": float,
         "places": int,

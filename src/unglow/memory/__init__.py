@@ -28,6 +28,9 @@ BLUR_REACH = 7
 """An image that is blurred to match the other is read this far around each px."""
 BLOCK = 32
 """Side of the blocks that spoilt places are scored by, px."""
+SEGMENT = 256
+"""Parts of rows and columns whose means are kept are this long, px; it divides the sides of shards
+that are larger."""
 MOST_BLOCKS = 1 << 20
 """At most this many scores of blocks are kept; those of larger images are joined by 2 x 2."""
 DETECT_TILE, DETECT_AROUND = 1024, 93

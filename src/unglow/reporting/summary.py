@@ -237,7 +237,7 @@ def _fill_columns(entry: Entry, results: Path, method: str | None) -> dict[str, 
     return {
         "status": status,
         "reasons": reasons,
-        "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
+        "notes": " ".join([*scale.notes, *detection.get("notes", ()), *reviewed.pop("notes", ())]),
         "channels": "+".join(plan.choice.get("names", ())),
         "images": tuple(
             (plan.fingerprints[role], str(header.plane), str(plan.channels[role]))

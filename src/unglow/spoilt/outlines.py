@@ -10,6 +10,7 @@ import numpy as np
 
 from unglow.core.files import replace_file
 from unglow.spoilt.places import REASONS, Places
+from unglow.spoilt.seams import SEAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -80,8 +81,10 @@ def _write(path: Path, collection: Iterable[dict[str, Any]]) -> None:
 def make_features(
     places: Places, shape: tuple[int, int], cycle: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
-    where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
+    """Yield the GeoJSON feature of each place, the largest first, then those of seams.
+
+    With the cycle, if they have one.
+    """
     boxes = _find_boxes(places.labels, len(places.reasons))
     areas = measure_areas_px(places, shape)
     for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
@@ -92,25 +95,45 @@ def make_features(
             [_convert_ring(ring, (y0, x0), places.side, shape) for ring in rings]
             for rings in trace_outlines(mask)
         ]
-        single = len(polygons) == 1
-        strength, area = round(float(places.strengths[number]), 1), int(areas[number])
-        yield {
-            "type": "Feature",
-            "geometry": {
-                "type": "Polygon" if single else "MultiPolygon",
-                "coordinates": polygons[0] if single else polygons,
-            },
-            "properties": {
-                "objectType": "annotation",
-                "name": f"{reason}{where} {rank}",
-                "classification": {"name": f"Spoilt{where}: {reason}"},
-                **own,
-                "reason": reason,
-                "strength": strength,
-                "area_px": area,
-                "measurements": {"Area px": area, "Strength": strength},
-            },
-        }
+        strength = float(places.strengths[number])
+        yield _make_feature(polygons, reason, rank, strength, int(areas[number]), cycle)
+    for rank, seam in enumerate(places.seams.lines, start=1):
+        polygons = [[_box_ring(*box)] for box in seam.join_boxes()]
+        yield _make_feature(polygons, SEAM, rank, seam.strength, int(seam.areas_px.sum()), cycle)
+
+
+def _make_feature(
+    polygons: list[list[list[list[int]]]],
+    reason: str,
+    rank: int,
+    strength: float,
+    area: int,
+    cycle: int | None,
+) -> dict[str, Any]:
+    where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
+    single = len(polygons) == 1
+    strength = round(strength, 1)
+    return {
+        "type": "Feature",
+        "geometry": {
+            "type": "Polygon" if single else "MultiPolygon",
+            "coordinates": polygons[0] if single else polygons,
+        },
+        "properties": {
+            "objectType": "annotation",
+            "name": f"{reason}{where} {rank}",
+            "classification": {"name": f"Spoilt{where}: {reason}"},
+            **own,
+            "reason": reason,
+            "strength": strength,
+            "area_px": area,
+            "measurements": {"Area px": area, "Strength": strength},
+        },
+    }
+
+
+def _box_ring(y0: int, y1: int, x0: int, x1: int) -> list[list[int]]:
+    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
 
 
 def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
@@ -128,6 +151,12 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
                 "area_px": int(areas[those].sum()),
                 "share": round(shares[reason], 6),
             }
+    if places.seams.lines:
+        by_reason[SEAM] = {
+            "places": len(places.seams.lines),
+            "area_px": sum(int(seam.areas_px.sum()) for seam in places.seams.lines),
+            "share": round(shares[SEAM], 6),
+        }
     rows, cols = np.nonzero(places.labels)
     owner = places.labels[rows, cols] - 1
     centres = [
@@ -137,7 +166,7 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     ]
     return {
         "share": round(places.share, 6),
-        "places": len(areas),
+        "places": len(areas) + len(places.seams.lines),
         "by_reason": by_reason,
         "largest": [
             {

@@ -21,6 +21,7 @@ from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
+from unglow.spoilt.seams import describe_seams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +95,7 @@ def detect(
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    report["notes"] = describe_seams(places.seams.lines)
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

@@ -1,0 +1,269 @@
+"""Seams: straight lines along rows or columns, which imaging makes and a section does not.
+
+What is left of post over its standard deviation is averaged along parts of 256 px of every row and
+column. A seam is a line that is brighter than the lines 4 and 5 px away on both sides, or darker
+than both, in two such parts of the same row or column: the end of data and steps between tiles
+differ from one side alone, and a fibre leaves its row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from unglow.core.archive import Saved
+from unglow.core.kernels import kernel, lay_rows
+from unglow.core.progress import step
+from unglow.memory import SEGMENT, count_blocks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from unglow.core.archive import ArrayAxes
+    from unglow.core.windows import Window
+    from unglow.spoilt.block_scores import Expectation
+
+    Bools = NDArray[np.bool_]
+    Floats = NDArray[np.float32]
+    Ints = NDArray[np.int64]
+
+SEAM = "seam"
+"""The reason of a seam in artefacts.geojson."""
+MARGIN = 3
+"""This many px on either side of a seam are excluded with it: the search filter reaches there."""
+_NEAR, _FAR = 4, 5
+"""A line is compared with the lines this far away, px."""
+_END = 8
+"""Lines closer than this to the end of data are not judged, px."""
+_STRONG, _WEAK, _PARTS = 8.0, 3.0, 2
+"""A seam is beyond the first in this many parts, in units of their scatter (clean phantoms: 4.9 at
+most), and its other parts that are beyond the second are excluded as well."""
+_LEAST_SCATTER = 0.05
+"""Of a mean of 256 px, standard deviations: that of noise which resampling has smoothed."""
+_SIGMA_OF_MAD = 1.4826
+_POINTS = 8
+_EVEN_PX = 2
+"""Distances that differ by this or less are equal."""
+
+
+@dataclass(eq=False, slots=True)
+class LineMeans(Saved):
+    """Means of what is left of post, in standard deviations, along parts of its rows and columns.
+
+    Attributes
+    ----------
+    shape
+        (rows, columns) of post, px.
+    rows
+        (rows, segments across) float16: of `SEGMENT` px of each row; NaN where fewer than half of
+        them have data.
+    cols
+        (segments down, columns) float16: the same of each column.
+    """
+
+    PARAMETERS = (("shape", (int, int)),)
+    ARRAYS: ClassVar[ArrayAxes] = {
+        "rows": ("float16", "height", "across"),
+        "cols": ("float16", "down", "width"),
+    }
+    LEVEL = 1  # noisy numbers
+
+    shape: tuple[int, int]
+    rows: NDArray[np.float16]
+    cols: NDArray[np.float16]
+
+    def __post_init__(self) -> None:
+        """Refuse lines that do not cover the image, which a damaged file may hold."""
+        down, across = count_blocks(self.shape, SEGMENT)
+        if (self.rows.shape, self.cols.shape) != ((self.shape[0], across), (down, self.shape[1])):
+            raise ValueError(f"lines of {self.rows.shape} and {self.cols.shape} in {self.shape}")
+
+    @classmethod
+    def create(cls, shape: tuple[int, int]) -> Self:
+        """Return lines without data for an image of (rows, columns)."""
+        down, across = count_blocks(shape, SEGMENT)
+        sizes = (shape[0], across), (down, shape[1])
+        return cls(shape, *(np.full(size, np.nan, np.float16) for size in sizes))
+
+    def put(self, strips: Sequence[Floats], columns: Floats, window: Window) -> None:
+        """Take the sums of a window that starts with a segment; windows may come from threads.
+
+        ``strips`` are what `sum_lines` returns for strips of the window, from its first rows on,
+        and ``columns`` (segments down, 2, columns) what it has added to.
+        """
+        rows = _average(np.moveaxis(np.concatenate(strips), 2, 0))
+        cols = _average(np.moveaxis(columns, 1, 0))
+        top, left = window.y0 // SEGMENT, window.x0 // SEGMENT
+        self.rows[window.y0 : window.y1, left : left + rows.shape[1]] = rows
+        self.cols[top : top + len(cols), window.x0 : window.x1] = cols
+
+
+def sum_lines(post: Floats, left: Floats, expected: Expectation, columns: Floats) -> Floats:
+    """Return sum and number of px of each part of a row of a strip, (rows, segments, 2) float32.
+
+    Parameters
+    ----------
+    post, left, expected
+        As `unglow.spoilt.block_scores.score_strip` takes them.
+    columns
+        (2, cols) float32: sum and number of px of each column, which those of the strip are added
+        to.
+    """
+    rows, cols = post.shape
+    sums = np.empty((rows, -(-cols // SEGMENT), 2), np.float32)
+    images = *lay_rows(post), *lay_rows(left)
+    kernel("line_sums")(*images, rows, cols, expected.numbers, sums, columns)
+    return sums
+
+
+def _average(sums: Floats) -> Floats:
+    """Return means of sums and numbers of px (2, ...); NaN for fewer than half of a segment."""
+    enough = sums[1] >= SEGMENT / 2
+    return np.where(enough, sums[0] / np.maximum(sums[1], 1), np.float32(np.nan))
+
+
+class Seam(NamedTuple):
+    """A seam, with the px next to it.
+
+    Attributes
+    ----------
+    axis
+        0 if it lies along a row, 1 along a column.
+    place
+        The row or column of its middle.
+    strength
+        The largest score of a part, in units of its scatter.
+    boxes
+        (n, 4) int64: first row, last + 1, first column, last + 1 of each part that is excluded, in
+        order, at most `SEGMENT` px long.
+    """
+
+    axis: int
+    place: float
+    strength: float
+    boxes: Ints
+
+    @property
+    def areas_px(self) -> Ints:
+        """How many px each of the boxes has, (n,)."""
+        return np.asarray(np.prod(self.boxes[:, 1::2] - self.boxes[:, ::2], axis=1), np.int64)
+
+    def join_boxes(self) -> list[list[int]]:
+        """Return the boxes, those that touch as one."""
+        start, end = (2, 3) if self.axis == 0 else (0, 1)
+        joined: list[list[int]] = []
+        for box in self.boxes.tolist():
+            if joined and joined[-1][end] == box[start]:
+                joined[-1][end] = box[end]
+            else:
+                joined.append(box)
+        return joined
+
+    def sample_points(self) -> tuple[Ints, Ints]:
+        """Return columns and rows (n, 8) of points along the middle of each box."""
+        first, length = self.boxes[:, ::2], self.boxes[:, 1::2] - self.boxes[:, ::2]
+        part = (np.arange(_POINTS) * 2 + 1) / (2 * _POINTS)
+        rows, cols = (
+            first[:, k, None] + (length[:, k, None] * part).astype(np.int64) for k in (0, 1)
+        )
+        return cols, rows
+
+
+@dataclass(frozen=True)
+class Seams:
+    """The seams of a pair.
+
+    Attributes
+    ----------
+    lines
+        Those along rows, then those along columns, in their order.
+    on_section
+        How many px of them are on the section.
+    """
+
+    lines: tuple[Seam, ...] = ()
+    on_section: int = 0
+
+    @cached_property
+    def _boxes(self) -> Ints:
+        return np.concatenate([np.zeros((0, 4), np.int64), *(seam.boxes for seam in self.lines)])
+
+    def find_boxes(self, window: Window) -> Ints:
+        """Return the boxes (n, 4) that have px in a window."""
+        y0, y1, x0, x1 = self._boxes.T
+        there = (y0 < window.y1) & (y1 > window.y0) & (x0 < window.x1) & (x1 > window.x0)
+        return self._boxes[there]
+
+
+@step("seams")
+def find_seams(lines: LineMeans) -> list[Seam]:
+    """Find the seams of a pair: those along rows, then those along columns, in their order."""
+    return [
+        *_find_along(lines.rows, 0, lines.shape),
+        *_find_along(lines.cols.T, 1, lines.shape),
+    ]
+
+
+def _find_along(means: NDArray[np.float16], axis: int, shape: tuple[int, int]) -> Iterator[Seam]:
+    """Yield the seams among lines (n, parts)."""
+    if not means.size:
+        return
+    scores = np.stack([_score(part) for part in means.T], axis=1)
+    found = np.zeros(len(scores) + 2, np.bool_)
+    for sign in (1, -1):
+        found[1:-1] |= np.count_nonzero(sign * scores > _STRONG, axis=1) >= _PARTS
+    for first, end in np.flatnonzero(np.diff(found)).reshape(-1, 2).tolist():
+        own = np.abs(scores[first:end]).max(axis=0)
+        # what is next to a visible part may be cut by the end of the seam, or by that of data
+        reached = np.convolve(own > _WEAK, np.ones(3), "same") > 0
+        starts = np.flatnonzero(reached) * SEGMENT
+        ends = np.minimum(starts + SEGMENT, shape[1 - axis])
+        across = max(0, first - MARGIN), min(shape[axis], end + MARGIN)
+        sides = [np.full_like(starts, n) for n in across], [starts, ends]
+        boxes = np.stack([*sides[axis], *sides[1 - axis]], axis=1)
+        yield Seam(axis, (first + end - 1) / 2, float(own.max()), boxes)
+
+
+def _score(means: NDArray[np.float16]) -> Floats:
+    """Return by how much each of (n,) lines differs from those on both sides; 0 if from one alone.
+
+    In units of the scatter of such differences, negative where it is darker.
+    """
+    n = len(means)
+    wide = np.pad(means.astype(np.float32), _END, constant_values=np.nan)
+    above, below = (
+        wide[_END : _END + n]
+        - (wide[_END + s * _NEAR :][:n] + wide[_END + s * _FAR :][:n]) / 2
+        + 0 * wide[_END + s * _END :][:n]
+        for s in (-1, 1)
+    )
+    known = np.isfinite(above) & np.isfinite(below)
+    if not known.any():
+        return np.zeros(n, np.float32)
+    away = np.abs(above[known])
+    scatter = max(_LEAST_SCATTER, _SIGMA_OF_MAD * float(np.median(away)))
+    size = np.where(above * below > 0, np.minimum(np.abs(above), np.abs(below)), 0)
+    return np.where(known, np.sign(above) * size / scatter, 0).astype(np.float32)
+
+
+def describe_seams(seams: Sequence[Seam]) -> list[str]:
+    """Return a sentence on what was excluded; none for no seams."""
+    steps: list[str] = []
+    for axis in (0, 1):
+        places = [seam.place for seam in seams if seam.axis == axis]
+        if places:
+            apart = np.diff(places)
+            least = float(apart.min()) if len(apart) > 1 else np.nan
+            even = np.abs(apart - least * np.round(apart / least)) <= _EVEN_PX
+            steps.append(f"{least:.0f}" if even.all() and len(apart) > 1 else "")
+    if not seams:
+        return []
+    if all(steps):
+        return [f"Seams every {' and '.join(dict.fromkeys(steps))} px were excluded."]
+    number = "A straight line" if len(seams) == 1 else f"{len(seams)} straight lines"
+    return [f"{number} along rows or columns {'was' if len(seams) == 1 else 'were'} excluded."]
