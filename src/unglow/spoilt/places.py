@@ -130,7 +130,8 @@ class Places:
         """Share of the section that is spoilt for each reason, the largest first."""
         blocks = np.bincount(self.labels.ravel(), minlength=len(self.reasons) + 1)[1:]
         found = np.bincount(self.reasons, weights=blocks, minlength=len(REASONS))
-        parts = {name: float(n) / max(self.judged, 1) for name, n in zip(REASONS, found) if n}
+        judged = max(self.judged, 1)
+        parts = {REASONS[k]: float(found[k]) / judged for k in np.flatnonzero(found)}
         if self.seams.lines:
             parts[SEAM] = self.of_seams
         return dict(sorted(parts.items(), key=lambda one: -one[1]))
@@ -335,13 +336,11 @@ class SpoiltMask:
             )
         )
         mask = np.asarray(self.blocks[rows[:, None], cols[None, :]])
-        for y0, y1, x0, x1 in self.seams.find_boxes(window).tolist():
-            top, left = max(0, y0 - window.y0) // step, max(0, x0 - window.x0) // step
-            mask[top : -((window.y0 - y1) // step), left : -((window.x0 - x1) // step)] = True
+        self.seams.mark(mask, window, step, 1)
         return mask
 
     def is_near(self, col: Ints, row: Ints) -> Bools:
-        """Return which px (N,) are at most `NEAR_PX` along either axis from a px of such a block."""
+        """Return which px (N,) are at most `NEAR_PX` along either axis from px of such blocks."""
         near = np.zeros(len(col), np.bool_)
         for down in (-NEAR_PX, 0, NEAR_PX):
             for across in (-NEAR_PX, 0, NEAR_PX):

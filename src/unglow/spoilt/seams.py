@@ -2,22 +2,27 @@
 
 What is left of post over its standard deviation is averaged along parts of 256 px of every row and
 column. A seam is a line that is brighter than the lines 4 and 5 px away on both sides, or darker
-than both, in two such parts of the same row or column: the end of data and steps between tiles
+than both, in more than one such part of its row or column: the end of data and steps between tiles
 differ from one side alone, and a fibre leaves its row.
+
+Pre may be turned against post: its seams are found on its own rows and columns before it is warped,
+by the square roots of its px, whose noise is even. Structures of the section scatter more than the
+difference does, so only strong seams stand out.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, lay_rows
-from unglow.core.progress import step
+from unglow.core.windows import SamePixels, Window, grid, map_bounded
 from unglow.memory import SEGMENT, count_blocks
+from unglow.spoilt.block_scores import Expectation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,8 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.archive import ArrayAxes
-    from unglow.core.windows import Window
-    from unglow.spoilt.block_scores import Expectation
+    from unglow.core.windows import Pixels
 
     Bools = NDArray[np.bool_]
     Floats = NDArray[np.float32]
@@ -36,15 +40,20 @@ SEAM = "seam"
 """The reason of a seam in artefacts.geojson."""
 MARGIN = 3
 """This many px on either side of a seam are excluded with it: the search filter reaches there."""
+_MARGIN_OF_PRE = 1
+"""The same for pre, whose px next to those also lack data when it is warped."""
 _NEAR, _FAR = 4, 5
 """A line is compared with the lines this far away, px."""
 _END = 8
 """Lines closer than this to the end of data are not judged, px."""
-_STRONG, _WEAK, _PARTS = 8.0, 3.0, 2
-"""A seam is beyond the first in this many parts, in units of their scatter (clean phantoms: 4.9 at
-most), and its other parts that are beyond the second are excluded as well."""
-_LEAST_SCATTER = 0.05
-"""Of a mean of 256 px, standard deviations: that of noise which resampling has smoothed."""
+_VISIBLE, _MOST, _ENOUGH = 3.0, 12.0, 14.0
+"""Parts that differ by more than the first, in units of their scatter, are visible. Each counts at
+most the second, and together they are more than the third: no part differed by more than 3.3 on
+clean phantoms and real images."""
+_LEAST_PART = 1e-3
+"""The scatter is taken to be at least this part of the largest mean: they are rounded."""
+_WINDOW = 4 * SEGMENT
+"""Side of the windows in which pre is read, px."""
 _SIGMA_OF_MAD = 1.4826
 _POINTS = 8
 _EVEN_PX = 2
@@ -197,33 +206,83 @@ class Seams:
         """Return the boxes (n, 4) that have px in a window."""
         y0, y1, x0, x1 = self._boxes.T
         there = (y0 < window.y1) & (y1 > window.y0) & (x0 < window.x1) & (x1 > window.x0)
-        return self._boxes[there]
+        return np.asarray(self._boxes[there], np.int64)
+
+    def mark(self, out: NDArray[Any], window: Window, step: int, value: float) -> None:
+        """Set px of seams to a value, in place.
+
+        ``out`` is a part of a pyramid level whose px are ``step`` px wide, ``window`` that part in
+        px of level 0.
+        """
+        for y0, y1, x0, x1 in self.find_boxes(window).tolist():
+            top, left = max(0, y0 - window.y0) // step, max(0, x0 - window.x0) // step
+            out[top : -((window.y0 - y1) // step), left : -((window.x0 - x1) // step)] = value
 
 
-@step("seams")
-def find_seams(lines: LineMeans) -> list[Seam]:
-    """Find the seams of a pair: those along rows, then those along columns, in their order."""
+def find_seams(lines: LineMeans, margin: int = MARGIN) -> list[Seam]:
+    """Find the seams of an image: those along rows, then those along columns, in their order.
+
+    Their boxes hold ``margin`` px on either side.
+    """
     return [
-        *_find_along(lines.rows, 0, lines.shape),
-        *_find_along(lines.cols.T, 1, lines.shape),
+        seam
+        for axis, means in enumerate((lines.rows, lines.cols.T))
+        for seam in _find_along(means, axis, lines.shape, margin)
     ]
 
 
-def _find_along(means: NDArray[np.float16], axis: int, shape: tuple[int, int]) -> Iterator[Seam]:
+def find_in_image(pixels: Pixels, ends: tuple[float, float], workers: int) -> Seams:
+    """Find the strong seams of a raw image, whose smallest and largest value are ``ends``."""
+    lines = LineMeans.create(pixels.shape)
+    # a px over its noise is its square root, which is 2 for the largest
+    shot = max(ends[1] - ends[0], 1e-6) / 4
+    expected = Expectation(np.array([0, shot, 0, 0, 1e-6 * shot, 0, np.inf, 0, 0, 0], np.float32))
+
+    def add(window: Window) -> None:
+        block = pixels.read(window).astype(np.float32) - np.float32(ends[0])
+        columns = np.zeros((count_blocks(window.shape, SEGMENT)[0], 2, window.shape[1]), np.float32)
+        parts = [block[at * SEGMENT : (at + 1) * SEGMENT] for at in range(len(columns))]
+        sums = [sum_lines(2 * p, p, expected, own) for p, own in zip(parts, columns, strict=True)]
+        lines.put(sums, columns, window)
+
+    for _ in map_bounded(add, grid(pixels.shape, (_WINDOW, _WINDOW)), workers):
+        pass
+    return Seams(tuple(find_seams(lines, margin=_MARGIN_OF_PRE)))
+
+
+class SeamlessPixels(SamePixels):
+    """An image whose px on seams are NaN, as `unglow.core.windows.Pixels`."""
+
+    def __init__(self, image: Pixels, seams: Seams) -> None:
+        super().__init__(image)
+        self._seams = seams
+
+    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
+        """Return px of a window inside the level, as floats that hold the stored values."""
+        block = self._image.read(window, level)
+        out = block.astype(np.result_type(block.dtype, np.float32))
+        self._seams.mark(out, window, 1 << level, np.nan)
+        return out
+
+
+def _find_along(
+    means: NDArray[np.float16], axis: int, shape: tuple[int, int], margin: int
+) -> Iterator[Seam]:
     """Yield the seams among lines (n, parts)."""
     if not means.size:
         return
     scores = np.stack([_score(part) for part in means.T], axis=1)
     found = np.zeros(len(scores) + 2, np.bool_)
-    for sign in (1, -1):
-        found[1:-1] |= np.count_nonzero(sign * scores > _STRONG, axis=1) >= _PARTS
+    for sizes in (scores, -scores):
+        counted = np.where(sizes > _VISIBLE, np.minimum(sizes, _MOST), 0)
+        found[1:-1] |= counted.sum(axis=1) > _ENOUGH
     for first, end in np.flatnonzero(np.diff(found)).reshape(-1, 2).tolist():
         own = np.abs(scores[first:end]).max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
-        reached = np.convolve(own > _WEAK, np.ones(3), "same") > 0
+        reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > 0
         starts = np.flatnonzero(reached) * SEGMENT
         ends = np.minimum(starts + SEGMENT, shape[1 - axis])
-        across = max(0, first - MARGIN), min(shape[axis], end + MARGIN)
+        across = max(0, first - margin), min(shape[axis], end + margin)
         sides = [np.full_like(starts, n) for n in across], [starts, ends]
         boxes = np.stack([*sides[axis], *sides[1 - axis]], axis=1)
         yield Seam(axis, (first + end - 1) / 2, float(own.max()), boxes)
@@ -245,14 +304,15 @@ def _score(means: NDArray[np.float16]) -> Floats:
     known = np.isfinite(above) & np.isfinite(below)
     if not known.any():
         return np.zeros(n, np.float32)
-    away = np.abs(above[known])
-    scatter = max(_LEAST_SCATTER, _SIGMA_OF_MAD * float(np.median(away)))
+    away = np.abs(above[known & (above != 0)])  # what is equal has no noise: there is no light
+    least = max(_LEAST_PART * float(np.abs(means[known]).max()), 1e-6)
+    scatter = max(least, _SIGMA_OF_MAD * float(np.median(away))) if away.size else least
     size = np.where(above * below > 0, np.minimum(np.abs(above), np.abs(below)), 0)
     return np.where(known, np.sign(above) * size / scatter, 0).astype(np.float32)
 
 
-def describe_seams(seams: Sequence[Seam]) -> list[str]:
-    """Return a sentence on what was excluded; none for no seams."""
+def describe_seams(seams: Sequence[Seam], image: str) -> list[str]:
+    """Return a sentence on what was excluded of an image, ``post`` or ``pre``; none for no seams."""
     steps: list[str] = []
     for axis in (0, 1):
         places = [seam.place for seam in seams if seam.axis == axis]
@@ -264,6 +324,8 @@ def describe_seams(seams: Sequence[Seam]) -> list[str]:
     if not seams:
         return []
     if all(steps):
-        return [f"Seams every {' and '.join(dict.fromkeys(steps))} px were excluded."]
+        return [f"Seams of {image} every {' and '.join(dict.fromkeys(steps))} px were excluded."]
     number = "A straight line" if len(seams) == 1 else f"{len(seams)} straight lines"
-    return [f"{number} along rows or columns {'was' if len(seams) == 1 else 'were'} excluded."]
+    return [
+        f"{number} along rows or columns of {image} {'was' if len(seams) == 1 else 'were'} excluded."
+    ]

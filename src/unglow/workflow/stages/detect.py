@@ -95,7 +95,9 @@ def detect(
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
-    report["notes"] = describe_seams(places.seams.lines)
+    of_pre = inputs.aligned.attributes.get("seams")
+    notes = [*describe_seams(places.seams.lines, "post"), *([of_pre] if of_pre else [])]
+    report["notes"] = notes
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share
