@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 class AlignedStore(StageStore):
     """Pre in the post frame: float32, NaN where pre or post have no data.
 
-    Of pre that is seams as well (`unglow.spoilt.seams`), of post what its image does not store, and `BLUR_REACH` px around it: a blur of post
-    would carry its zeros so far. So no later stage needs to know of it.
+    Of pre that is seams as well (`unglow.spoilt.seams`). Of post it is what its image does not
+    store, and `BLUR_REACH` px around it: a blur of post would carry its zeros so far. So no later
+    stage needs to know of it.
 
     Parameters
     ----------
