@@ -21,7 +21,7 @@ import numpy as np
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, lay_rows
 from unglow.core.windows import SamePixels, Window, grid, map_bounded
-from unglow.memory import SEGMENT, count_blocks
+from unglow.memory import SEGMENT, count_blocks, part_length
 from unglow.spoilt.block_scores import Expectation
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ _LEAST_PART = 1e-3
 """The scatter is taken to be at least this part of the largest mean: they are rounded."""
 _WINDOW = 4 * SEGMENT
 """Side of the windows in which pre is read, px."""
+_LARGEST = 6e4
+"""Scores are cut at this: float16 ends a little above."""
 _SIGMA_OF_MAD = 1.4826
 _POINTS = 8
 _EVEN_PX = 2
@@ -69,10 +71,10 @@ class LineMeans(Saved):
     shape
         (rows, columns) of post, px.
     rows
-        (rows, segments across) float16: of `SEGMENT` px of each row; NaN where fewer than half of
-        them have data.
+        (rows, parts across) float16: of each part of a row; NaN where fewer than half of its px
+        have data.
     cols
-        (segments down, columns) float16: the same of each column.
+        (parts down, columns) float16: the same of each column.
     """
 
     PARAMETERS = (("shape", (int, int)),)
@@ -88,28 +90,40 @@ class LineMeans(Saved):
 
     def __post_init__(self) -> None:
         """Refuse lines that do not cover the image, which a damaged file may hold."""
-        down, across = count_blocks(self.shape, SEGMENT)
+        down, across = count_blocks(self.shape, self.length)
         if (self.rows.shape, self.cols.shape) != ((self.shape[0], across), (down, self.shape[1])):
             raise ValueError(f"lines of {self.rows.shape} and {self.cols.shape} in {self.shape}")
+
+    @property
+    def length(self) -> int:
+        """Length of a part, px."""
+        return part_length(self.shape)
 
     @classmethod
     def create(cls, shape: tuple[int, int]) -> Self:
         """Return lines without data for an image of (rows, columns)."""
-        down, across = count_blocks(shape, SEGMENT)
+        down, across = count_blocks(shape, part_length(shape))
         sizes = (shape[0], across), (down, shape[1])
         return cls(shape, *(np.full(size, np.nan, np.float16) for size in sizes))
 
     def put(self, strips: Sequence[Floats], columns: Floats, window: Window) -> None:
-        """Take the sums of a window that starts with a segment; windows may come from threads.
+        """Take the sums of a window that starts with a part; windows may come from several threads.
 
         ``strips`` are what `sum_lines` returns for strips of the window, from its first rows on,
         and ``columns`` (segments down, 2, columns) what it has added to.
         """
-        rows = _average(np.moveaxis(np.concatenate(strips), 2, 0))
-        cols = _average(np.moveaxis(columns, 1, 0))
-        top, left = window.y0 // SEGMENT, window.x0 // SEGMENT
+        rows = self._average(np.moveaxis(np.concatenate(strips), 2, 0), 2)
+        cols = self._average(np.moveaxis(columns, 1, 0), 1)
+        top, left = window.y0 // self.length, window.x0 // self.length
         self.rows[window.y0 : window.y1, left : left + rows.shape[1]] = rows
         self.cols[top : top + len(cols), window.x0 : window.x1] = cols
+
+    def _average(self, sums: Floats, axis: int) -> Floats:
+        """Return means of sums and numbers of px (2, ...), segments of an axis joined to parts."""
+        starts = np.arange(0, sums.shape[axis], self.length // SEGMENT)
+        total, count = np.add.reduceat(sums, starts, axis=axis)
+        few = count < self.length / 2
+        return np.where(few, np.float32(np.nan), total / np.maximum(count, 1))
 
 
 def sum_lines(post: Floats, left: Floats, expected: Expectation, columns: Floats) -> Floats:
@@ -130,12 +144,6 @@ def sum_lines(post: Floats, left: Floats, expected: Expectation, columns: Floats
     return sums
 
 
-def _average(sums: Floats) -> Floats:
-    """Return means of sums and numbers of px (2, ...); NaN for fewer than half of a segment."""
-    enough = sums[1] >= SEGMENT / 2
-    return np.where(enough, sums[0] / np.maximum(sums[1], 1), np.float32(np.nan))
-
-
 class Seam(NamedTuple):
     """A seam, with the px next to it.
 
@@ -149,7 +157,7 @@ class Seam(NamedTuple):
         The largest score of a part, in units of its scatter.
     boxes
         (n, 4) int64: first row, last + 1, first column, last + 1 of each part that is excluded, in
-        order, at most `SEGMENT` px long.
+        order, a part long.
     """
 
     axis: int
@@ -245,7 +253,8 @@ def find_in_image(pixels: Pixels, ends: tuple[float, float], workers: int) -> Se
         sums = [sum_lines(2 * p, p, expected, own) for p, own in zip(parts, columns, strict=True)]
         lines.put(sums, columns, window)
 
-    for _ in map_bounded(add, grid(pixels.shape, (_WINDOW, _WINDOW)), workers):
+    side = max(_WINDOW, lines.length)
+    for _ in map_bounded(add, grid(pixels.shape, (side, side)), workers):
         pass
     return Seams(tuple(find_seams(lines, margin=_MARGIN_OF_PRE)))
 
@@ -271,17 +280,21 @@ def _find_along(
     """Yield the seams among lines (n, parts)."""
     if not means.size:
         return
-    scores = np.stack([_score(part) for part in means.T], axis=1)
-    found = np.zeros(len(scores) + 2, np.bool_)
-    for sizes in (scores, -scores):
-        counted = np.where(sizes > _VISIBLE, np.minimum(sizes, _MOST), 0)
-        found[1:-1] |= counted.sum(axis=1) >= _ENOUGH
+    length = part_length(shape)
+    sizes = np.zeros(means.shape, np.float16)
+    totals = np.zeros((2, len(means)), np.float32)
+    for k, part in enumerate(means.T):
+        score = _score(part)
+        sizes[:, k] = np.minimum(np.abs(score), _LARGEST)
+        both = np.stack([score, -score])
+        totals += np.where(both > _VISIBLE, np.minimum(both, _MOST), 0)
+    found = np.pad((totals >= _ENOUGH).any(axis=0), 1)
     for first, end in np.flatnonzero(np.diff(found)).reshape(-1, 2).tolist():
-        own = np.abs(scores[first:end]).max(axis=0)
+        own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
         reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > 0
-        starts = np.flatnonzero(reached) * SEGMENT
-        ends = np.minimum(starts + SEGMENT, shape[1 - axis])
+        starts = np.flatnonzero(reached) * length
+        ends = np.minimum(starts + length, shape[1 - axis])
         across = max(0, first - margin), min(shape[axis], end + margin)
         sides = [np.full_like(starts, n) for n in across], [starts, ends]
         boxes = np.stack([*sides[axis], *sides[1 - axis]], axis=1)
