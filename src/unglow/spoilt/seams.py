@@ -59,7 +59,7 @@ _LARGEST = 6e4
 _SIGMA_OF_MAD = 1.4826
 _POINTS = 8
 _EVEN_PX = 2
-"""Distances that differ by this or less are equal."""
+"""Distances that differ by this or less, px, are equal."""
 
 
 @dataclass(eq=False, slots=True)
@@ -328,12 +328,13 @@ def describe_seams(seams: Sequence[Seam], image: str) -> list[str]:
     """Return a sentence on what was excluded of ``post`` or ``pre``; none for no seams."""
     steps: list[str] = []
     for axis in (0, 1):
-        places = [seam.place for seam in seams if seam.axis == axis]
-        if places:
-            apart = np.diff(places)
-            least = float(apart.min()) if len(apart) > 1 else np.nan
-            even = np.abs(apart - least * np.round(apart / least)) <= _EVEN_PX
-            steps.append(f"{least:.0f}" if even.all() and len(apart) > 1 else "")
+        apart = np.diff([seam.place for seam in seams if seam.axis == axis])
+        if len(apart) > 1:
+            number = np.round(apart / apart.min())  # where it is dark no seam is seen
+            even = np.abs(apart - apart.min() * number) <= _EVEN_PX * number
+            steps.append(f"{apart.min():.0f}" if even.all() else "")
+        elif any(seam.axis == axis for seam in seams):
+            steps.append("")
     if not seams:
         return []
     if all(steps):
