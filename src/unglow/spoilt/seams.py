@@ -46,10 +46,11 @@ _NEAR, _FAR = 4, 5
 """A line is compared with the lines this far away, px."""
 _END = 8
 """Lines closer than this to the end of data are not judged, px."""
-_VISIBLE, _MOST, _ENOUGH = 3.0, 9.0, 12.0
+_VISIBLE, _MOST, _ENOUGH, _LIKELY = 3.0, 9.0, 12.0, 5.0
 """Parts that differ by more than the first, in units of their scatter, are visible. Each counts at
-most the second, and together they are as much as the third: without seams no part differed by more
-than 3.3 in the differences of phantoms and real images, 5.8 in pre."""
+most the second, and together they are as much as the third, or the last where a grid of seams has a
+line: without seams no part differed by more than 3.3 in the differences of phantoms and real
+images, 5.8 in pre."""
 _LEAST_PART = 1e-3
 """The scatter is taken to be at least this part of the largest mean: they are rounded."""
 _WINDOW = 4 * SEGMENT
@@ -288,8 +289,13 @@ def _find_along(
         sizes[:, k] = np.minimum(np.abs(score), _LARGEST)
         both = np.stack([score, -score])
         totals += np.where(both > _VISIBLE, np.minimum(both, _MOST), 0)
-    found = np.pad((totals >= _ENOUGH).any(axis=0), 1)
-    for first, end in np.flatnonzero(np.diff(found)).reshape(-1, 2).tolist():
+    best = totals.max(axis=0)
+    found = best >= _ENOUGH
+    first, step = _find_grid([(a + b - 1) / 2 for a, b in _find_runs(found)])
+    if step:
+        apart = np.abs((np.arange(len(best)) - first + step / 2) % step - step / 2)
+        found |= (apart <= _EVEN_PX) & (best >= _LIKELY)
+    for first, end in _find_runs(found):
         own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
         reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > 0
@@ -299,6 +305,25 @@ def _find_along(
         sides = [np.full_like(starts, n) for n in across], [starts, ends]
         boxes = np.stack([*sides[axis], *sides[1 - axis]], axis=1)
         yield Seam(axis, (first + end - 1) / 2, float(own.max()), boxes)
+
+
+def _find_runs(found: Bools) -> list[list[int]]:
+    """Return first and last + 1 of each run of true."""
+    return np.flatnonzero(np.diff(np.pad(found, 1))).reshape(-1, 2).tolist()
+
+
+def _find_grid(places: Sequence[float]) -> tuple[float, float]:
+    """Return the first place and the step of a grid of lines, 0 for none.
+
+    Some of its lines may be missing, where it is dark.
+    """
+    apart = np.diff(places)
+    if len(apart) < 2:
+        return 0.0, 0.0
+    number = np.round(apart / apart.min())
+    if (np.abs(apart - apart.min() * number) > _EVEN_PX * number).any():
+        return 0.0, 0.0
+    return places[0], float(apart.sum() / number.sum())
 
 
 def _score(means: NDArray[np.float16]) -> Floats:
@@ -326,19 +351,13 @@ def _score(means: NDArray[np.float16]) -> Floats:
 
 def describe_seams(seams: Sequence[Seam], image: str) -> list[str]:
     """Return a sentence on what was excluded of ``post`` or ``pre``; none for no seams."""
-    steps: list[str] = []
-    for axis in (0, 1):
-        apart = np.diff([seam.place for seam in seams if seam.axis == axis])
-        if len(apart) > 1:
-            number = np.round(apart / apart.min())  # where it is dark no seam is seen
-            even = np.abs(apart - apart.min() * number) <= _EVEN_PX * number
-            steps.append(f"{apart.min():.0f}" if even.all() else "")
-        elif any(seam.axis == axis for seam in seams):
-            steps.append("")
     if not seams:
         return []
+    places = [[seam.place for seam in seams if seam.axis == axis] for axis in (0, 1)]
+    steps = [_find_grid(those)[1] for those in places if those]
     if all(steps):
-        return [f"Seams of {image} every {' and '.join(dict.fromkeys(steps))} px were excluded."]
+        apart = " and ".join(dict.fromkeys(f"{one:.0f}" for one in steps))
+        return [f"Seams of {image} every {apart} px were excluded."]
     if len(seams) == 1:
         line = ("a row", "a column")[seams[0].axis]
         return [f"A straight line along {line} of {image} was excluded."]

@@ -441,11 +441,7 @@ def test_line_sums(loop, shape, share):
     loop("line_sums")(post, shape[1], left, shape[1], *shape, numbers, out, columns)
     same(out, plain.line_sums(post, left, numbers, sums))
     same(columns, sums)
-    assert (
-        share
-        or (out[..., 1].sum() > 0.8 * post.size and np.abs(out[..., 0]).sum() > 0)
-        or not shape[0]
-    )
+    assert share or post.size < 300 or out[..., 1].sum() > 0.8 * post.size
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")

@@ -86,6 +86,13 @@ def test_a_line_in_one_part_alone_is_not_known_to_be_straight(good):
     assert not seams_of(with_lines(good, [np.s_[500, 256:512]], 1.3))
 
 
+def test_a_weak_line_counts_where_a_grid_of_seams_has_one(good):
+    weak = [np.s_[k, 256:500] for k in (700, 777)]
+    strong = [np.s_[k] for k in (100, 300, 500)]
+    found = seams_of(with_lines(with_lines(good, strong, 1.2), weak, 1.2))
+    assert [seam.place for seam in found] == [100, 300, 500, 700]
+
+
 @pytest.mark.parametrize("degrees", [1.0, 2.0, 5.0])
 def test_oblique_fibres_are_left(good, degrees):
     x = np.arange(SIDE)
@@ -155,7 +162,7 @@ def row(place, *, axis=0):
         ([], []),
         ([row(40)], ["A straight line along a row of post was excluded."]),
         ([row(40), row(90)], ["2 straight lines along rows or columns of post were excluded."]),
-        ([row(k) for k in (40, 441, 1640)], ["Seams of post every 401 px were excluded."]),
+        ([row(k) for k in (40, 441, 1640)], ["Seams of post every 400 px were excluded."]),
         (
             [*(row(k) for k in (40, 440, 840)), *(row(k, axis=1) for k in (9, 309, 610))],
             ["Seams of post every 400 and 300 px were excluded."],
