@@ -248,7 +248,8 @@ def find_in_image(pixels: Pixels, ends: tuple[float, float], workers: int) -> Se
     expected = Expectation(np.array([0, shot, 0, 0, 1e-6 * shot, 0, np.inf, 0, 0, 0], np.float32))
 
     def add(window: Window) -> None:
-        block = pixels.read(window).astype(np.float32) - np.float32(ends[0])
+        block = pixels.read(window).astype(np.float32)
+        block -= np.float32(ends[0])
         columns = np.zeros((count_blocks(window.shape, SEGMENT)[0], 2, window.shape[1]), np.float32)
         parts = [block[at * SEGMENT : (at + 1) * SEGMENT] for at in range(len(columns))]
         sums = [sum_lines(2 * p, p, expected, own) for p, own in zip(parts, columns, strict=True)]
