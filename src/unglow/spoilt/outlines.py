@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bools = NDArray[np.bool_]
+    Traced = tuple[str, list[list[list[list[int]]]], float, int]
 
 LARGEST = 20
 """This many places are listed in detection.json."""
@@ -85,51 +87,46 @@ def make_features(
 
     With the cycle, if they have one.
     """
+    where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
+    seams = (
+        (SEAM, [[_box_ring(*box)] for box in seam.boxes.tolist()], seam.strength, seam.area_px)
+        for seam in places.seams.lines
+    )
+    traced = chain(_trace_places(places, shape), seams)
+    for rank, (reason, polygons, strength, area) in enumerate(traced, start=1):
+        single = len(polygons) == 1
+        yield {
+            "type": "Feature",
+            "geometry": {
+                "type": "Polygon" if single else "MultiPolygon",
+                "coordinates": polygons[0] if single else polygons,
+            },
+            "properties": {
+                "objectType": "annotation",
+                "name": f"{reason}{where} {rank}",
+                "classification": {"name": f"Spoilt{where}: {reason}"},
+                **own,
+                "reason": reason,
+                "strength": round(strength, 1),
+                "area_px": area,
+                "measurements": {"Area px": area, "Strength": round(strength, 1)},
+            },
+        }
+
+
+def _trace_places(places: Places, shape: tuple[int, int]) -> Iterator[Traced]:
+    """Yield reason, polygons, strength and area of each place, the largest first."""
     boxes = _find_boxes(places.labels, len(places.reasons))
     areas = measure_areas_px(places, shape)
-    for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
+    for number in np.argsort(-areas, kind="stable").tolist():
         y0, y1, x0, x1 = boxes[number]
         mask = places.labels[y0:y1, x0:x1] == number + 1
-        reason = REASONS[places.reasons[number]]
         polygons = [
             [_convert_ring(ring, (y0, x0), places.side, shape) for ring in rings]
             for rings in trace_outlines(mask)
         ]
-        strength = float(places.strengths[number])
-        yield _make_feature(polygons, reason, rank, strength, int(areas[number]), cycle)
-    for rank, seam in enumerate(places.seams.lines, start=1):
-        polygons = [[_box_ring(*box)] for box in seam.join_boxes()]
-        yield _make_feature(polygons, SEAM, rank, seam.strength, int(seam.areas_px.sum()), cycle)
-
-
-def _make_feature(
-    polygons: list[list[list[list[int]]]],
-    reason: str,
-    rank: int,
-    strength: float,
-    area: int,
-    cycle: int | None,
-) -> dict[str, Any]:
-    where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
-    single = len(polygons) == 1
-    strength = round(strength, 1)
-    return {
-        "type": "Feature",
-        "geometry": {
-            "type": "Polygon" if single else "MultiPolygon",
-            "coordinates": polygons[0] if single else polygons,
-        },
-        "properties": {
-            "objectType": "annotation",
-            "name": f"{reason}{where} {rank}",
-            "classification": {"name": f"Spoilt{where}: {reason}"},
-            **own,
-            "reason": reason,
-            "strength": strength,
-            "area_px": area,
-            "measurements": {"Area px": area, "Strength": strength},
-        },
-    }
+        reason = REASONS[places.reasons[number]]
+        yield reason, polygons, float(places.strengths[number]), int(areas[number])
 
 
 def _box_ring(y0: int, y1: int, x0: int, x1: int) -> list[list[int]]:
@@ -154,7 +151,7 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     if places.seams.lines:
         by_reason[SEAM] = {
             "places": len(places.seams.lines),
-            "area_px": sum(int(seam.areas_px.sum()) for seam in places.seams.lines),
+            "area_px": sum(seam.area_px for seam in places.seams.lines),
             "share": round(shares[SEAM], 6),
         }
     rows, cols = np.nonzero(places.labels)

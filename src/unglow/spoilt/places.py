@@ -113,17 +113,7 @@ class Places:
     @property
     def share(self) -> float:
         """Share of the section that is spoilt, 0 to 1: its blocks and seams."""
-        return min(1.0, float(np.count_nonzero(self.labels)) / max(self.judged, 1) + self.of_seams)
-
-    @property
-    def of_seams(self) -> float:
-        """Share of the section that seams take, 0 to 1."""
-        return min(1.0, self.seams.on_section / max(self.judged * self.side**2, 1))
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is spoilt."""
-        return not (self.mask.any() or self.seams.lines)
+        return float(np.count_nonzero(self.labels)) / max(self.judged, 1) + self.seams.share
 
     @property
     def shares(self) -> dict[str, float]:
@@ -133,7 +123,7 @@ class Places:
         judged = max(self.judged, 1)
         parts = {REASONS[k]: float(found[k]) / judged for k in np.flatnonzero(found)}
         if self.seams.lines:
-            parts[SEAM] = self.of_seams
+            parts[SEAM] = self.seams.share
         return dict(sorted(parts.items(), key=lambda one: -one[1]))
 
     def describe_excess(self, most: float) -> str | None:

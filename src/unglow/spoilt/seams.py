@@ -21,7 +21,7 @@ import numpy as np
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, lay_rows
 from unglow.core.windows import SamePixels, Window, grid, map_bounded
-from unglow.memory import SEGMENT, count_blocks, part_length
+from unglow.memory import BLOCK, SEGMENT, count_blocks, part_length
 from unglow.spoilt.block_scores import Expectation
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ _WINDOW = 4 * SEGMENT
 _LARGEST = 6e4
 """Scores are cut at this: float16 ends a little above."""
 _SIGMA_OF_MAD = 1.4826
-_POINTS = 8
 _EVEN_PX = 2
 """Distances that differ by this or less, px, are equal."""
 
@@ -157,8 +156,7 @@ class Seam(NamedTuple):
     strength
         The largest score of a part, in units of its scatter.
     boxes
-        (n, 4) int64: first row, last + 1, first column, last + 1 of each part that is excluded, in
-        order, a part long.
+        (n, 4) int64: first row, last + 1, first column, last + 1 of each stretch that is excluded.
     """
 
     axis: int
@@ -167,29 +165,17 @@ class Seam(NamedTuple):
     boxes: Ints
 
     @property
-    def areas_px(self) -> Ints:
-        """How many px each of the boxes has, (n,)."""
-        return np.asarray(np.prod(self.boxes[:, 1::2] - self.boxes[:, ::2], axis=1), np.int64)
+    def area_px(self) -> int:
+        """How many px are excluded."""
+        return int(np.prod(self.boxes[:, 1::2] - self.boxes[:, ::2], axis=1).sum())
 
-    def join_boxes(self) -> list[list[int]]:
-        """Return the boxes, those that touch as one."""
-        start, end = (2, 3) if self.axis == 0 else (0, 1)
-        joined: list[list[int]] = []
-        for box in self.boxes.tolist():
-            if joined and joined[-1][end] == box[start]:
-                joined[-1][end] = box[end]
-            else:
-                joined.append(box)
-        return joined
-
-    def sample_points(self) -> tuple[Ints, Ints]:
-        """Return columns and rows (n, 8) of points along the middle of each box."""
-        first, length = self.boxes[:, ::2], self.boxes[:, 1::2] - self.boxes[:, ::2]
-        part = (np.arange(_POINTS) * 2 + 1) / (2 * _POINTS)
-        rows, cols = (
-            first[:, k, None] + (length[:, k, None] * part).astype(np.int64) for k in (0, 1)
-        )
-        return cols, rows
+    @property
+    def points(self) -> tuple[Ints, Ints]:
+        """Columns and rows (n,) of points along it, `BLOCK` px apart."""
+        ends = np.roll(self.boxes, 2 * self.axis, axis=1)[:, 2:]
+        along = np.concatenate([np.arange(a, b, BLOCK) for a, b in ends.tolist()])
+        across = np.full_like(along, round(self.place))
+        return (across, along) if self.axis else (along, across)
 
 
 @dataclass(frozen=True)
@@ -200,12 +186,12 @@ class Seams:
     ----------
     lines
         Those along rows, then those along columns, in their order.
-    on_section
-        How many px of them are on the section.
+    share
+        Share of the section that they take, 0 to 1.
     """
 
     lines: tuple[Seam, ...] = ()
-    on_section: int = 0
+    share: float = 0.0
 
     @cached_property
     def _boxes(self) -> Ints:
@@ -300,11 +286,9 @@ def _find_along(
         own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
         reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > 0
-        starts = np.flatnonzero(reached) * length
-        ends = np.minimum(starts + length, shape[1 - axis])
-        across = max(0, first - margin), min(shape[axis], end + margin)
-        sides = [np.full_like(starts, n) for n in across], [starts, ends]
-        boxes = np.stack([*sides[axis], *sides[1 - axis]], axis=1)
+        ends = np.minimum(np.array(_find_runs(reached)) * length, shape[1 - axis])
+        sides = np.clip([first - margin, end + margin], 0, shape[axis])
+        boxes = np.roll(np.hstack([np.tile(sides, (len(ends), 1)), ends]), 2 * axis, axis=1)
         yield Seam(axis, (first + end - 1) / 2, float(own.max()), boxes)
 
 

@@ -72,14 +72,14 @@ def test_brighter_and_darker_lines_are_found(good, factor, width):
         (0, 100), (0, 500), (0, 900), (1, 300), (1, 700),
     ]  # fmt: skip
     for seam in found:
-        assert len(seam.boxes) == 4
+        assert seam.area_px == (width + 2 * MARGIN) * SIDE
         across = seam.boxes[:, 2:] if seam.axis else seam.boxes[:, :2]
         assert (across[:, 1] - across[:, 0] == width + 2 * MARGIN).all()
 
 
 def test_a_line_that_ends_is_excluded_to_its_end_and_not_far_beyond(good):
     [seam] = seams_of(with_lines(good, [np.s_[500, :520]], 1.3))
-    assert seam.join_boxes() == [[497, 504, 0, 768]]
+    assert seam.boxes.tolist() == [[497, 504, 0, 768]]
 
 
 def test_a_line_in_one_part_alone_is_not_known_to_be_straight(good):
@@ -194,8 +194,8 @@ def test_px_of_seams_are_in_the_mask_of_spoilt_px():
 
 
 def test_seams_are_features_and_count_as_spoilt():
-    boxes = np.array([[97, 104, 0, 256], [97, 104, 256, 512], [97, 104, 768, 1000]], np.int64)
-    seams = Seams((Seam(0, 100.0, 21.26, boxes),), on_section=2048)
+    boxes = np.array([[97, 104, 0, 512], [97, 104, 768, 1000]], np.int64)
+    seams = Seams((Seam(0, 100.0, 21.26, boxes),), share=0.2)
     places = Places(32, np.zeros((2, 5), np.int32), np.zeros(0, np.uint8), np.zeros(0, "f4"),
                     {}, 0.0, 10, seams)  # fmt: skip
     [feature] = make_features(places, (64, 1000))
@@ -207,7 +207,6 @@ def test_seams_are_features_and_count_as_spoilt():
     assert second[0][0] == [768, 97]
     assert places.share == 0.2
     assert places.shares == {"seam": 0.2}
-    assert not places.is_empty
     about = report(places, (64, 1000))
     assert about["places"] == 1
     assert about["by_reason"] == {"seam": {"places": 1, "area_px": 7 * 744, "share": 0.2}}

@@ -147,7 +147,9 @@ class DetectInputs:
             raise make_damage_error(self.blocks)
         side = scores.side
         places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
-        places = replace(places, seams=self._find_seams(self.blocks, section))
+        places = replace(
+            places, seams=self._find_seams(self.blocks, section, places.judged * side**2)
+        )
         if self.regions is None or not places.mask.any():
             return places
         rows, cols = np.nonzero(places.mask)
@@ -157,22 +159,16 @@ class DetectInputs:
             kept[rows[held], cols[held]] = True
         return places.exclude(kept)
 
-    def _find_seams(self, path: Path, section: Section) -> Seams:
-        """Find the seams; parts of them that touch regions to count in are left out."""
-        means = LineMeans.load(path, "lines")
-        if means.shape != self.post.shape:
-            raise make_damage_error(path)
-        lines, on_section = [], 0
-        for seam in find_seams(means):
-            points = seam.sample_points()
-            kept = np.ones(len(seam.boxes), np.bool_)
-            for region in () if self.regions is None else self.regions.analyse:
-                kept &= ~region.holds(*(p.ravel() for p in points)).reshape(points[0].shape).any(1)
-            there = section.contains(*points)[kept].mean(axis=1)
-            if kept.any():
-                lines.append(seam._replace(boxes=seam.boxes[kept]))
-                on_section += round(float(there @ lines[-1].areas_px))
-        return Seams(tuple(lines), on_section)
+    def _find_seams(self, path: Path, section: Section, section_px: int) -> Seams:
+        """Find the seams; without those that touch a region to count in, as all else is not."""
+        analyse = () if self.regions is None else self.regions.analyse
+        lines = [
+            seam
+            for seam in find_seams(LineMeans.load(path, "lines"))
+            if not any(region.holds(*seam.points).any() for region in analyse)
+        ]
+        found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
+        return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
     def grey_levels(self, section: Section) -> dict[str, float]:
         """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
@@ -187,7 +183,7 @@ class DetectInputs:
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        if places.is_empty:
+        if not (places.mask.any() or places.seams.lines):
             return scene
         mask = SpoiltMask(places.mask, places.side, places.seams)
         background = estimate_background(self.difference, mask)
