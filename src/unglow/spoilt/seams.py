@@ -20,6 +20,7 @@ import numpy as np
 
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, lay_rows
+from unglow.core.reasons import explain
 from unglow.core.windows import SamePixels, Window, grid, map_bounded
 from unglow.memory import BLOCK, SEGMENT, count_blocks, part_length
 from unglow.spoilt.block_scores import Expectation
@@ -335,15 +336,12 @@ def _score(means: NDArray[np.float16]) -> Floats:
 
 
 def describe_seams(seams: Sequence[Seam], image: str) -> list[str]:
-    """Return a sentence on what was excluded of ``post`` or ``pre``; none for no seams."""
+    """Return a note on what was excluded of ``post`` or ``pre``; none for no seams."""
     if not seams:
         return []
     places = [[seam.place for seam in seams if seam.axis == axis] for axis in (0, 1)]
     steps = [_find_grid(those)[1] for those in places if those]
-    if all(steps):
-        apart = " and ".join(dict.fromkeys(f"{one:.0f}" for one in steps))
-        return [f"Seams of {image} every {apart} px were excluded."]
-    if len(seams) == 1:
-        line = ("a row", "a column")[seams[0].axis]
-        return [f"A straight line along {line} of {image} was excluded."]
-    return [f"{len(seams)} straight lines along rows or columns of {image} were excluded."]
+    if not all(steps):
+        return [explain("lines", image=image, count=len(seams))]
+    apart = " and ".join(dict.fromkeys(f"{one:.0f}" for one in steps))
+    return [explain("seams", image=image, count=len(seams), apart=apart)]

@@ -25,6 +25,7 @@ from unglow.workflow.stages.snr import DetectInputs
 
 SHAPE = (900, 1000)
 ROWS = (150, 450, 750)
+SENTENCE = "Seams of {} every 300 px were excluded."
 IDENTITY = Transform("ok", SHAPE, SHAPE, matrix=np.eye(3), error_px=Quantiles(0.02, 0.05))
 
 
@@ -82,7 +83,7 @@ def test_a_clean_pair_has_none(tmp_path):
 @pytest.mark.parametrize("factor", [0.9, 1.1, 1.3])
 def test_seams_of_post_are_excluded_and_said(tmp_path, factor):
     _, report, aligned = make(tmp_path, post=factor)
-    assert report["notes"] == ["Seams of post every 300 px were excluded."]
+    assert [one["sentence"] for one in report["notes"]] == [SENTENCE.format("post")]
     assert report["spoilt"]["by_reason"]["seam"]["places"] == 3
     assert report["masked_px"]["spoilt"] == 3 * 7 * 1000
     assert report["spoilt"]["share"] == pytest.approx(3 * 7 / 900, rel=0.05)
@@ -114,5 +115,5 @@ def test_seams_of_pre_are_no_data_and_said(tmp_path, factor):
     # what is interpolated from px of a seam and next to it
     assert lost == [row + k for row in ROWS for k in range(-3, 3)]
     assert np.isnan(aligned).sum() == len(lost) * SHAPE[1]
-    assert report["notes"] == ["Seams of pre every 300 px were excluded."]
+    assert [one["sentence"] for one in report["notes"]] == [SENTENCE.format("pre")]
     assert report["candidates"] == 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.reasons import to_json
 from unglow.core.windows import Coarser, Window, map_bounded, strips
 from unglow.io.stored_values import (
     NotStored,
@@ -117,9 +118,9 @@ class AlignedStore(StageStore):
         return None
 
     def final_attributes(self) -> dict[str, Any]:
-        """Return a sentence on the seams of pre, if it has some."""
-        sentences = describe_seams(self._seams.lines, "pre")
-        return {"seams": sentences[0]} if sentences else {}
+        """Return a note on the seams of pre, if it has some."""
+        notes = to_json(describe_seams(self._seams.lines, "pre"))
+        return {"seams": notes} if notes else {}
 
     def _see(self, pixels: Pixels) -> Pixels:
         """Return an image at the scale at which it is warped."""
