@@ -44,18 +44,20 @@ MARGIN = 3
 _MARGIN_OF_PRE = 1
 """The same for pre, whose px next to those also lack data when it is warped."""
 _NEAR, _FAR = 4, 5
-"""A line is compared with the lines this far away, px."""
-_END = 8
-"""Lines closer than this to the end of data are not judged, px."""
+"""A line is compared with the lines this far away, px; without these, at an end, it is none."""
 _VISIBLE, _MOST, _ENOUGH, _LIKELY = 3.0, 9.0, 12.0, 5.0
 """Parts that differ by more than the first, in units of their scatter, are visible. Each counts at
 most the second, and together they are as much as the third, or the last where a grid of seams has a
 line: without seams no part differed by more than 3.3 in the differences of phantoms and real
 images, 5.8 in pre."""
+_LEAST_SHARE = 0.25
+"""Of the px of a part that have data: the end of data may cross it."""
 _LEAST_PART = 1e-3
 """The scatter is taken to be at least this part of the largest mean: they are rounded."""
 _WINDOW = 4 * SEGMENT
 """Side of the windows in which pre is read, px."""
+_GHOST = 4
+"""A line is none if one that it is compared with differs by so many times as much."""
 _LARGEST = 6e4
 """Scores are cut at this: float16 ends a little above."""
 _SIGMA_OF_MAD = 1.4826
@@ -72,8 +74,8 @@ class LineMeans(Saved):
     shape
         (rows, columns) of post, px.
     rows
-        (rows, parts across) float16: of each part of a row; NaN where fewer than half of its px
-        have data.
+        (rows, parts across) float16: of each part of a row; NaN where less than `_LEAST_SHARE` of
+        its px have data.
     cols
         (parts down, columns) float16: the same of each column.
     """
@@ -123,7 +125,7 @@ class LineMeans(Saved):
         """Return means of sums and numbers of px (2, ...), segments of an axis joined to parts."""
         starts = np.arange(0, sums.shape[axis], self.length // SEGMENT)
         total, count = np.add.reduceat(sums, starts, axis=axis)
-        few = count < self.length / 2
+        few = count < _LEAST_SHARE * self.length
         return np.where(few, np.float32(np.nan), total / np.maximum(count, 1))
 
 
@@ -279,6 +281,9 @@ def _find_along(
         totals += np.where(both > _VISIBLE, np.minimum(both, _MOST), 0)
     best = totals.max(axis=0)
     found = best >= _ENOUGH
+    peaks = sizes.max(axis=1)
+    for apart in (-_FAR, -_NEAR, _NEAR, _FAR):  # next to a strong seam one side alone counts
+        found &= np.roll(peaks, apart) < _GHOST * peaks
     first, step = _find_grid([(a + b - 1) / 2 for a, b in _find_runs(found)])
     if step:
         apart = np.abs((np.arange(len(best)) - first + step / 2) % step - step / 2)
@@ -304,7 +309,7 @@ def _find_grid(places: Sequence[float]) -> tuple[float, float]:
     Some of its lines may be missing, where it is dark.
     """
     apart = np.diff(places)
-    if len(apart) < 2:
+    if not len(apart):
         return 0.0, 0.0
     number = np.round(apart / apart.min())
     if (np.abs(apart - apart.min() * number) > _EVEN_PX * number).any():
@@ -318,12 +323,10 @@ def _score(means: NDArray[np.float16]) -> Floats:
     In units of the scatter of such differences, negative where it is darker.
     """
     n = len(means)
-    wide = np.pad(means.astype(np.float32), _END, constant_values=np.nan)
+    own = means.astype(np.float32)
+    wide = np.pad(own, _FAR, constant_values=np.nan)
     above, below = (
-        wide[_END : _END + n]
-        - (wide[_END + s * _NEAR :][:n] + wide[_END + s * _FAR :][:n]) / 2
-        + 0 * wide[_END + s * _END :][:n]
-        for s in (-1, 1)
+        own - (wide[_FAR + s * _NEAR :][:n] + wide[_FAR + s * _FAR :][:n]) / 2 for s in (-1, 1)
     )
     known = np.isfinite(above) & np.isfinite(below)
     if not known.any():
@@ -340,7 +343,7 @@ def describe_seams(seams: Sequence[Seam], image: str) -> list[str]:
     if not seams:
         return []
     places = [[seam.place for seam in seams if seam.axis == axis] for axis in (0, 1)]
-    steps = [_find_grid(those)[1] for those in places if those]
+    steps = [_find_grid(those)[1] if len(those) > 2 else 0 for those in places if those]
     if not all(steps):
         return [explain("lines", image=image, count=len(seams))]
     apart = " and ".join(dict.fromkeys(f"{one:.0f}" for one in steps))

@@ -129,7 +129,7 @@ def test_parts_of_large_images_are_longer(monkeypatch):
     monkeypatch.setattr("unglow.spoilt.seams.part_length", lambda _: 2 * SEGMENT)
     found = LineMeans.create((512, 700))
     strip = np.ones((512, 3, 2), np.float32) * (100.0, SEGMENT)
-    strip[:, 2] = 20, 188  # the last one is cut by the image: fewer than half of a part
+    strip[:, 2] = 20, 100  # the last one is cut by the image: less than a quarter of a part
     columns = np.ones((2, 2, 700), np.float32) * np.array([[50.0], [200.0]], np.float32)
     found.put([strip.astype(np.float32)], columns, Window(0, 512, 0, 700))
     assert found.rows.shape == (512, 2)
@@ -210,7 +210,8 @@ def test_seams_are_features_and_count_as_spoilt():
     about = report(places, (64, 1000))
     assert about["places"] == 1
     assert about["by_reason"] == {"seam": {"places": 1, "area_px": 7 * 744, "share": 0.2}}
-    assert "seam 20.0 %" in places.describe_excess(0.1)
+    [reason] = places.explain_excess("spoilt", 0.1)
+    assert "seam 20.0 %" in reason.numbers
 
 
 class Array:
