@@ -61,6 +61,10 @@ _GHOST = 4
 _LARGEST = 6e4
 """Scores are cut at this: float16 ends a little above."""
 _SIGMA_OF_MAD = 1.4826
+_WIDE = 8
+"""Overlaps of tiles are looked for in means of this many lines,"""
+_GRID = 3
+"""and are at least this many, in equal distances: what is wide may also be of the section."""
 _EVEN_PX = 2
 """Distances that differ by this or less, px, are equal."""
 
@@ -222,11 +226,13 @@ def find_seams(lines: LineMeans, margin: int = MARGIN) -> list[Seam]:
 
     Their boxes hold ``margin`` px on either side.
     """
-    return [
-        seam
-        for axis, means in enumerate((lines.rows, lines.cols.T))
-        for seam in _find_along(means, axis, lines.shape, margin)
-    ]
+    found: list[Seam] = []
+    for axis, means in enumerate((lines.rows, lines.cols.T)):
+        wide = means[: len(means) // _WIDE * _WIDE].reshape(-1, _WIDE, means.shape[1])
+        found += list(_find_along(means, axis, lines.shape, margin)) or _find_along(
+            wide.mean(axis=1), axis, lines.shape, _WIDE, _WIDE
+        )
+    return found
 
 
 def find_in_image(pixels: Pixels, ends: tuple[float, float], workers: int) -> Seams:
@@ -266,9 +272,9 @@ class SeamlessPixels(SamePixels):
 
 
 def _find_along(
-    means: NDArray[np.float16], axis: int, shape: tuple[int, int], margin: int
+    means: NDArray[np.float16], axis: int, shape: tuple[int, int], margin: int, width: int = 1
 ) -> Iterator[Seam]:
-    """Yield the seams among lines (n, parts)."""
+    """Yield the seams among lines (n, parts) of some px; wide ones are a grid, or none."""
     if not means.size:
         return
     length = part_length(shape)
@@ -284,7 +290,10 @@ def _find_along(
     peaks = sizes.max(axis=1)
     for apart in (-_FAR, -_NEAR, _NEAR, _FAR):  # next to a strong seam one side alone counts
         found &= np.roll(peaks, apart) < _GHOST * peaks
-    first, step = _find_grid([(a + b - 1) / 2 for a, b in _find_runs(found)])
+    places = [(a + b - 1) / 2 for a, b in _find_runs(found)]
+    first, step = _find_grid(places)
+    if width > 1 and (not step or len(places) < _GRID):
+        return
     if step:
         apart = np.abs((np.arange(len(best)) - first + step / 2) % step - step / 2)
         found |= (apart <= _EVEN_PX) & (best >= _LIKELY)
@@ -293,9 +302,9 @@ def _find_along(
         # what is next to a visible part may be cut by the end of the seam, or by that of data
         reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > 0
         ends = np.minimum(np.array(_find_runs(reached)) * length, shape[1 - axis])
-        sides = np.clip([first - margin, end + margin], 0, shape[axis])
+        sides = np.clip([first * width - margin, end * width + margin], 0, shape[axis])
         boxes = np.roll(np.hstack([np.tile(sides, (len(ends), 1)), ends]), 2 * axis, axis=1)
-        yield Seam(axis, (first + end - 1) / 2, float(own.max()), boxes)
+        yield Seam(axis, ((first + end) * width - 1) / 2, float(own.max()), boxes)
 
 
 def _find_runs(found: Bools) -> list[list[int]]:
@@ -343,7 +352,7 @@ def describe_seams(seams: Sequence[Seam], image: str) -> list[str]:
     if not seams:
         return []
     places = [[seam.place for seam in seams if seam.axis == axis] for axis in (0, 1)]
-    steps = [_find_grid(those)[1] if len(those) > 2 else 0 for those in places if those]
+    steps = [_find_grid(those)[1] if len(those) >= _GRID else 0 for those in places if those]
     if not all(steps):
         return [explain("lines", image=image, count=len(seams))]
     apart = " and ".join(dict.fromkeys(f"{one:.0f}" for one in steps))

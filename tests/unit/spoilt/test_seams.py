@@ -110,6 +110,16 @@ def test_steps_between_tiles_and_overlaps_are_left(good):
     assert not seams_of(good.with_post(post))
 
 
+def test_overlaps_at_equal_distances_are_a_grid_of_wide_seams(good):
+    bands = [np.s_[k : k + 30] for k in (100, 400, 700)]
+    found = seams_of(with_lines(good, bands, 1.2))
+    assert [seam.axis for seam in found] == [0, 0, 0]
+    for seam, band in zip(found, bands, strict=True):
+        assert band.start - 24 < seam.boxes[0, 0] < band.start
+        assert band.stop < seam.boxes[0, 1] < band.stop + 24
+    assert not seams_of(with_lines(good, bands[:2], 1.2))
+
+
 def test_the_end_of_data_is_left(good):
     left = good.left.copy()
     left[300:320] = np.nan
