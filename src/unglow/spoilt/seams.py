@@ -221,16 +221,16 @@ class Seams:
             out[top : -((window.y0 - y1) // step), left : -((window.x0 - x1) // step)] = value
 
 
-def find_seams(lines: LineMeans, margin: int = MARGIN) -> list[Seam]:
+def find_seams(lines: LineMeans, *, of_raw: bool = False) -> list[Seam]:
     """Find the seams of an image: those along rows, then those along columns, in their order.
 
-    Their boxes hold ``margin`` px on either side.
+    Those of a raw image, of which only the strong parts are seen, reach from end to end.
     """
     found: list[Seam] = []
     for axis, means in enumerate((lines.rows, lines.cols.T)):
         wide = means[: len(means) // _WIDE * _WIDE].reshape(-1, _WIDE, means.shape[1])
-        found += list(_find_along(means, axis, lines.shape, margin)) or _find_along(
-            wide.mean(axis=1), axis, lines.shape, _WIDE, _WIDE
+        found += list(_find_along(means, axis, lines.shape, of_raw=of_raw)) or _find_along(
+            wide.mean(axis=1), axis, lines.shape, of_raw=of_raw, width=_WIDE
         )
     return found
 
@@ -253,7 +253,7 @@ def find_in_image(pixels: Pixels, ends: tuple[float, float], workers: int) -> Se
     side = max(_WINDOW, lines.length)
     for _ in map_bounded(add, grid(pixels.shape, (side, side)), workers):
         pass
-    return Seams(tuple(find_seams(lines, margin=_MARGIN_OF_PRE)))
+    return Seams(tuple(find_seams(lines, of_raw=True)))
 
 
 class SeamlessPixels(SamePixels):
@@ -272,12 +272,18 @@ class SeamlessPixels(SamePixels):
 
 
 def _find_along(
-    means: NDArray[np.float16], axis: int, shape: tuple[int, int], margin: int, width: int = 1
+    means: NDArray[np.float16],
+    axis: int,
+    shape: tuple[int, int],
+    *,
+    of_raw: bool,
+    width: int = 1,
 ) -> Iterator[Seam]:
     """Yield the seams among lines (n, parts) of some px; wide ones are a grid, or none."""
     if not means.size:
         return
     length = part_length(shape)
+    margin = max(width - 1, _MARGIN_OF_PRE if of_raw else MARGIN)
     sizes = np.zeros(means.shape, np.float16)
     totals = np.zeros((2, len(means)), np.float32)
     for k, part in enumerate(means.T):
@@ -297,10 +303,11 @@ def _find_along(
     if step:
         apart = np.abs((np.arange(len(best)) - first + step / 2) % step - step / 2)
         found |= (apart <= _EVEN_PX) & (best >= _LIKELY)
+        found |= (apart <= 1 / 2) & (of_raw and len(places) >= _GRID)
     for first, end in _find_runs(found):
         own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
-        reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > 0
+        reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > -of_raw
         ends = np.minimum(np.array(_find_runs(reached)) * length, shape[1 - axis])
         sides = np.clip([first * width - margin, end * width + margin], 0, shape[axis])
         boxes = np.roll(np.hstack([np.tile(sides, (len(ends), 1)), ends]), 2 * axis, axis=1)
