@@ -52,8 +52,9 @@ line: without seams no part differed by more than 3.3 in the differences of phan
 images, 5.8 in pre."""
 _LEAST_SHARE = 0.25
 """Of the px of a part that have data: the end of data may cross it."""
-_LEAST_PART = 1e-3
-"""The scatter is taken to be at least this part of the largest mean: they are rounded."""
+_LEAST_SCATTER, _LEAST_PART = 0.05, 1e-3
+"""The scatter of a difference is taken to be at least the first, somewhat less than noise makes of
+256 px; that of a raw image at least this part of the largest mean: they are rounded."""
 _WINDOW = 4 * SEGMENT
 """Side of the windows in which pre is read, px."""
 _GHOST = 4
@@ -287,7 +288,7 @@ def _find_along(
     sizes = np.zeros(means.shape, np.float16)
     totals = np.zeros((2, len(means)), np.float32)
     for k, part in enumerate(means.T):
-        score = _score(part)
+        score = _score(part, 0.0 if of_raw else _LEAST_SCATTER / width**0.5)
         sizes[:, k] = np.minimum(np.abs(score), _LARGEST)
         both = np.stack([score, -score])
         totals += np.where(both > _VISIBLE, np.minimum(both, _MOST), 0)
@@ -333,10 +334,10 @@ def _find_grid(places: Sequence[float]) -> tuple[float, float]:
     return places[0], float(apart.sum() / number.sum())
 
 
-def _score(means: NDArray[np.float16]) -> Floats:
+def _score(means: NDArray[np.float16], least: float) -> Floats:
     """Return by how much each of (n,) lines differs from those on both sides; 0 if from one alone.
 
-    In units of the scatter of such differences, negative where it is darker.
+    In units of the scatter of such differences, ``least`` or more; negative where it is darker.
     """
     n = len(means)
     own = means.astype(np.float32)
@@ -348,7 +349,7 @@ def _score(means: NDArray[np.float16]) -> Floats:
     if not known.any():
         return np.zeros(n, np.float32)
     away = np.abs(above[known & (above != 0)])  # what is equal has no noise: there is no light
-    least = max(_LEAST_PART * float(np.abs(means[known]).max()), 1e-6)
+    least = max(least, _LEAST_PART * float(np.abs(means[known]).max()), 1e-6)
     scatter = max(least, _SIGMA_OF_MAD * float(np.median(away))) if away.size else least
     size = np.where(above * below > 0, np.minimum(np.abs(above), np.abs(below)), 0)
     return np.where(known, np.sign(above) * size / scatter, 0).astype(np.float32)

@@ -61,6 +61,12 @@ def test_a_good_pair_has_none(seed):
     assert not seams_of(scene(seed, spots_per_mpx=1500))
 
 
+def test_lines_far_below_the_noise_are_left(good):
+    left = (1e-3 * good.left).astype(np.float32)
+    left[::50] += 0.05
+    assert not seams_of(Scene(good.expected, good.post, left))
+
+
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("factor", [0.8, 1.1, 1.3, 2.0])
 def test_brighter_and_darker_lines_are_found(good, factor, width):
