@@ -38,6 +38,8 @@ _ROUGH = 0.25
 _FIRM, _SEAM, _BORDER = 1, 8, 64
 """Ends of runs, as they are added up: a firm edge, the end of the window, the border of the image.
 The last one is firm if the other end is, and the run longer than a rim lost in processing."""
+_KINDS = np.arange(256)
+"""All that ends can add up to."""
 _MOST_WAITING = 64
 """So many parts of a window wait for what its neighbours say, the largest first."""
 
@@ -74,12 +76,14 @@ def find_constant(
         return None
     for (runs, _, total), both, at_border in zip(views, firm, outer, strict=True):
         _add_ends(runs, both, at_border, total)
-    firm_ends, seams = ends % _SEAM, ends // _SEAM
-    mask = flat & (firm_ends >= 2)
-    wide, half = (np.ones((side, side), np.uint8) for side in (2 * RUN + 1, RUN + 1))
-    near = cv2.erode(cv2.dilate(mask.view(np.uint8), wide), half)
-    mask |= flat & (near > 0)  # where gaps cross or reach the glass, no end is firm
-    waiting = merge_runs(flat & ~mask & (seams > 0) & (firm_ends + seams >= 2))
+    mask = cv2.LUT(ends, (_KINDS % _SEAM >= 2).astype(np.uint8)).view(np.bool_)
+    near = cv2.dilate(mask.view(np.uint8), np.ones((2 * RUN + 1,) * 2, np.uint8))
+    near = cv2.erode(near, np.ones((RUN + 1,) * 2, np.uint8))
+    np.logical_or(mask, flat, out=mask, where=near > 0)  # where gaps cross, no end is firm
+    may_wait = (_KINDS >= _SEAM) & (_KINDS % _SEAM + _KINDS // _SEAM >= 2)
+    waits = cv2.LUT(ends, may_wait.astype(np.uint8)).view(np.bool_)
+    waits &= ~mask
+    waiting = merge_runs(waits)
     return mask, sorted(waiting, key=lambda w: (-w.size, w))[:_MOST_WAITING]
 
 

@@ -61,6 +61,8 @@ _WRITING = 4 * 3.1
 # and joined, per byte of a stored px, and the pyramid below it, bytes per px.
 _STORED = 2.3
 _CHUNKS = 2.6
+# Finding constant places in a shard holds so many bytes per px, where it may have some.
+_CONSTANT = 6.5
 # A survey of an image holds some blocks at a time, and a quarter of about a million px of every
 # channel, three times, MB.
 _SURVEY = 28.0
@@ -133,7 +135,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
     shard_px, shards = _shards(layout)
-    writing = shard_px * (_CHUNKS + _STORED * stored_px) / MB
+    writing = shard_px * max(_CONSTANT, _CHUNKS + _STORED * stored_px) / MB
     decode = _decode_mb(header)
     if header.preferred == "windows":
         reading = shard_px * (read_px + stored_px) / MB + decode
