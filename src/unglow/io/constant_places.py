@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 
 from unglow.core.windows import Window, merge_runs
@@ -65,6 +64,8 @@ def find_constant(
     """
     if min(block.shape) < 3 or not _may_hold_any(block):
         return None
+    import cv2  # noqa: PLC0415 - rarely needed, 16 MB
+
     flat = _find_squares(block)
     if stored is not None:
         flat &= stored
@@ -109,6 +110,8 @@ def _may_hold_any(block: NDArray[Any]) -> bool:
 
 def _find_squares(block: NDArray[Any]) -> Bools:
     """Return which px lie in squares of 3 x 3 px of one value, which may go on beyond the end."""
+    import cv2  # noqa: PLC0415 - as above
+
     flat = np.empty(block.shape, np.bool_)
     padded = np.pad(block, 2, "edge")
     for y in range(0, len(block), _BAND):
@@ -124,6 +127,8 @@ def _find_squares(block: NDArray[Any]) -> Bools:
 
 def _find_firm(flat: Bools, block: NDArray[Any]) -> list[tuple[NDArray[np.intp], ...]]:
     """Return the px (row, col) at firm ends of the runs in rows: the first px, then the last."""
+    import cv2  # noqa: PLC0415 - as above
+
     ends, none = [], (np.zeros(0, np.intp),) * 2
     for beyond in (-1, 1):
         found = []
