@@ -91,7 +91,7 @@ def find_constant(
 def _may_hold_any(block: NDArray[Any]) -> bool:
     """Say whether every eighth row or column shows one value alone, or what may be a firm edge."""
     least = _LEVELS if block.dtype.kind in "iu" else 0
-    for lines in (block[::8], np.ascontiguousarray(block[:, ::8].T)):
+    for lines in (block[::8], block[:, ::8].copy().T):
         equal = lines[:, 1:] == lines[:, :-1]
         flat = equal[:, 1:] & equal[:, :-1]
         ends = [flat[:, :-1] & ~equal[:, 2:], flat[:, 1:] & ~equal[:, :-2]]
