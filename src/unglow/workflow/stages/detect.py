@@ -14,7 +14,8 @@ from unglow.core.progress import step
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
+from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
+from unglow.detection.spot_width import measure_width
 from unglow.detection.warnings import search_warnings
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
@@ -94,6 +95,9 @@ def detect(
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
     report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    places_xy = np.stack([counted["x"], counted["y"]], axis=1)
+    report["spot_width_px"] = measure_width(inputs.difference, places_xy, counted["snr"])
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share
