@@ -22,6 +22,7 @@ from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.writer import StageStore
 from unglow.memory import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.defects import Defects, find_defects
 from unglow.photometry.joint_histogram import TILE, JointStatistics
 from unglow.transform.resample import warp_window
 
@@ -78,12 +79,14 @@ class AlignedStore(StageStore):
         self._not_stored = NotStored.from_attributes(post.attributes)
         stored = mask_not_stored(pre, pre.attributes)
         self._pre = Coarser(stored, transform.octaves) if transform.octaves > 0 else stored
+        self._defects: Defects | None = None
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.has_failed:
             self.statistics = JointStatistics.empty()
             self.bins = CellMoments.create(post.shape, (0.0, 0.0))
             return
         ranges = value_range(post.attributes), value_range(pre.attributes)
+        self._pre_range = ranges[1]
         self.statistics = JointStatistics.create(
             post_range=ranges[0],
             pre_range=ranges[1],
@@ -96,6 +99,14 @@ class AlignedStore(StageStore):
         """Warp the shards of a writer; see `StageStore.write`."""
         if self._transform.has_failed:
             return " ".join(self._transform.reasons)
+        self._defects = find_defects(
+            self._pre,
+            mask_not_stored(self._post, self._post.attributes),
+            self._transform,
+            self._pre_range,
+            integer=self._integer,
+            workers=workers,
+        )
         used: list[tuple[JointStatistics, Floats]] = []  # as many as shards are in flight
         with step("warp"):
             for _ in map_bounded(
@@ -134,10 +145,18 @@ class AlignedStore(StageStore):
         used.append((statistics, room))
 
     def _read_pre(self, window: Window) -> NDArray[Any]:
-        """Return px of pre; as they are resampled, if they can be read so."""
-        if not isinstance(self._pre, Store):
-            return self._pre.read(window)
-        return self._pre.read(window, out=np.empty(window.shape, np.float32))
+        """Return px of pre as they are resampled: NaN where there are no data."""
+        if isinstance(self._pre, Store):
+            block = self._pre.read(window, out=np.empty(window.shape, np.float32))
+        else:
+            block = self._pre.read(window).astype(np.float32)
+        if self._defects is not None:
+            self._defects.mask(block, window)
+        return block
+
+    def final_attributes(self) -> dict[str, Any]:
+        """Return what of pre was masked."""
+        return {} if self._defects is None else {"masked_pre": self._defects.to_json()}
 
     def _count(
         self,
