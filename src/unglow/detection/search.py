@@ -104,7 +104,7 @@ class SearchResult:
     controls: Controls | None = None
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
     negatives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 4)))
-    by_sharpness: NDArray[np.int64] | int = 0
+    by_sharpness: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 1, 1), np.int64))
     sharp_limit: float | None = None
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NUMBERS, 0))
     in_regions: RegionCounts | None = None
@@ -162,7 +162,9 @@ class SearchResult:
         chosen = choose_limit(self.found["above"], self.found["median_share"])
         self.sharp_limit = float(LIMITS[chosen])
         if isinstance(self.by_sharpness, np.ndarray):
-            self.sides.bright[:], self.sides.dark[:] = self.by_sharpness[:, chosen + 1 :].sum(axis=1)
+            self.sides.bright[:], self.sides.dark[:] = self.by_sharpness[:, chosen + 1 :].sum(
+                axis=1
+            )
         self.found["flags"][self.found["median_share"] < LIMITS[chosen]] |= SHARP
         self.negatives = self.negatives[self.negatives[:, 3] >= LIMITS[chosen], :3]
         order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))

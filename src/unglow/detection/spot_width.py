@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ MOST_SPOTS = 40
 """Spots that are measured: the most significant ones."""
 LEAST_SPOTS = 5
 """Of fewer spots there is no width."""
-_FWHMS = 1.5 * 2.0 ** (np.arange(17) / 4)
+_FWHMS = [1.5 * 2.0 ** (k / 4) for k in range(17)]
 """Widths of the inner Gaussian that are tried, px: 1.5 to 24, so that spots of 1.3 to 18 px are
 measured."""
 _REACH = 48
@@ -59,9 +58,8 @@ def measure_width(
 
 def _measure(difference: Readable, x: float, y: float) -> float:
     """Return the width of the spot at a point, px."""
-    col, row = round(x), round(y)
-    window = Window(row - _REACH, row + _REACH + 1, col - _REACH, col + _REACH + 1)
-    window = window.clip(difference.shape)
+    at = Window(round(y), round(y) + 1, round(x), round(x) + 1)
+    window = at.grow(_REACH).clip(difference.shape)
     stamp = difference.read(window).astype(np.float64)
     stamp = np.nan_to_num(stamp - np.nanmedian(stamp))
     dy, dx = np.arange(window.y0, window.y1) - y, np.arange(window.x0, window.x1) - x
@@ -69,16 +67,13 @@ def _measure(difference: Readable, x: float, y: float) -> float:
     for fwhm in _FWHMS:
         inner, outer = (np.outer(_weigh(dy, w), _weigh(dx, w)) for w in (fwhm, 2 * fwhm))
         weights = inner / inner.sum() - outer / outer.sum()
-        ratios.append(float((weights * stamp).sum()) / math.sqrt(float((weights**2).sum())))
-    at = int(np.argmax(ratios))
-    step = 0.0
-    if 0 < at < len(ratios) - 1:  # the top of the parabola through three ratios
-        before, top, after = ratios[at - 1 : at + 2]
-        bend = before - 2 * top + after
-        step = 0.5 * (before - after) / bend if bend < 0 else 0.0
-    return _OF_SPOT * float(_FWHMS[0]) * 2.0 ** ((at + step) / 4)
+        ratios.append(float((weights * stamp).sum() / np.linalg.norm(weights)))
+    top = min(max(int(np.argmax(ratios)), 1), len(ratios) - 2)
+    bend, slope, _ = np.polyfit([-1, 0, 1], ratios[top - 1 : top + 2], 2)
+    step = float(np.clip(-slope / (2 * bend), -1, 1)) if bend < 0 else 0.0
+    return float(_OF_SPOT * _FWHMS[0] * 2.0 ** ((top + step) / 4))
 
 
-def _weigh(away: Floats, fwhm: float) -> Floats:
+def _weigh(away: NDArray[Any], fwhm: float) -> Floats:
     """Return a Gaussian of a width at distances from its centre, px."""
-    return np.asarray(np.exp(-4 * math.log(2) * (away / fwhm) ** 2))
+    return np.asarray(np.exp(-4 * np.log(2) * (away / fwhm) ** 2))

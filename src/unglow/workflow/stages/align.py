@@ -100,8 +100,7 @@ class AlignedStore(StageStore):
         if self._transform.has_failed:
             return " ".join(self._transform.reasons)
         self._defects = find_defects(
-            self._pre,
-            mask_not_stored(self._post, self._post.attributes),
+            (mask_not_stored(self._post, self._post.attributes), self._pre),
             self._transform,
             self._pre_range,
             integer=self._integer,
@@ -155,8 +154,9 @@ class AlignedStore(StageStore):
         return block
 
     def final_attributes(self) -> dict[str, Any]:
-        """Return what of pre was masked."""
-        return {} if self._defects is None else {"masked_pre": self._defects.to_json()}
+        """Return how many px of pre are saturated, if some are."""
+        known = self._defects
+        return {} if known is None else {"pre_saturated_px": known.saturated_px}
 
     def _count(
         self,

@@ -94,7 +94,9 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    report["reasons"] = search_warnings(
+        result, places, scene, inputs.grey_steps, inputs.middle_levels(section)
+    )
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
     report["spot_width_px"] = measure_width(inputs.difference, places_xy, counted["snr"])
