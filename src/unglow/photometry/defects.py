@@ -16,6 +16,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, cells, grid, map_bounded
+from unglow.io.stored_values import measure_step
 from unglow.memory import DEFECT_TILE, MOST_DEFECTS
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ _LINE = 0.1
 """A row or column of a tile is lost if this part of it are defects."""
 _PILE, _PILE_PX, _BELOW = 2, 16, 1 / 256
 """Pre is saturated if its largest value has this many times as many px as the values just below (a
-part of its range), and this many."""
+step, or this part of its range), and this many."""
 _MOST_POST = 8
 """At most so many tiles of post are looked at for a tile of pre."""
 _STEPS = np.arange(-2, 3)
@@ -103,7 +104,8 @@ def find_defects(
     """
     post, pre = images
     least, (low, top) = 0.5 * integer, pre_range
-    below = top - max(1.0 * integer, _BELOW * (top - low))
+    below = top - max(measure_step(pre), _BELOW * (top - low))
+    windows = list(grid(pre.shape, (DEFECT_TILE, DEFECT_TILE)))
 
     def search(window: Window) -> tuple[Window, Ints, Ints]:
         block = pre.read(window)
@@ -115,14 +117,14 @@ def find_defects(
         return window, at, piled
 
     tiles, piled = {}, np.zeros(2, np.int64)
-    for window, at, counts in map_bounded(search, grid(pre.shape, (DEFECT_TILE,) * 2), workers):
+    for window, at, counts in map_bounded(search, windows, workers):
         piled += counts
         rows, cols = (
             np.flatnonzero(np.bincount(at[:, axis]) > _LINE * window.shape[1 - axis])
             for axis in (0, 1)
         )
         px = at[~(np.isin(at[:, 0], rows) | np.isin(at[:, 1], cols))] @ [DEFECT_TILE, 1]
-        if len(at) and len(px) <= MOST_DEFECTS:
+        if len(at) and len(px) <= MOST_DEFECTS // len(windows):
             tile = window.y0 // DEFECT_TILE, window.x0 // DEFECT_TILE
             tiles[tile] = px.astype(np.uint32), rows, cols
     at_top, near = int(piled[0]), int(piled[1] - piled[0])

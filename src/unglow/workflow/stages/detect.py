@@ -11,6 +11,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
+from unglow.core.reasons import split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -94,9 +95,11 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    report["reasons"] = search_warnings(
+    reasons = search_warnings(
         result, places, scene, inputs.grey_steps, inputs.middle_levels(section)
     )
+    about = split_notes([*reasons, *inputs.explain_masked()])
+    report["reasons"], report["notes"] = map(to_json, about)
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
     report["spot_width_px"] = measure_width(inputs.difference, places_xy, counted["snr"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from unglow.transform import Transform
 
 
+_SATURATED = 1e-4
+"""A note says so if more than this share of the px of pre are saturated."""
 STEP = 1 / 256
 """The ratio is rounded to multiples of this: half of it is far below the noise, which is 1, and the
 store takes less space."""
@@ -171,6 +175,11 @@ class DetectInputs:
     def middle_levels(self, section: Section) -> tuple[float, float]:
         """Return the median of post and of aligned pre on the section."""
         return section.find_median(self.post), section.find_median(self.aligned)
+
+    def explain_masked(self) -> list[str]:
+        """Return a note if saturated px of pre are masked."""
+        share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
+        return [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
