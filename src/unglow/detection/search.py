@@ -160,7 +160,7 @@ class SearchResult:
         """Leave out what is sharper than the optics, and sort by (y, x)."""
         self.settle()
         chosen = choose_limit(self.found["above"], self.found["median_share"])
-        self.sharp_limit = float(LIMITS[chosen])
+        self.sharp_limit = round(float(LIMITS[chosen]), 2)
         if isinstance(self.by_sharpness, np.ndarray):
             self.sides.bright[:], self.sides.dark[:] = self.by_sharpness[:, chosen + 1 :].sum(
                 axis=1

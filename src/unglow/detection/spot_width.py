@@ -65,9 +65,9 @@ def _measure(difference: Readable, x: float, y: float) -> float:
     dy, dx = np.arange(window.y0, window.y1) - y, np.arange(window.x0, window.x1) - x
     ratios = []
     for fwhm in _FWHMS:
-        inner, outer = (np.outer(_weigh(dy, w), _weigh(dx, w)) for w in (fwhm, 2 * fwhm))
-        weights = inner / inner.sum() - outer / outer.sum()
-        ratios.append(float((weights * stamp).sum() / np.linalg.norm(weights)))
+        (iy, ix), (oy, ox) = ((_weigh(dy, w), _weigh(dx, w)) for w in (fwhm, 2 * fwhm))
+        noise = (iy @ iy) * (ix @ ix) + (oy @ oy) * (ox @ ox) - 2 * (iy @ oy) * (ix @ ox)
+        ratios.append(float((iy @ stamp @ ix - oy @ stamp @ ox) / np.sqrt(noise)))
     top = min(max(int(np.argmax(ratios)), 1), len(ratios) - 2)
     bend, slope, _ = np.polyfit([-1, 0, 1], ratios[top - 1 : top + 2], 2)
     step = float(np.clip(-slope / (2 * bend), -1, 1)) if bend < 0 else 0.0
@@ -75,5 +75,6 @@ def _measure(difference: Readable, x: float, y: float) -> float:
 
 
 def _weigh(away: NDArray[Any], fwhm: float) -> Floats:
-    """Return a Gaussian of a width at distances from its centre, px."""
-    return np.asarray(np.exp(-4 * np.log(2) * (away / fwhm) ** 2))
+    """Return a Gaussian of a width and sum 1 at distances from its centre, px."""
+    weights = np.exp(-4 * np.log(2) * (away / fwhm) ** 2)
+    return np.asarray(weights / weights.sum())

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 GREY_STEP = 1 / 32
 """What is computed from integer grey levels is rounded to multiples of this."""
-_STEP_PX, _EVEN = 255, 0.05
+_STEP_PX, _EVEN = 127, 0.05
 """How far around the middle px grey levels are looked at, and to which part of their step they are
 multiples of it."""
 

@@ -228,7 +228,8 @@ class PairResults:
         """Return the rows of candidates.csv as records (N,), which ``pandas.DataFrame`` takes.
 
         Columns are those of the file, and ``counted``, which is False for those that are listed
-        only (outside of drawn regions, next to spoilt places, sharp ones). Positions are (x, y) in px of post.
+        only (outside of drawn regions, next to spoilt places, sharp ones). Positions are (x, y) in
+        px of post.
         """
         found = read_candidates(self.path("candidates.csv"))
         columns: dict[str, NDArray[Any]] = {

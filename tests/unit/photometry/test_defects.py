@@ -1,4 +1,4 @@
-"""Defects of pre: found where post does not show them, the same in any window, few in good images."""
+"""Defects of pre: found where post does not show them, the same in any window, few in good ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def find(post, pre, *, integer=True):
     matrix = np.array([[1.0, 0.0, MOVED[0]], [0.0, 1.0, MOVED[1]], [0.0, 0.0, 1.0]])
     images = ArrayPixels(post), ArrayPixels(pre)
     transform = Transform("ok", SHAPE, SHAPE, matrix=matrix)
-    ends = float(np.nanmin(pre)), float(np.nanmax(pre))
+    known = pre[np.isfinite(pre)]
+    ends = (float(known.min()), float(known.max())) if known.size else (0.0, 0.0)
     return find_defects(images, transform, ends, integer=integer, workers=1)
 
 
