@@ -11,7 +11,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
-from unglow.core.reasons import split_notes, to_json
+from unglow.core.reasons import from_json, split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -23,6 +23,7 @@ from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
+from unglow.spoilt.seams import describe_seams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,10 +96,12 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    reasons = search_warnings(
+    doubts = search_warnings(
         result, places, scene, inputs.grey_steps, inputs.middle_levels(section)
     )
-    about = split_notes([*reasons, *inputs.explain_masked()])
+    seams = describe_seams(places.seams.lines, "post")
+    of_pre = from_json(inputs.aligned.attributes.get("seams", ()))
+    about = split_notes([*doubts, *seams, *of_pre, *inputs.explain_masked()])
     report["reasons"], report["notes"] = map(to_json, about)
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)

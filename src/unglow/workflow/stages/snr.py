@@ -26,6 +26,7 @@ from unglow.photometry.gain.scale import Scale
 from unglow.photometry.imaging import ROUNDING, NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
+from unglow.spoilt.seams import LineMeans, Seams, find_seams
 from unglow.transform import load
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class DetectInputs:
         )
 
     def places(self, section: Section, settings: DetectSettings) -> Places:
-        """Find the spoilt places; those that were drawn as regions to count in are none."""
+        """Find spoilt places and seams; those that were drawn as regions to count in are none."""
         if self.blocks is None or settings.spoilt == "never":
             return Places.none()
         scores = BlockScores.load(self.blocks)
@@ -158,6 +159,9 @@ class DetectInputs:
             raise make_damage_error(self.blocks)
         side = scores.side
         places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
+        places = replace(
+            places, seams=self._find_seams(self.blocks, section, places.judged * side**2)
+        )
         if self.regions is None or not places.mask.any():
             return places
         rows, cols = np.nonzero(places.mask)
@@ -172,6 +176,17 @@ class DetectInputs:
         """Distance of the grey levels of post and of pre; 0 where there are none."""
         return measure_step(self.post), measure_step(self.pre)
 
+    def _find_seams(self, path: Path, section: Section, section_px: int) -> Seams:
+        """Find the seams; without those that touch a region to count in, as all else is not."""
+        analyse = () if self.regions is None else self.regions.analyse
+        lines = [
+            seam
+            for seam in find_seams(LineMeans.load(path, "lines"))
+            if not any(region.holds(*seam.points).any() for region in analyse)
+        ]
+        found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
+        return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
+
     def middle_levels(self, section: Section) -> tuple[float, float]:
         """Return the median of post and of aligned pre on the section."""
         return section.find_median(self.post), section.find_median(self.aligned)
@@ -183,9 +198,9 @@ class DetectInputs:
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        if not places.mask.any():
+        if not (places.mask.any() or places.seams.lines):
             return scene
-        mask = SpoiltMask(places.mask, places.side)
+        mask = SpoiltMask(places.mask, places.side, places.seams)
         background = estimate_background(self.difference, mask)
         return replace(scene, spoilt=mask, background=background)
 
