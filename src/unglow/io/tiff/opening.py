@@ -10,6 +10,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
@@ -40,6 +41,8 @@ MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"<?xml", "an XML document"),
 )
 AGAIN = "copy it again from its source"
+DESCRIPTION = 270
+"""Number of the tag ImageDescription."""
 
 
 class _Quiet(logging.Filter):
@@ -155,16 +158,18 @@ def check_magic(path: str, file_bytes: int) -> None:
 
 
 def check_chain(path: str, tif: tifffile.TiffFile) -> None:
-    """Follow the directories of a file once: tifffile would follow a circle of them for ever.
+    """Follow the directories of a file once: tifffile ends where one is not in the file.
 
-    Whatever else is wrong with one of them is left to tifffile, which ends the chain there.
+    It would follow a circle of them for ever, and reads what a cut file still has as all of it.
 
     Raises
     ------
     InputError
-        A directory says that the next one is one that came before.
+        The next directory is one that came before, or it or a description is not in the file.
     """
-    form, file = tif.tiff, tif.filehandle.fileno()
+    form, file, size = tif.tiff, tif.filehandle.fileno(), int(tif.filehandle.size)
+    wide = form.offsetsize == 8 and form.tagsize == 20  # NDPI has wide offsets of narrow tags
+    entry = np.dtype(f"u2, u2, {'u8, u8' if wide else 'u4, u4'}").newbyteorder(form.byteorder)
     order: Literal["little", "big"] = "little" if form.byteorder == "<" else "big"
     seen: set[int] = set()
     at = int(tif.pages.first.offset)
@@ -177,6 +182,15 @@ def check_chain(path: str, tif: tifffile.TiffFile) -> None:
         seen.add(at)
         tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
         following = at + form.tagnosize + tags * form.tagsize
+        listed = os.pread(file, following - at - form.tagnosize, at + form.tagnosize)
+        entries = np.frombuffer(listed[: len(listed) // form.tagsize * form.tagsize], entry)
+        texts = entries[(entries["f0"] == DESCRIPTION) & (entries["f2"] > entry["f3"].itemsize)]
+        ends = [following + form.offsetsize, *(int(a) + int(b) for _, _, a, b in texts)]
+        if max(ends) > size:
+            raise InputError(
+                f"'{path}' is cut short: its directory {len(seen)} or the description there ends "
+                f"at byte {max(ends)}, but the file has {size} bytes; {AGAIN}."
+            )
         at = int.from_bytes(os.pread(file, form.offsetsize, following), order)
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+import tifffile
+
 from unglow.core.errors import InputError
+from unglow.io.tiff.metadata import find_ome_pages
+from unglow.io.tiff.opening import AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import tifffile
 
     from unglow.io.raw_header import Plane
 
@@ -54,6 +56,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
     """
     index, notes = choose_series(tif, path, plane["series"])
     chosen = tif.series[index]
+    check_described(path, tif, chosen)
     if chosen.transform is not None:
         raise InputError(
             f"'{path}' stores values that need a transformation of their own ({chosen.kind}): "
@@ -144,6 +147,39 @@ def choose_series(
     if len(every) > 1:
         notes.append(f"series {index} of {len(every)} is read: {_list_series(every)}")
     return index, notes
+
+
+def check_described(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSeries) -> None:
+    """Raise `InputError` if a file lacks pages that it describes, or has more of the same size."""
+    pages, first = len(tif.pages), tif.pages.first
+    if tif.is_ome:
+        found = find_ome_pages(tif)
+        described, source = sum(len(numbers) for numbers, _ in found), "OME-XML describes"
+        size = first.imagelength, first.imagewidth
+        is_lacking = any(numbers.stop > pages for numbers, own in found if own == size)
+        is_more = chosen.kind == "ome" and 0 < described < pages
+        others = [i for i in range(pages if is_more else 0) if all(i not in n for n, _ in found)]
+        is_wrong = is_lacking or any(_has_shape_of(tif, i, chosen.keyframe) for i in others)
+    else:
+        described, source = int((tif.imagej_metadata or {}).get("images", 1)), "description counts"
+        if chosen.kind == "shaped":
+            described = chosen.size // max(1, chosen.keyframe.size)
+        end = first.dataoffsets[0] + described * first.nbytes
+        # samples may be counted as images; one directory stands for all if there are no others
+        is_lacking = described not in (pages, pages * first.samplesperpixel)
+        is_wrong = described > pages and is_lacking and end > tif.filehandle.size
+    if is_wrong:
+        raise InputError(
+            f"'{path}' holds {pages} page{'s' * (pages > 1)}, its {source} {described}: "
+            f"{AGAIN} or write it again."
+        )
+
+
+def _has_shape_of(tif: tifffile.TiffFile, number: int, other: tifffile.TiffPage) -> bool:
+    """Return whether a page, which may be known by the tags of another one, is of a shape."""
+    tif.filehandle.seek(tif.pages[number].offset)
+    page = tifffile.TiffPage(tif, number)
+    return not page.is_reduced and (page.shape, page.dtype) == (other.shape, other.dtype)
 
 
 def _is_side_picture(series: tifffile.TiffPageSeries) -> bool:
