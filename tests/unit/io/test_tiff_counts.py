@@ -115,7 +115,7 @@ def test_ome_xml_that_counts_other_pages_is_refused(tmp_path, axis, described, p
     description = ome_description(tmp_path, described, axis)
     path = write_pages(tmp_path / "a.ome.tif", pages, description)
     assert refusal(path, z=0, t=0) == (
-        f"holds {pages} page{'s' * (pages > 1)}, its OME-XML describes {described}: copy it again "
+        f"holds {pages} page{'s' * (pages > 1)}, its OME-XML counts {described}: copy it again "
         "from its source or write it again."
     )
 

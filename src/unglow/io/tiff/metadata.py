@@ -89,25 +89,6 @@ def _pixels(image: ET.Element) -> ET.Element:
     return next(child for child in image if _local(child) == "Pixels")
 
 
-def find_ome_pages(tif: tifffile.TiffFile) -> list[tuple[range, tuple[int, int]]]:
-    """Return the pages of this file that its OME-XML describes, each time with rows and columns."""
-    first, own = tif.pages.first, _parse(tif.ome_metadata).get("UUID")
-    found = []
-    for image in ome_images(tif):
-        pixels, channels = _pixels(image), _inside_pixels(image, "Channel")
-        inside = max(first.samplesperpixel, *(int(c.get("SamplesPerPixel", 1)) for c in channels))
-        planes = math.prod(int(pixels.get(f"Size{axis}", 1)) for axis in "CZT") // inside
-        size = int(pixels.get("SizeY", 0)), int(pixels.get("SizeX", 0))
-        for data in _inside_pixels(image, "TiffData"):
-            files = [one for one in data if _local(one) == "UUID"]
-            names = {one.get("FileName") for one in files} if own is None else set()
-            if all(one.text == own for one in files) or tif.filename in names:
-                count = data.get("NumPlanes", 1 if data.get("IFD") else planes)
-                start, count = int(data.get("IFD", 0)), int(data.get("PlaneCount", count))
-                found.append((range(start, start + min(count, planes)), size))
-    return found
-
-
 def ome_pixel_size(image: ET.Element) -> tuple[float, float] | None:
     """(x, y) in um from PhysicalSizeX and PhysicalSizeY."""
     pixels = _pixels(image)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import tifffile
 
 from unglow.core.errors import InputError
-from unglow.io.tiff.metadata import find_ome_pages
 from unglow.io.tiff.opening import AGAIN
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
     """
     index, notes = choose_series(tif, path, plane["series"])
     chosen = tif.series[index]
-    check_described(path, tif, chosen)
+    _check_count(path, tif, chosen)
     if chosen.transform is not None:
         raise InputError(
             f"'{path}' stores values that need a transformation of their own ({chosen.kind}): "
@@ -149,29 +148,29 @@ def choose_series(
     return index, notes
 
 
-def check_described(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSeries) -> None:
-    """Raise `InputError` if a file lacks pages that it describes, or has more of the same size."""
-    pages, first = len(tif.pages), tif.pages.first
-    if tif.is_ome:
-        found = find_ome_pages(tif)
-        described, source = sum(len(numbers) for numbers, _ in found), "OME-XML describes"
-        size = first.imagelength, first.imagewidth
-        is_lacking = any(numbers.stop > pages for numbers, own in found if own == size)
-        is_more = chosen.kind == "ome" and 0 < described < pages
-        others = [i for i in range(pages if is_more else 0) if all(i not in n for n, _ in found)]
-        is_wrong = is_lacking or any(_has_shape_of(tif, i, chosen.keyframe) for i in others)
+def _check_count(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSeries) -> None:
+    """Raise `InputError` if a file lacks planes that it describes, or has more of their shape."""
+    pages, frame, is_ome = len(tif.pages), chosen.keyframe, chosen.kind == "ome"
+    described = pages
+    if is_ome:
+        every = [page for one in tif.series for page in one]
+        own = {page.index for page in every if page is not None and page.parent is tif}
+        if any(i not in own and _has_shape_of(tif, i, frame) for i in range(pages)):
+            described = len(own)
+        elif None in every and "<UUID" not in str(tif.ome_metadata):  # not in another file
+            described = len(every)
     else:
-        described, source = int((tif.imagej_metadata or {}).get("images", 1)), "description counts"
-        if chosen.kind == "shaped":
-            described = chosen.size // max(1, chosen.keyframe.size)
-        end = first.dataoffsets[0] + described * first.nbytes
-        # samples may be counted as images; one directory stands for all if there are no others
-        is_lacking = described not in (pages, pages * first.samplesperpixel)
-        is_wrong = described > pages and is_lacking and end > tif.filehandle.size
-    if is_wrong:
+        count = int((tif.imagej_metadata or {}).get("images", pages))
+        count = chosen.size // max(1, frame.size) if chosen.kind == "shaped" else count
+        # samples may be counted as well, and one directory stand for planes that lie back to back
+        if count > pages and count != pages * frame.samplesperpixel:
+            end = frame.dataoffsets[0] + count * frame.nbytes
+            described = count if end > tif.filehandle.size else pages
+    if described != pages:
         raise InputError(
-            f"'{path}' holds {pages} page{'s' * (pages > 1)}, its {source} {described}: "
-            f"{AGAIN} or write it again."
+            f"'{path}' holds {pages} page{'s' * (pages > 1)}, its "
+            f"{'OME-XML' if is_ome else 'description'} counts {described}: {AGAIN} or write it "
+            "again."
         )
 
 
