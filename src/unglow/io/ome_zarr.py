@@ -1,4 +1,4 @@
-"""OME-Zarr images of other programs (versions 0.4 and 0.5): headers, and windows of their pixels.
+"""OME-Zarr images of other programs (versions 0.4 to 0.6): headers, and windows of their pixels.
 
 They are read one chunk at a time, so that memory stays what the header says.
 Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.org/0.5/
@@ -121,7 +121,7 @@ def _resolve(path: str, plane: Plane) -> _Image:
 def _open_image(store: Path, path: str, plane: Plane) -> _Image:
     group, series, notes = _series(store, path, plane["series"])
     metadata = _metadata(group)
-    multiscale = metadata["multiscales"][0]
+    multiscale = _simplify(metadata["multiscales"][0])
     listed = multiscale.get("axes", _AXES)
     axes = tuple(str(a["name"] if isinstance(a, dict) else a).lower() for a in listed)
     array = open_array(group, multiscale["datasets"][0]["path"])
@@ -174,6 +174,19 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
 def _metadata(group: Path) -> dict[str, Any]:
     attributes = read_attributes(group)
     return dict(attributes.get("ome", attributes))
+
+
+def _simplify(multiscale: dict[str, Any]) -> dict[str, Any]:
+    """Return a multiscale as before version 0.6, which has axes by coordinate system and nests."""
+    systems = multiscale.get("coordinateSystems")
+    if not systems:
+        return multiscale
+    datasets = []
+    for one in multiscale["datasets"]:
+        nested = one.get("coordinateTransformations", ())
+        steps = [step for t in nested for step in t.get("transformations", [t])]
+        datasets.append({**one, "coordinateTransformations": steps})
+    return {"axes": systems[0]["axes"], "datasets": datasets}
 
 
 def _series(group: Path, path: str, wanted: int | str | None) -> tuple[Path, int, list[str]]:

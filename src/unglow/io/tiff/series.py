@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from unglow.io.raw_header import Plane
 
 PROJECTIONS = ("max", "mean")
-CHANNELS = "channels"
-"""As a choice along z: pages whose meaning the file does not say are channels."""
+CHANNELS, MARKERS = "channels", "markers"
+"""As a choice along z: pages whose meaning the file does not say are channels. Of markers, those of
+a single z or t axis too: some programs call channels so."""
 # Pictures about the slide, never of the section at full resolution.
 SIDE_PICTURES = ("thumbnail", "label", "macro", "map", "overview", "preview")
 BASELINE = "baseline"
@@ -63,9 +64,16 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         )
     page_axes = _page_axes(path, chosen)
     roles, plane_z = _roles(path, page_axes), plane["z"]
-    if plane["z"] == CHANNELS:
+    if plane["z"] in (CHANNELS, MARKERS):
         plane = {**plane, "z": None}
-        if not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
+        if plane_z == MARKERS and len(page_axes) == 1 and plane["t"] is None:
+            notes += [
+                f"its {n} {axis} planes are read as channels"
+                for axis, n in page_axes
+                if axis in "ZT"
+            ]
+            roles = {"z": [], "t": [], "c": [0]}
+        elif not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
             roles["c"], roles["z"] = roles["z"], []
     lengths = {role: math.prod(page_axes[i][1] for i in at) for role, at in roles.items()}
     picks, projection = pick_planes(path, plane, lengths, page_axes)

@@ -147,7 +147,7 @@ _ARCHIVES = {
     "tar": "tar -xf", "tgz": "tar -xf", "7z": "7z x",
 }  # fmt: skip
 _ENDING = re.compile(
-    r"(?:\.(?:ome|zarr|tiff?|tar|nii|roi))*(?:\.(\d*[a-z][a-z0-9]*))?$", re.IGNORECASE
+    r"(?:(?:\.(?:ome|zarr|tiff?|tar|nii|roi))*\.(\d*[a-z][a-z0-9]*))?$", re.IGNORECASE
 )
 
 
