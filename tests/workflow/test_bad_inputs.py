@@ -276,16 +276,19 @@ def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tm
 
 
 STORAGE_PLUGIN = """
-from snakemake_interface_storage_plugins.storage_object import StorageObjectRead
+from snakemake_interface_storage_plugins.storage_object import StorageObjectRead, StorageObjectWrite
 from snakemake_interface_storage_plugins.storage_provider import StorageProviderBase
 
 
 class StorageProvider(StorageProviderBase):
-    __abstractmethods__ = frozenset()
+    pass
 
 
-class StorageObject(StorageObjectRead):
-    __abstractmethods__ = frozenset()
+class StorageObject(StorageObjectRead, StorageObjectWrite):
+    pass
+
+
+StorageProvider.__abstractmethods__ = StorageObject.__abstractmethods__ = frozenset()
 """
 
 

@@ -22,6 +22,7 @@ _SHAPE = {
     "choice": {"names?": [str, ...]},
     "images": dict.fromkeys(ROLES, _IMAGE),
     "channels": {key: [int, ...] for key in ROLES},
+    "doubts?": [str, ...],
     "layouts": {key: {} for key in (*ROLES, "derived")},
 }
 """What plan.json holds; see `unglow.core.files`."""
@@ -41,6 +42,8 @@ class Plan:
         Of the raw files.
     bright_field
         Which images are bright-field, once their pixels are known.
+    doubts
+        Why the pixels of the images are not to be trusted, in sentences.
     """
 
     headers: dict[str, TiffHeader]
@@ -50,6 +53,7 @@ class Plan:
     fingerprints: dict[str, str]
     reason: str | None = None
     bright_field: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def pixel_size_um(self) -> tuple[float, float] | None:
@@ -76,6 +80,7 @@ class Plan:
                 "images": images,
                 "channels": {role: list(c) for role, c in self.channels.items()},
                 "choice": self.choice,
+                **({"doubts": list(self.doubts)} if self.doubts else {}),
                 "layouts": {role: layout.to_dict() for role, layout in self.layouts.items()},
             },
         )
@@ -109,6 +114,7 @@ class Plan:
                 layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
                 fingerprints={role: image["fingerprint"] for role, image in images.items()},
                 reason=stored["reason"],
+                doubts=tuple(stored.get("doubts", ())),
                 bright_field=tuple(r for r, v in images.items() if v.get("bright_field")),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:

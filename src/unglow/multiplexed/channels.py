@@ -129,11 +129,9 @@ def _rows_of_images(
     if len(headers) == 1 or any(row.cycle is None for row in rows):
         if len(rows) != ends[-1]:
             held = " + ".join(map(str, counts)) + (f" = {ends[-1]}" if len(counts) > 1 else "")
-            planes = any({"Z", "T"} & header.axes.keys() for header in headers)
-            choose = " (or choose a plane by `plane: {z: N}`)" if planes else ""
             raise InputError(
-                f"{table} has {len(rows)} rows, but {_named(headers)} {held} channels: give one "
-                f"row for each channel, in their order{choose}."
+                f"{table} has {len(rows)} rows, but {_named(headers)} {held} channels or planes: "
+                "give one row for each channel, in their order."
             )
         yield from parts
         return

@@ -330,13 +330,15 @@ def judge(
     if plan is not None and plan.reason is not None:
         return "failed", plan.reason
     about = registration or {"status": None, "reasons": []}
+    doubts = () if plan is None else plan.doubts
     if about["status"] == "failed":
-        return "failed", " ".join([*about["reasons"], *check_roles(bright_field)])
+        return "failed", " ".join([*doubts, *about["reasons"], *check_roles(bright_field)])
     if scale is not None and scale.status == "failed":
         return "failed", " ".join(scale.reasons)
     reasons = [*about["reasons"], *(() if scale is None else scale.reasons)]
     if detection is not None and not bright_field:  # a note says why nothing is searched there
         reasons += _search_warnings(detection)
+    reasons = [*doubts] or reasons  # all others follow from these
     return ("suspect" if reasons or about["status"] == "suspect" else "ok"), " ".join(reasons)
 
 

@@ -74,6 +74,22 @@ def sample_squares(pixels: Pixels) -> Iterator[NDArray[Any]]:
             yield pixels.read(Window(y, min(y + _SIDE, rows), x, min(x + _SIDE, cols)), 0)
 
 
+def count_overflows(squares: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> int:
+    """Count px that jump from one end of an integer type to the other, as where a sum overflowed.
+
+    Values go on there as they came, one whole range off: an edge does not, and no single px.
+    """
+    count = 0
+    for square in squares:
+        for part in (square, square.T):
+            steps = np.diff(part.astype(np.float64), axis=1) / (_WHOLE * 256.0**dtype.itemsize)
+            jump = steps[:, 1:-1]
+            beside = np.stack([steps[:, :-2], steps[:, 2:]]) * -np.sign(jump)
+            goes_on = ((beside > 0) & (beside < 1)).all(axis=0)
+            count += int((goes_on & (np.abs(jump) > 1)).sum())
+    return count
+
+
 def _pairs(block: NDArray[Any]) -> NDArray[np.float32]:
     """Return px of every other row and column, and those `_APART` to their right: (2, pairs)."""
     with np.errstate(over="ignore", invalid="ignore"):  # not finite, so left out
@@ -82,6 +98,8 @@ def _pairs(block: NDArray[Any]) -> NDArray[np.float32]:
     return np.stack([left.ravel(), values[:, _APART::2][:, : left.shape[1]].ravel()])
 
 
+# Part of the range of a type that no two neighbours differ by.
+_WHOLE = 0.9
 # A clear rise is this many standard deviations of the noise above the background level.
 _CLEAR = 4.0
 # The background is bright if the signal below it is less than this part of the one above it.

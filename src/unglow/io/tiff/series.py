@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
@@ -67,11 +68,6 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
     if plane["z"] in (CHANNELS, MARKERS):
         plane = {**plane, "z": None}
         if plane_z == MARKERS and len(page_axes) == 1 and plane["t"] is None:
-            notes += [
-                f"its {n} {axis} planes are read as channels"
-                for axis, n in page_axes
-                if axis in "ZT"
-            ]
             roles = {"z": [], "t": [], "c": [0]}
         elif not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
             roles["c"], roles["z"] = roles["z"], []
@@ -158,15 +154,13 @@ def choose_series(
 
 def _check_count(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSeries) -> None:
     """Raise `InputError` if a file lacks planes that it describes, or has more of their shape."""
-    pages, frame, is_ome = len(tif.pages), chosen.keyframe, chosen.kind == "ome"
+    pages, frame, source = len(tif.pages), chosen.keyframe, "description"
     described = pages
-    if is_ome:
+    if chosen.kind == "ome":  # pages that are missing are found where they are asked for
         every = [page for one in tif.series for page in one]
         own = {page.index for page in every if page is not None and page.parent is tif}
         if any(i not in own and _has_shape_of(tif, i, frame) for i in range(pages)):
-            described = len(own)
-        elif None in every and "<UUID" not in str(tif.ome_metadata):  # not in another file
-            described = len(every)
+            described, source = len(own), "OME-XML"
     else:
         count = int((tif.imagej_metadata or {}).get("images", pages))
         count = chosen.size // max(1, frame.size) if chosen.kind == "shaped" else count
@@ -176,9 +170,8 @@ def _check_count(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSer
             described = count if end > tif.filehandle.size else pages
     if described != pages:
         raise InputError(
-            f"'{path}' holds {pages} page{'s' * (pages > 1)}, its "
-            f"{'OME-XML' if is_ome else 'description'} counts {described}: {AGAIN} or write it "
-            "again."
+            f"'{path}' holds {pages} page{'s' * (pages > 1)}, its {source} counts {described}: "
+            f"{AGAIN} or write it again."
         )
 
 
@@ -292,12 +285,9 @@ def _page_number(
     page_axes: list[tuple[str, int]], roles: dict[str, list[int]], at: dict[str, int]
 ) -> int:
     """Return the number of a page in its series, from positions along z, t and c."""
-    position = [0] * len(page_axes)
-    for role, axes in roles.items():
-        rest = at[role]
-        for i in reversed(axes):
-            rest, position[i] = divmod(rest, page_axes[i][1])
     number = 0
-    for value, (_, n) in zip(position, page_axes, strict=True):
-        number = number * n + value
+    for role, axes in roles.items():
+        places = np.unravel_index(at[role], [page_axes[i][1] for i in axes])
+        for i, place in zip(axes, places, strict=True):
+            number += int(place) * math.prod(n for _, n in page_axes[i + 1 :])
     return number

@@ -58,7 +58,7 @@ def check_roles(roles: Sequence[str]) -> list[str]:
     sentence = (
         f"The {roles[0]}-stain image is bright-field (dark is signal on a bright background) and "
         f"the {other}-stain image is not, so that their difference means nothing: give two images "
-        "of one kind, or set `light` if this is not so."
+        "of one kind, set `light` if this is not so, or undo ImageJ's inverted table (WhiteIsZero)."
     )
     return [sentence]
 

@@ -126,14 +126,9 @@ def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
 
 
 #: What microscopes and scanners write: reported wherever nothing readable stands for it.
-MICROSCOPES = {
-    "czi": "Zeiss CZI", "lsm": "Zeiss LSM", "zvi": "Zeiss ZVI", "nd2": "Nikon ND2",
-    "lif": "Leica LIF", "lof": "Leica LOF", "xlef": "Leica XLEF", "vsi": "Olympus VSI",
-    "ets": "Olympus ETS", "oib": "Olympus OIB", "oif": "Olympus OIF", "oir": "Olympus OIR",
-    "ims": "Imaris", "mrxs": "3DHISTECH MRXS", "bif": "Ventana BIF", "vms": "Hamamatsu VMS",
-    "vmu": "Hamamatsu VMU", "dcm": "DICOM", "dicom": "DICOM", "stk": "MetaMorph STK",
-    "sld": "SlideBook", "dv": "DeltaVision", "h5": "HDF5", "n5": "N5",
-}  # fmt: skip
+_MICROSCOPES = re.compile(
+    "bif|czi|dcm|dicom|dv|ets|h5|ims|lif|lof|lsm|mrxs|n5|nd2|oib|oif|oir|sld|stk|vms|vmu|vsi|xlef|zvi"
+)
 #: What may as well be a photograph: reported only if the name says pre or post itself.
 PHOTOS = ("jpg", "jpeg", "png", "bmp", "gif", "jp2", "j2k")
 #: What lies next to images and is not one, by the end of its name.
@@ -146,16 +141,13 @@ _ARCHIVES = {
     "ozx": "unzip", "zip": "unzip", "gz": "gunzip", "bz2": "bunzip2", "xz": "unxz", "zst": "unzstd",
     "tar": "tar -xf", "tgz": "tar -xf", "7z": "7z x",
 }  # fmt: skip
-_ENDING = re.compile(
-    r"(?:(?:\.(?:ome|zarr|tiff?|tar|nii|roi))*\.(\d*[a-z][a-z0-9]*))?$", re.IGNORECASE
-)
+_ENDING = re.compile(r"(?i)(?:(?:\.(?:ome|zarr|tiff?|tar|nii|roi))*\.(\d*[a-z][a-z0-9]*))?$")
 
 
 def _take_ending(name: str) -> tuple[str, str]:
     """Return a name without its ending, such as .ome.zarr.zip, and the last part of that."""
-    ending = _ENDING.search(name)
-    cut = len(name) if ending is None else ending.start()
-    return name[:cut], "" if ending is None else (ending[1] or "").lower()
+    stem, kind, _ = _ENDING.split(name, 1)
+    return stem, (kind or "").lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +177,15 @@ def foreign_images(
     found = []
     for path in entries:
         stem, kind = _take_ending(path.name)
-        is_known = kind in MICROSCOPES
+        is_known = _MICROSCOPES.fullmatch(kind) is not None
         if _SIDECARS.fullmatch(kind) or not readable.isdisjoint({stem, stem_of(path.name)}):
             continue
         parts = take_apart(f"{stem}.tif", sample, folder)
+        is_reported = parts.markers or (is_known and not readable)
         if kind in PHOTOS:
             is_reported = says_pre_or_post(f"{stem}.tif", sample)
-        else:
-            is_reported = bool(parts.markers) or (is_known and not readable)
         if is_reported and (is_known or not path.is_dir()):
-            what = MICROSCOPES.get(kind, f".{kind}" if kind else "without an ending")
-            found.append(ForeignImage(path, what, parts.dye, parts.markers))
+            found.append(ForeignImage(path, kind and f".{kind}", parts.dye, parts.markers))
     return found
 
 
@@ -207,8 +197,8 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
     for (dye, kind), paths in groups.items():
         it = "it" if len(paths) == 1 else "each"
         yield Problem(
-            f"{name_first(paths)} in {paths[0].parent} {'is' if it == 'it' else 'are'} {kind}, "
-            f"which unglow does not read: {_remedy(paths[0].name, it)}.",
+            f"{name_first(paths)} in {paths[0].parent}: {kind or 'a name without ending'}, which "
+            f"unglow does not read: {_remedy(paths[0].name, it)}.",
             "unreadable-format",
             sample,
             dye if sample else None,
