@@ -95,7 +95,7 @@ def _stamp_of(path: Path) -> tuple[object, ...] | None:
 log = logging.getLogger(__name__)
 _PIECE = 1 << 16
 """Bytes of one piece of a file that its fingerprint is made of."""
-_OVERFLOWED = 20
+_OVERFLOWED = 100
 """Fewest px in the sampled squares that jump across all of the range of their type."""
 _PIECES = 64
 """Number of pieces: 4 MB are read of a file, whatever its size."""
