@@ -8,6 +8,7 @@ from typing import Any
 
 from unglow.core.errors import StoreError
 from unglow.core.files import check_shape, read_json, write_json
+from unglow.core.reasons import SHAPE, from_json, to_json
 from unglow.io.raw_header import TiffHeader
 from unglow.io.zarr import StoreLayout
 
@@ -22,7 +23,7 @@ _SHAPE = {
     "choice": {"names?": [str, ...]},
     "images": dict.fromkeys(ROLES, _IMAGE),
     "channels": {key: [int, ...] for key in ROLES},
-    "doubts?": [str, ...],
+    "doubts?": [SHAPE, ...],
     "layouts": {key: {} for key in (*ROLES, "derived")},
 }
 """What plan.json holds; see `unglow.core.files`."""
@@ -43,7 +44,7 @@ class Plan:
     bright_field
         Which images are bright-field, once their pixels are known.
     doubts
-        Why the pixels of the images are not to be trusted, in sentences.
+        Reasons that follow from the headers and a sample of the pixels.
     """
 
     headers: dict[str, TiffHeader]
@@ -80,7 +81,7 @@ class Plan:
                 "images": images,
                 "channels": {role: list(c) for role, c in self.channels.items()},
                 "choice": self.choice,
-                **({"doubts": list(self.doubts)} if self.doubts else {}),
+                **({"doubts": to_json(self.doubts)} if self.doubts else {}),
                 "layouts": {role: layout.to_dict() for role, layout in self.layouts.items()},
             },
         )
@@ -114,7 +115,7 @@ class Plan:
                 layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
                 fingerprints={role: image["fingerprint"] for role, image in images.items()},
                 reason=stored["reason"],
-                doubts=tuple(stored.get("doubts", ())),
+                doubts=tuple(from_json(stored.get("doubts", ()))),
                 bright_field=tuple(r for r, v in images.items() if v.get("bright_field")),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import ChangedError, InputError
 from unglow.core.files import open_file
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import find_image, find_key_file, is_ome_zarr
@@ -144,19 +145,14 @@ def add_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
     bright, doubts = [], []
     post, pre = (plan.headers[role].projected for role in ROLES)
     if post != pre:
-        doubts.append(
-            f"Post is projected over {post} planes and pre over {pre}, so that one background is "
-            "brighter. Export as many of both."
-        )
+        key = "one_plane" if min(post, pre) == 1 else "unequal_planes"
+        doubts.append(explain(key, post=post, pre=pre))
     for role, path in stores.items():
         store = open_store(path)
         squares = [] if store.empty else [*sample_squares(mask_not_stored(store, store.attributes))]
         count = count_overflows(squares, store.dtype) if store.dtype.kind in "iu" else 0
         if count >= _OVERFLOWED:
-            doubts.append(
-                f"Values of the {role}-stain image wrapped around: {count} px jump from its "
-                "largest to its smallest value. Export it again with more bits."
-            )
+            doubts.append(explain("overflow", role=role, count=count))
         elif is_bright_field(squares):
             bright.append(role)
     return replace(plan, bright_field=tuple(bright), doubts=tuple(doubts))
