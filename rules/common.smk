@@ -48,6 +48,12 @@ if provider is not None:
         "--default-storage-provider."
     )
 
+if workflow.modifier.path_modifier.prefix:
+    end_run(
+        "unglow is used as a module with `prefix:`, which would rename raw images too: leave it out "
+        "and set the config key 'results'."
+    )
+
 # Snakemake formats the one, and looks for its locks in the other with a pattern.
 for whose, path, braces in (
     ("workflow's", str(workflow.basedir), r"[{}]"),

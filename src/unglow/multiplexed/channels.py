@@ -131,8 +131,8 @@ def _rows_of_images(
         if len(rows) != ends[-1]:
             held = " + ".join(map(str, counts)) + (f" = {ends[-1]}" if len(counts) > 1 else "")
             raise InputError(
-                f"{table} has {len(rows)} rows, but {_named(headers)} {held} channels or planes: "
-                "give one row for each channel, in their order."
+                f"{table} has {len(rows)} rows, but {_named(headers)} {held} channels: give one "
+                "row for each channel, in their order."
             )
         yield from parts
         return

@@ -99,8 +99,8 @@ def _pairs(block: NDArray[Any]) -> NDArray[np.float32]:
     return np.stack([left.ravel(), values[:, _APART::2][:, : left.shape[1]].ravel()])
 
 
-# Part of the range of a type that no two neighbours differ by; and of jumps over it that are those
-# of values that overflowed: 0.57 to 0.7 there, 0.34 at edges of a scale bar in a JPEG, 0.5 at hot px.
+# Part of the range of a type that no two neighbours differ by. Of jumps over it, 0.57 to 0.7 go on
+# where values overflowed, 0.34 at a scale bar in a JPEG, 0.5 at hot px.
 _WHOLE, _MOSTLY = 0.9, 0.55
 # A clear rise is this many standard deviations of the noise above the background level.
 _CLEAR = 4.0
