@@ -154,20 +154,23 @@ def choose_series(
 
 def _check_count(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSeries) -> None:
     """Raise `InputError` if a file lacks planes that it describes, or has more of their shape."""
-    pages, frame, source = len(tif.pages), chosen.keyframe, "description"
-    described = pages
-    if chosen.kind == "ome":  # pages that are missing are found where they are asked for
+    pages, frame = len(tif.pages), chosen.keyframe
+    described, source = pages, "OME-XML" if chosen.kind == "ome" else "description"
+    if chosen.kind == "ome":
         every = [page for one in tif.series for page in one]
         own = {page.index for page in every if page is not None and page.parent is tif}
         if any(i not in own and _has_shape_of(tif, i, frame) for i in range(pages)):
-            described, source = len(own), "OME-XML"
+            described = len(own)
+        elif None in every and "<UUID" not in str(tif.ome_metadata):  # none is in another file
+            described = len(every)
     else:
         count = int((tif.imagej_metadata or {}).get("images", pages))
         count = chosen.size // max(1, frame.size) if chosen.kind == "shaped" else count
-        # samples may be counted as well, and one directory stand for planes that lie back to back
-        if count > pages and count != pages * frame.samplesperpixel:
-            end = frame.dataoffsets[0] + count * frame.nbytes
-            described = count if end > tif.filehandle.size else pages
+        # samples may be counted as well, and of Micro-Manager all files of a set
+        if count > pages and count != pages * frame.samplesperpixel and not tif.is_micromanager:
+            # one directory may stand for planes that lie back to back
+            is_stored = frame.dataoffsets[0] + count * frame.nbytes <= tif.filehandle.size
+            described = pages if is_stored else count
     if described != pages:
         raise InputError(
             f"'{path}' holds {pages} page{'s' * (pages > 1)}, its {source} counts {described}: "

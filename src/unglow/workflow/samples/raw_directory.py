@@ -133,8 +133,8 @@ _MICROSCOPES = re.compile(
 PHOTOS = ("jpg", "jpeg", "png", "bmp", "gif", "jp2", "j2k")
 #: What lies next to images and is not one, by the end of its name.
 _SIDECARS = re.compile(
-    "aux|bak|cfg|csv|db|docx?|geojson|html|ijm|ini|ipynb|json|lock|log|md|md5|npz|pdf|pptx?|py|qpdata|"
-    "qpproj|roi|rtf|sha1|sha256|sha512|tfw|tmp|toml|tsv|txt|xlsx?|xml|ya?ml"
+    "aux|bak|cfg|csv|db|docx?|geojson|html|ijm|ini|ipynb|json|lock|log|md|md5|npz|ome|pdf|pptx?|py|"
+    "qpdata|qpproj|roi|rtf|sha1|sha256|sha512|tfw|tmp|toml|tsv|txt|xlsx?|xml|ya?ml"
 )
 #: Programs that unpack what images are packed in.
 _ARCHIVES = {
@@ -152,7 +152,7 @@ def _take_ending(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ForeignImage:
-    """An image that is not read: its file, format, and which image of which dye its name means."""
+    """An image that is not read: its file, its ending, and which image of which dye its name means."""
 
     path: Path
     kind: str
@@ -185,7 +185,7 @@ def foreign_images(
         if kind in PHOTOS:
             is_reported = says_pre_or_post(f"{stem}.tif", sample)
         if is_reported and (is_known or not path.is_dir()):
-            found.append(ForeignImage(path, kind and f".{kind}", parts.dye, parts.markers))
+            found.append(ForeignImage(path, kind, parts.dye, parts.markers))
     return found
 
 
@@ -197,8 +197,8 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
     for (dye, kind), paths in groups.items():
         it = "it" if len(paths) == 1 else "each"
         yield Problem(
-            f"{name_first(paths)} in {paths[0].parent}: {kind or 'a name without ending'}, which "
-            f"unglow does not read: {_remedy(paths[0].name, it)}.",
+            f"unglow does not read {name_first(paths)} in {paths[0].parent}: "
+            f"{_remedy(paths[0].name, it)}.",
             "unreadable-format",
             sample,
             dye if sample else None,
