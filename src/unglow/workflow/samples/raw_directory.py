@@ -152,7 +152,7 @@ def _take_ending(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ForeignImage:
-    """An image that is not read: its file, its ending, and which image of which dye its name means."""
+    """An image that is not read: file, ending, and which image of which dye its name means."""
 
     path: Path
     kind: str
@@ -194,7 +194,7 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
     groups: dict[tuple[str | None, str], list[Path]] = {}
     for image in images:
         groups.setdefault((image.dye if image.partner else None, image.kind), []).append(image.path)
-    for (dye, kind), paths in groups.items():
+    for (dye, _), paths in groups.items():
         it = "it" if len(paths) == 1 else "each"
         yield Problem(
             f"unglow does not read {name_first(paths)} in {paths[0].parent}: "
