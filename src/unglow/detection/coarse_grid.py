@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from unglow.core.kernels import kernel
+from unglow.core.shapes import reach
 from unglow.core.windows import Window, grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
+    from unglow.detection.section_mask import Section
     from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
 
@@ -106,19 +108,36 @@ _LEAST_SHARE = 0.25
 """A block has a level if this share of its px has data."""
 _AT_ONCE = 8
 """Rows of blocks that are read together."""
+_NEAR_BLOCKS = 9
+"""A block is compared with squares of so many blocks around it."""
+_ON_SECTION = 0.6
+"""A block is compared if this share of it is on the section."""
+_LEAST_BLOCKS = 20
+"""Fewer blocks on the section have no scatter to speak of."""
+_BEYOND = 4.6
+"""A crowd lifts a median beyond those around by this many times their scatter,"""
+_WIDER, _CROWDED = 1.5, 2.0
+"""and away from the dark end of its block to this many times the usual distance; to the second one
+somewhere in it, where gaps between spots are as dark as what is around."""
+_SIGMA_OF_MAD = 1.4826
 
 
-def estimate_background(difference: Pixels, spoilt: SpoiltMask | None = None) -> CoarseGrid:
+def estimate_background(
+    difference: Pixels, spoilt: SpoiltMask | None = None, section: Section | None = None
+) -> CoarseGrid:
     """Return the level of the difference around each px, grey levels: medians over `BLOCK_PX`.
 
     They are medians of small means, those of a pyramid level, few of which hold stain. A block
-    without data takes the mean of its neighbours. Means in places that are ``spoilt`` do not count.
+    without data takes the mean of its neighbours; on a ``section``, if that is known, also one
+    whose median a crowd of spots has lifted, or gaps between them would be dark sources. Means in
+    places that are ``spoilt`` do not count.
     """
     level = min(_LEVEL, difference.levels - 1)
     side = BLOCK_PX >> level
     rows, cols = difference.level_shape(level)
     least = _LEAST_SHARE * min(side * side, rows * cols)
     values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
+    darkest, dark = np.full((2, *values.shape), np.nan, np.float32)
     for window in grid((rows, cols), (_AT_ONCE * side, max(1, cols))):
         image = difference.read(window, level)
         fine = Window(*(v << level for v in (window.y0, window.y1, window.x0, window.x1)))
@@ -127,7 +146,51 @@ def estimate_background(difference: Pixels, spoilt: SpoiltMask | None = None) ->
         for top in range(0, len(image), side):
             row = (window.y0 + top) // side
             values[row] = _medians(image[top : top + side], side, least)
+            if section is not None:
+                darkest[row], dark[row] = _find_dark_end(image[top : top + side], side)
+    if section is not None:
+        on = section.compute_block_shares(difference.shape, BLOCK_PX) >= _ON_SECTION
+        on = on[: values.shape[0], : values.shape[1]] & np.isfinite(values)
+        values[_find_crowds(values, darkest, dark, on)] = np.nan
     return CoarseGrid(_fill_gaps(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
+
+
+def _find_dark_end(line: Floats, side: int) -> tuple[Floats, Floats]:
+    """Return the 1 % and 5 % quantiles of a row of blocks; NaN for blocks without data."""
+    room = side - len(line), -line.shape[1] % side
+    padded = np.pad(line, ((0, room[0]), (0, room[1])), constant_values=np.nan)
+    blocks = padded.reshape(side, -1, side).swapaxes(0, 1).reshape(-1, side * side)
+    return _choose_ranked(blocks, 0.01), _choose_ranked(blocks, 0.05)
+
+
+def _choose_ranked(values: Floats, share: float) -> Floats:
+    """Return a quantile along the last axis, NaN left out; NaN where nothing else is."""
+    ordered = np.sort(values, axis=-1)
+    last = np.isfinite(values).sum(axis=-1, keepdims=True) - 1
+    rank = np.maximum(share * last, 0).astype(np.intp)
+    return np.asarray(np.take_along_axis(ordered, rank, axis=-1)[..., 0])
+
+
+def _find_crowds(
+    levels: Floats, darkest: Floats, dark: Floats, on: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which blocks (ny, nx) on the section a crowd of spots has lifted."""
+    if np.count_nonzero(on) < _LEAST_BLOCKS:
+        return np.zeros_like(on)
+    width = levels - dark
+    around, usual = (_find_usual(np.where(on, one, np.nan)) for one in (levels, width))
+    above = levels - around
+    scatter = _SIGMA_OF_MAD * np.median(np.abs(above[on]))
+    lifted = on & (above > _BEYOND * scatter) & (width > _WIDER * usual)
+    return reach(lifted & (width > _CROWDED * usual) & (darkest <= around), lifted)
+
+
+def _find_usual(values: Floats) -> Floats:
+    """Return the median of the `_NEAR_BLOCKS` x `_NEAR_BLOCKS` blocks around each one."""
+    shape = (_NEAR_BLOCKS, _NEAR_BLOCKS)
+    padded = np.pad(values, _NEAR_BLOCKS // 2, constant_values=np.nan)
+    near = np.lib.stride_tricks.sliding_window_view(padded, shape)
+    return np.stack([_choose_ranked(row.reshape(len(row), -1), 0.5) for row in near])
 
 
 def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 
 INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT = 8, 16, 32, 64, 128
+UNCLEAR = 512
 """Flags: px missing nearby; saturated; the error of the map counts for more than noise; not on the
-section; next to a spoilt place."""
+section; next to a spoilt place; in a place that is dense stain or dirt."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
 _AT_ONCE_PX = 1 << 18
@@ -87,6 +88,8 @@ def measure(
     out["flags"][~section.contains(col, row)] |= OUTSIDE
     if scene.spoilt is not None:
         out["flags"][scene.spoilt.is_near(col, row)] |= NEAR_SPOILT
+    if scene.unclear is not None:
+        out["flags"][scene.unclear.is_near(col, row)] |= UNCLEAR
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     return out
 
@@ -166,6 +169,7 @@ FLAGS = {
     "misregistered": MISREGISTERED,
     "outside": OUTSIDE,
     "beside_spoilt": NEAR_SPOILT,
+    "stain_or_dirt": UNCLEAR,
 }
 """Bit of each word in the column ``flags``."""
 UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.detection.source_photometry import UNCLEAR, UNCOUNTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +39,10 @@ _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
 _COARSE = 0.5
 """Noise of post, in steps between grey levels, below which rounding is not noise any more."""
+_MOST_DEBRIS = 0.02
+"""Share of the section that may be excluded as debris before somebody has looked."""
+_MOST_UNCLEAR = 0.05
+"""Share of the candidates that may lie where stain cannot be distinguished from dirt."""
 _COPY = (
     "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of "
     "the other, saved again, so that the difference shows nothing. Look which files were exported."
@@ -109,6 +115,29 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
             f"{number} of the strongest sources on the negated difference lie within "
             f"{radius:.0f} px of x {x:.0f}, y {y:.0f}: something there differs between the images "
             "that is not stain, and its bright part may be on the list. Look there."
+        )
+
+
+def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> Iterator[str]:
+    """Yield a sentence if too much is excluded as debris, and one if much of the list may be dirt.
+
+    ``places`` are excluded, ``unclear`` ones are dense stain or dirt; ``listed`` (N,) `LISTED`.
+    """
+    share = places.shares.get("debris", 0.0)
+    if share > _MOST_DEBRIS:
+        yield (
+            f"{100 * share:.1f} % of the section is excluded as debris: where it is stain, draw a "
+            "region to analyse."
+        )
+    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    if np.count_nonzero(counted["flags"] & UNCLEAR) > _MOST_UNCLEAR * len(counted):
+        rows, cols = np.nonzero(
+            unclear.labels == 1 + np.bincount(unclear.labels.ravel())[1:].argmax()
+        )
+        x, y = (unclear.side * (at.mean() + 0.5) for at in (cols, rows))
+        yield (
+            f"Dense stain or debris near ({x:.0f}, {y:.0f})? It was kept; exclude it as a region "
+            "if it is dirt."
         )
 
 

@@ -82,7 +82,7 @@ def make_features(
 ) -> Iterator[dict[str, Any]]:
     """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
     where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
-    boxes = _find_boxes(places.labels, len(places.reasons))
+    boxes = find_boxes(places.labels, len(places.reasons))
     areas = measure_areas_px(places, shape)
     for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
         y0, y1, x0, x1 = boxes[number]
@@ -230,7 +230,7 @@ def _convert_ring(
     ]
 
 
-def _find_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
+def find_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
     """Return first and last + 1 row and column of each place."""
     rows, cols = np.nonzero(labels)
     number = labels[rows, cols] - 1

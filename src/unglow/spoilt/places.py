@@ -16,7 +16,7 @@ import cv2
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.shapes import drop_small_pieces, fill_holes
+from unglow.core.shapes import drop_small_pieces, fill_holes, reach
 from unglow.memory import BLOCK
 from unglow.spoilt.block_scores import SCORES, SHARES
 
@@ -196,7 +196,7 @@ def _find_outstanding(
     score: Floats, on: Bools, far: float, squares: tuple[int, ...]
 ) -> tuple[Bools, Floats]:
     """Return the blocks that stand out alone or in squares, and by how much."""
-    mask = _reach((score > far) & on, (score > BEYOND) & on)
+    mask = reach((score > far) & on, (score > BEYOND) & on)
     size = score
     for side in squares:
         held = _sums(on.astype(np.float32), side)
@@ -208,20 +208,9 @@ def _find_outstanding(
             continue
         best = _dilate(np.where(whole, normed, -np.inf).astype(np.float32), side)
         own = on & (score > _OWN)
-        mask |= _reach(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
+        mask |= reach(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
         size = np.maximum(size, np.where(own, best, 0))
     return mask, size
-
-
-def _reach(seeds: Bools, candidates: Bools) -> Bools:
-    """Return the candidates that touch seeds, over others of them."""
-    if not seeds.any():
-        return np.zeros_like(seeds)
-    count, labels = cv2.connectedComponents(candidates.view(np.uint8), connectivity=8)
-    chosen = np.zeros(count, np.bool_)
-    chosen[labels[seeds & candidates]] = True
-    chosen[0] = False
-    return np.asarray(chosen[labels])
 
 
 def _fill_holes(mask: Bools, on: Bools) -> Bools:

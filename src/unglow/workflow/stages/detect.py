@@ -15,7 +15,7 @@ from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
-from unglow.detection.warnings import search_warnings
+from unglow.detection.warnings import search_warnings, warn_of_dirt
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -87,13 +87,16 @@ def detect(
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
     section = _find_section(inputs.aligned, scene.excluded)
-    places = inputs.places(section, settings)
-    scene = inputs.without(scene, places)
+    places, unclear = inputs.places(section, settings)
+    scene = inputs.without(scene, section, places, unclear)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    report["reasons"] = [
+        *search_warnings(result, places, scene, **inputs.grey_levels(section)),
+        *warn_of_dirt(places, unclear, listed),
+    ]
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

@@ -23,6 +23,7 @@ from unglow.photometry.gain.scale import Scale
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
+from unglow.spoilt.stain import part_stain
 from unglow.transform import load
 
 if TYPE_CHECKING:
@@ -137,23 +138,25 @@ class DetectInputs:
             () if self.regions is None else self.regions.exclude,
         )
 
-    def places(self, section: Section, settings: DetectSettings) -> Places:
-        """Find the spoilt places; those that were drawn as regions to count in are none."""
+    def places(self, section: Section, settings: DetectSettings) -> tuple[Places, Places]:
+        """Find the spoilt places, and those that are stain or dirt, which are searched.
+
+        What was drawn as a region to count in is neither.
+        """
         if self.blocks is None or settings.spoilt == "never":
-            return Places.none()
+            return Places.none(), Places.none()
         scores = BlockScores.load(self.blocks)
         if scores.shape != self.post.shape:
             raise make_damage_error(self.blocks)
         side = scores.side
         places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
-        if self.regions is None or not places.mask.any():
-            return places
         rows, cols = np.nonzero(places.mask)
         kept = np.zeros_like(places.mask)
-        for region in self.regions.analyse:
+        for region in () if self.regions is None else self.regions.analyse:
             held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
-        return places.exclude(kept)
+        saturated = value_range(self.post.attributes)[1]
+        return part_stain(places.exclude(kept), self.post, self.difference, saturated)
 
     def grey_levels(self, section: Section) -> dict[str, float]:
         """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
@@ -166,13 +169,12 @@ class DetectInputs:
         middle = float(np.median(image[on])) if on.any() else 0.0
         return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
 
-    def without(self, scene: Scene, places: Places) -> Scene:
+    def without(self, scene: Scene, section: Section, spoilt: Places, unclear: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        if not places.mask.any():
-            return scene
-        mask = SpoiltMask(places.mask, places.side)
-        background = estimate_background(self.difference, mask)
-        return replace(scene, spoilt=mask, background=background)
+        masks = (SpoiltMask(one.mask, one.side) if one.share else None for one in (spoilt, unclear))
+        left_out, marked = masks
+        background = estimate_background(self.difference, left_out, section)
+        return replace(scene, spoilt=left_out, unclear=marked, background=background)
 
 
 def write_snr(
