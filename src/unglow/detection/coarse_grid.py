@@ -114,11 +114,12 @@ _ON_SECTION = 0.6
 """A block is compared if this share of it is on the section."""
 _LEAST_BLOCKS = 20
 """Fewer blocks on the section have no scatter to speak of."""
-_BEYOND = 4.6
-"""A crowd lifts a median beyond those around by this many times their scatter,"""
-_WIDER, _CROWDED = 1.5, 2.0
-"""and away from the dark end of its block to this many times the usual distance; to the second one
-somewhere in it, where gaps between spots are as dark as what is around."""
+_DARK = 0.05
+"""The dark end of a block is this quantile of its means."""
+_BEYOND, _WIDER = 4.6, 1.5
+"""A crowd lifts a median beyond those around by so many times their scatter, and away from the dark
+end of its block by so many times what is usual; somewhere in it gaps are as dark as what is around,
+which they are not where all of the level is higher."""
 _SIGMA_OF_MAD = 1.4826
 
 
@@ -137,7 +138,7 @@ def estimate_background(
     rows, cols = difference.level_shape(level)
     least = _LEAST_SHARE * min(side * side, rows * cols)
     values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
-    darkest, dark = np.full((2, *values.shape), np.nan, np.float32)
+    dark = np.full_like(values, np.nan)
     for window in grid((rows, cols), (_AT_ONCE * side, max(1, cols))):
         image = difference.read(window, level)
         fine = Window(*(v << level for v in (window.y0, window.y1, window.x0, window.x1)))
@@ -147,34 +148,30 @@ def estimate_background(
             row = (window.y0 + top) // side
             values[row] = _medians(image[top : top + side], side, least)
             if section is not None:
-                darkest[row], dark[row] = _find_dark_end(image[top : top + side], side)
+                dark[row] = _find_dark_end(image[top : top + side], side)
     if section is not None:
         on = section.compute_block_shares(difference.shape, BLOCK_PX) >= _ON_SECTION
-        on = on[: values.shape[0], : values.shape[1]] & np.isfinite(values)
-        values[_find_crowds(values, darkest, dark, on)] = np.nan
+        values[_find_crowds(values, dark, on[: len(values), : values.shape[1]])] = np.nan
     return CoarseGrid(_fill_gaps(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
 
 
-def _find_dark_end(line: Floats, side: int) -> tuple[Floats, Floats]:
-    """Return the 1 % and 5 % quantiles of a row of blocks; NaN for blocks without data."""
-    room = side - len(line), -line.shape[1] % side
-    padded = np.pad(line, ((0, room[0]), (0, room[1])), constant_values=np.nan)
-    blocks = padded.reshape(side, -1, side).swapaxes(0, 1).reshape(-1, side * side)
-    return _choose_ranked(blocks, 0.01), _choose_ranked(blocks, 0.05)
+def _find_dark_end(line: Floats, side: int) -> Floats:
+    """Return the dark end of a row of blocks: 5 % quantiles, NaN for blocks without data."""
+    room = (0, side - len(line)), (0, -line.shape[1] % side)
+    blocks = np.pad(line, room, constant_values=np.nan).reshape(side, -1, side).swapaxes(0, 1)
+    return _choose_ranked(blocks, _DARK)
 
 
-def _choose_ranked(values: Floats, share: float) -> Floats:
-    """Return a quantile along the last axis, NaN left out; NaN where nothing else is."""
-    ordered = np.sort(values, axis=-1)
-    last = np.isfinite(values).sum(axis=-1, keepdims=True) - 1
-    rank = np.maximum(share * last, 0).astype(np.intp)
-    return np.asarray(np.take_along_axis(ordered, rank, axis=-1)[..., 0])
+def _choose_ranked(stacks: Floats, share: float) -> Floats:
+    """Return a quantile of each array of a stack, NaN left out; NaN where nothing else is."""
+    ordered = np.sort(stacks.reshape(len(stacks), -1), axis=1)
+    rank = np.maximum(share * (np.isfinite(ordered).sum(axis=1) - 1), 0).astype(np.intp)
+    return np.asarray(ordered[np.arange(len(ordered)), rank])
 
 
-def _find_crowds(
-    levels: Floats, darkest: Floats, dark: Floats, on: NDArray[np.bool_]
-) -> NDArray[np.bool_]:
+def _find_crowds(levels: Floats, dark: Floats, on: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Return which blocks (ny, nx) on the section a crowd of spots has lifted."""
+    on = on & np.isfinite(levels)
     if np.count_nonzero(on) < _LEAST_BLOCKS:
         return np.zeros_like(on)
     width = levels - dark
@@ -182,15 +179,14 @@ def _find_crowds(
     above = levels - around
     scatter = _SIGMA_OF_MAD * np.median(np.abs(above[on]))
     lifted = on & (above > _BEYOND * scatter) & (width > _WIDER * usual)
-    return reach(lifted & (width > _CROWDED * usual) & (darkest <= around), lifted)
+    return reach(lifted & (dark <= around), lifted)
 
 
 def _find_usual(values: Floats) -> Floats:
     """Return the median of the `_NEAR_BLOCKS` x `_NEAR_BLOCKS` blocks around each one."""
-    shape = (_NEAR_BLOCKS, _NEAR_BLOCKS)
     padded = np.pad(values, _NEAR_BLOCKS // 2, constant_values=np.nan)
-    near = np.lib.stride_tricks.sliding_window_view(padded, shape)
-    return np.stack([_choose_ranked(row.reshape(len(row), -1), 0.5) for row in near])
+    near = np.lib.stride_tricks.sliding_window_view(padded, (_NEAR_BLOCKS, _NEAR_BLOCKS))
+    return np.stack([_choose_ranked(row, 0.5) for row in near])
 
 
 def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:

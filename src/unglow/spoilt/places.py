@@ -9,7 +9,6 @@ beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import cv2
@@ -279,17 +278,6 @@ class SpoiltMask:
     blocks: Bools
     side: int
 
-    @cached_property
-    def _near_blocks(self) -> Bools:
-        """Blocks that are spoilt or next to one that is: all others are near nothing."""
-        padded = np.pad(self.blocks, 1)
-        out = np.zeros_like(self.blocks)
-        rows, cols = out.shape
-        for down in range(3):
-            for across in range(3):
-                out |= padded[down : down + rows, across : across + cols]
-        return out
-
     def touches(self, window: Window) -> bool:
         """Whether a window has spoilt px."""
         return bool(self.blocks[self._span(window)].any())
@@ -320,7 +308,7 @@ class SpoiltMask:
     def mask_near(self, window: Window) -> Bools:
         """Return which px of a window are `near`, ``window.shape``."""
         near = np.zeros(window.shape, np.bool_)
-        if not self._near_blocks[self._span(window)].any():
+        if not self.touches(window.grow(NEAR_PX)):
             return near
         for down in (-NEAR_PX, 0, NEAR_PX):
             for across in (-NEAR_PX, 0, NEAR_PX):

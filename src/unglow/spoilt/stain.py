@@ -35,13 +35,14 @@ if TYPE_CHECKING:
 
 _LIKE_STAIN = tuple(map(REASONS.index, ("debris", "gain off", "out of focus", "unlike pre")))
 """Places with other reasons are dark, or moved, which no stain is."""
-_AGAINST, _CHANCE = 0.09, 0.4
-"""Evidence against stain: a correlation below the first, negative, and below the second over the
-root of the number of blocks more."""
-_SMOOTH, _COMPACT = 0.07, 0.25
-"""A part that goes below the first is evidence against stain, one from the second on is stain,"""
+_AGAINST, _CHANCE = 0.09, 0.5
+"""Evidence against stain: a correlation below the first, negative, and by the second over the root
+of the number of blocks more,"""
+_SMOOTH, _COMPACT = 0.05, 0.25
+"""and a part that goes below the first; from the second on, all is stain."""
 _SMALL, _SMALL_COMPACT = 16, 0.45
-"""or from this on in places of fewer blocks: a small flake looks like a group of spots."""
+"""Places of fewer blocks hold too few spots for a correlation, and small flakes look like a group
+of spots: they are stain from this part on."""
 _SQUARE, _SQUARES = 256, 8
 """Of a place, squares of this side, px, are read, at most this many, from all over it."""
 _MARGIN, _LINE = 64, 49
@@ -82,16 +83,18 @@ def part_stain(
         if places.reasons[number - 1] not in _LIKE_STAIN:
             continue
         blocks = places.labels[y0:y1, x0:x1] == number
-        parts = [
-            _look(places, number, square, post, difference, saturated)
-            for square in _choose_squares(blocks, (y0, x0), places.side, post.shape)
-        ]
-        correlation, gone = _judge(parts)
+        correlation, gone = _judge(
+            [
+                _look(places, number, square, post, difference, saturated)
+                for square in _choose_squares(blocks, (y0, x0), places.side, post.shape)
+            ]
+        )
         count = np.count_nonzero(blocks)
-        if correlation < -_AGAINST - _CHANCE / math.sqrt(count) or gone < _SMOOTH:
-            continue
-        is_stain = gone >= (_SMALL_COMPACT if count < _SMALL else _COMPACT)
-        (stain if is_stain else unclear)[y0:y1, x0:x1] |= blocks
+        small = count < _SMALL
+        unlike = correlation < -_AGAINST - _CHANCE / math.sqrt(count)
+        if gone >= _SMOOTH and (small or not unlike):
+            is_stain = gone >= (_SMALL_COMPACT if small else _COMPACT)
+            (stain if is_stain else unclear)[y0:y1, x0:x1] |= blocks
     return places.exclude(stain | unclear), places.exclude(~unclear)
 
 
@@ -100,12 +103,11 @@ def _choose_squares(
 ) -> list[Window]:
     """Return squares of whole blocks that hold some of a place, evenly over all there are."""
     step = max(1, _SQUARE // side)
-    squares = [part for part in grid(blocks.shape, (step, step)) if blocks[part.slices].any()]
-    chosen = np.linspace(0, len(squares) - 1, min(len(squares), _SQUARES)).round().astype(int)
-    parts = (squares[k].shift(*first) for k in chosen)
+    found = [part for part in grid(blocks.shape, (step, step)) if blocks[part.slices].any()]
+    chosen = [found[k * len(found) // _SQUARES] for k in range(_SQUARES)]
+    parts = (part.shift(*first) for part in dict.fromkeys(chosen))
     return [
-        Window(*(side * v for v in (part.y0, part.y1, part.x0, part.x1))).clip(shape)
-        for part in parts
+        Window(*(side * v for v in (one.y0, one.y1, one.x0, one.x1))).clip(shape) for one in parts
     ]
 
 
@@ -122,7 +124,7 @@ def _look(
     window = square.grow(_MARGIN).clip(post.shape)
     seen, left = post.read(window).astype(np.float32), difference.read(window)
     known = np.isfinite(left)
-    left, expected = (_fill(image, known) for image in (left, seen - left))
+    left, expected = (np.where(known, image, image[known].mean()) for image in (left, seen - left))
     rows, cols = np.arange(window.y0, window.y1), np.arange(window.x0, window.x1)
     labels = places.labels[rows[:, None] // places.side, cols // places.side]
     core = square.shift(-window.y0, -window.x0).slices
@@ -141,22 +143,13 @@ def _look(
     return np.array([d @ t, d @ d, t @ t]), both[:, inside], both[:, around]
 
 
-def _fill(image: Floats, known: Bools) -> Floats:
-    """Return an image with the mean of what is around where it is not known."""
-    if known.all():
-        return image
-    near = np.maximum(shapes.blur(known.astype(np.float32), _COARSE), np.float32(1e-3))
-    around = shapes.blur(np.where(known, image, np.float32(0)), _COARSE) / near
-    return np.where(known, image, around)
-
-
 def _judge(parts: list[tuple[NDArray[np.float64], Floats, Floats]]) -> tuple[float, float]:
     """Return the correlation of d with t, and the part of the excess that lines do not fill."""
     sums, inside, around = zip(*parts, strict=True)
     across, of_d, of_t = np.sum(sums, axis=0)
     (smooth, opened), outer = (np.concatenate(both, axis=1) for both in (inside, around))
     level, noise = 0.0, 0.0
-    if outer.shape[1]:
+    if outer.size:
         level, noise = float(np.median(outer[0])), float(np.median(outer[0] - outer[1]))
     excess = np.maximum(smooth - level, 0).sum(dtype=np.float64)
     gone = (np.maximum(smooth, level) - np.maximum(opened, level)).sum(dtype=np.float64)
