@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.reasons import explain
 from unglow.detection.source_photometry import UNCLEAR, UNCOUNTED
 
 if TYPE_CHECKING:
@@ -43,16 +44,13 @@ _MOST_DEBRIS = 0.02
 """Share of the section that may be excluded as debris before somebody has looked."""
 _MOST_UNCLEAR = 0.05
 """Share of the candidates that may lie where stain cannot be distinguished from dirt."""
-_COPY = (
-    "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of "
-    "the other, saved again, so that the difference shows nothing. Look which files were exported."
-)
+_SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
 def search_warnings(
     result: SearchResult, places: Places, scene: Scene, *, step: float, middle: float
 ) -> list[str]:
-    """Return a sentence for each thing that makes the list of candidates doubtful.
+    """Return a reason for each thing that makes the list of candidates doubtful.
 
     Parameters
     ----------
@@ -68,7 +66,7 @@ def search_warnings(
         Typical expected level of post on the section.
     """
     if looks_copied(scene):
-        return [_COPY]
+        return [explain("copy", why=_SAME_IMAGE)]
     return [*_warn_of_sources(result), *_warn_of_post(places, scene, step, middle)]
 
 
@@ -85,60 +83,37 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
         int(above[result.sides.bins(_NOISE_ENDS)]) for above in result.sides.counts_above
     )
     if dark >= _MANY and dark >= _SWAPPED * bright:
-        yield (
-            f"Far more is darker in post than brighter ({dark} against {bright} sources above a "
-            f"signal-to-noise ratio of {_NOISE_ENDS:g}): pre and post look swapped. Look which "
-            "file was imaged first."
-        )
+        yield explain("swapped", dark=dark, bright=bright, ends=_NOISE_ENDS)
         return
     radius = min(_NEAR_PX, math.sqrt(_NEAR_SHARE * result.searched_px / math.pi))
     place = find_cluster(result.negatives, result.threshold, radius)
+    strongest = result.negatives[0].tolist() if len(result.negatives) else (0.0, 0.0, 0.0)
+    at, ratio = strongest[:2], strongest[2]
     if result.threshold is None and dark >= _BEYOND:
-        x, y, ratio = result.negatives[0]
-        yield (
-            f"No candidates can be distinguished from chance: the negated difference has {dark} "
-            f"sources above a signal-to-noise ratio of {_NOISE_ENDS:g}, the strongest of "
-            f"{ratio:.3g} near x {x:.0f}, y {y:.0f}. Look there for what only one image shows, and "
-            "exclude it as a region, or image the section again."
-        )
+        yield explain("none_listed", at=at, dark=dark, ends=_NOISE_ENDS, ratio=ratio)
     elif result.threshold is not None and result.threshold > _HIGH:
-        x, y, ratio = result.negatives[0]
-        yield (
-            f"Only sources above a signal-to-noise ratio of {result.threshold:.3g} can be "
-            "distinguished from chance (4 to 6 is usual), so most stain is not listed: the negated "
-            f"difference reaches {ratio:.3g} (near x {x:.0f}, y {y:.0f}). One image was processed "
-            "(gamma, sharpening), or the images show different structures."
-        )
+        yield explain("high_threshold", at=at, threshold=result.threshold, ratio=ratio)
     elif place is not None:
-        number, x, y = place
-        yield (
-            f"{number} of the strongest sources on the negated difference lie within "
-            f"{radius:.0f} px of x {x:.0f}, y {y:.0f}: something there differs between the images "
-            "that is not stain, and its bright part may be on the list. Look there."
-        )
+        yield explain("dark_cluster", at=place[1:], count=place[0], radius=radius)
 
 
 def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> Iterator[str]:
-    """Yield a sentence if too much is excluded as debris, and one if much of the list may be dirt.
+    """Yield a reason if too much is excluded as debris, and one if what is listed may be dirt.
 
     ``places`` are excluded, ``unclear`` ones are dense stain or dirt; ``listed`` (N,) `LISTED`.
     """
     share = places.shares.get("debris", 0.0)
     if share > _MOST_DEBRIS:
-        yield (
-            f"{100 * share:.1f} % of the section is excluded as debris: where it is stain, draw a "
-            "region to analyse."
-        )
-    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
-    if np.count_nonzero(counted["flags"] & UNCLEAR) > _MOST_UNCLEAR * len(counted):
+        yield explain("debris", percent=100 * share, most=100 * _MOST_DEBRIS)
+    if unclear.share:
         rows, cols = np.nonzero(
-            unclear.labels == 1 + np.bincount(unclear.labels.ravel())[1:].argmax()
+            unclear.labels == np.bincount(unclear.labels.ravel())[1:].argmax() + 1
         )
-        x, y = (unclear.side * (at.mean() + 0.5) for at in (cols, rows))
-        yield (
-            f"Dense stain or debris near ({x:.0f}, {y:.0f})? It was kept; exclude it as a region "
-            "if it is dirt."
-        )
+        x, y = (float(unclear.side * (where.mean() + 0.5)) for where in (cols, rows))
+        flags = listed["flags"][(listed["flags"] & UNCOUNTED) == 0]
+        inside = np.count_nonzero(flags & UNCLEAR) / max(len(flags), 1)
+        key = ("stain_or_dirt", "much_stain_or_dirt")[inside > _MOST_UNCLEAR]
+        yield explain(key, at=(x, y), x=x, y=y, percent=100 * inside, most=100 * _MOST_UNCLEAR)
 
 
 def find_cluster(
@@ -163,19 +138,9 @@ def find_cluster(
 
 
 def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
-    excess = places.describe_excess(scene.settings.max_spoilt)
-    if excess is not None:
-        yield excess
+    yield from places.explain_excess("spoilt", scene.settings.max_spoilt)
     if places.below > _BELOW:
-        yield (
-            f"Post is cut off at its dark end: {100 * places.below:.2g} % of the section should be "
-            "darker than its darkest pixels, so faint candidates there may be false. Export it "
-            "again without changing its black level."
-        )
+        yield explain("dark_end", percent=100 * places.below)
     noise = math.sqrt(max(scene.noise.post_read + scene.noise.post_shot * middle, 0.0))
     if step and noise < _COARSE * step:
-        yield (
-            f"The noise of post is {noise / step:.2g} grey levels, so that rounding decides which "
-            "faint sources are found, and the false-discovery rate is not known. Expose it longer, "
-            "or export more bits."
-        )
+        yield explain("few_levels", steps=noise / step)

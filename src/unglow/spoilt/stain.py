@@ -1,14 +1,15 @@
-"""Dense stain among spoilt places: crowds of spots, which blocks alone cannot tell from dirt.
+"""Dense stain among spoilt places: crowds of spots, which blocks alone cannot distinguish from dirt.
 
 A place is excluded on evidence against stain only. Two numbers of its px, with d the difference
-and t = post - d the expected post, tell (figures of two phantoms with 140 places, and of a brain):
+and t = post - d the expected post, decide (figures of two phantoms with 140 places, and a brain):
 
 - how d goes with t in a band of 3 to 6 px: stain lies anywhere (correlation within 0.09 of 0, and
   as much more as chance makes of few blocks), while what is bleached, blurred, moved or covered
   takes structures of t away (-0.9 to -0.2);
 - which part of the excess of d over its surroundings goes when d is opened by lines of 49 px in
   eight directions (Soille & Talbot 2001, IEEE TPAMI 23, 1313), less what noise has of it: spots of
-  4 to 20 px go (0.07 to 1), films and folds stay (-0.03 to 0.07), flakes in between (0.08 to 0.28).
+  4 to 20 px go (0.08 to 1; 0.04 where they hide the section), films and most folds stay (-0.03 to
+  0.09), flakes are in between (0.09 to 0.3).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LIKE_STAIN = tuple(map(REASONS.index, ("debris", "gain off", "out of focus", "u
 _AGAINST, _CHANCE = 0.09, 0.5
 """Evidence against stain: a correlation below the first, negative, and by the second over the root
 of the number of blocks more,"""
-_SMOOTH, _COMPACT = 0.05, 0.25
+_SMOOTH, _COMPACT = 0.08, 0.25
 """and a part that goes below the first; from the second on, all is stain."""
 _SMALL, _SMALL_COMPACT = 16, 0.45
 """Places of fewer blocks hold too few spots for a correlation, and small flakes look like a group
