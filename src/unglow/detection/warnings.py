@@ -112,7 +112,7 @@ def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> I
         x, y = (float(unclear.side * (where.mean() + 0.5)) for where in (cols, rows))
         flags = listed["flags"][(listed["flags"] & UNCOUNTED) == 0]
         inside = np.count_nonzero(flags & UNCLEAR) / max(len(flags), 1)
-        key = ("stain_or_dirt", "much_stain_or_dirt")[inside > _MOST_UNCLEAR]
+        key = "much_stain_or_dirt" if inside > _MOST_UNCLEAR else "stain_or_dirt"
         yield explain(key, at=(x, y), x=x, y=y, percent=100 * inside, most=100 * _MOST_UNCLEAR)
 
 

@@ -1,4 +1,4 @@
-"""Dense stain among spoilt places: crowds of spots, which blocks alone cannot distinguish from dirt.
+"""Dense stain among spoilt places: crowds of spots, which in blocks look like dirt.
 
 A place is excluded on evidence against stain only. Two numbers of its px, with d the difference
 and t = post - d the expected post, decide (figures of two phantoms with 140 places, and a brain):
