@@ -105,7 +105,7 @@ def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> I
     share = places.shares.get("debris", 0.0)
     if share > _MOST_DEBRIS:
         yield explain("debris", percent=100 * share, most=100 * _MOST_DEBRIS)
-    if unclear.share:
+    if unclear.mask.any():
         rows, cols = np.nonzero(
             unclear.labels == np.bincount(unclear.labels.ravel())[1:].argmax() + 1
         )

@@ -23,6 +23,7 @@ from unglow.photometry.gain.scale import Scale
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
+from unglow.spoilt.seams import LineMeans, Seams, find_seams
 from unglow.spoilt.stain import part_stain
 from unglow.transform import load
 
@@ -139,7 +140,7 @@ class DetectInputs:
         )
 
     def places(self, section: Section, settings: DetectSettings) -> tuple[Places, Places]:
-        """Find the spoilt places, and those that are stain or dirt, which are searched.
+        """Find spoilt places and seams, and those that are stain or dirt, which are searched.
 
         What was drawn as a region to count in is neither.
         """
@@ -150,6 +151,9 @@ class DetectInputs:
             raise make_damage_error(self.blocks)
         side = scores.side
         places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
+        places = replace(
+            places, seams=self._find_seams(self.blocks, section, places.judged * side**2)
+        )
         rows, cols = np.nonzero(places.mask)
         kept = np.zeros_like(places.mask)
         for region in () if self.regions is None else self.regions.analyse:
@@ -157,6 +161,17 @@ class DetectInputs:
             kept[rows[held], cols[held]] = True
         saturated = value_range(self.post.attributes)[1]
         return part_stain(places.exclude(kept), self.post, self.difference, saturated)
+
+    def _find_seams(self, path: Path, section: Section, section_px: int) -> Seams:
+        """Find the seams; without those that touch a region to count in, as all else is not."""
+        analyse = () if self.regions is None else self.regions.analyse
+        lines = [
+            seam
+            for seam in find_seams(LineMeans.load(path, "lines"))
+            if not any(region.holds(*seam.points).any() for region in analyse)
+        ]
+        found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
+        return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
     def grey_levels(self, section: Section) -> dict[str, float]:
         """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
@@ -171,10 +186,14 @@ class DetectInputs:
 
     def without(self, scene: Scene, section: Section, spoilt: Places, unclear: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        masks = (SpoiltMask(one.mask, one.side) if one.share else None for one in (spoilt, unclear))
-        left_out, marked = masks
+        left_out = SpoiltMask(spoilt.mask, spoilt.side, spoilt.seams)
         background = estimate_background(self.difference, left_out, section)
-        return replace(scene, spoilt=left_out, unclear=marked, background=background)
+        return replace(
+            scene,
+            spoilt=left_out if spoilt.mask.any() or spoilt.seams.lines else None,
+            unclear=SpoiltMask(unclear.mask, unclear.side) if unclear.mask.any() else None,
+            background=background,
+        )
 
 
 def write_snr(
