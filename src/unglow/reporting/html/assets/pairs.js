@@ -125,8 +125,9 @@ function falseText(pair) {
 // Legend of a picture's colours.
 function captionOf(picture, pair) {
   if (picture.name !== "difference") return null;
+  const isDark = (pair.why || []).some(({ key: reason }) => reason === "bright_field"); // stain absorbs
   const key = (kind, text) => el("span", { class: "item" }, el("span", { class: "key " + kind }), text);
-  return el("span", { class: "legend" }, key("only-post", "only in post: stain"), key("only-pre", "only in pre"),
+  return el("span", { class: "legend" }, key("only-post", isDark ? "only in pre" : "only in post: stain"), key("only-pre", isDark ? "only in post: stain" : "only in pre"),
     key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, excluded") : null);
 }
 
