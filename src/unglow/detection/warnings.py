@@ -26,6 +26,8 @@ _MANY = 10
 _SWAPPED = 3
 _BEYOND = 3
 """This many dark sources beyond the noise are more than chance makes."""
+_HIDDEN = 2
+"""Where this many times as many sources are bright as dark, most of them are stain."""
 _HIGH = 10.0
 """A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
 _NEAR_PX, _NEAR_SHARE = 256.0, 0.05
@@ -37,8 +39,13 @@ _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
+_FOLLOWING, _PROCESSED = ("slope", "focus"), 2.0
+"""Scores of blocks (`Places.widths`), and how much wider than noise and scatter of the background
+explain they may be: 1.4 at most on phantoms and brains, 2.9 with a gamma of 0.7."""
 _COARSE = 0.5
 """Noise of post, in steps between grey levels, below which rounding is not noise any more."""
+_OTHER_WIDTH = 1.5
+"""Spots that differ from the width that is searched by this factor are found less well."""
 _SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
@@ -65,6 +72,13 @@ def search_warnings(
     return [*_warn_of_sources(result), *_warn_of_post(places, scene, step, middle)]
 
 
+def check_width(width_px: float | None, searched_px: float) -> list[str]:
+    """Return a note if spots are not as wide (FWHM, px) as those that were searched."""
+    ratio = 1.0 if width_px is None else width_px / searched_px
+    is_other = not 1 / _OTHER_WIDTH <= ratio <= _OTHER_WIDTH
+    return [explain("spot_width", width=width_px, searched=searched_px)] if is_other else []
+
+
 def looks_copied(scene: Scene) -> bool:
     """Whether pre and post lie on each other and are equally bright, as a file and its copy."""
     rows, cols = scene.post.shape
@@ -85,7 +99,9 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
     strongest = result.negatives[0].tolist() if len(result.negatives) else (0.0, 0.0, 0.0)
     at, ratio = strongest[:2], strongest[2]
     if result.threshold is None and dark >= _BEYOND:
-        yield explain("none_listed", at=at, dark=dark, ends=_NOISE_ENDS, ratio=ratio)
+        key = "stain_hidden" if bright >= _HIDDEN * dark else "none_listed"
+        counts = {"bright": bright, "dark": dark, "ends": _NOISE_ENDS}
+        yield explain(key, at=at, ratio=ratio, **counts)
     elif result.threshold is not None and result.threshold > _HIGH:
         yield explain("high_threshold", at=at, threshold=result.threshold, ratio=ratio)
     elif place is not None:
@@ -115,6 +131,10 @@ def find_cluster(
 
 def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
     yield from places.explain_excess("spoilt", scene.settings.max_spoilt)
+    scatter = max(places.widths.get(name, 0.0) for name in _FOLLOWING)
+    width = scatter / max(scene.noise.spread, 1.0)
+    if width > _PROCESSED:
+        yield explain("processed", width=width, limit=_PROCESSED)
     if places.below > _BELOW:
         yield explain("dark_end", percent=100 * places.below)
     noise = math.sqrt(max(scene.noise.post_read + scene.noise.post_shot * middle, 0.0))

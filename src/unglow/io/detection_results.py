@@ -53,6 +53,7 @@ _CANDIDATES = {
     "completeness?": (None, {}),
     "reasons?": [SHAPE, ...],
     "notes?": [SHAPE, ...],
+    "spot_width_px?": (None, float),
     "spoilt?": {
         "share": float,
         "places": int,

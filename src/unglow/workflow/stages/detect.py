@@ -16,7 +16,7 @@ from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
-from unglow.detection.warnings import search_warnings
+from unglow.detection.warnings import check_width, search_warnings
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -94,8 +94,9 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    about = split_notes(search_warnings(result, places, scene, **inputs.grey_levels(section)))
-    report["reasons"], report["notes"] = map(to_json, about)
+    reasons = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    reasons += check_width(report.get("spot_width_px"), settings.fwhm_px)
+    report["reasons"], report["notes"] = map(to_json, split_notes(reasons))
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

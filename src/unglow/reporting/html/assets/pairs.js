@@ -152,6 +152,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["density (95 % interval)", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["gain" + (pair.method ? ", " + pair.method : "") + " (95 % interval)", estimate("gain", "gain_low95", "gain_high95")],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
+    ["width of the spots (searched)", isKnown(pair.spot_width_px) ? pair.spot_width_px + " px (" + pair.searched_width_px + " px)" : null],
     ["spoilt and excluded", spoiltText(pair)],
     ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["background", pair.background_channel],
