@@ -1,13 +1,15 @@
 """What makes a list doubtful is said, with its cause and place; a good search has no doubt."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from unglow.core.reasons import split_notes
 from unglow.detection.rates import Sides
 from unglow.detection.settings import DetectSettings
-from unglow.detection.warnings import find_cluster, search_warnings
+from unglow.detection.warnings import check_width, find_cluster, search_warnings
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
@@ -66,6 +68,45 @@ def test_no_threshold_though_both_signs_reach_beyond_the_noise():
     assert sentence.at == (812, 576)
     # without stain there is nothing to find, which casts no doubt
     assert said(result(bright=[3.6, 3.8], dark=[3.7, 4.1])) == []
+
+
+def test_stain_that_dark_sources_hide_is_a_doubt_and_an_honest_empty_list_is_none():
+    """As dust on the sensor does: 8 dark sources, as strong as the strongest of 38 bright ones."""
+    dark = np.linspace(20, 50, 8)
+    [hidden] = said(result(np.linspace(8, 30, 38), dark, [(1.0, 2.0, 50.0)]))
+    [honest] = said(result(np.linspace(8, 30, 9), dark, [(1.0, 2.0, 50.0)]))
+    assert (hidden.key, honest.key) == ("stain_hidden", "none_listed")
+    assert split_notes([hidden, honest]) == ([hidden], [honest])
+
+
+@pytest.mark.parametrize(
+    ("widths", "spread", "keys"),
+    [
+        # a gamma of 0.7; the brain in two colours; a phantom
+        ({"slope": 7.4, "focus": 5.1}, 2.5, ["processed"]),
+        ({"slope": 1.2, "focus": 3.5}, 1.0, ["processed"]),
+        ({"slope": 5.8, "focus": 3.7}, 4.7, []),
+        ({"slope": 1.4, "focus": 1.4}, 1.0, []),
+        ({}, 1.0, []),
+    ],
+)
+def test_blocks_of_a_processed_image_depart_from_pre_beyond_its_background(widths, spread, keys):
+    noisy = scene()
+    noisy.noise = replace(noisy.noise, spread=spread)
+    found = said(spoilt=replace(places(), widths=widths), of=noisy)
+    assert [one.key for one in found] == keys
+
+
+@pytest.mark.parametrize(
+    ("width", "searched", "words"),
+    [(8.2, 3.0, "Set detect.fwhm_px: 8.2."), (2.0, 4.0, "Set detect.fwhm_px: 2."), (4.0, 3.0, ""),
+     (None, 3.0, "")],
+)  # fmt: skip
+def test_spots_of_another_width_than_searched_are_a_note(width, searched, words):
+    found = check_width(width, searched)
+    assert len(found) == bool(words)
+    assert all(words in one for one in found)
+    assert split_notes(found) == ([], found)
 
 
 def test_a_threshold_far_beyond_the_noise():
