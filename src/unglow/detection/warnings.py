@@ -10,7 +10,7 @@ import numpy as np
 from unglow.core.reasons import explain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ _MANY = 10
 _SWAPPED = 3
 _BEYOND = 3
 """This many dark sources beyond the noise are more than chance makes."""
-_HIDDEN = 2
+_HIDDEN = 3
 """Where this many times as many sources are bright as dark, most of them are stain."""
 _HIGH = 10.0
 """A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
@@ -39,9 +39,9 @@ _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
-_FOLLOWING, _PROCESSED = ("slope", "focus"), 2.0
-"""Scores of blocks (`Places.widths`), and how much wider than noise and scatter of the background
-explain they may be: 1.4 at most on phantoms and brains, 2.9 with a gamma of 0.7."""
+_PROCESSED = 2.4
+"""Slope and sharpness of blocks may scatter this many times as much as noise and background: 1.6 on
+phantoms and brains; 2.8 or more with a gamma of 0.9, or one image sharpened or blurred."""
 _COARSE = 0.5
 """Noise of post, in steps between grey levels, below which rounding is not noise any more."""
 _OTHER_WIDTH = 1.5
@@ -131,8 +131,7 @@ def find_cluster(
 
 def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
     yield from places.explain_excess("spoilt", scene.settings.max_spoilt)
-    scatter = max(places.widths.get(name, 0.0) for name in _FOLLOWING)
-    width = scatter / max(scene.noise.spread, 1.0)
+    width = _measure_departure(places.widths) / max(scene.noise.spread, 1.0)
     if width > _PROCESSED:
         yield explain("processed", width=width, limit=_PROCESSED)
     if places.below > _BELOW:
@@ -140,3 +139,12 @@ def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> I
     noise = math.sqrt(max(scene.noise.post_read + scene.noise.post_shot * middle, 0.0))
     if step and noise < _COARSE * step:
         yield explain("few_levels", steps=noise / step)
+
+
+def _measure_departure(widths: Mapping[str, float]) -> float:
+    """Return how much blocks scatter in slope or focus, over what noise explains.
+
+    Where their levels scatter even more, as in two colours, the slope follows from that.
+    """
+    slope, focus, level = (widths.get(name, 0.0) for name in ("slope", "focus", "level"))
+    return max(focus, slope if slope > level else 0.0)

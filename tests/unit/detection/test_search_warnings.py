@@ -82,11 +82,11 @@ def test_stain_that_dark_sources_hide_is_a_doubt_and_an_honest_empty_list_is_non
 @pytest.mark.parametrize(
     ("widths", "spread", "keys"),
     [
-        # a gamma of 0.7; the brain in two colours; a phantom
-        ({"slope": 7.4, "focus": 5.1}, 2.5, ["processed"]),
-        ({"slope": 1.2, "focus": 3.5}, 1.0, ["processed"]),
-        ({"slope": 5.8, "focus": 3.7}, 4.7, []),
-        ({"slope": 1.4, "focus": 1.4}, 1.0, []),
+        # a gamma of 0.9, sharpened, a brain in two colours, a phantom
+        ({"slope": 3.8, "focus": 2.3, "level": 1.9}, 1.35, ["processed"]),
+        ({"slope": 2.1, "focus": 2.9, "level": 0.7}, 1.0, ["processed"]),
+        ({"slope": 5.8, "focus": 3.7, "level": 23.0}, 2.3, []),
+        ({"slope": 1.4, "focus": 1.4, "level": 0.7}, 1.0, []),
         ({}, 1.0, []),
     ],
 )
