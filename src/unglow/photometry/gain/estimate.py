@@ -6,6 +6,7 @@ The difference of a method is post - (gain * pre + offset); with a gain map see 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -196,7 +197,8 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
         return MethodResult.make_failed(f"{error}.", details)
     used = rejected = None
     if settings.gain_map == "auto":
-        used = shading.find(cells, limits, fit, bins.shape)
+        with suppress(ValueError):  # too few cells are left for a map
+            used = shading.find(cells, limits, fit, bins.shape)
     if used is not None and not used.believable:
         used, rejected = None, used
     fit = fit if used is None else used.line
