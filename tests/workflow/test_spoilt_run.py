@@ -136,7 +136,7 @@ def test_a_region_to_count_in_keeps_what_is_in_it(run):
 def test_swapped_images_are_suspect_by_name(run):
     row = summary_of(run)["swapped"]
     assert row["status"] == "suspect"
-    assert "pre and post look swapped" in row["reasons"]
+    assert "post and pre look swapped" in row["reasons"]
 
 
 def test_the_gain_is_that_of_the_good_pair(run):
