@@ -17,7 +17,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.files import write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, place_of
 from unglow.core.printable import cell
-from unglow.core.reasons import WHY, list_details
+from unglow.core.reasons import DETAILS, list_details
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_method
 from unglow.photometry.gain.scale import Scale
@@ -243,7 +243,7 @@ def _fill_columns(entry: Entry, results: Path, method: str | None) -> dict[str, 
         "status": status,
         "reasons": " ".join(reasons),
         "notes": " ".join([*notes, *reviewed.pop("notes", ())]),
-        WHY: list_details([*reasons, *notes]),
+        DETAILS: list_details([*reasons, *notes]),
         "channels": "+".join(plan.choice.get("names", ())),
         "images": tuple(
             (plan.fingerprints[role], str(header.plane), str(plan.channels[role]))

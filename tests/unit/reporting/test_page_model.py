@@ -142,7 +142,7 @@ def test_pairs_have_what_is_behind_their_reasons_whether_the_table_is_there_or_n
         summary(results, row)
     (pair,) = read_model(results)["pairs"]
     assert reason in pair["reasons"]
-    assert reason.to_json() in pair["why"]
+    assert reason.to_json() in pair["details"]
 
 
 def test_variants_of_a_sweep_are_rows_of_their_own(tmp_path):

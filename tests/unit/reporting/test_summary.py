@@ -171,7 +171,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "spoilt_reasons": "lost 0.021, debris 0.0028",
     }
     others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
-    assert set(row) - {"searched", "images", "why"} == set(COLUMNS) - others  # no path, no logs
+    assert set(row) - {"searched", "images", "details"} == set(COLUMNS) - others  # no path, no logs
 
 
 def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):

@@ -20,7 +20,7 @@ export class AboutPanel {
   fill() {
     const { pair } = this.app;
     const methods = Object.entries((pair.scale && pair.scale.methods) || {}).sort(([a], [b]) => (b === pair.scale.default) - (a === pair.scale.default));
-    fill(this.element, el("h2", {}, pair.title), reasonsOf(pair.reasons.join(" "), pair.why, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
+    fill(this.element, el("h2", {}, pair.title), reasonsOf(pair.reasons.join(" "), pair.details, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
       facts("Image", IMAGE, pair), facts("Registration of pre", REGISTRATION, pair.registration),
       methods.map(([name, method]) => facts("Gain, " + name + (name === pair.scale.default ? " (used)" : ""), GAIN, method)),
       pair.is_slide ? null : facts("Search for candidates", SEARCH, pair.detection),

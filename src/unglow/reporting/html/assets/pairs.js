@@ -125,7 +125,7 @@ function falseText(pair) {
 // Legend of a picture's colours.
 function captionOf(picture, pair) {
   if (picture.name !== "difference") return null;
-  const isDark = (pair.why || []).some(({ key: reason }) => reason === "bright_field"); // stain absorbs
+  const isDark = (pair.details || []).some(({ key: reason }) => reason === "bright_field"); // stain absorbs
   const key = (kind, text) => el("span", { class: "item" }, el("span", { class: "key " + kind }), text);
   return el("span", { class: "legend" }, key("only-post", isDark ? "only in pre" : "only in post: stain"), key("only-pre", isDark ? "only in post: stain" : "only in pre"),
     key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, excluded") : null);
@@ -181,17 +181,17 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
     el("h3", {}, name, " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
       canLook && viewable ? [" ", el("a", { class: "look", href: viewOf(pair) }, "open in the viewer")] : null),
-    reasonsOf(pair.reasons, pair.why, place),
+    reasonsOf(pair.reasons, pair.details, place),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
-    reasonsOf(pair.notes, pair.why, place),
+    reasonsOf(pair.notes, pair.details, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
     more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
 }
 
 function summaryTable(pairs) {
-  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "why");
+  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "details");
   const isNumber = (name) => pairs.every((p) => !isKnown(p[name]) || isFinite(Number(p[name])));
   return table(names.map((name) => {
     const number = isNumber(name) && name !== "sample";
