@@ -15,7 +15,8 @@ from unglow.core.reasons import from_json, split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
+from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
+from unglow.detection.spot_width import measure_width
 from unglow.detection.warnings import check_width, search_warnings
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
@@ -95,11 +96,17 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
+    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    places_xy = np.stack([counted["x"], counted["y"]], axis=1)
+    width_px = measure_width(inputs.difference, places_xy, counted["snr"])
+    report["spot_width_px"] = width_px
+    steps, levels = inputs.grey_steps, inputs.middle_levels(section)
     reasons = [
-        *search_warnings(result, places, scene, **inputs.grey_levels(section)),
+        *search_warnings(result, places, scene, steps, levels),
         *describe_seams(places.seams.lines, "post"),
         *from_json(inputs.aligned.attributes.get("seams", ())),
-        *check_width(report.get("spot_width_px"), settings.fwhm_px),
+        *inputs.explain_masked(),
+        *check_width(width_px, settings.fwhm_px),
     ]
     report["reasons"], report["notes"] = map(to_json, split_notes(reasons))
     report["completeness"] = None
