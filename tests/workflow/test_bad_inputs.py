@@ -214,7 +214,7 @@ def test_bright_field_pairs_get_no_candidates_and_no_advice_for_fluorescence(zoo
     assert "bright_field" not in str(good)
     looked = command(work, "unglow", "survey")
     assert "Bright_pre_SYTO9.tif: bright-field (dark is signal" in " ".join(looked.text.split())
-    assert "Mixed SYTO9: The post-stain image is bright-field" in " ".join(looked.text.split())
+    assert "Mixed SYTO9: Only the post-stain image is bright-field" in " ".join(looked.text.split())
 
 
 def test_the_run_ends_with_an_error_that_names_the_failed_pairs(zoo):
