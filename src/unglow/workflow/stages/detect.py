@@ -90,8 +90,8 @@ def detect(
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
     section = _find_section(inputs.aligned, scene.excluded)
-    places = inputs.places(section, settings)
-    scene = inputs.without(scene, places)
+    places, unclear = inputs.places(section, settings)
+    scene = inputs.without(scene, section, places, unclear)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
