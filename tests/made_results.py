@@ -130,7 +130,7 @@ def _transform():
 
 
 def _scale():
-    noise = NoiseModel(30.0, 0.1, 20.0, 0.1, spread=2.0).to_json()
+    noise = NoiseModel(30.0, 0.1, 20.0, 0.1, spread=3.0).to_json()
     light = GainMap(SHAPE, np.array([[1.0, 0.02], [0.01, 0.0]]), (0.9, 1.1), 5.0)
     details = {"noise": noise, "gain_map": {"degree": 1}}
     linear = MethodResult(GAIN, OFFSET, (1.4, 1.6), details, None, (9.0, 11.0), light)

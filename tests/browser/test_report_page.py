@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 
@@ -22,6 +23,7 @@ from made_telemetry import (
 )
 
 from unglow.core import rounding
+from unglow.core.reasons import explain
 from unglow.reporting.html.report import asset, page, write_report
 from unglow.reporting.html.run_comparison import build, runs_of, select_runs
 
@@ -240,6 +242,31 @@ def test_a_card_has_results_first_and_the_rest_is_folded(tmp_path, tab):
     assert not tab.run("document.querySelector('#technical').open")
     tab.run("document.querySelector('nav .to-environment').click()")
     assert tab.run("document.querySelector('#technical').open")
+    assert tab.complaints == []
+
+
+def test_numbers_and_help_of_a_reason_are_folded_under_its_sentence(tmp_path, tab):
+    made_pair(tmp_path / "results" / "A" / "D")
+    reason = explain("torn", at=(300, 200), count=12, limit=1.0)
+    note = explain("scatter", spread=4.7)
+    file = tmp_path / "results" / "A" / "D" / "detection.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps(record | {"reasons": [reason.to_json()], "notes": [note.to_json()]}))
+    row = {"sample": "A", "dye": "D", "status": "suspect", "reasons": f"Odd. {reason}",
+           "notes": note}  # fmt: skip
+    summary(tmp_path / "results", row)
+    tab.open(write_report(tmp_path / "results").absolute().as_uri())
+    tab.wait("document.querySelectorAll('.pair .reason').length === 2")
+    text = "document.querySelector('.pair').innerText"
+    for part in ("Odd.", reason, note):
+        assert part in tab.run(text)
+    assert "12 blocks" not in tab.run(text)
+    tab.run(
+        "document.querySelectorAll('.pair details.reason').forEach((part) => (part.open = true))"
+    )
+    for part in (reason.numbers, note.numbers, f"What helps: {note.help}"):
+        assert part in tab.run(text)
+    assert "sentence" not in tab.run("document.documentElement.innerText")
     assert tab.complaints == []
 
 

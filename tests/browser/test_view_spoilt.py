@@ -9,11 +9,13 @@ import pytest
 from made_results import made_pair
 from viewer_hands import framed, is_drawn_near, place_of, spot, toggle_overlay
 
+from unglow.core.reasons import explain
 from unglow.spoilt.outlines import report, write_places
 from unglow.spoilt.places import REASONS, Places
 
 SHAPE = (700, 1100)
 COLOUR = (0xFF, 0x9F, 0x43)
+REASON = explain("torn", at=(300, 200), count=12, limit=1.0)
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +33,7 @@ def results(tmp_path_factory):
     write_places(pair / "artefacts.geojson", places, SHAPE)
     record = json.loads((pair / "detection.json").read_text())
     record["spoilt"] = report(places, SHAPE)
+    record["reasons"] = [REASON.to_json()]
     (pair / "detection.json").write_text(json.dumps(record))
     return results
 
@@ -88,4 +91,17 @@ def test_a_row_leads_to_its_place(tab):
     place = place_of(tab)
     assert (place["x"], place["y"]) == pytest.approx((27.5 * 32 - 0.5, 16.5 * 32 - 0.5), abs=1)
     assert "debris" in state(tab)
+    assert tab.complaints == []
+
+
+def test_a_reason_unfolds_its_numbers_and_leads_to_its_place(tab):
+    tab.run("unglow.address.set({ panel: 'about' })")
+    tab.wait("document.querySelectorAll('.about details.reason').length === 1")
+    text = tab.run("document.querySelector('.about .reason').textContent")
+    assert text.startswith(REASON)
+    assert REASON.numbers in text
+    tab.run("document.querySelector('.about .reason button').click()")
+    framed(tab)
+    place = place_of(tab)
+    assert (place["x"], place["y"]) == pytest.approx((300, 200), abs=1)
     assert tab.complaints == []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Place = tuple[float, float]
-WHY = "why"
+DETAILS = "details"
 """Column of rows that pages show, with what is behind their reasons and notes: `list_details`."""
 
 

@@ -12,7 +12,7 @@ from unglow.detection.source_photometry import UNCLEAR, UNCOUNTED
 from unglow.photometry.imaging import ROUNDING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,8 @@ _MANY = 10
 _SWAPPED = 3
 _BEYOND = 3
 """This many dark sources beyond the noise are more than chance makes."""
+_HIDDEN = 3
+"""Where this many times as many sources are bright as dark, most of them are stain."""
 _HIGH = 10.0
 """A threshold above this signal-to-noise ratio has more than noise below it: 4 to 6 is usual."""
 _NEAR_PX, _NEAR_SHARE = 256.0, 0.05
@@ -40,10 +42,15 @@ _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
+_PROCESSED = 2.4
+"""Slope and sharpness of blocks may scatter this many times as much as noise and background: 1.6 on
+phantoms and brains; 2.8 or more with a gamma of 0.9, or one image sharpened or blurred."""
 _COARSE, _COARSE_PRE, _FINER = 0.8, 1.25, 2 / 3
 """Noise of an image, in steps between its grey levels, below which rounding is not noise any more:
 at 0.65 steps a tenth of the candidates is false. That of pre alone, with this part of the noise of
 post, does more harm: at 1.15 steps an eighth is false."""
+_OTHER_WIDTH = 1.5
+"""Spots that differ from the width that is searched by this factor are found less well."""
 _MOST_DEBRIS = 0.02
 """Share of the section that may be excluded as debris before somebody has looked."""
 _MOST_UNCLEAR = 0.05
@@ -82,6 +89,13 @@ def search_warnings(
     ]
 
 
+def check_width(width_px: float | None, searched_px: float) -> list[str]:
+    """Return a note if spots are not as wide (FWHM, px) as those that were searched."""
+    ratio = 1.0 if width_px is None else width_px / searched_px
+    is_other = not 1 / _OTHER_WIDTH <= ratio <= _OTHER_WIDTH
+    return [explain("spot_width", width=width_px, searched=searched_px)] if is_other else []
+
+
 def looks_copied(scene: Scene) -> bool:
     """Whether pre and post lie on each other and are equally bright, as a file and its copy."""
     rows, cols = scene.post.shape
@@ -102,7 +116,9 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
     strongest = result.negatives[0].tolist() if len(result.negatives) else (0.0, 0.0, 0.0)
     at, ratio = strongest[:2], strongest[2]
     if result.threshold is None and dark >= _BEYOND:
-        yield explain("none_listed", at=at, dark=dark, ends=_NOISE_ENDS, ratio=ratio)
+        key = "stain_hidden" if bright >= _HIDDEN * dark else "none_listed"
+        counts = {"bright": bright, "dark": dark, "ends": _NOISE_ENDS}
+        yield explain(key, at=at, ratio=ratio, **counts)
     elif result.threshold is not None and result.threshold > _HIGH:
         yield explain("high_threshold", at=at, threshold=result.threshold, ratio=ratio)
     elif place is not None:
@@ -151,6 +167,9 @@ def find_cluster(
 
 def _warn_of_post(places: Places, scene: Scene) -> Iterator[str]:
     yield from places.explain_excess("spoilt", scene.settings.max_spoilt)
+    width = _measure_departure(places.widths) / max(scene.noise.spread, 1.0)
+    if width > _PROCESSED:
+        yield explain("processed", width=width, limit=_PROCESSED)
     if places.below > _BELOW:
         yield explain("dark_end", percent=100 * places.below)
 
@@ -169,3 +188,12 @@ def _warn_of_steps(
     limit = _COARSE_PRE if pre < _FINER * post else _COARSE
     if post < _COARSE or pre < limit:
         yield explain("few_levels", name="post" if post < pre else "pre", steps=min(post, pre))
+
+
+def _measure_departure(widths: Mapping[str, float]) -> float:
+    """Return how much blocks scatter in slope or focus, over what noise explains.
+
+    Where their levels scatter even more, as in two colours, the slope follows from that.
+    """
+    slope, focus, level = (widths.get(name, 0.0) for name in ("slope", "focus", "level"))
+    return max(focus, slope if slope > level else 0.0)

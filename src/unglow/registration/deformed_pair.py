@@ -117,7 +117,7 @@ def follow_deformation(
         residual_px=residual,
         error_px=error,
         forward_backward_px=way_back.quantiles,
-        inliers=int((lengths <= AGREE_PX).sum()),
+        inliers=int(deformation.is_agreeing.sum()),
         blocks=len(blocks),
     )
     return Registration(judge(transform, reasons), _table(deformation, coarse))

@@ -98,8 +98,6 @@ _SETTLED_PX = 0.1
 """Blocks are measured once more if 5 % of them were mapped further off than this."""
 _CONSENSUS_PX = 4.0
 """Blocks this near to one similarity agree, px of their level."""
-_INLIER_PX = 2.0
-"""Blocks this near to the map are inliers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,7 +353,7 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
         model=model,
         residual_px=residual,
         error_px=error,
-        inliers=int((lengths <= _INLIER_PX).sum()),
+        inliers=evidence.agreeing,
         blocks=len(matches),
         overlap=evidence.overlap,
         scale=evidence.scale,

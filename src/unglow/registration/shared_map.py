@@ -22,7 +22,6 @@ from unglow.registration.models import residuals
 from unglow.registration.pair import Pair, convert_blocks_to_full, convert_to_post_px
 from unglow.registration.phase_correlation import Matches, block_shifts, matches_of
 from unglow.registration.quality import (
-    AGREE_PX,
     NEIGHBOURS,
     agreement,
     compute_confirmed_reach,
@@ -295,7 +294,7 @@ def _judge(check: _Check, shared: SharedMap, settings: RegisterSettings) -> Tran
         residual_px=Quantiles.from_lengths(lengths[check.agreeing]),
         error_px=error,
         forward_backward_px=Quantiles(),  # that of the other dye says nothing about these images
-        inliers=int((lengths <= AGREE_PX).sum()),
+        inliers=check.evidence.agreeing,
         blocks=len(check.matches),
         overlap=check.evidence.overlap,
         coarse_method=shared.method,

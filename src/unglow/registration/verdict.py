@@ -167,7 +167,7 @@ def list_rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]
     if e.measured < _MIN_AGREEING:
         out.append(explain("few_blocks", measured=e.measured, least=_MIN_AGREEING))
     elif not e.enough_agree:
-        out.append(explain("few_alike", agreeing=e.agreeing, measured=e.measured))
+        out.append(explain("different", agreeing=e.agreeing, measured=e.measured))
     return out
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
 from unglow.core.levels import LEVELS, PAIR, VARIANT, names_of, place_of, variants_in
-from unglow.core.reasons import WHY, list_details
+from unglow.core.reasons import DETAILS, list_details
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, read_written_ns, slide_files
@@ -91,7 +91,7 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
         and not (row.get("background_channel") and row["sample"] in made_slides)
     ]
     for row in kept:
-        row[WHY] = _explain(row, results, known)
+        row[DETAILS] = _explain(row, results, known)
     return _add_states(results, [*kept, *made], history)
 
 
@@ -99,7 +99,7 @@ def _explain(row: Mapping[str, Any], results: Path, known: Known) -> list[dict[s
     """Return what is behind the reasons and notes of a row of the table."""
     pair = PairResults(place_of(results, row), place_of(results, row, PAIR[-1]))
     found = [pair.find(name) for name in STAGE_FILES[:4]]
-    state, key = [read_written_ns(path) for path in found if path], f"{WHY} {pair.directory}"
+    state, key = [read_written_ns(path) for path in found if path], f"{DETAILS} {pair.directory}"
     if key not in known or known[key][0] != state:
         why: list[dict[str, Any]] = []
         with suppress(UnglowError):
@@ -180,7 +180,7 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
                     **texts(
                         {k: v for k, v in row.items() if not isinstance(v, dict | tuple | list)}
                     ),
-                    WHY: row.get(WHY, []),
+                    DETAILS: row.get(DETAILS, []),
                 }
                 for row in rows([entry], (), results)
             ],

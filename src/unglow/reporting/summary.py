@@ -17,7 +17,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.files import write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, place_of
 from unglow.core.printable import cell
-from unglow.core.reasons import WHY, list_details
+from unglow.core.reasons import DETAILS, list_details
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_method
 from unglow.photometry.gain.scale import Scale
@@ -49,6 +49,8 @@ _AGREEMENT = ("in_first", "of_first")
 """What share of a variant's candidates the first one has, and of that one's it has."""
 _MARKER = ("background_channel", "expected_gain", "residual_shift_px", "clipped")
 """Columns of the markers of a slide."""
+_WIDTHS = ("spot_width_px", "searched_width_px")
+"""Width of the spots, FWHM, and the one that was searched (detect.fwhm_px)."""
 _SPOILT = ("spoilt_share", "spoilt_reasons")
 """Share of the section that is spoilt and excluded, and its parts by reason."""
 _REVIEW = ("reviewed", "accepted", "rejected", *_PURITY)
@@ -59,6 +61,7 @@ COLUMNS = (
     *("method", "gain", "gain_low95", "gain_high95", "offset"),
     *("difference_median", "difference_mad", "other_gains"),
     *("candidates", *_FDR, *_DENSITY, "control", *_FDR_CONTROL),
+    *_WIDTHS,
     *_SPOILT,
     *_REVIEW,
     *_AGREEMENT,
@@ -67,12 +70,13 @@ COLUMNS = (
 _SHARES = ("overlap", "candidates_fdr", "clipped", "spoilt_share", *_AGREEMENT)
 _ERRORS = (*_RESIDUALS, "difference_mad")
 """Columns of numbers that are errors themselves."""
-_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, *_MARKER[:-1])
+_OPTIONAL = (*VARIANT, "notes", "control", *_FDR_CONTROL, "spot_width_px", *_MARKER[:-1])
 """Columns that are omitted where no pair has them."""
 _SHOWN_WITH = {
     **dict.fromkeys(_REVIEW, "reviewed"),
     **dict.fromkeys(_AGREEMENT, "in_first"),
     "clipped": "background_channel",
+    "searched_width_px": "spot_width_px",
 }
 """Columns that are omitted where no pair has another one."""
 
@@ -239,7 +243,7 @@ def _fill_columns(entry: Entry, results: Path, method: str | None) -> dict[str, 
         "status": status,
         "reasons": " ".join(reasons),
         "notes": " ".join([*notes, *reviewed.pop("notes", ())]),
-        WHY: list_details([*reasons, *notes]),
+        DETAILS: list_details([*reasons, *notes]),
         "channels": "+".join(plan.choice.get("names", ())),
         "images": tuple(
             (plan.fingerprints[role], str(header.plane), str(plan.channels[role]))
@@ -264,6 +268,8 @@ def _detection_columns(path: Path, detection: Mapping[str, Any], method: str) ->
             **interval_columns(_FDR, detection["fdr"], detection.get("fdr_ci95")),
             **interval_columns(_DENSITY, density, detection["density_ci95_per_mm2"]),
             **interval_columns(_FDR_CONTROL, control, detection.get("fdr_control_ci95")),
+            "spot_width_px": detection.get("spot_width_px"),
+            "searched_width_px": detection.get("settings", {}).get("fwhm_px"),
             **spoilt_columns(detection),
         }
     except (KeyError, TypeError, ValueError) as error:

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from unglow.core.reasons import split_notes
 from unglow.detection.rates import Sides
 from unglow.detection.settings import DetectSettings
 from unglow.detection.source_photometry import FLAGS, LISTED
-from unglow.detection.warnings import find_cluster, search_warnings, warn_of_dirt
+from unglow.detection.warnings import check_width, find_cluster, search_warnings, warn_of_dirt
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
@@ -68,6 +69,45 @@ def test_no_threshold_though_both_signs_reach_beyond_the_noise():
     assert sentence.at == (812, 576)
     # without stain there is nothing to find, which casts no doubt
     assert said(result(bright=[3.6, 3.8], dark=[3.7, 4.1])) == []
+
+
+def test_stain_that_dark_sources_hide_is_a_doubt_and_an_honest_empty_list_is_none():
+    """As dust on the sensor does: 8 dark sources, as strong as the strongest of 38 bright ones."""
+    dark = np.linspace(20, 50, 8)
+    [hidden] = said(result(np.linspace(8, 30, 38), dark, [(1.0, 2.0, 50.0)]))
+    [honest] = said(result(np.linspace(8, 30, 9), dark, [(1.0, 2.0, 50.0)]))
+    assert (hidden.key, honest.key) == ("stain_hidden", "none_listed")
+    assert split_notes([hidden, honest]) == ([hidden], [honest])
+
+
+@pytest.mark.parametrize(
+    ("widths", "spread", "keys"),
+    [
+        # a gamma of 0.9, sharpened, a brain in two colours, a phantom
+        ({"slope": 3.8, "focus": 2.3, "level": 1.9}, 1.35, ["processed"]),
+        ({"slope": 2.1, "focus": 2.9, "level": 0.7}, 1.0, ["processed"]),
+        ({"slope": 5.8, "focus": 3.7, "level": 23.0}, 2.3, []),
+        ({"slope": 1.4, "focus": 1.4, "level": 0.7}, 1.0, []),
+        ({}, 1.0, []),
+    ],
+)
+def test_blocks_of_a_processed_image_depart_from_pre_beyond_its_background(widths, spread, keys):
+    noisy = scene()
+    noisy.noise = replace(noisy.noise, spread=spread)
+    found = said(spoilt=replace(places(), widths=widths), of=noisy)
+    assert [one.key for one in found] == keys
+
+
+@pytest.mark.parametrize(
+    ("width", "searched", "words"),
+    [(8.2, 3.0, "Set detect.fwhm_px: 8.2."), (2.0, 4.0, "Set detect.fwhm_px: 2."), (4.0, 3.0, ""),
+     (None, 3.0, "")],
+)  # fmt: skip
+def test_spots_of_another_width_than_searched_are_a_note(width, searched, words):
+    found = check_width(width, searched)
+    assert len(found) == bool(words)
+    assert all(words in one for one in found)
+    assert split_notes(found) == ([], found)
 
 
 def test_a_threshold_far_beyond_the_noise():

@@ -17,7 +17,7 @@ from unglow.io.zarr.layout import DTYPES
 
 SHAPE = (531, 777)
 LAYOUT = StoreLayout(SHAPE, "float32", (128, 128), (256, 256), levels=3)
-WHY = "a reader that users have; install unglow[test] to check that it opens the stores"
+DETAILS = "a reader that users have; install unglow[test] to check that it opens the stores"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ TRANSLATIONS = [[0.65 * (2**k - 1) / 2, 0.325 * (2**k - 1) / 2] for k in range(3
 
 
 def test_zarr(store):
-    zarr = pytest.importorskip("zarr", reason=WHY)
+    zarr = pytest.importorskip("zarr", reason=DETAILS)
     group = zarr.open_group(store.path, mode="r")
     for level, pixels in enumerate(levels(store)):
         array = group[str(level)]
@@ -83,7 +83,7 @@ def test_chunks_outside_the_image_take_no_space(store):
 
 @pytest.mark.slow
 def test_ome_zarr(store):
-    pytest.importorskip("ome_zarr", reason=WHY)
+    pytest.importorskip("ome_zarr", reason=DETAILS)
     from ome_zarr.io import parse_url
     from ome_zarr.reader import Reader
 
@@ -98,7 +98,7 @@ def test_ome_zarr(store):
 
 @pytest.mark.slow
 def test_napari_ome_zarr(store):
-    plugin = pytest.importorskip("napari_ome_zarr", reason=WHY)
+    plugin = pytest.importorskip("napari_ome_zarr", reason=DETAILS)
     read = plugin.napari_get_reader(str(store.path))
     ((data, attributes, kind),) = read(str(store.path))
     assert kind == "image"
@@ -116,7 +116,7 @@ def test_napari_ome_zarr(store):
 
 
 def test_rules_of_ome_zarr(store):
-    models = pytest.importorskip("ome_zarr_models.v05", reason=WHY)
+    models = pytest.importorskip("ome_zarr_models.v05", reason=DETAILS)
     import zarr
 
     image = models.Image.from_zarr(zarr.open_group(store.path, mode="r"))

@@ -135,7 +135,7 @@ def evidence(**changes):
         ({"scale": float("nan")}, "scale_beyond", None),
         ({"shear": 1.3}, "sheared", None),
         ({"overlap": 0.1}, "small_overlap", None),
-        ({"agreeing": 20}, "few_alike", None),
+        ({"agreeing": 20}, "different", None),
         ({"measured": 8, "agreeing": 8}, "few_blocks", None),
         ({"agreeing": 50}, None, "few_agree"),
         ({"uncovered": 0.3}, None, "uncovered"),

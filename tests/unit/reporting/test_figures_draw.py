@@ -638,3 +638,12 @@ def test_an_overview_fills_its_page_whatever_its_shape(shape, histogram):
     for used in (rows, cols):  # no broad strip stays white
         gaps = np.diff(np.flatnonzero(used))
         assert gaps.max() < 240
+
+
+@pytest.mark.parametrize("bright_field", [False, True])
+def test_the_legend_of_a_bright_field_difference_is_the_other_way_round(bright_field):
+    """Of transmitted light, what was added is darker in post."""
+    post = np.random.default_rng(0).normal(0, 3, (64, 64)).astype(np.float32)
+    figure = draw_difference(post, "linear", 1.0, bright_field=bright_field)
+    bright, dark = ("pre", "post") if bright_field else ("post", "pre")
+    assert f"Bright: only in {bright}. Dark blue: only in {dark}." in said(figure)

@@ -16,6 +16,7 @@ from made_telemetry import WALL, Made, end, job, many, sample, state, summary
 from unglow.cli import main
 from unglow.core import digests
 from unglow.core.errors import InputError
+from unglow.core.reasons import explain
 from unglow.reporting.html import curves
 from unglow.reporting.html.report import NAME, embedded, page, read_model, to_json, write_report
 from unglow.reporting.html.run_comparison import origins, rows, runs_of, select_runs
@@ -125,6 +126,23 @@ def test_pairs_of_a_run_that_was_killed_are_found_by_their_files(tmp_path):
     ]
     assert found[1]["reasons"].startswith("s1/DAPI/transform.json has not been made")
     assert found[2]["reasons"].startswith("s2/DAPI/plan.json has not been made")
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_pairs_have_what_is_behind_their_reasons_whether_the_table_is_there_or_not(
+    tmp_path, is_finished
+):
+    results, reason = tmp_path / "results", explain("torn", at=(30, 20), count=12, limit=1.0)
+    place = results / "s1" / "DAPI"
+    made_pair(place)
+    record = json.loads((place / "detection.json").read_text())
+    (place / "detection.json").write_text(json.dumps(record | {"reasons": [reason.to_json()]}))
+    if is_finished:
+        row = {"sample": "s1", "dye": "DAPI", "status": "suspect", "reasons": reason}
+        summary(results, row)
+    (pair,) = read_model(results)["pairs"]
+    assert reason in pair["reasons"]
+    assert reason.to_json() in pair["details"]
 
 
 def test_variants_of_a_sweep_are_rows_of_their_own(tmp_path):

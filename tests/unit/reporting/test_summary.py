@@ -165,11 +165,13 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "fdr_control": None,
         "fdr_control_low95": None,
         "fdr_control_high95": None,
+        "spot_width_px": None,
+        "searched_width_px": None,
         "spoilt_share": 0.0238,
         "spoilt_reasons": "lost 0.021, debris 0.0028",
     }
     others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
-    assert set(row) - {"searched", "images", "why"} == set(COLUMNS) - others  # no path, no logs
+    assert set(row) - {"searched", "images", "details"} == set(COLUMNS) - others  # no path, no logs
 
 
 def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):
@@ -468,12 +470,20 @@ def test_the_table_has_the_columns_of_the_contract_in_order(tmp_path):
     text = table(rows([finish(tmp_path, entry())], PROBLEMS, tmp_path))
     header, *lines = text.split("\n")
     optional = (*VARIANT, "notes", "control", "in_first", "of_first")
-    optional += (*REVIEWED, *OF_MARKERS)
+    optional += (*REVIEWED, *OF_MARKERS, "spot_width_px", "searched_width_px")
     wanted = [c for c in COLUMNS if c not in optional and not c.startswith("fdr_control")]
     assert header.split("\t") == wanted
     assert lines[-1] == ""
     assert all(line.count("\t") == header.count("\t") for line in lines[:-1])
     assert lines[2].split("\t")[:4] == ["S1", "SYTO9", "ok", ""]
+
+
+def test_the_width_of_the_spots_stands_next_to_the_one_that_was_searched(tmp_path):
+    found = {"spot_width_px": 8.25, "settings": {"fwhm_px": 3.0}}
+    text = table(rows([finish(tmp_path, entry(), detection=found)], (), tmp_path))
+    header, row = (line.split("\t") for line in text.splitlines())
+    cells = dict(zip(header, row, strict=True))
+    assert (cells["spot_width_px"], cells["searched_width_px"]) == ("8.25", "3")
 
 
 def test_variant_columns_appear_where_something_is_swept(tmp_path):

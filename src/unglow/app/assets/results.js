@@ -58,7 +58,7 @@ export class ResultsStep extends Step {
       el("h3", {}, name, " ", badge(pair.status)),
       SEEN.includes(pair.status) ? el("a", { href: viewOf(pair), title: "Open " + name + " in the viewer" }, picture, el("span", {}, pair.status === "failed" ? "Look at its images" : "Look at it")) : null,
       el("dl", { class: "facts" }, numbers.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, String(value))))),
-      reasonsOf(pair.reasons, pair.why, ([x, y]) => (pair.background_channel ? null : el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show"))));
+      reasonsOf(pair.reasons, pair.details, ([x, y]) => (pair.background_channel ? null : el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show"))));
     this.cards.set(name, { key, made });
     if (DONE.includes(pair.status)) this.draw(name, picture);
     return made;

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import step
-from unglow.core.reasons import explain
+from unglow.core.reasons import explain, split_notes
 from unglow.core.rounding import round_digits
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain import bright_field, linear, moffat, shading
@@ -121,12 +121,13 @@ def estimate(evidence: Evidence, settings: ScaleSettings, known: Scale | None = 
             bright_field.describe_roles(roles, evidence.stats),
         )
     notes += unused
+    doubts, scattered = split_notes((*reasons, *about_light))
     return Scale(
         default,
         methods,
         "ok",
-        (*reasons, *about_light),
-        notes=tuple(notes),
+        tuple(doubts),
+        notes=(*scattered, *notes),
         bright_field=roles,
     )
 

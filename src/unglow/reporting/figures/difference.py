@@ -12,6 +12,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
 from unglow.core.rounding import estimate, number
+from unglow.io.pair_plan import ROLES
 from unglow.io.zarr.reader import brightest, crop
 from unglow.reporting.difference_picture import BLACK_TO, NoiseColours, paint, spoilt_px
 from unglow.reporting.figures.colour_maps import upright_bar
@@ -133,6 +134,7 @@ def draw_difference(
     crops: Sequence[Crop] = (),
     spoilt: Sequence[SavedPlace] = (),
     painted: Painted | None = None,
+    bright_field: bool = False,
     title: str = "Difference",
 ) -> Figure:
     """Draw post - (gain * pre + offset) in units of its noise: stain bright, noise black.
@@ -159,12 +161,15 @@ def draw_difference(
         Places of post that the search left out.
     painted
         The overview in its colours, if that is known (`paint`).
+    bright_field
+        Whether dark is signal in both images.
     """
     page = fit_page(diff_thumb.shape)
     painted = painted or paint(diff_thumb, background, spoilt, step)
     rest = 0.0 if not crops else 1.2 if page.is_wide else CROPS * _ROW
     figure = sheet(page.width, page.height(rest), title)
-    axes, colours = draw_overview(figure, page, painted, spoilt, step=step), painted.colours
+    axes = draw_overview(figure, page, painted, spoilt, step=step, bright_field=bright_field)
+    colours = painted.colours
     scale_bar(axes, pixel_size_um)
     line = _line(gain, offset) + (", light evened out" if evened else "")
     label(figure, 0.32, 0.55, f"{method}: {line}{_spread(histogram)}", color=SOFT)
@@ -186,10 +191,11 @@ def draw_overview(
     *,
     step: int,
     more: str = "",
+    bright_field: bool = False,
 ) -> Axes:
     """Draw the overview of a page: spoilt places, colour bar, note with ``more``.
 
-    Returns axes in level-0 px.
+    Of a bright-field pair, what is only in post is darker there. Returns axes in level-0 px.
     """
     colours = painted.colours
     axes = panel(figure, *_CORNER, *page.overview)
@@ -198,9 +204,11 @@ def draw_overview(
     axes.apply_aspect()
     _colour_bar(figure, axes, colours)
     draw_places(figure, axes, spoilt)
+    shown = ("pre", "post") if bright_field else ("post", "pre")
     noise = " to ".join(dict.fromkeys(number(float(f(colours.noise))) for f in (np.min, np.max)))
+    signs = f"Bright: only in {shown[0]}. Dark blue: only in {shown[1]}."
     lines = (
-        f"Bright: only in post. Dark blue: only in pre. Black, dim: within {BLACK_TO:g} × noise.",
+        f"{signs} Black, dim: within {BLACK_TO:g} × noise.",
         f"Noise: {noise} grey levels, more where it is bright. Light grey: no data.{more}",
     )
     bottom = (1 - axes.get_position().y0) * figure.get_figheight()
@@ -273,9 +281,11 @@ def _draw_crop(figure: Figure, page: Page, crop: Crop, n: int, colours: NoiseCol
 def draw_difference_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the difference of a pair by the default method, and its brightest places."""
     image, view, method = pair.difference, pair.difference_view, pair.differences.default
+    bright_field = len(pair.scale.bright_field) == len(ROLES)
+    shown, sign = mask_spoilt(view, pair.spoilt), np.float32(-1 if bright_field else 1)
     crops = [
         Crop(x, y, crop(pair.post, (x, y)), crop(pair.aligned, (x, y)), crop(image, (x, y)))
-        for x, y in brightest(mask_spoilt(view, pair.spoilt), CROPS)
+        for x, y in brightest(replace(shown, image=shown.image * sign), CROPS)
     ]
     return draw_difference(
         view.image,
@@ -290,6 +300,7 @@ def draw_difference_of_pair(pair: FigureInputs, title: str) -> Figure:
         crops=crops,
         spoilt=pair.spoilt,
         painted=pair.painted,
+        bright_field=bright_field,
         title=f"{title}, {method}",
     )
 

@@ -119,7 +119,8 @@ def draw_map_error(
     map_axes(axes)
     held = blocks[blocks["used"] & blocks["held_out"]]
     axes.plot(held["x"], held["y"], ".", color=INK, markersize=1.5)
-    axes.set_title(f"Error of the map{_ends(error, coverage.near)}")
+    median, p95 = (uncertainty(v) for v in (transform.error_px.median, transform.error_px.p95))
+    axes.set_title(f"Error of the map: median {median}, p95 {p95} px")
     below = _TOP + tall + 0.72
     draw_bar(figure, (_LEFT + 0.6, below, _WIDE - 1.0), ERROR, _TICKS, _DETECTION)
     label(figure, _LEFT + 0.6, below + 0.41, "spots found (F1)", size=9, ha="center")
@@ -135,15 +136,6 @@ def draw_map_error(
     _facts(figure, transform, blocks)
     _legend(figure, below, crosses=field is None)
     return figure
-
-
-def _ends(error: Grid, near: Grid) -> str:
-    """Return the least and the greatest error near blocks in words; nothing if none is known."""
-    known = error.values.ravel()[near.at(error.places())]
-    known = known[np.isfinite(known)]
-    if not len(known):
-        return ""
-    return f": {uncertainty(float(known.min()))} to {uncertainty(float(known.max()), 'px')}"
 
 
 def _draw_residuals(axes: Axes, blocks: NDArray[np.void]) -> None:

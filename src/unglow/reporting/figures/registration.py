@@ -135,7 +135,7 @@ def _facts(figure: Figure, transform: Transform, worst: tuple[float, float, floa
         *longest,
         ("map error, median", uncertainty(transform.error_px.median, "px")),
         ("map error, p95", uncertainty(transform.error_px.p95, "px")),
-        ("blocks within 2 px", f"{transform.inliers} of {transform.blocks}"),
+        ("blocks that agree", f"{transform.inliers} of {transform.blocks}"),
         ("model", transform.model_name or DASH),
         (
             "rotation",

@@ -20,7 +20,7 @@ export class AboutPanel {
   fill() {
     const { pair } = this.app;
     const methods = Object.entries((pair.scale && pair.scale.methods) || {}).sort(([a], [b]) => (b === pair.scale.default) - (a === pair.scale.default));
-    fill(this.element, el("h2", {}, pair.title), reasonsOf(pair.reasons.join(" "), pair.why, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
+    fill(this.element, el("h2", {}, pair.title), reasonsOf(pair.reasons.join(" "), pair.details, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
       facts("Image", IMAGE, pair), facts("Registration of pre", REGISTRATION, pair.registration),
       methods.map(([name, method]) => facts("Gain, " + name + (name === pair.scale.default ? " (used)" : ""), GAIN, method)),
       pair.is_slide ? null : facts("Search for candidates", SEARCH, pair.detection),
@@ -62,6 +62,7 @@ const SEARCH = [
   ["False-discovery rate (95 % interval)", ({ fdr, fdr_ci95: ends }) => rounded(fdr, 2, "") + interval(ends, 2)],
   ["The same by controls", ({ fdr_control: rate, fdr_control_ci95: ends }) => rounded(rate, 2, "") + interval(ends, 2)],
   ["Density (95 % interval)", ({ density_per_mm2: density, density_ci95_per_mm2: ends }) => isKnown(density) && rounded(density, 3, "") + interval(ends, 3) + " per mm²"],
+  ["Width of the spots (searched)", ({ spot_width_px: width, settings }) => isKnown(width) && rounded(width, 2, " px") + " (" + settings.fwhm_px + " px)"],
   ["Area searched", ({ area_mm2: area }) => rounded(area, 3, " mm²")],
   ["Spoilt share of the section", ({ spoilt }) => spoilt && percent(spoilt.share)],
   ["Unstained control", ({ is_control: isControl }) => isControl && "yes"],

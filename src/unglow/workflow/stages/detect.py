@@ -17,7 +17,7 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
 from unglow.detection.spot_width import measure_width
-from unglow.detection.warnings import search_warnings, warn_of_dirt
+from unglow.detection.warnings import check_width, search_warnings
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -96,17 +96,19 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    doubts = search_warnings(
-        result, places, scene, inputs.grey_steps, inputs.middle_levels(section)
-    )
-    seams = describe_seams(places.seams.lines, "post")
-    of_pre = from_json(inputs.aligned.attributes.get("seams", ()))
-    dirt = warn_of_dirt(places, unclear, listed)
-    about = split_notes([*doubts, *dirt, *seams, *of_pre, *inputs.explain_masked()])
-    report["reasons"], report["notes"] = map(to_json, about)
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)
-    report["spot_width_px"] = measure_width(inputs.difference, places_xy, counted["snr"])
+    width_px = measure_width(inputs.difference, places_xy, counted["snr"])
+    report["spot_width_px"] = width_px
+    steps, levels = inputs.grey_steps, inputs.middle_levels(section)
+    reasons = [
+        *search_warnings(result, places, scene, steps, levels),
+        *describe_seams(places.seams.lines, "post"),
+        *from_json(inputs.aligned.attributes.get("seams", ())),
+        *inputs.explain_masked(),
+        *check_width(width_px, settings.fwhm_px),
+    ]
+    report["reasons"], report["notes"] = map(to_json, split_notes(reasons))
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

@@ -125,8 +125,9 @@ function falseText(pair) {
 // Legend of a picture's colours.
 function captionOf(picture, pair) {
   if (picture.name !== "difference") return null;
+  const isDark = (pair.details || []).some(({ key: reason }) => reason === "bright_field"); // stain absorbs
   const key = (kind, text) => el("span", { class: "item" }, el("span", { class: "key " + kind }), text);
-  return el("span", { class: "legend" }, key("only-post", "only in post: stain"), key("only-pre", "only in pre"),
+  return el("span", { class: "legend" }, key("only-post", isDark ? "only in pre" : "only in post: stain"), key("only-pre", isDark ? "only in post: stain" : "only in pre"),
     key("noise", "within twice the noise, section dimmed"), Number(pair.candidates) ? key("ring", "candidate") : null, spoiltParts(pair).length ? key("spoilt", "spoilt, excluded") : null);
 }
 
@@ -151,6 +152,7 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
     ["density (95 % interval)", estimate("density_per_mm2", "density_low95", "density_high95", " per mm²")],
     ["gain" + (pair.method ? ", " + pair.method : "") + " (95 % interval)", estimate("gain", "gain_low95", "gain_high95")],
     ["map error, median and p95", both("error_median_px", "error_p95_px")],
+    ["width of the spots (searched)", isKnown(pair.spot_width_px) ? pair.spot_width_px + " px (" + pair.searched_width_px + " px)" : null],
     ["spoilt and excluded", spoiltText(pair)],
     ["accepted of reviewed", isKnown(pair.reviewed) ? pair.accepted + " of " + pair.reviewed : null],
     ["background", pair.background_channel],
@@ -179,17 +181,17 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
     el("h3", {}, name, " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
       canLook && viewable ? [" ", el("a", { class: "look", href: viewOf(pair) }, "open in the viewer")] : null),
-    reasonsOf(pair.reasons, pair.why, place),
+    reasonsOf(pair.reasons, pair.details, place),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
-    reasonsOf(pair.notes, pair.why, place),
+    reasonsOf(pair.notes, pair.details, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
     more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
 }
 
 function summaryTable(pairs) {
-  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "why");
+  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "details");
   const isNumber = (name) => pairs.every((p) => !isKnown(p[name]) || isFinite(Number(p[name])));
   return table(names.map((name) => {
     const number = isNumber(name) && name !== "sample";
