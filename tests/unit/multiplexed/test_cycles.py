@@ -56,7 +56,9 @@ def test_the_cycle_whose_map_is_wrong_is_in_doubt(off, suspects):
     states = cycle_states(slide, maps_of(slide, {off: 2.5}), 1.0)
     assert [cycle for cycle, one in states.items() if one.status == "suspect"] == suspects
     for cycle in suspects:
-        assert "misses by 2.50 px, most at x " in states[cycle].reasons[0]
+        reason = states[cycle].reasons[0]
+        assert reason.key == "loop"
+        assert "misses by 2.50 px" in reason.numbers
 
 
 def test_what_failed_is_left_out_and_other_backgrounds_stay():
