@@ -24,7 +24,7 @@ from unglow.registration.coarse_map import (
     singular_values,
 )
 from unglow.registration.deformed_pair import follow_deformation, is_deformed
-from unglow.registration.images import explain_unusable
+from unglow.registration.images import MIN_SIDE, explain_unusable
 from unglow.registration.inverse_consistency import global_consistency
 from unglow.registration.models import (
     choose_model,
@@ -35,6 +35,7 @@ from unglow.registration.models import (
 )
 from unglow.registration.pair import Pair, can_match, convert_to_full, most_significant, searches
 from unglow.registration.phase_correlation import (
+    MIN_PEAK_RATIO,
     Matches,
     block_shifts,
     match_blocks,
@@ -45,6 +46,7 @@ from unglow.registration.quality import (
     compute_confirmed_reach,
     compute_uncovered_share,
     map_error,
+    nearest,
 )
 from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
 from unglow.registration.shared_map import make_identity, take_over
@@ -57,9 +59,11 @@ from unglow.registration.user_hints import (
     start_from_hints,
 )
 from unglow.registration.verdict import (
+    MIN_SIGNIFICANCE,
     MIRRORED,
     Evidence,
     Registration,
+    agree_few,
     describe_unlike,
     judge,
     list_rejections,
@@ -98,17 +102,25 @@ _SETTLED_PX = 0.1
 """Blocks are measured once more if 5 % of them were mapped further off than this."""
 _CONSENSUS_PX = 4.0
 """Blocks this near to one similarity agree, px of their level."""
+_MOST_BLURRED = 2
+"""Levels up to which images are averaged whose finest px are mostly noise."""
+_BLURRED_GAIN = 1.0
+"""There a richer model has to gain this much, px squared: see `_compare_richer`."""
 _INLIER_PX = 2.0
 """Blocks this near to the map are inliers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Sample blocks of ``size`` px, and which of them (N,) are held out of all fits."""
+    """Sample blocks of ``size`` px, and which of them (N,) are held out of all fits.
+
+    Of blurred images only those with a clear peak: how many more there were is ``unclear``.
+    """
 
     matches: Matches
     held_out: Mask
     size: int
+    unclear: int | None = None
 
 
 def register(
@@ -174,7 +186,7 @@ def _attempt(
     ]
     if hints is not None:
         attempts.insert(0, (*plan_hinted_search(pair, hints), partial(_follow_hints, hints=hints)))
-    refusals = []
+    refusals, doubtful = [], None
     for octaves, reach, attempt in attempts:
         if octaves and not can_match(post, pre, octaves, settings.min_overlap, section):
             continue
@@ -184,15 +196,38 @@ def _attempt(
         found = attempt(pair)
         if found is None:
             continue
-        found = convert_to_full(found, octaves, post, pre)
+        found = convert_to_full(found, pair, post, pre)
         if not found.transform.has_failed:
-            return found
+            if octaves or not agree_few(found):
+                return found
+            doubtful = found
+            break
         refusals.append(found)
         if MIRRORED in found.transform.reasons and found.transform.significance >= SURE:
             break
+    del pair
+    blurred = _search_blurred(post, pre, settings, workers)
+    if blurred is not None and (doubtful is None or blurred.agreeing > doubtful.agreeing):
+        return blurred
+    if doubtful is not None:
+        return doubtful
     # what a person points at is what a refusal is about
     pointed = [one for one in refusals if one.transform.coarse_method in (LANDMARKS, INITIAL)]
     return (pointed or [most_significant(refusals)])[0]
+
+
+def _search_blurred(
+    post: Pixels, pre: Pixels, settings: RegisterSettings, workers: int
+) -> Registration | None:
+    """Search a map by structures so coarse that noise averages out; None if they are not alike."""
+    for level in range(1, _MOST_BLURRED + 1):
+        if min(*post.shape, *pre.shape) >> level < MIN_SIDE:
+            break
+        pair = Pair.read(post, pre, settings, workers, blurred=level)
+        found = _search(pair, MIN_SIGNIFICANCE)
+        if found is not None and not found.transform.has_failed:
+            return convert_to_full(found, pair, post, pre)
+    return None
 
 
 def _problem(pair: Pair) -> str | None:
@@ -306,8 +341,12 @@ def _sample(pair: Pair, size: int) -> _Samples:
     """Match full-resolution blocks spread over the section."""
     corners, held_out = sample_corners(pair, size, pair.settings.blocks)
     shifts = block_shifts(pair.select_level(0), corners, size)
+    unclear = None
+    if pair.blurred:  # glass around few structures says nothing against a map
+        low = shifts[:, 2] < MIN_PEAK_RATIO
+        shifts[low], unclear = np.nan, int(low.sum())
     matches = matches_of(pair.select_level(0), corners, size, shifts)
-    return _Samples(matches, held_out[np.isfinite(shifts[:, 2])], size)
+    return _Samples(matches, held_out[np.isfinite(shifts[:, 2])], size, unclear)
 
 
 @step("judge")
@@ -315,13 +354,16 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
     """Choose the model, gather the evidence, give the verdict."""
     matches, held_out, settings = samples.matches, samples.held_out, pair.settings
     model, pair, agreeing = _choose(pair, samples)
-    points = pair.section_points()
+    points, unit = pair.section_points(), 2.0**pair.blurred
+    if pair.blurred and len(matches):  # what lies further away is glass, whose noise passes for texture
+        closest = matches.post[nearest(points, matches.post, 1)[:, 0]]
+        points = points[np.hypot(*(points - closest).T) <= samples.size / 2]
     seen = inside_frame(apply_matrix(pair.matrix, points), pair.pre.shape)
     centre = points[seen].mean(axis=0) if seen.any() else points.mean(axis=0)
     largest, smallest = singular_values(pair.matrix, centre)
     left = residuals(pair.matrix, matches.post, matches.pre)
     lengths = np.hypot(*left.T)
-    residual = Quantiles.from_lengths(lengths[held_out & agreeing])
+    residual = Quantiles.from_lengths(unit * lengths[held_out & agreeing])
     evidence = Evidence(
         measured=len(matches),
         agreeing=int(agreeing.sum()),
@@ -332,7 +374,8 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
         ),
         scale=2.0**pair.octaves * float(np.sqrt(largest * smallest)),
         shear=largest / smallest,
-        margin=start.margin,
+        margin=np.inf if pair.blurred else start.margin,  # outlines have likenesses: blocks decide
+        unclear=samples.unclear,
     )
     before = residuals(coarse, matches.post, matches.pre)
     blocks = block_table(matches, before, left, used=agreeing, held_out=held_out)
@@ -343,7 +386,10 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
     error = map_error(
         model, matches, fitted, agreeing, pair.matrix, points[seen], samples.size
     ).quantiles
-    error = Quantiles(*(float(np.hypot(v, pair.unseen_px)) for v in (error.median, error.p95)))
+    away = _compare_richer(pair, model, matches, agreeing, points[seen])
+    error = Quantiles(
+        unit * float(np.hypot(error.median, away.median)), unit * float(np.hypot(error.p95, away.p95))
+    )
     jacobian = jacobians(pair.matrix, centre[None])[0]
     up_post, up_pre = map(to_level0, pair.coarser)
     shift = apply_matrix(up_pre @ pair.matrix, centre[None]) - apply_matrix(up_post, centre[None])
@@ -363,15 +409,32 @@ def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -
         shift_px=(float(shift[0, 0]), float(shift[0, 1])),
         **_start_fields(start),
     )
-    if settings.field == "auto" and is_deformed(pair, matches, agreeing, samples.size):
+    follows = settings.field == "auto" and not pair.blurred
+    if follows and is_deformed(pair, matches, agreeing, samples.size):
         followed = follow_deformation(pair, matches, samples.size, found, coarse, evidence)
         if followed is not None:
             return followed
     way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
+    way_back = Quantiles(unit * way_back.median, unit * way_back.p95)
     reasons = list_warnings(evidence, error.p95, settings) + way_back_warnings(
         way_back.p95, settings
     )
     return Registration(judge(replace(found, forward_backward_px=way_back), reasons), blocks)
+
+
+def _compare_richer(
+    pair: Pair, model: str, matches: Matches, agreeing: Mask, points: NDArray[np.float64]
+) -> Quantiles:
+    """Return what blocks cannot say of a map's error, px.
+
+    New signal along an outline turns a blurred section a little, which few blocks cannot tell from
+    a turn. So the truth is as likely the next richer model: the mean square is half of the way.
+    """
+    richer = MODELS[MODELS.index(model) + 1 :]
+    if not pair.blurred or not richer:
+        return Quantiles(pair.unseen_px, pair.unseen_px)
+    matrix, _ = fit_robust(richer[0], matches.post, matches.pre, agreeing, matches.weights)
+    return Quantiles.from_lengths(measure_distances(pair.matrix, matrix, points) / np.sqrt(2))
 
 
 def _choose(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
@@ -381,7 +444,13 @@ def _choose(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
     agreeing = agreement(matches, pair.matrix)
     try:
         model, matrix = choose_model(
-            matches.post, matches.pre, agreeing, samples.held_out, models, matches.weights
+            matches.post,
+            matches.pre,
+            agreeing,
+            samples.held_out,
+            models,
+            matches.weights,
+            _BLURRED_GAIN if pair.blurred else 0.0,
         )
     except np.linalg.LinAlgError:
         return models[0], pair, np.zeros_like(agreeing)

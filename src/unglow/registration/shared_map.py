@@ -211,7 +211,7 @@ def take_over(
             used=check.agreeing,
             held_out=np.ones(len(matches), dtype=bool),
         )
-        table = convert_blocks_to_full(table, octaves)
+        table = convert_blocks_to_full(table, pair)
         reason = _refutation(check, shared, settings)
         if reason is None:
             return Registration(convert_to_post_px(_judge(check, shared, settings), octaves), table)
