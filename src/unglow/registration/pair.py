@@ -104,16 +104,7 @@ class Pair:
                 level += 1  # jobs declare their memory before the magnification is known
         with step("thumbnails"):
             thumbs = thumbnail(post, level), thumbnail(pre, level)
-        return cls(
-            post,
-            pre,
-            *thumbs,
-            settings,
-            workers,
-            octaves=octaves,
-            reach=reach,
-            blurred=blurred,
-        )
+        return cls(post, pre, *thumbs, settings, workers, np.eye(3), 1, octaves, reach, blurred)
 
     @property
     def coarser(self) -> tuple[int, int]:

@@ -157,8 +157,8 @@ _OVERLAPPING = 24
 _SURE = 2.5
 """Standard errors from which residuals that neighbours share are no chance."""
 _MOST_NOISE = 0.5
-"""Noise of a block along an axis, px, if its peak is twice as high as the next one: 0.13 to 0.47
-where no section bends (measured), and less as that ratio minus one grows."""
+"""Noise of sample blocks, see `compute_excess`: 0.13 to 0.47 where no section bends (measured).
+Dense ones, which are smaller and at rims, reach 0.7 around the field of a scanner."""
 _WILD = 25.0
 """Weighted squared residuals are limited to this multiple of their median (5 sigma)."""
 _DISTANCES = 1 << 18
@@ -265,7 +265,8 @@ def map_error(
     if spread is None:
         return MapError(np.zeros((len(points), 2, 0)), np.full(len(points), np.inf))
     clear = matches.weights > 0
-    if compute_excess(residuals(matrix, matches.post, matches.pre)[clear], matches.weights[clear]):
+    off = residuals(matrix, matches.post, matches.pre)[clear]
+    if compute_excess(off, matches.weights[clear], _MOST_NOISE):
         agreeing = agreeing | clear  # those that are far off say most of where the section bends
     used = matches.keep(agreeing)
     if len(used) <= NEIGHBOURS:
@@ -275,7 +276,7 @@ def map_error(
     apart = np.abs(used.post[around] - used.post[:, None]).max(axis=2) >= size
     chosen = apart & (np.cumsum(apart, axis=1) <= NEIGHBOURS)
     weights = np.where(chosen, used.weights[around], 0.0)
-    shared = residual_variance(left, used.weights, left[around], weights, sure=_SURE)
+    shared = residual_variance(left, used.weights, left[around], weights, _SURE, _MOST_NOISE)
     return MapError(spread, shared[nearest(points, used.post, 1)[:, 0]])
 
 
@@ -285,6 +286,7 @@ def residual_variance(
     around: NDArray[np.float64],
     weights_around: NDArray[np.float64],
     sure: float = 0.0,
+    most_noise: float = 1.0,
 ) -> NDArray[np.float64]:
     """Estimate the squared error of a map around each block from what neighbours share, (N,) px^2.
 
@@ -295,7 +297,8 @@ def residual_variance(
 
     ``left`` (N, 2) are residuals, px, and ``weights`` (N,) inverse variances up to a factor;
     ``around`` (N, K, 2) and ``weights_around`` (N, K) those of the K blocks around each, 0 for
-    none. What is shared counts if it is this many standard errors above zero (``sure``).
+    none. What is shared counts if it is this many standard errors above zero (``sure``). What is more
+    than blocks can be noisy counts as well (``most_noise``, see `compute_excess`).
     """
     total = weights_around.sum(axis=1)
     good = (total > 0) & (weights > 0)
@@ -318,22 +321,23 @@ def residual_variance(
     common = common if common > sure * error else 0.0
     share = common / (common + noise / total) if common > 0 else np.zeros(len(left))
     found = np.where(good, share * (shared**2).sum(axis=1), common)
-    excess = compute_excess(left[good], weights[good])
+    excess = compute_excess(left[good], weights[good], most_noise)
     if excess:  # neighbours a third of a bend away share nothing of it
         near = (np.nan_to_num(around) ** 2).sum(axis=2) * (weights_around / unit)
         found = np.maximum(found, excess * near.sum(axis=1) / total)
     return found
 
 
-def compute_excess(left: Points, weights: NDArray[np.float64]) -> float:
+def compute_excess(left: Points, weights: NDArray[np.float64], most_noise: float) -> float:
     """Share (0..1) of the squared residuals (N, 2) that is more than blocks can be noisy.
 
-    Their noise follows from their peaks (``weights``), in phantoms, brains and scans alike.
+    Their noise follows from their peaks (``weights``), in phantoms, brains and scans alike:
+    ``most_noise`` px along an axis at most, if a peak is twice as high as the next one.
     """
     if not len(left):
         return 0.0
     typical = float(np.median((left**2).sum(axis=1) * weights)) / MEDIAN_OF_SQUARES
-    return max(0.0, 1 - _MOST_NOISE**2 / max(typical, 1e-12))
+    return max(0.0, 1 - most_noise**2 / max(typical, 1e-12))
 
 
 def compute_confirmed_reach(points: Points, size: int) -> float:
