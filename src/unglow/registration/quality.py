@@ -297,8 +297,8 @@ def residual_variance(
 
     ``left`` (N, 2) are residuals, px, and ``weights`` (N,) inverse variances up to a factor;
     ``around`` (N, K, 2) and ``weights_around`` (N, K) those of the K blocks around each, 0 for
-    none. What is shared counts if it is this many standard errors above zero (``sure``). What is more
-    than blocks can be noisy counts as well (``most_noise``, see `compute_excess`).
+    none. What is shared counts if it is this many standard errors above zero (``sure``), and so
+    does what is more than blocks can be noisy (``most_noise``, see `compute_excess`).
     """
     total = weights_around.sum(axis=1)
     good = (total > 0) & (weights > 0)
