@@ -159,6 +159,9 @@ _SURE = 2.5
 _MOST_NOISE = 0.5
 """Noise of sample blocks, see `compute_excess`: 0.13 to 0.47 where no section bends (measured).
 Dense ones, which are smaller and at rims, reach 0.7 around the field of a scanner."""
+_CLEARLY = 2.0
+"""Half of the blocks around one have to be this many times as far off as noise, at most, explains:
+few they are."""
 _WILD = 25.0
 """Weighted squared residuals are limited to this multiple of their median (5 sigma)."""
 _DISTANCES = 1 << 18
@@ -321,11 +324,13 @@ def residual_variance(
     common = common if common > sure * error else 0.0
     share = common / (common + noise / total) if common > 0 else np.zeros(len(left))
     found = np.where(good, share * (shared**2).sum(axis=1), common)
+    # neighbours a third of a bend away share nothing of it; where a part has moved most are off
+    total = np.where((weights_around > 0).any(axis=1, keepdims=True), weights_around, 1.0)
+    off = np.where(total > 0, (np.nan_to_num(around) ** 2).sum(axis=2), np.nan)
+    near, clear = (np.nanmedian(v, axis=1) / MEDIAN_OF_SQUARES for v in (off, off * total))
     excess = compute_excess(left[good], weights[good], most_noise)
-    if excess:  # neighbours a third of a bend away share nothing of it
-        near = (np.nan_to_num(around) ** 2).sum(axis=2) * (weights_around / unit)
-        found = np.maximum(found, excess * near.sum(axis=1) / total)
-    return found
+    most = np.maximum(excess, 1 - (_CLEARLY * most_noise) ** 2 / np.maximum(clear, 1e-12))
+    return np.maximum(found, most * 2 * near)
 
 
 def compute_excess(left: Points, weights: NDArray[np.float64], most_noise: float) -> float:
