@@ -152,6 +152,8 @@ def conclude(pair: Pair, samples: Samples, start: Candidate, coarse: Matrix) -> 
             return followed
     way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
     way_back = Quantiles(unit * way_back.median, unit * way_back.p95)
+    if pair.blurred and not way_back.p95 <= unit:  # one outline alone leads elsewhere
+        return reject_pair(pair, way_back_warnings(way_back.p95, settings), start, blocks)
     reasons = list_warnings(evidence, error.p95, settings) + way_back_warnings(
         way_back.p95, settings
     )

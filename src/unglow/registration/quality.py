@@ -325,9 +325,12 @@ def residual_variance(
     share = common / (common + noise / total) if common > 0 else np.zeros(len(left))
     found = np.where(good, share * (shared**2).sum(axis=1), common)
     # neighbours a third of a bend away share nothing of it; where a part has moved most are off
-    total = np.where((weights_around > 0).any(axis=1, keepdims=True), weights_around, 1.0)
-    off = np.where(total > 0, (np.nan_to_num(around) ** 2).sum(axis=2), np.nan)
-    near, clear = (np.nanmedian(v, axis=1) / MEDIAN_OF_SQUARES for v in (off, off * total))
+    seen = weights_around > 0
+    few = seen.sum(axis=1, keepdims=True) <= NEIGHBOURS / 2  # those say nothing of a place
+    off = np.where(seen, (np.nan_to_num(around) ** 2).sum(axis=2), np.nan)
+    near = np.where(few, (left**2).sum(axis=1, keepdims=True), off)
+    clear = np.where(few, 0.0, off * weights_around)
+    near, clear = (np.nanmedian(v, axis=1) / MEDIAN_OF_SQUARES for v in (near, clear))
     excess = compute_excess(left[good], weights[good], most_noise)
     most = np.maximum(excess, 1 - (_CLEARLY * most_noise) ** 2 / np.maximum(clear, 1e-12))
     return np.maximum(found, most * 2 * near)
