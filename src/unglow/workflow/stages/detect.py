@@ -15,8 +15,9 @@ from unglow.core.reasons import from_json, split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
-from unglow.detection.warnings import search_warnings
+from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
+from unglow.detection.spot_width import measure_width
+from unglow.detection.warnings import search_warnings, warn_of_dirt
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -89,17 +90,23 @@ def detect(
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
     section = _find_section(inputs.aligned, scene.excluded)
-    places = inputs.places(section, settings)
-    scene = inputs.without(scene, places)
+    places, unclear = inputs.places(section, settings)
+    scene = inputs.without(scene, section, places, unclear)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    doubts = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    doubts = search_warnings(
+        result, places, scene, inputs.grey_steps, inputs.middle_levels(section)
+    )
     seams = describe_seams(places.seams.lines, "post")
     of_pre = from_json(inputs.aligned.attributes.get("seams", ()))
-    about = split_notes([*doubts, *seams, *of_pre])
+    dirt = warn_of_dirt(places, unclear, listed)
+    about = split_notes([*doubts, *dirt, *seams, *of_pre, *inputs.explain_masked()])
     report["reasons"], report["notes"] = map(to_json, about)
+    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    places_xy = np.stack([counted["x"], counted["y"]], axis=1)
+    report["spot_width_px"] = measure_width(inputs.difference, places_xy, counted["snr"])
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

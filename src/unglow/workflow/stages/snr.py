@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,19 +13,21 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
-from unglow.io.stored_values import has_grey_levels, quantise, value_range
+from unglow.io.stored_values import measure_step, quantise, value_range
 from unglow.io.zarr import StoreWriter, open_store
 from unglow.memory import SNR_TILE
 from unglow.photometry.difference import open_method
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
-from unglow.photometry.imaging import NoiseModel
+from unglow.photometry.imaging import ROUNDING, NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
 from unglow.spoilt.seams import LineMeans, Seams, find_seams
+from unglow.spoilt.stain import part_stain
 from unglow.transform import load
 
 if TYPE_CHECKING:
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from unglow.transform import Transform
 
 
+_SATURATED = 1e-4
+"""A note says so if more than this share of the px of pre are saturated."""
 STEP = 1 / 256
 """The ratio is rounded to multiples of this: half of it is far below the noise, which is 1, and the
 store takes less space."""
@@ -121,13 +127,20 @@ class DetectInputs:
             raise InputError(
                 "the error of the map is unknown, so edges cannot be distinguished from stain."
             )
+        model = NoiseModel.from_json(noise)
+        post_rounding, pre_rounding = (ROUNDING * step**2 for step in self.grey_steps)
+        model = replace(
+            model,
+            post_read=model.post_read + post_rounding,
+            pre_read=model.pre_read + pre_rounding,
+        )
         post_max, pre_max = (value_range(s.attributes)[1] for s in (self.post, self.pre))
         return Scene(
             self.post,
             self.aligned,
             self.difference,
             chosen.gain,
-            NoiseModel.from_json(noise),
+            model,
             self.transform.resampling_map,
             error,
             (post_max, pre_max),
@@ -138,10 +151,13 @@ class DetectInputs:
             () if self.regions is None else self.regions.exclude,
         )
 
-    def places(self, section: Section, settings: DetectSettings) -> Places:
-        """Find spoilt places and seams; those that were drawn as regions to count in are none."""
+    def places(self, section: Section, settings: DetectSettings) -> tuple[Places, Places]:
+        """Find spoilt places and seams, and those that are stain or dirt, which are searched.
+
+        What was drawn as a region to count in is neither.
+        """
         if self.blocks is None or settings.spoilt == "never":
-            return Places.none()
+            return Places.none(), Places.none()
         scores = BlockScores.load(self.blocks)
         if scores.shape != self.post.shape:
             raise make_damage_error(self.blocks)
@@ -150,14 +166,18 @@ class DetectInputs:
         places = replace(
             places, seams=self._find_seams(self.blocks, section, places.judged * side**2)
         )
-        if self.regions is None or not places.mask.any():
-            return places
         rows, cols = np.nonzero(places.mask)
         kept = np.zeros_like(places.mask)
-        for region in self.regions.analyse:
+        for region in () if self.regions is None else self.regions.analyse:
             held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
-        return places.exclude(kept)
+        saturated = value_range(self.post.attributes)[1]
+        return part_stain(places.exclude(kept), self.post, self.difference, saturated)
+
+    @cached_property
+    def grey_steps(self) -> tuple[float, float]:
+        """Distance of the grey levels of post and of pre; 0 where there are none."""
+        return measure_step(self.post), measure_step(self.pre)
 
     def _find_seams(self, path: Path, section: Section, section_px: int) -> Seams:
         """Find the seams; without those that touch a region to count in, as all else is not."""
@@ -170,24 +190,25 @@ class DetectInputs:
         found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
         return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
-    def grey_levels(self, section: Section) -> dict[str, float]:
-        """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
+    def middle_levels(self, section: Section) -> tuple[float, float]:
+        """Return the median of post and of aligned pre on the section."""
+        return section.find_median(self.post), section.find_median(self.aligned)
 
-        The latter is the median of post on the section.
-        """
-        level = section.level
-        image = self.post.read(Window.from_shape(self.post.level_shape(level)), level)
-        on = section.mask[: image.shape[0], : image.shape[1]]
-        middle = float(np.median(image[on])) if on.any() else 0.0
-        return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
+    def explain_masked(self) -> list[str]:
+        """Return a note if saturated px of pre are masked."""
+        share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
+        return [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
 
-    def without(self, scene: Scene, places: Places) -> Scene:
+    def without(self, scene: Scene, section: Section, spoilt: Places, unclear: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        if not (places.mask.any() or places.seams.lines):
-            return scene
-        mask = SpoiltMask(places.mask, places.side, places.seams)
-        background = estimate_background(self.difference, mask)
-        return replace(scene, spoilt=mask, background=background)
+        left_out = SpoiltMask(spoilt.mask, spoilt.side, spoilt.seams)
+        background = estimate_background(self.difference, left_out, section)
+        return replace(
+            scene,
+            spoilt=left_out if spoilt.mask.any() or spoilt.seams.lines else None,
+            unclear=SpoiltMask(unclear.mask, unclear.side) if unclear.mask.any() else None,
+            background=background,
+        )
 
 
 def write_snr(
