@@ -165,8 +165,8 @@ def _compare_richer(
 ) -> Quantiles:
     """Return what blocks cannot say of a map's error, px.
 
-    New signal along an outline turns a blurred section a little, which few blocks cannot tell from
-    a turn. So the truth is as likely the next richer model: the mean square is half of the way.
+    New signal along an outline turns a blurred section a little, and few blocks cannot say which it
+    is. So the truth is as likely the next richer model: the mean square is half of the way.
     """
     richer = MODELS[MODELS.index(model) + 1 :]
     if not pair.blurred or not richer:

@@ -339,7 +339,7 @@ def residual_variance(
 def compute_excess(left: Points, weights: NDArray[np.float64], most_noise: float) -> float:
     """Share (0..1) of the squared residuals (N, 2) that is more than blocks can be noisy.
 
-    Their noise follows from their peaks (``weights``), in phantoms, brains and scans alike:
+    Their noise follows from their peaks (``weights``), in phantoms, brains and scans:
     ``most_noise`` px along an axis at most, if a peak is twice as high as the next one.
     """
     if not len(left):

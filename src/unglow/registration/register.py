@@ -161,7 +161,7 @@ def _search_blurred(
 ) -> Registration:
     """Search a map by structures so coarse that noise averages out.
 
-    Returns what was ``found`` at full resolution if they are not alike, or say less of it.
+    Returns what was ``found`` at full resolution if they do not match, or say less of it.
     """
     for level in range(1, _MOST_BLURRED + 1):
         if min(*post.shape, *pre.shape) >> level < MIN_SIDE:

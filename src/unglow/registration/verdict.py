@@ -100,7 +100,7 @@ class Evidence:
     def enough_agree(self) -> bool:
         """Whether this many blocks agree that the images can be said to show the same."""
         least = max(_MIN_AGREEING, _MIN_SHARE * self.measured)
-        if self.unclear is not None:  # outlines that are alike make a few blocks agree
+        if self.unclear is not None:  # similar outlines make a few blocks agree
             least = max(_MIN_BLURRED, _MIN_CLEAR * (self.measured + self.unclear))
         return self.agreeing >= least
 

@@ -1,4 +1,4 @@
-"""Few structures, much noise: a map from blurred images, or none where only outlines are alike."""
+"""Few structures, much noise: a map from blurred images, or none where only outlines match."""
 
 from __future__ import annotations
 
