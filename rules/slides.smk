@@ -95,7 +95,7 @@ rule slide_part:
     params:
         memory=memory("slide_part"),
         at_a_time=at_a_time("slide_part"),
-        version=2,
+        version=3,
         slide=of_batch(job_params.slide_record),
         dtype=batch.settings.multiplexed.dtype,
         rounding=batch.settings.multiplexed.rounding,
@@ -129,7 +129,7 @@ rule slide_subtract:
     params:
         memory=memory("slide_subtract"),
         at_a_time=at_a_time("slide_subtract"),
-        version=3,
+        version=4,
         slide=of_batch(job_params.slide_record),
         own_cells=of_batch(job_params.slide_own_cells),
         dtype=batch.settings.multiplexed.dtype,

@@ -1,21 +1,21 @@
 """What the pixels of a store mean: grey levels and their range, and where there are no data.
 
 Writers exclude tiles and chunks without a section on purpose; a copy that was cut off lacks them
-as well. `ingest` finds them, and keeps them as rectangles in the attributes of the store. There are
-no data there, and never 0.
+as well. Others write one value there (`unglow.io.constant_places`). `ingest` finds both, and keeps
+them as rectangles in the attributes of the store. There are no data there, and never 0.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from unglow.core.files import check_shape
-from unglow.core.windows import SamePixels, Window
+from unglow.core.windows import SamePixels, Window, merge_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -89,6 +89,9 @@ MOST_RECTANGLES = 4096
 """Where merged neighbours are still more rectangles than this, fewer and larger ones cover them,
 and what they cover next to counts as not stored too."""
 
+_CELL = 16
+"""These have sides of multiples of so many px where the rectangles are those of constant px."""
+
 MOST_SHARE, LEAST_SHARE = 0.2, 0.001
 """What is lost of a section is too much above the former share, and no reason for a warning below
 the latter."""
@@ -98,13 +101,14 @@ _SHAPE = {
     **dict.fromkeys(("count", "of"), int),
     "share": float,
     "rectangles_px": [[int, int, int, int], ...],
+    "values?": [float, ...],
 }
 """Of the attribute; see `unglow.core.files`."""
 
 
 @dataclass(frozen=True)
 class NotStored:
-    """What an image does not store.
+    """Where an image has no data: what it does not store, and what has one value instead.
 
     Attributes
     ----------
@@ -113,11 +117,13 @@ class NotStored:
     unit
         ``tiles``, ``strips`` or ``chunks``.
     count, units
-        How many of them are not stored, of how many.
+        How many of them are not stored, of how many; 0 if only ``values`` are instead of data.
     share
         Share (0 to 1) of the px of level 0 that the rectangles cover.
     rectangles
         Level-0 px; no two share a px.
+    values
+        What constant px have that were not imaged, in ascending order.
     """
 
     file: str
@@ -126,6 +132,7 @@ class NotStored:
     units: int
     share: float
     rectangles: tuple[Window, ...]
+    values: tuple[float, ...] = ()
 
     @classmethod
     def from_grid(
@@ -148,16 +155,39 @@ class NotStored:
         if not count:
             return None
         grid, side = missing, unit
-        found = list(_merge_runs(grid))
+        found = list(merge_runs(grid))
         while len(found) > MOST_RECTANGLES:
             grid, side = _coarsen(grid), (2 * side[0], 2 * side[1])
-            found = list(_merge_runs(grid))
+            found = list(merge_runs(grid))
         rows, cols = side
         rectangles = tuple(
             Window(w.y0 * rows, w.y1 * rows, w.x0 * cols, w.x1 * cols).clip(shape) for w in found
         )
         share = sum(w.size for w in rectangles) / math.prod(shape)
         return cls(file, kind, count, missing.size, share, rectangles)
+
+    @classmethod
+    def join(
+        cls,
+        stored: NotStored | None,
+        constant: Mapping[Window, float],
+        shape: tuple[int, int],
+        file: str,
+    ) -> NotStored | None:
+        """Add constant places that were not imaged, with their values, to what is not stored."""
+        if not constant:
+            return stored
+        base = stored or cls(file, "px", 0, 0, 0.0, ())
+        rectangles = (*base.rectangles, *sorted(constant))
+        share = sum(w.size for w in rectangles) / math.prod(shape)
+        if len(rectangles) > MOST_RECTANGLES:
+            grid = np.zeros([-(-n // _CELL) for n in shape], np.bool_)
+            for w in rectangles:
+                grid[w.y0 // _CELL : -(-w.y1 // _CELL), w.x0 // _CELL : -(-w.x1 // _CELL)] = True
+            coarse = cls.from_grid(grid, (_CELL, _CELL), shape, file, "px")
+            rectangles, share = (coarse.rectangles, coarse.share) if coarse else ((), 0.0)
+        values = tuple(sorted(set(constant.values())))
+        return replace(base, rectangles=rectangles, share=share, values=values)
 
     @classmethod
     def from_attributes(cls, attributes: Mapping[str, Any]) -> Self | None:
@@ -171,8 +201,9 @@ class NotStored:
         check_shape(entry, _SHAPE)
         rectangles = tuple(Window(y0, y1, x0, x1) for y0, x0, y1, x1 in entry["rectangles_px"])
         return cls(
-            entry["file"], entry["unit"], entry["count"], entry["of"], entry["share"], rectangles
-        )
+            entry["file"], entry["unit"], entry["count"], entry["of"], entry["share"], rectangles,
+            tuple(entry.get("values", ())),
+        )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
         """Return the attribute; rectangles are [y0, x0, y1, x1]."""
@@ -183,13 +214,26 @@ class NotStored:
             "of": self.units,
             "share": self.share,
             "rectangles_px": [[w.y0, w.x0, w.y1, w.x1] for w in self.rectangles],
+            **({"values": list(self.values)} if self.values else {}),
         }
 
     @property
     def description(self) -> str:
-        """How many parts are not stored, without a full stop."""
-        are = "is" if self.count == 1 else "are"
-        return f"{self.count} of {self.units} {self.unit} of {self.file} {are} not stored"
+        """How many parts are not stored, and what is there instead, without a full stop."""
+        parts = []
+        if self.count:
+            are = "is" if self.count == 1 else "are"
+            parts = [f"{self.count} of {self.units} {self.unit} of {self.file} {are} not stored"]
+        if self.values:
+            values = " or ".join(f"{value:g}" for value in self.values[:3])
+            parts += ["all is {} around x {:g}, y {:g}".format(values, *self.place)]
+        return ", and ".join(parts)
+
+    @property
+    def place(self) -> tuple[float, float]:
+        """Centre (x, y) of the largest rectangle, level-0 px."""
+        largest = max(self.rectangles, key=lambda w: w.size)
+        return (largest.x0 + largest.x1) / 2, (largest.y0 + largest.y1) / 2
 
     def clip_to(self, window: Window, level: int = 0, grown: int = 0) -> Iterator[Window]:
         """Yield the parts of the rectangles in a window of a level, in px from its corner.
@@ -247,23 +291,6 @@ def mask_not_stored(image: Pixels, attributes: Mapping[str, Any]) -> Pixels:
     """Return an image without data where the attributes of its store say that nothing is stored."""
     not_stored = NotStored.from_attributes(attributes)
     return image if not_stored is None else StoredPixels(image, not_stored)
-
-
-def _merge_runs(grid: Bools) -> Iterator[Window]:
-    """Yield rectangles, in cells, that cover the true cells of a grid; equal rows share one."""
-    open_runs: dict[tuple[int, int], int] = {}
-    for y in range(grid.shape[0] + 1):
-        runs = _find_runs(grid[y]) if y < grid.shape[0] else set()
-        for run in sorted(open_runs.keys() - runs):
-            yield Window(open_runs.pop(run), y, *run)
-        for run in runs - open_runs.keys():
-            open_runs[run] = y
-
-
-def _find_runs(row: Bools) -> set[tuple[int, int]]:
-    """Return first and end of each run of true in a row."""
-    edges = np.flatnonzero(np.diff(row.astype(np.int8), prepend=0, append=0)).tolist()
-    return set(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _coarsen(grid: Bools) -> Bools:

@@ -62,6 +62,10 @@ _WRITING = 4 * 3.1
 # and joined, per byte of a stored px, and the pyramid below it, bytes per px.
 _STORED = 2.3
 _CHUNKS = 2.6
+# Finding constant places in a shard holds so many bytes per px, where it may have some.
+_CONSTANT = 6.5
+OPENCV = 16.0
+"""Which imports OpenCV, MB."""
 # A survey of an image holds some blocks at a time, and a quarter of about a million px of every
 # channel, three times, MB.
 _SURVEY = 28.0
@@ -136,12 +140,13 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
     shard_px, shards = _shards(layout)
-    writing = shard_px * (_CHUNKS + _STORED * stored_px) / MB
+    libraries = libraries_mb("ingest") + OPENCV
+    writing = shard_px * max(_CONSTANT, _CHUNKS + _STORED * stored_px) / MB
     decode = _decode_mb(header)
     if header.preferred == "windows":
         reading = shard_px * (read_px + stored_px) / MB + decode
         each = max(reading, writing + shard_px * stored_px / MB)
-        return Demand(libraries_mb("ingest"), each, fixed=SLACK + _library_mb(header), most=shards)
+        return Demand(libraries, each, fixed=SLACK + _library_mb(header), most=shards)
     rows = min(layout.shards[0], layout.shape[0])
     band = rows * layout.shape[1] * stored_px / MB
     part_px = part_rows(header, rows) * layout.shape[1]
@@ -149,11 +154,11 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     others = header.others_bytes / MB
     fixed = band + header.kept_bytes / MB + others + SLACK + _library_mb(header)
     if not reads_in_order(header, rows):
-        return Demand(libraries_mb("ingest"), max(writing, reading), fixed=fixed)
+        return Demand(libraries, max(writing, reading), fixed=fixed)
     # One thread decodes, then all write. The only strip, if whole, is decoded before the band is.
-    before = libraries_mb("ingest") + SLACK + others + reading
+    before = libraries + SLACK + others + reading
     least = before + (band if header.streams or header.layout != "single strip" else 0.0)
-    return Demand(libraries_mb("ingest"), writing, fixed=fixed, least=least)
+    return Demand(libraries, writing, fixed=fixed, least=least)
 
 
 def ingest_both(

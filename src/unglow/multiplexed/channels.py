@@ -14,7 +14,8 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.core.reasons import explain
 from unglow.core.rounding import percent
-from unglow.io.raw_images import survey_blocks, unit_name
+from unglow.io.constant_places import find_constant
+from unglow.io.raw_images import survey_blocks, survey_windows, unit_name
 from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored
 from unglow.multiplexed.markers import Marker, number_repeated, set_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
@@ -289,11 +290,19 @@ def _contrast(block: NDArray[Any]) -> NDArray[np.float64]:
     return contrast[None]
 
 
-class Gaps:
-    """Tiles, strips and chunks that channels of a slide lack.
+# Px within so many grey levels, or such a part of the range, of a value are near it; it is usual if
+# more than this share of the px are.
+_LEVELS, _RANGE, _USUAL = 3, 0.002, 1e-4
+# Px at the largest value are saturated if more are than one level, or this part of it, below, and
+# at least this share.
+_BELOW_TOP, _LEAST_SATURATED = 0.02, 1e-4
 
-    Writers leave them out of all channels where no section is. What one channel lacks and most
-    others have is lost.
+
+class Gaps:
+    """Where channels of a slide have no data: tiles that they lack, and constant places.
+
+    Writers leave tiles, strips and chunks out of all channels where no section is. What one channel
+    lacks and another one has is lost.
 
     Parameters
     ----------
@@ -307,11 +316,15 @@ class Gaps:
     """
 
     def __init__(self, readers: Sequence[TiffReader | OmeZarrReader]) -> None:
-        self._headers = [reader.header for reader in readers]
+        self._readers = readers
+        self.headers = [reader.header for reader in readers]
         self._missing = [
             reader.find_missing(range(len(reader.header.channels))) for reader in readers
         ]
         self._known: dict[tuple[int, int], NotStored | None] = {}
+        self._usual: dict[tuple[str, float], bool] = {}
+        self.constant: dict[str, dict[Window, int]] = {}
+        """Constant px that were hidden of channels, by name, in each window that was read."""
 
     @cached_property
     def _is_whole(self) -> bool:
@@ -324,7 +337,7 @@ class Gaps:
             return None
         key = channel.image, channel.number
         if key not in self._known:
-            header = self._headers[channel.image]
+            header = self.headers[channel.image]
             self._known[key] = NotStored.from_grid(
                 self._missing[channel.image][channel.number],
                 header.unit,
@@ -335,31 +348,80 @@ class Gaps:
         return self._known[key]
 
     def lost(self, channel: Channel) -> float:
-        """Return which share (0 to 1) of the px a channel lacks where most channels store them."""
+        """Return which share (0 to 1) of the px a channel lacks where another one stores them."""
         if self.of(channel) is None:
             return 0.0
-        header, missing = self._headers[channel.image], self._missing[channel.image]
+        header, missing = self.headers[channel.image], self._missing[channel.image]
         rows, cols = np.nonzero(missing[channel.number])
         (high, wide), (height, width) = header.unit, header.shape
         bottom, right = np.minimum((rows + 1) * high, height), np.minimum((cols + 1) * wide, width)
         sizes = (bottom - rows * high) * (right - cols * wide)
         y, x = (rows * high + bottom) // 2, (cols * wide + right) // 2
-        stored = total = 0
-        for one, grid in zip(self._headers, self._missing, strict=True):
-            stored = stored + np.count_nonzero(~grid[:, y // one.unit[0], x // one.unit[1]], axis=0)
-            total += len(grid)
-        return float(sizes[2 * stored > total].sum()) / (height * width)
+        stored = np.zeros(len(y), np.bool_)
+        for one, grid in zip(self.headers, self._missing, strict=True):
+            stored |= ~grid[:, y // one.unit[0], x // one.unit[1]].all(axis=0)
+        return float(sizes[stored].sum()) / (height * width)
 
-    def hidden(self, channel: Channel, window: Window, block: NDArray[Any]) -> NDArray[Any]:
-        """Return a window of a channel, NaN where it stores nothing: floats if that is anywhere."""
+    def hidden(
+        self, channel: Channel, window: Window, block: NDArray[Any], top: float = np.inf
+    ) -> NDArray[Any]:
+        """Return a window of a channel, NaN where it has no data: floats if that is anywhere.
+
+        There is none from ``top`` on either.
+        """
         lacking = self.of(channel)
-        parts = [] if lacking is None else list(lacking.clip_to(window))
-        if not parts:
+        missing: NDArray[np.bool_] | None = None
+        if lacking is not None or top < np.inf:
+            missing = np.asarray(block >= top)
+            missing |= False if lacking is None else lacking.mask(window)
+        stored = None if missing is None else ~missing
+        found = find_constant(block, window, self.headers[channel.image].shape, stored)
+        if found is not None:
+            mask, waiting = found
+            for part in waiting:
+                if not self._is_usual(channel, float(block[part.y0, part.x0])):
+                    mask[part.slices] = True
+            self.constant.setdefault(channel.name, {})[window] = int(np.count_nonzero(mask))
+            missing = mask if missing is None else missing | mask
+        if missing is None or not missing.any():
             return block
         out = block.astype(np.result_type(block.dtype, np.float32))
-        for part in parts:
-            out[part.slices] = np.nan
+        out[missing] = np.nan
         return out
+
+    def _is_usual(self, channel: Channel, value: float) -> bool:
+        """Whether light and noise reach a value that fills a window, as glass at 0 may."""
+        key = channel.name, value
+        if key not in self._usual:
+            px = self._sample(channel)
+            others = px[px != value]
+            low, high = (others.min(), others.max()) if others.size else (value, value)
+            whole = np.dtype(self.headers[channel.image].dtype).kind in "iu"
+            reach = max(_RANGE * (high - low), _LEVELS if whole else 0)
+            near = np.count_nonzero(np.abs(others - value) <= reach)
+            self._usual[key] = not low < value < high and near >= _USUAL * others.size
+        return self._usual[key]
+
+    def _sample(self, channel: Channel, *, hidden: bool = False) -> NDArray[np.float64]:
+        """Return px of a channel, (N,), without those that are not finite or, if so, `hidden`."""
+        reader, blocks = self._readers[channel.image], []
+        for window in survey_windows(reader.header):
+            block = reader.read(window, [channel.number])[0]
+            blocks.append(self.hidden(channel, window, block) if hidden else block)
+        px = np.concatenate([block.ravel() for block in blocks]).astype(np.float64)
+        return px[np.isfinite(px)]
+
+    def saturated(self, channel: Channel) -> tuple[float, float]:
+        """Return the level at which px of a channel are saturated, and their share; 0 if none are.
+
+        That is their largest value, if more have it than lie just below.
+        """
+        px = self._sample(channel, hidden=True)
+        top = px.max(initial=0.0)
+        at_top = np.count_nonzero(px == top)
+        near = np.count_nonzero(px >= min(top - 1, (1 - _BELOW_TOP) * top))
+        many = 2 * at_top > near and _LEAST_SATURATED * px.size < at_top < px.size
+        return float(top), at_top / px.size if many else 0.0
 
     def doubt(self, channel: Channel) -> tuple[str | None, bool]:
         """Return a sentence about a channel that lost something, and whether that is too much."""

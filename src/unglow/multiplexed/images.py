@@ -209,6 +209,8 @@ class Frame:
         From the frame to each other cycle (`Slide.moves`); those of failed cycles are not used.
     spoilt
         Px of the frame that are spoilt in a cycle, which are read as no data.
+    tops
+        Values from which on px of some channels, by name, are read as no data.
     """
 
     def __init__(
@@ -217,8 +219,10 @@ class Frame:
         slide: Slide,
         maps: Maps,
         spoilt: Mapping[int, SpoiltMask] | None = None,
+        tops: Mapping[str, float] | None = None,
     ) -> None:
         self._reader, self._slide, self._spoilt = reader, slide, spoilt or {}
+        self._tops = tops or {}
         self.shape = frame_shape(slide, reader.headers)
         self._errors = {slide.frame_cycle: Quantiles(0.0, 0.0)}
         self._maps: dict[int, Transform | None] = {slide.frame_cycle: None}
@@ -281,7 +285,8 @@ class Frame:
         gaps = self._reader.gaps
         blocks = self._reader.read(window, channels)
         return [
-            gaps.hidden(one, window, block) for one, block in zip(channels, blocks, strict=True)
+            gaps.hidden(one, window, block, self._tops.get(one.name, np.inf))
+            for one, block in zip(channels, blocks, strict=True)
         ]
 
     def _resampled(

@@ -16,8 +16,9 @@ import numpy as np
 
 from unglow.core.progress import progress, step
 from unglow.core.reasons import explain, split_notes
+from unglow.core.rounding import percent
 from unglow.core.windows import Window, map_bounded
-from unglow.io.stored_values import grey_level
+from unglow.io.stored_values import LEAST_SHARE, grey_level
 from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
 from unglow.multiplexed.ranges import Look, SampledCells, look_at, raw_noise
 from unglow.multiplexed.several import estimate_several, refine, uses_exposure
@@ -25,6 +26,7 @@ from unglow.multiplexed.slide import (
     BLOCK,
     FIT,
     INTERPOLATE,
+    SATURATED,
     Sample,
     compute_expected_gain,
     compute_expected_gains,
@@ -174,6 +176,9 @@ def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
     return None
 
 
+_MOST_SATURATED = 0.01
+"""A background that is saturated in a larger share is a doubt."""
+
 _UNKNOWN = ResidualShift(np.nan, np.nan, np.nan, 0)
 
 
@@ -263,15 +268,19 @@ def measure_slide(
             workers=workers,
             at_a_time=markers_at_a_time + 1,
         )
+        sampled = np.prod(Sample.of(frame.shape).extent)
+        lacking = {n: sum(reader.gaps.constant.get(n, {}).values()) / sampled for n in needed}
+        saturated = {name: reader.gaps.saturated(one) for name, one in needed.items()}
+        losses = {m.name: [*_describe_losses(slide, m, lacking, saturated)] for m in usable}
         fitted = [
             c for m in usable if refined or len(m.backgrounds) > 1 for c in slide.backgrounds_of(m)
         ]
         noise = {c.name: raw_noise(reader, c) for c in dict.fromkeys(fitted)}
-        work = _Measurement(slide, frame, looks, noise, settings, suspect_px, several)
+        work = _Measurement(slide, frame, looks, noise, saturated, settings, suspect_px, several)
         for first in range(0, len(usable), markers_at_a_time):
             some = usable[first : first + markers_at_a_time]
             for name, known in work.measured(some, workers).items():
-                found[name] = _add_doubts(known, doubts[name][0])
+                found[name] = _add_doubts(known, [*doubts[name][0], *losses[name]])
     return {one.name: found[one.name] for one in slide.markers}
 
 
@@ -281,10 +290,33 @@ def _lost(gaps: Gaps, slide: Slide, marker: Channel) -> tuple[list[str], bool]:
     return [note for note, _ in each if note is not None], any(much for _, much in each)
 
 
-def _add_doubts(measured: Measured, doubts: Sequence[str]) -> Measured:
-    """Return what was measured with more doubts."""
-    scale = measured.scale
-    return replace(measured, scale=replace(scale, reasons=(*scale.reasons, *doubts)))
+def _add_doubts(measured: Measured, more: Sequence[str]) -> Measured:
+    """Return what was measured with more doubts and notes."""
+    scale, (doubts, notes) = measured.scale, split_notes(more)
+    reasons, notes_ = (*scale.reasons, *doubts), (*scale.notes, *notes)
+    return replace(measured, scale=replace(scale, reasons=reasons, notes=notes_))
+
+
+def _describe_losses(
+    slide: Slide,
+    marker: Channel,
+    lacking: Mapping[str, float],
+    saturated: Mapping[str, tuple[float, float]],
+) -> Iterator[str]:
+    """Yield doubts and notes about px of a marker or its backgrounds that show no light.
+
+    ``lacking`` are shares of the slide, ``saturated`` levels and shares, by channel.
+    """
+    for one in (marker, *slide.backgrounds_of(marker)):
+        so = "" if one is marker else f", so {marker.name} is missing there"
+        share, (level, above) = lacking[one.name], saturated[one.name]
+        if share - min(lacking.values()) > LEAST_SHARE:  # else cut out of all of them on purpose
+            yield explain("channel_not_imaged", name=one.name, share=percent(share), so=so)
+        if above:
+            many = one is not marker and above > _MOST_SATURATED
+            key = "background_saturated" if many else "channel_saturated"
+            about = {"name": one.name, "marker": marker.name, "so": so}
+            yield explain(key, share=percent(above), level=level, **about)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -295,6 +327,7 @@ class _Measurement:
     frame: Frame
     looks: Mapping[str, Look]
     noise: Mapping[str, float]
+    saturated: Mapping[str, tuple[float, float]]
     settings: ScaleSettings
     suspect_px: float
     several: str
@@ -391,10 +424,14 @@ class _Tally:
         shifted = (shift_doubt(one, work.suspect_px) for one in shifts)
         doubts, notes = split_notes(filter(None, (about_gain, *shifted)))
         total = None if expected is None else float(sum(expected))
+        known = {name: work.saturated[name] for name in marker.backgrounds}
+        saturated = {name: level for name, (level, share) in known.items() if share}
         for method in scale.methods.values():
             method.details["expected_gain"] = total
             method.details["range"] = list(self._looks[0].range)
             method.details["background_range"] = self._background_range(method)
+            if saturated:
+                method.details[SATURATED] = saturated
         whole = {**self._statistics.arrays, "ratios": self._statistics.ratio_counts[None]}
         # 32 bits hold the counts of a sample: many markers are kept
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}

@@ -163,7 +163,8 @@ def raw_noise(reader: SlideReader, channel: Channel) -> float:
     windows = Sample.of(reader.headers[channel.image].shape).windows
     found = []
     for window, _ in windows[:: max(1, len(windows) // _NOISE_WINDOWS)]:
-        block = reader.read(window, [channel])[0].astype(np.float32)
+        stored = reader.read(window, [channel])[0]
+        block = reader.gaps.hidden(channel, window, stored).astype(np.float32)
         crossed = block[:-1, :-1] - block[1:, :-1] - block[:-1, 1:] + block[1:, 1:]
         rows, cols = (n // _SQUARE for n in crossed.shape)
         inside = crossed[: rows * _SQUARE, : cols * _SQUARE] ** 2 / 4

@@ -312,5 +312,8 @@ def _starts(side: int) -> tuple[int, ...]:
     return tuple((2 * k + 1) * count // (2 * few) * WINDOW for k in range(few))
 
 
+SATURATED = "saturated"
+"""Detail of a method: backgrounds that are saturated, by name, with the value from which on."""
+
 Maps = dict[tuple[int, int], "Transform"]
 """The map of each of `Slide.moves`, (x, y) of the first cycle to (x, y) of the second."""

@@ -13,7 +13,7 @@ from unglow.core.progress import progress, step
 from unglow.core.windows import Window, grid, map_bounded, strips
 from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, SlideReader, frame_shape
-from unglow.multiplexed.slide import OVERVIEW, OVERVIEWS_PX, group_by_background
+from unglow.multiplexed.slide import OVERVIEW, OVERVIEWS_PX, SATURATED, group_by_background
 from unglow.photometry.difference import subtract_window
 from unglow.photometry.difference_histogram import DifferenceHistogram
 
@@ -185,12 +185,15 @@ def subtract_slide(
     What is left of each kept marker that something was subtracted from, by name.
     """
     with SlideReader(headers) as reader:
-        frame = Frame(reader, slide, maps)
         floating = all(np.dtype(one.dtype).kind == "f" for one in headers)
         output = _Output(np.dtype(dtype), rounding, floating=floating)
-        work = _Subtraction(slide, frame, scales, output)
+        work = _Subtraction(slide, reader, maps, scales, output)
         parts = work.parts(channels_at_a_time)
-        windows = [w for w in grid(frame.shape, (sink.window,) * 2) if band is None or w.y0 in band]
+        windows = [
+            w
+            for w in grid(frame_shape(slide, headers), (sink.window,) * 2)
+            if band is None or w.y0 in band
+        ]
         items = ((window, part) for window in windows for part in parts)
         with step("subtract"):
             for i, _ in enumerate(map_bounded(lambda x: work.write(*x, sink), items, workers)):
@@ -243,12 +246,18 @@ class _Subtraction:
     """The work on a slide, of which a window of a few channels is a part."""
 
     def __init__(
-        self, slide: Slide, frame: Frame, scales: Mapping[str, Scale], output: _Output
-    ) -> None:
-        self._slide, self._frame, self._output = slide, frame, output
+        self, slide: Slide, reader: SlideReader, maps: Maps, scales: Mapping[str, Scale],
+        output: _Output,
+    ) -> None:  # fmt: skip
+        self._slide, self._output = slide, output
+        self._frame = frame = Frame(reader, slide, maps)
         self._numbers = {one.name: i for i, one in enumerate(slide.kept)}
         found = (one for one in slide.markers if scales[one.name].status == "ok")
         self._results = {one.name: scales[one.name].default_result for one in found}
+        tops = {
+            n: v for r in self._results.values() for n, v in r.details.get(SATURATED, {}).items()
+        }
+        self._unsaturated = Frame(reader, slide, maps, tops=tops)
         self.left = nothing_left(slide, frame.headers, scales)
         """What is left of each marker."""
         self._lock = threading.Lock()
@@ -295,7 +304,7 @@ class _Subtraction:
                 del self._aligned[window, key]
         with shared.lock:
             for name in key if not shared.pixels else ():
-                (pixels,) = self._frame.read(window, [self._slide.channel(name)])
+                (pixels,) = self._unsaturated.read(window, [self._slide.channel(name)])
                 shared.pixels.append(pixels.astype(np.float32, copy=False))
         return shared.pixels
 

@@ -110,3 +110,83 @@ def test_a_marker_that_lost_too_much_fails_and_the_others_do_not(tmp_path):
     assert reason == "Too much of A in s.ome.tif is missing."
     assert reason.numbers.startswith("8 of 12 tiles of A in s.ome.tif are not stored")
     assert reason.help == "Copy the file again from its source, or write it again."
+
+
+HOLE = Window(300, 428, 200, 328)
+HOLES = [
+    ("AF", 0, True),
+    ("AF", 65535, True),
+    ("AF", 3000, True),
+    ("A", 0, False),
+    ("A", 65535, False),
+    ("A", 3000, False),
+]
+
+
+def subtracted(tmp_path, image):
+    """Write, measure and subtract a slide; return scales, corrected A, and which px it lacks."""
+    path = tmp_path / "s.ome.tif"
+    write(path, image, compression="zlib")
+    one, headers = slide(path), [read_header(path)]
+    found = measure_slide(one, headers, moved(), LINEAR)
+    scales, sink = {name: of.scale for name, of in found.items()}, Kept(3, "float32")
+    subtract_slide(one, headers, moved(), scales, sink, dtype="float32")
+    corrected = sink.image[[c.name for c in one.kept].index("A")]
+    return scales, corrected, np.isnan(corrected)
+
+
+@pytest.mark.parametrize(("name", "value", "of_background"), HOLES)
+def test_a_constant_hole_in_a_marker_or_its_background_is_missing(
+    tmp_path, name, value, of_background
+):
+    image = pixels()
+    image[["AF", "A"].index(name)][HOLE.slices] = value
+    scales, _, missing = subtracted(tmp_path, image)
+    inside = np.zeros(SHAPE, bool)
+    inside[HOLE.slices] = True
+    np.testing.assert_array_equal(missing, inside)
+    (reason,) = scales["A"].reasons
+    end = ", so A is missing there." if of_background else "."
+    assert reason == f"{name} was not imaged on 2.6 % of the slide{end}"
+    assert bool(scales["B"].reasons) == of_background
+    assert scales["A"].default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
+
+
+def test_gaps_between_tiles_and_a_hole_larger_than_a_window_are_missing(tmp_path):
+    image = pixels()
+    inside = np.zeros(SHAPE, bool)
+    inside[60:640, 50:600] = inside[:, 700:704] = True
+    image[0][inside] = 0
+    _, _, missing = subtracted(tmp_path, image)
+    np.testing.assert_array_equal(missing, inside)
+
+
+def test_a_saturated_background_makes_the_marker_missing_and_a_saturated_marker_is_a_note(tmp_path):
+    image, whole = pixels(), pixels()
+    top = int(np.quantile(image[0], 0.9))
+    image[0] = np.minimum(image[0], top)
+    scales, _, missing = subtracted(tmp_path, image)
+    np.testing.assert_array_equal(missing, image[0] == top)
+    assert scales["A"].reasons[-1].key == "background_saturated"
+    image = whole
+    image[1] = np.minimum(image[1], np.quantile(image[1], 0.98).astype(image.dtype))
+    scales, _, missing = subtracted(tmp_path, image)
+    assert not missing.any()
+    assert scales["A"].reasons == ()
+    assert scales["A"].notes[-1].key == "channel_saturated"
+
+
+def test_a_tile_that_a_single_channel_has_is_lost_by_the_others(tmp_path):
+    one, headers = made(tmp_path, {page: [5] for page in (0, 1, 3)})
+    found = measure_slide(one, headers, moved(), LINEAR)
+    assert [reason.key for reason in found["A"].scale.reasons] == ["gaps", "gaps"]
+
+
+def test_glass_that_is_cut_out_of_all_channels_of_a_slide_is_no_reason(tmp_path):
+    image = pixels()
+    y, x = np.indices(SHAPE)
+    section = ((y - 350) / 320) ** 2 + ((x - 450) / 400) ** 2 < 1
+    image[:, ~section] = 0
+    scales, _, missing = subtracted(tmp_path, image)
+    assert not missing[section].any()
+    assert scales["A"].reasons == ()

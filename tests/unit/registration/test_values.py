@@ -22,7 +22,7 @@ class Image(ArrayPixels):
     def __init__(self, raw):
         stored = signal(raw[None], np.dtype("f4" if raw.dtype.kind == "f" else raw.dtype))
         super().__init__(stored, 2)
-        statistics = PixelStatistics(np.inf)
+        statistics = PixelStatistics((4, 4), np.inf)
         statistics.add(next(iter(self.windows())), stored)
         self.attributes = {"statistics": statistics.to_dict()}
 

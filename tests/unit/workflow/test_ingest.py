@@ -14,6 +14,7 @@ from unglow.core.errors import ChangedError, UnglowError
 from unglow.core.windows import Window
 from unglow.io.pair_plan import Plan
 from unglow.io.raw_images import PART_ROWS, band_parts, part_rows, reads_in_order
+from unglow.io.stored_values import NotStored
 from unglow.io.tiff import read_header
 from unglow.io.tiff.reader import TiffReader
 from unglow.io.zarr import open_store
@@ -200,12 +201,36 @@ def test_a_sum_is_made_in_the_stored_type():
 def test_statistics_do_not_depend_on_the_order_of_blocks():
     rng = np.random.default_rng(1)
     blocks = {Window(i, i + 1, 0, 100): rng.normal(0, 1e6, (1, 100)) for i in range(50)}
-    forward, backward = PixelStatistics(1e9), PixelStatistics(1e9)
+    forward, backward = (PixelStatistics((50, 100), 1e9) for _ in range(2))
     for window, block in blocks.items():
         forward.add(window, block)
     for window, block in reversed(blocks.items()):
         backward.add(window, block)
     assert forward.to_dict() == backward.to_dict()
+
+
+@pytest.mark.parametrize("layout", ["tile", "rowsperstrip"])
+@pytest.mark.parametrize("value", [0, 255, 70])
+def test_a_hole_of_one_value_is_kept_as_no_data_and_in_no_statistic(tmp_path, layout, value):
+    rng = np.random.default_rng(4)
+    image = rng.integers(40, 120, (600, 700)).astype(np.uint8)
+    holed, hole = image.copy(), Window(100, 200, 300, 460)
+    holed[hole.slices] = value
+    size = (256, 256) if layout == "tile" else 32
+    plan = planned(tmp_path, holed, image, **{layout: size})
+    SignalStore(plan, "post", tmp_path / "post.ome.zarr").make(workers=2)
+    attributes = open_store(tmp_path / "post.ome.zarr").attributes
+    lacking = NotStored.from_attributes(attributes)
+    assert (lacking.rectangles, lacking.values, lacking.count) == ((hole,), (value,), 0)
+    assert lacking.share == hole.size / image.size
+    kept = np.ones(image.shape, bool)
+    kept[hole.slices] = False
+    figures, left = attributes["statistics"], image[kept]
+    assert (figures["pixels"], figures["missing"], figures["saturated"]) == (left.size, 0, 0)
+    assert (figures["min"], figures["max"]) == (left.min(), left.max())
+    assert figures["mean"] == pytest.approx(left.mean())
+    SignalStore(plan, "pre", tmp_path / "pre.ome.zarr").make(workers=1)
+    assert "not_stored" not in open_store(tmp_path / "pre.ome.zarr").attributes
 
 
 def replaced(path):

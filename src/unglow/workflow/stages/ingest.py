@@ -11,10 +11,11 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.progress import step
-from unglow.core.windows import Window, map_bounded
+from unglow.core.windows import Window, map_bounded, merge_runs
+from unglow.io.constant_places import find_constant, spread
 from unglow.io.pair_plan import ROLES
 from unglow.io.raw_images import band_parts, not_stored, open_reader, reads_in_order
-from unglow.io.stored_values import ATTRIBUTE
+from unglow.io.stored_values import ATTRIBUTE, NotStored
 from unglow.io.zarr.writer import StageStore
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.workflow.stages.plan import RawFile, remove_directories
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.io.pair_plan import Plan
-    from unglow.io.stored_values import NotStored
     from unglow.io.zarr import StoreWriter
 
 log = logging.getLogger(__name__)
@@ -38,32 +38,65 @@ class PixelStatistics:
 
     Attributes
     ----------
+    shape
+        (rows, columns) of the image.
     saturation
         A pixel of this value or a larger one is saturated.
     not_stored
         Px that the image does not store are neither valid nor missing; None if there are none.
     blocks
         Of each block: valid, missing and saturated px; minimum, maximum and sum of the valid ones.
+    constant, waiting
+        Rectangles of one value that have no data, which are not counted; and such that have none if
+        what they touch has none.
     """
 
+    shape: tuple[int, int]
     saturation: float
     not_stored: NotStored | None = None
     blocks: dict[Window, tuple[float, ...]] = field(default_factory=dict)
+    constant: dict[Window, float] = field(default_factory=dict)
+    waiting: dict[Window, float] = field(default_factory=dict)
 
     def add(self, window: Window, block: NDArray[Any]) -> None:
         """Count the pixels of one block (rows, cols); NaN counts as missing."""
-        known = np.isfinite(block) if block.dtype.kind == "f" else None
-        stored = block.size
+        stored = None
         if self.not_stored is not None and any(self.not_stored.clip_to(window)):
-            kept = ~self.not_stored.mask(window)
-            stored = int(np.count_nonzero(kept))
-            known = kept if known is None else known & kept
+            stored = ~self.not_stored.mask(window)
+        found = find_constant(block, window, self.shape, stored)
+        if found is not None:
+            mask, waiting = found
+            stored = np.ones(block.shape, np.bool_) if stored is None else stored
+            for one in waiting:
+                stored[one.slices] = False
+            stored &= ~mask
+        self._count(window, block, stored)
+        if found is not None:
+            for known, parts in ((self.constant, merge_runs(mask)), (self.waiting, waiting)):
+                for part in parts:
+                    known[part.shift(window.y0, window.x0)] = float(block[part.y0, part.x0])
+            for part in waiting:
+                self._count(part.shift(window.y0, window.x0), block[part.slices], None)
+
+    def _count(self, window: Window, block: NDArray[Any], stored: NDArray[np.bool_] | None) -> None:
+        known = np.isfinite(block) if block.dtype.kind == "f" else None
+        count = block.size
+        if stored is not None:
+            count = int(np.count_nonzero(stored))
+            known = stored if known is None else known & stored
         valid = block if known is None else block[known]
         low, high = (valid.min(), valid.max()) if valid.size else (math.inf, -math.inf)
         is_saturated = high >= self.saturation
         saturated = int(np.count_nonzero(valid >= self.saturation)) if is_saturated else 0
-        numbers = valid.size, stored - valid.size, saturated
+        numbers = valid.size, count - valid.size, saturated
         self.blocks[window] = (*numbers, float(low), float(high), float(valid.sum(dtype="f8")))
+
+    def decide(self, file: str) -> None:
+        """Decide on what is waiting once all blocks are counted; ``file`` names the image."""
+        for part in spread(self.constant, self.waiting):
+            self.constant[part] = self.waiting[part]
+            del self.blocks[part]
+        self.not_stored = NotStored.join(self.not_stored, self.constant, self.shape, file)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures for the attributes of a store; None where no pixel was valid."""
@@ -106,7 +139,9 @@ class SignalStore(StageStore):
         self._channels = plan.channels[role]
         self._fingerprint = plan.fingerprints[role]
         self._refused = plan.reason
-        self.statistics = PixelStatistics(_saturation(header.dtype, len(self._channels)))
+        self.statistics = PixelStatistics(
+            layout.shape, _saturation(header.dtype, len(self._channels))
+        )
         super().__init__(
             path,
             layout,
@@ -160,6 +195,7 @@ class SignalStore(StageStore):
                 done = map_bounded(lambda w: store(w, fetch(w)), writer.windows(), workers)
             for _ in done:
                 pass
+            self.statistics.decide(self._header.name)
 
     def _copy_strips(
         self,

@@ -152,7 +152,7 @@ def register_stores(
 def _find_unusable(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if nothing is stored, or the values do not fit 32-bit floating point."""
     lacking = NotStored.from_attributes(store.attributes)
-    if lacking is not None and lacking.count == lacking.units:
+    if lacking is not None and 0 < lacking.count == lacking.units:
         yield explain("no_pixels", file=lacking.file, units=f"{lacking.units} {lacking.unit}")
         return
     figures = store.attributes.get("statistics", {"pixels": None})
@@ -279,5 +279,8 @@ def _describe_gaps(store: Store, share: float, *, too_much: bool) -> str:
     if lacking is None:  # its share is 0
         return ""
     about = {"file": lacking.file, "what": lacking.description}
+    if lacking.values and not too_much:
+        at = lacking.place if store.attributes["role"] == "post" else None
+        return explain("not_imaged", share=percent(share), at=at, **about)
     on_section = f"{percent(share)} of the section is there"
     return explain("large_gaps" if too_much else "gaps", share=on_section, **about)
