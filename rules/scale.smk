@@ -9,6 +9,7 @@ rule scale:
         bins=out.registered("bins.npz"),
         transform=out.registered("transform.json"),
         displacement=out.registered("displacement.npz"),
+        controls=of_batch(job_params.control_scales),
     output:
         **outputs("scale"),
     log:

@@ -25,10 +25,12 @@ with Job.of(snakemake) as job:
     if registered.has_failed:
         scale = Scale.make_failed(" ".join(registered.reasons), settings)
     else:
+        controls = (Scale.load(Path(path)) for path in snakemake.input.controls)
         evidence = Evidence(
             JointStatistics.load(Path(snakemake.input.statistics)),
             CellMoments.load(Path(snakemake.input.bins)),
             registered.resampling_map,
+            controls=tuple(scale.default_result for scale in controls),
         )
         stores = snakemake.input.post, snakemake.input.aligned
         images = open_store(Path(stores[0]).parent), open_store(Path(stores[1]).parent)

@@ -78,8 +78,8 @@ def sample_corners(
     if not len(rows):
         return np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=bool)
     area = len(rows) * float(stride * scale) ** 2
-    # tapered blocks that overlap by half are nearly independent
-    side = max(float(np.sqrt(area / count)), size / 2)
+    # tapered blocks that overlap by half are nearly independent; few and small ones are not missed
+    side = max(float(np.sqrt(area / count)), size / (4 if pair.blurred else 2))
     while _count_cells(x0, y0, side) > count:
         side *= 1.03
     picked, cells = _best_per_cell(merit[rows, cols], x0, y0, side)

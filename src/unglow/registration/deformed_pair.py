@@ -102,7 +102,6 @@ def follow_deformation(
     evidence = replace(
         evidence,
         agreeing=int((np.hypot(*sampled.T) <= AGREE_PX).sum()),
-        residual_p95=residual.p95,
         uncovered=float((away > compute_confirmed_reach(points, size)).mean()),
     )
     reasons = [

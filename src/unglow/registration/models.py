@@ -243,6 +243,7 @@ def choose_model(
     held_out: Mask,
     models: Sequence[str] = MODELS,
     weights: NDArray[np.float64] | None = None,
+    least: float = 0.0,
 ) -> tuple[str, Matrix]:
     """Take the simplest model that no richer one clearly beats on held-out matches.
 
@@ -259,6 +260,8 @@ def choose_model(
         Candidates, simplest first.
     weights
         (N,) inverse variances of the matches, up to a factor; the same for all if None.
+    least
+        What a richer model has to gain at least, px squared.
 
     Returns
     -------
@@ -286,12 +289,13 @@ def choose_model(
     if not test.any():
         return fitted[0][:2]
     # one bound for all models, so that a few wild matches decide nothing
-    bound = _BOUND * min(float(np.median(squares)) for *_, squares in fitted) + 1e-6
+    usual = min(float(np.median(squares)) for *_, squares in fitted)
+    bound = _BOUND * max(usual, least) + 1e-6
     best = fitted[0]
     for other in fitted[1:]:
         mine, theirs = (np.minimum(item[2], bound) for item in (best, other))
         gain = mine - theirs
         error = float(gain.std()) / np.sqrt(len(gain))
-        if gain.mean() > _SURE * error and gain.mean() > _GAIN * mine.mean():
+        if gain.mean() > max(_SURE * error, _GAIN * mine.mean(), least):
             best = other
     return best[:2]

@@ -64,6 +64,8 @@ class Pair:
         From this level on pre is seen if positive, post (from its opposite) if negative.
     reach
         Maps are searched whose scale, in what is seen, is at most this, either way.
+    blurred
+        Level from which both images are seen since finer ones are mostly noise.
     """
 
     post: Pixels
@@ -76,6 +78,7 @@ class Pair:
     sign: int = 1
     octaves: int = 0
     reach: float = ORDINARY_SCALE
+    blurred: int = 0
 
     @classmethod
     def read(
@@ -86,9 +89,13 @@ class Pair:
         workers: int,
         octaves: int = 0,
         reach: float = ORDINARY_SCALE,
+        blurred: int = 0,
     ) -> Pair:
         """Read the coarse level of both images, the finer of which is seen coarser by octaves."""
+        if blurred:
+            post, pre = Coarser(post, blurred), Coarser(pre, blurred)
         level = coarse_level((post.shape, pre.shape), settings.coarse_px)
+        level = max(level, min(blurred, 1))  # noise on glass is no section one level further up
         if octaves:
             most = max(_pixels(image.shape, level) for image in (post, pre))
             post, pre = (Coarser(i, max(0, k)) for i, k in ((post, -octaves), (pre, octaves)))
@@ -97,12 +104,12 @@ class Pair:
                 level += 1  # jobs declare their memory before the magnification is known
         with step("thumbnails"):
             thumbs = thumbnail(post, level), thumbnail(pre, level)
-        return cls(post, pre, *thumbs, settings, workers, octaves=octaves, reach=reach)
+        return cls(post, pre, *thumbs, settings, workers, np.eye(3), 1, octaves, reach, blurred)
 
     @property
     def coarser(self) -> tuple[int, int]:
         """Levels from which post and pre are seen."""
-        return max(0, -self.octaves), max(0, self.octaves)
+        return self.blurred + max(0, -self.octaves), self.blurred + max(0, self.octaves)
 
     def scale_map(self, matrix: Floats) -> Floats:
         """Convert a map between the entire images into px of what is seen."""
@@ -203,11 +210,11 @@ def most_significant(refusals: Sequence[Registration]) -> Registration:
     return max(refusals, key=significance)
 
 
-def convert_to_full(found: Registration, octaves: int, post: Pixels, pre: Pixels) -> Registration:
-    """Convert a registration of reduced images into px of the entire images."""
-    if not octaves:
+def convert_to_full(found: Registration, seen: Pair, post: Pixels, pre: Pixels) -> Registration:
+    """Convert a registration of images seen from coarser levels into px of the entire images."""
+    if not any(seen.coarser):
         return found
-    levels = -max(0, -octaves), -max(0, octaves)
+    levels = -seen.coarser[0], -seen.coarser[1]
     transform = replace(found.transform, post_shape=post.shape, pre_shape=pre.shape)
     if not transform.has_failed:
         field = transform.displacement
@@ -217,7 +224,7 @@ def convert_to_full(found: Registration, octaves: int, post: Pixels, pre: Pixels
             displacement=None if field is None else field.convert_levels(*levels),
         )
     return Registration(
-        convert_to_post_px(transform, octaves), convert_blocks_to_full(found.blocks, octaves)
+        convert_to_post_px(transform, seen.octaves), convert_blocks_to_full(found.blocks, seen)
     )
 
 
@@ -239,9 +246,9 @@ def convert_to_post_px(found: Transform, octaves: int) -> Transform:
     return judge(found, [explain("coarse_pre", scale=found.scale, side=int(unit))])
 
 
-def convert_blocks_to_full(blocks: NDArray[np.void], octaves: int) -> NDArray[np.void]:
+def convert_blocks_to_full(blocks: NDArray[np.void], seen: Pair) -> NDArray[np.void]:
     """Convert `BLOCK_DTYPE` into px of the entire images, and what is left into px of post."""
-    post, pre = 2.0 ** max(0, -octaves), 2.0 ** max(0, octaves)
+    post, pre = (2.0**level for level in seen.coarser)
     blocks = blocks.copy()
     for unit, names in ((post, ("x", "y")), (pre, ("pre_x", "pre_y"))):
         for name in names:

@@ -156,6 +156,12 @@ _OVERLAPPING = 24
 """Nearer blocks that may share pixels with one."""
 _SURE = 2.5
 """Standard errors from which residuals that neighbours share are no chance."""
+_MOST_NOISE = 0.5
+"""Noise of sample blocks, see `compute_excess`: 0.13 to 0.47 where no section bends (measured).
+Dense ones, which are smaller and at rims, reach 0.7 around the field of a scanner."""
+_CLEARLY = 2.0
+"""Half of the blocks around one have to be this many times as far off as noise, at most, explains:
+few they are."""
 _WILD = 25.0
 """Weighted squared residuals are limited to this multiple of their median (5 sigma)."""
 _DISTANCES = 1 << 18
@@ -261,6 +267,10 @@ def map_error(
     spread = fit_spread(model, matches.keep(fitted), matrix, points, size)
     if spread is None:
         return MapError(np.zeros((len(points), 2, 0)), np.full(len(points), np.inf))
+    clear = matches.weights > 0
+    off = residuals(matrix, matches.post, matches.pre)[clear]
+    if compute_excess(off, matches.weights[clear], _MOST_NOISE):
+        agreeing = agreeing | clear  # those that are far off say most of where the section bends
     used = matches.keep(agreeing)
     if len(used) <= NEIGHBOURS:
         return MapError(spread, np.zeros(len(points)))
@@ -269,7 +279,7 @@ def map_error(
     apart = np.abs(used.post[around] - used.post[:, None]).max(axis=2) >= size
     chosen = apart & (np.cumsum(apart, axis=1) <= NEIGHBOURS)
     weights = np.where(chosen, used.weights[around], 0.0)
-    shared = residual_variance(left, used.weights, left[around], weights, sure=_SURE)
+    shared = residual_variance(left, used.weights, left[around], weights, _SURE, _MOST_NOISE)
     return MapError(spread, shared[nearest(points, used.post, 1)[:, 0]])
 
 
@@ -279,6 +289,7 @@ def residual_variance(
     around: NDArray[np.float64],
     weights_around: NDArray[np.float64],
     sure: float = 0.0,
+    most_noise: float = 1.0,
 ) -> NDArray[np.float64]:
     """Estimate the squared error of a map around each block from what neighbours share, (N,) px^2.
 
@@ -289,7 +300,8 @@ def residual_variance(
 
     ``left`` (N, 2) are residuals, px, and ``weights`` (N,) inverse variances up to a factor;
     ``around`` (N, K, 2) and ``weights_around`` (N, K) those of the K blocks around each, 0 for
-    none. What is shared counts if it is this many standard errors above zero (``sure``).
+    none. What is shared counts if it is this many standard errors above zero (``sure``), and so
+    does what is more than blocks can be noisy (``most_noise``, see `compute_excess`).
     """
     total = weights_around.sum(axis=1)
     good = (total > 0) & (weights > 0)
@@ -311,7 +323,29 @@ def residual_variance(
     error = float(np.sqrt(((pair_weights * (products - common)) ** 2).sum()) / pair_weights.sum())
     common = common if common > sure * error else 0.0
     share = common / (common + noise / total) if common > 0 else np.zeros(len(left))
-    return np.where(good, share * (shared**2).sum(axis=1), common)
+    found = np.where(good, share * (shared**2).sum(axis=1), common)
+    # neighbours a third of a bend away share nothing of it; where a part has moved most are off
+    seen = weights_around > 0
+    few = seen.sum(axis=1, keepdims=True) <= NEIGHBOURS / 2  # those say nothing of a place
+    off = np.where(seen, (np.nan_to_num(around) ** 2).sum(axis=2), np.nan)
+    near = np.where(few, (left**2).sum(axis=1, keepdims=True), off)
+    clear = np.where(few, 0.0, off * weights_around)
+    near, clear = (np.nanmedian(v, axis=1) / MEDIAN_OF_SQUARES for v in (near, clear))
+    excess = compute_excess(left[good], weights[good], most_noise)
+    most = np.maximum(excess, 1 - (_CLEARLY * most_noise) ** 2 / np.maximum(clear, 1e-12))
+    return np.maximum(found, most * 2 * near)
+
+
+def compute_excess(left: Points, weights: NDArray[np.float64], most_noise: float) -> float:
+    """Share (0..1) of the squared residuals (N, 2) that is more than blocks can be noisy.
+
+    Their noise follows from their peaks (``weights``), in phantoms, brains and scans:
+    ``most_noise`` px along an axis at most, if a peak is twice as high as the next one.
+    """
+    if not len(left):
+        return 0.0
+    typical = float(np.median((left**2).sum(axis=1) * weights)) / MEDIAN_OF_SQUARES
+    return max(0.0, 1 - most_noise**2 / max(typical, 1e-12))
 
 
 def compute_confirmed_reach(points: Points, size: int) -> float:

@@ -7,46 +7,27 @@ time and memory hardly depend on the size of the images.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
 from unglow.registration.block_placement import block_size, sample_corners
-from unglow.registration.block_table import block_table
-from unglow.registration.coarse_map import (
-    SURE,
-    Candidate,
-    find_coarse,
-    singular_values,
-)
-from unglow.registration.deformed_pair import follow_deformation, is_deformed
-from unglow.registration.images import explain_unusable
-from unglow.registration.inverse_consistency import global_consistency
-from unglow.registration.models import (
-    choose_model,
-    find_consensus,
-    fit_robust,
-    measure_distances,
-    residuals,
-)
+from unglow.registration.coarse_map import SURE, Candidate, find_coarse
+from unglow.registration.global_map import Samples, conclude, reject_pair
+from unglow.registration.images import MIN_SIDE, explain_unusable
+from unglow.registration.models import find_consensus, fit_robust, measure_distances
 from unglow.registration.pair import Pair, can_match, convert_to_full, most_significant, searches
 from unglow.registration.phase_correlation import (
-    Matches,
+    MIN_PEAK_RATIO,
     block_shifts,
     match_blocks,
     matches_of,
 )
-from unglow.registration.quality import (
-    agreement,
-    compute_confirmed_reach,
-    compute_uncovered_share,
-    map_error,
-)
-from unglow.registration.settings import DECLARED, MODELS, RegisterSettings
+from unglow.registration.settings import DECLARED, RegisterSettings
 from unglow.registration.shared_map import make_identity, take_over
 from unglow.registration.user_hints import (
     INITIAL,
@@ -57,25 +38,13 @@ from unglow.registration.user_hints import (
     start_from_hints,
 )
 from unglow.registration.verdict import (
+    MIN_SIGNIFICANCE,
     MIRRORED,
-    Evidence,
     Registration,
+    agree_few,
     describe_unlike,
-    judge,
-    list_rejections,
-    list_warnings,
-    reject,
-    way_back_warnings,
 )
-from unglow.transform import (
-    Quantiles,
-    Transform,
-    apply_matrix,
-    from_level,
-    inside_frame,
-    jacobians,
-    to_level0,
-)
+from unglow.transform import from_level
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,7 +52,6 @@ if TYPE_CHECKING:
     from unglow.core.windows import Pixels
 
     Matrix = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
 
 __all__ = ["RegisterSettings", "Registration", "UserHints", "register"]
 
@@ -98,15 +66,8 @@ _SETTLED_PX = 0.1
 """Blocks are measured once more if 5 % of them were mapped further off than this."""
 _CONSENSUS_PX = 4.0
 """Blocks this near to one similarity agree, px of their level."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Samples:
-    """Sample blocks of ``size`` px, and which of them (N,) are held out of all fits."""
-
-    matches: Matches
-    held_out: Mask
-    size: int
+_MOST_BLURRED = 2
+"""Levels up to which images are averaged whose finest px are mostly noise."""
 
 
 def register(
@@ -146,6 +107,8 @@ def register(
     else:
         release_pages()  # what importing them touched is hardly what will be used
         found = _attempt(post, pre, settings, workers, hints, expected_scale)
+        if found.transform.has_failed or (hints is None and agree_few(found)):
+            found = _search_blurred(post, pre, settings, workers, found)
     if hints is None:
         return found
     checked = check_hints(found.transform, hints, settings)
@@ -164,7 +127,7 @@ def _attempt(
     pair = Pair.read(post, pre, settings, workers)
     problem = _problem(pair)
     if problem:
-        return _reject(pair, [problem])
+        return reject_pair(pair, [problem])
     section = float(pair.post_thumb.section.mean())
     attempts = [
         (octaves, reach, partial(_search, least=least))
@@ -182,7 +145,7 @@ def _attempt(
         found = attempt(pair)
         if found is None:
             continue
-        found = convert_to_full(found, octaves, post, pre)
+        found = convert_to_full(found, pair, post, pre)
         if not found.transform.has_failed:
             return found
         refusals.append(found)
@@ -191,6 +154,25 @@ def _attempt(
     # what a person points at is what a refusal is about
     pointed = [one for one in refusals if one.transform.coarse_method in (LANDMARKS, INITIAL)]
     return (pointed or [most_significant(refusals)])[0]
+
+
+def _search_blurred(
+    post: Pixels, pre: Pixels, settings: RegisterSettings, workers: int, found: Registration
+) -> Registration:
+    """Search a map by structures so coarse that noise averages out.
+
+    Returns what was ``found`` at full resolution if they do not match, or say less of it.
+    """
+    for level in range(1, _MOST_BLURRED + 1):
+        if min(*post.shape, *pre.shape) >> level < MIN_SIDE:
+            break
+        pair = Pair.read(post, pre, settings, workers, blurred=level)
+        blurred = _search(pair, MIN_SIGNIFICANCE)
+        if blurred is None or blurred.transform.has_failed:
+            continue
+        if found.transform.has_failed or found.agreeing < blurred.agreeing:
+            return convert_to_full(blurred, pair, post, pre)
+    return found
 
 
 def _problem(pair: Pair) -> str | None:
@@ -203,26 +185,6 @@ def _problem(pair: Pair) -> str | None:
         if problem:
             return problem
     return None
-
-
-def _reject(
-    pair: Pair,
-    reasons: list[str],
-    start: Candidate | None = None,
-    blocks: NDArray[np.void] | None = None,
-) -> Registration:
-    details = {} if start is None else _start_fields(start)
-    inliers = 0 if blocks is None else int(blocks["used"].sum())
-    return reject(pair.post.shape, pair.pre.shape, reasons, blocks, inliers=inliers, **details)
-
-
-def _start_fields(start: Candidate) -> dict[str, Any]:
-    """Return what a `Transform` says about the coarse map."""
-    return {
-        "coarse_method": start.method,
-        "significance": start.significance,
-        "margin": start.margin,
-    }
 
 
 def _follow_hints(pair: Pair, hints: UserHints) -> Registration | None:
@@ -243,14 +205,14 @@ def _search(pair: Pair, least: float) -> Registration | None:
         start = find_coarse(pair)
     release_pages("cv2")
     if start is None or start.significance < least:
-        return _reject(pair, [describe_unlike(pair.settings)], start)
+        return reject_pair(pair, [describe_unlike(pair.settings)], start)
     return _continue_from(pair, start)
 
 
 def _continue_from(pair: Pair, start: Candidate) -> Registration:
     """Take a start to full resolution and judge it, if it is not mirrored against the settings."""
     if not pair.settings.mirror and np.linalg.det(start.matrix) < 0:
-        return _reject(pair, [MIRRORED], start)
+        return reject_pair(pair, [MIRRORED], start)
     log.info("coarse map by %s, significance %.1f", start.method, start.significance)
     level = pair.post_thumb.level
     coarse = from_level(start.matrix, level)
@@ -259,7 +221,7 @@ def _continue_from(pair: Pair, start: Candidate) -> Registration:
         level = (level + 1) // 2
         pair = pair.replace_map(_improve(pair, level))
     pair, samples = _measure(pair)
-    return _conclude(pair, samples, start, coarse)
+    return conclude(pair, samples, start, coarse)
 
 
 @step("mid level")
@@ -280,7 +242,7 @@ def _improve(pair: Pair, level: int) -> Matrix:
     return from_level(better, level)
 
 
-def _measure(pair: Pair) -> tuple[Pair, _Samples]:
+def _measure(pair: Pair) -> tuple[Pair, Samples]:
     """Match full-resolution blocks, once more if the map was too far off, and fit the map."""
     share = float(pair.post_thumb.section.mean())
     size = block_size(pair.post.shape, share, pair.settings.block_px)
@@ -300,87 +262,13 @@ def _measure(pair: Pair) -> tuple[Pair, _Samples]:
 
 
 @step("match")
-def _sample(pair: Pair, size: int) -> _Samples:
+def _sample(pair: Pair, size: int) -> Samples:
     """Match full-resolution blocks spread over the section."""
     corners, held_out = sample_corners(pair, size, pair.settings.blocks)
     shifts = block_shifts(pair.select_level(0), corners, size)
+    unclear = None
+    if pair.blurred:  # glass around few structures says nothing against a map
+        low = shifts[:, 2] < MIN_PEAK_RATIO
+        shifts[low], unclear = np.nan, int(low.sum())
     matches = matches_of(pair.select_level(0), corners, size, shifts)
-    return _Samples(matches, held_out[np.isfinite(shifts[:, 2])], size)
-
-
-@step("judge")
-def _conclude(pair: Pair, samples: _Samples, start: Candidate, coarse: Matrix) -> Registration:
-    """Choose the model, gather the evidence, give the verdict."""
-    matches, held_out, settings = samples.matches, samples.held_out, pair.settings
-    model, pair, agreeing = _choose(pair, samples)
-    points = pair.section_points()
-    seen = inside_frame(apply_matrix(pair.matrix, points), pair.pre.shape)
-    centre = points[seen].mean(axis=0) if seen.any() else points.mean(axis=0)
-    largest, smallest = singular_values(pair.matrix, centre)
-    left = residuals(pair.matrix, matches.post, matches.pre)
-    lengths = np.hypot(*left.T)
-    residual = Quantiles.from_lengths(lengths[held_out & agreeing])
-    evidence = Evidence(
-        measured=len(matches),
-        agreeing=int(agreeing.sum()),
-        residual_p95=residual.p95,
-        overlap=float(seen.mean()),
-        uncovered=compute_uncovered_share(
-            points[seen], matches.post[agreeing], compute_confirmed_reach(points, samples.size)
-        ),
-        scale=2.0**pair.octaves * float(np.sqrt(largest * smallest)),
-        shear=largest / smallest,
-        margin=start.margin,
-    )
-    before = residuals(coarse, matches.post, matches.pre)
-    blocks = block_table(matches, before, left, used=agreeing, held_out=held_out)
-    reasons = list_rejections(evidence, settings)
-    if reasons:
-        return _reject(pair, reasons, start, blocks)
-    fitted = agreeing & ~held_out
-    error = map_error(
-        model, matches, fitted, agreeing, pair.matrix, points[seen], samples.size
-    ).quantiles
-    error = Quantiles(*(float(np.hypot(v, pair.unseen_px)) for v in (error.median, error.p95)))
-    jacobian = jacobians(pair.matrix, centre[None])[0]
-    up_post, up_pre = map(to_level0, pair.coarser)
-    shift = apply_matrix(up_pre @ pair.matrix, centre[None]) - apply_matrix(up_post, centre[None])
-    found = Transform(
-        status="ok",
-        post_shape=pair.post.shape,
-        pre_shape=pair.pre.shape,
-        matrix=pair.matrix,
-        model=model,
-        residual_px=residual,
-        error_px=error,
-        inliers=evidence.agreeing,
-        blocks=len(matches),
-        overlap=evidence.overlap,
-        scale=evidence.scale,
-        rotation_deg=float(np.rad2deg(np.arctan2(jacobian[1, 0], jacobian[0, 0]))),
-        shift_px=(float(shift[0, 0]), float(shift[0, 1])),
-        **_start_fields(start),
-    )
-    if settings.field == "auto" and is_deformed(pair, matches, agreeing, samples.size):
-        followed = follow_deformation(pair, matches, samples.size, found, coarse, evidence)
-        if followed is not None:
-            return followed
-    way_back = global_consistency(pair, found, samples.size, points[seen]).quantiles
-    reasons = list_warnings(evidence, error.p95, settings) + way_back_warnings(
-        way_back.p95, settings
-    )
-    return Registration(judge(replace(found, forward_backward_px=way_back), reasons), blocks)
-
-
-def _choose(pair: Pair, samples: _Samples) -> tuple[str, Pair, Mask]:
-    """Choose the model; its name, the pair mapped by it, and the blocks (N,) that agree with it."""
-    matches = samples.matches
-    models = MODELS if pair.settings.model == "auto" else (pair.settings.model,)
-    agreeing = agreement(matches, pair.matrix)
-    try:
-        model, matrix = choose_model(
-            matches.post, matches.pre, agreeing, samples.held_out, models, matches.weights
-        )
-    except np.linalg.LinAlgError:
-        return models[0], pair, np.zeros_like(agreeing)
-    return model, pair.replace_map(matrix), agreement(matches, matrix)
+    return Samples(matches, held_out[np.isfinite(shifts[:, 2])], size, unclear)

@@ -211,7 +211,7 @@ def take_over(
             used=check.agreeing,
             held_out=np.ones(len(matches), dtype=bool),
         )
-        table = convert_blocks_to_full(table, octaves)
+        table = convert_blocks_to_full(table, pair)
         reason = _refutation(check, shared, settings)
         if reason is None:
             return Registration(convert_to_post_px(_judge(check, shared, settings), octaves), table)
@@ -261,7 +261,6 @@ def _match_shared(pair: Pair, shared: SharedMap) -> _Check:
     evidence = Evidence(
         measured=len(matches),
         agreeing=int(agreeing.sum()),
-        residual_p95=Quantiles.from_lengths(np.hypot(*left[agreeing].T)).p95,
         overlap=float(seen.mean()) if len(points) else np.nan,
         uncovered=compute_uncovered_share(
             points[seen], matches.post[agreeing], compute_confirmed_reach(points, size)

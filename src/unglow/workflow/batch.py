@@ -330,7 +330,7 @@ def _scales(settings: Settings) -> list[ScaleSettings]:
     scales = []
     for variant in variants(settings, "subtraction"):
         scale = override(settings, variant.overrides).scale
-        if scale.default not in (*scale.methods, "manual", None):
+        if scale.default not in (*scale.methods, "manual", "control", None):
             raise ConfigError(
                 f"config key 'sweep' combines scale.default '{scale.default}' with "
                 f"scale.methods {', '.join(scale.methods)}, which do not hold it; add it to "

@@ -201,7 +201,7 @@ def _refuse_impossible_paths(settings: Settings) -> None:
 
 def _check_methods(settings: Settings) -> None:
     scale = settings.scale
-    if scale.default not in (*scale.methods, "manual", None):
+    if scale.default not in (*scale.methods, "manual", "control", None):
         raise ConfigError(
             f"config key 'scale.default' is '{scale.default}' but 'scale.methods' holds only "
             f"{', '.join(scale.methods)}; add it there or choose one of those."

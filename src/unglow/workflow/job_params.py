@@ -14,6 +14,7 @@ from unglow.results.directory import SLIDE_FILES
 from unglow.review import REVIEW
 from unglow.workflow.header_cache import channel_of
 from unglow.workflow.planned_jobs import (
+    control_samples,
     jobs_of_pair,
     jobs_of_slide,
     main_method,
@@ -107,9 +108,22 @@ def scale_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
         **_read_section(settings, "scale", "write"),
         "methods": methods,
         "manual": manual_gain(batch.pair(wildcards), settings),
+        **(
+            {"default": main_method(batch, wildcards)}
+            if settings.scale.default == "control"
+            else {}
+        ),
         # only where it was chosen, so that nothing of earlier runs is outdated
         **({} if settings.light == "auto" else {"light": settings.light}),
     }
+
+
+def control_scales(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the gains of controls of a pair's dye, where its gain is to come from them."""
+    pattern = batch.outputs.subtracted("scale.json")
+    samples = control_samples(batch, wildcards)
+    wanted = "control" in scale_methods(batch, wildcards)
+    return [pattern.format(**{**wildcards, "sample": sample}) for sample in samples if wanted]
 
 
 def detect_settings(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:
@@ -168,12 +182,6 @@ def is_control(batch: Batch, wildcards: Wildcards) -> bool:
     return batch.pair(wildcards).control
 
 
-def control_samples(batch: Batch, wildcards: Wildcards) -> list[str]:
-    """Return the samples that are unstained controls of a pair's dye; of a control, none."""
-    pair = batch.pair(wildcards)
-    return [] if pair.control else [s for s, dye in batch.controls if dye == pair.dye]
-
-
 def control_search_counts(batch: Batch, wildcards: Wildcards) -> list[str]:
     """Return the counts of searches in controls of a pair's dye, those of the same variant."""
     pattern = batch.outputs.detected("search.npz")
@@ -218,7 +226,8 @@ def slide_register_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, An
 
 def slide_scale_settings(batch: Batch, _wildcards: Wildcards) -> dict[str, Any]:
     """Return the section ``scale`` for the markers of a slide."""
-    return _read_section(batch.settings, "scale", "write")
+    but = ("write", "default") if batch.settings.scale.default == "control" else ("write",)
+    return _read_section(batch.settings, "scale", *but)
 
 
 def registered_slide(batch: Batch, wildcards: Wildcards) -> dict[str, Any]:

@@ -254,7 +254,10 @@ def _list_loans(batch: Batch, key: tuple[str, str]) -> Iterator[tuple[str, tuple
     if pair.move is not None:
         yield "register", (str(pair.slide), ""), "slide_register"
     if not pair.control:
-        yield from (("detect", one, "detect") for one in batch.controls if one[1] == pair.dye)
+        scale = batch.settings.scale
+        rules = ("detect", "scale") if "control" in (scale.default, *scale.methods) else ("detect",)
+        own = [one for one in batch.controls if one[1] == pair.dye]
+        yield from ((rule, one, rule) for one in own for rule in rules)
 
 
 def _missing_until(jobs: Sequence[PlannedJob], rule: str, results: Path) -> Iterator[PlannedJob]:

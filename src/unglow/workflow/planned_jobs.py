@@ -155,18 +155,31 @@ def manual_gain(pair: Pair, settings: Settings) -> float | None:
 def scale_methods(batch: Batch, wildcards: Wildcards) -> tuple[str, ...]:
     """Return the scale methods of a pair; a given manual gain switches ``manual`` on.
 
-    Exposure times are known of slides alone.
+    So do controls with ``control``, if that is the default. Exposure times are known of slides
+    alone.
     """
     settings = batch.variant_settings(wildcards)
+    given = {
+        "manual": manual_gain(batch.pair(wildcards), settings) is not None,
+        "control": settings.scale.default == "control" and bool(control_samples(batch, wildcards)),
+    }
     methods = tuple(m for m in settings.scale.methods if m != "exposure")
-    given = manual_gain(batch.pair(wildcards), settings) is not None
-    return (*methods, "manual") if given and "manual" not in methods else methods
+    return (*methods, *(m for m, is_on in given.items() if is_on and m not in methods))
+
+
+def control_samples(batch: Batch, wildcards: Wildcards) -> list[str]:
+    """Return the samples that are unstained controls of a pair's dye; of a control, none."""
+    pair = batch.pair(wildcards)
+    return [] if pair.control else [s for s, dye in batch.controls if dye == pair.dye]
 
 
 def main_method(batch: Batch, wildcards: Wildcards) -> str:
     """Return the main method of a pair, whose difference is always written."""
-    default = batch.variant_settings(wildcards).scale.default
-    return str(default or scale_methods(batch, wildcards)[0])
+    default, methods = (
+        batch.variant_settings(wildcards).scale.default,
+        scale_methods(batch, wildcards),
+    )
+    return default if default in methods else methods[0]
 
 
 def written_methods(batch: Batch, wildcards: Wildcards) -> tuple[str, ...]:

@@ -191,3 +191,21 @@ def test_a_damaged_scale_json_is_named(tmp_path, text):
 
 def test_every_method_of_the_table_has_its_function():
     assert [*ESTIMATORS] == [*METHODS]
+
+
+def test_the_gain_of_controls_is_taken_with_an_interval_from_their_scatter():
+    controls = [MethodResult(g, o, None) for g, o in ((1.2, 10.0), (1.25, 12.0), (1.3, 14.0))]
+    settings = ScaleSettings(("moffat", "control"), default="control")
+    evidence = Evidence(section(1.5), controls=(*controls, MethodResult.make_failed("no")))
+    scale = estimate(evidence, settings)
+    found = scale.default_result
+    assert (scale.default, found.gain, found.offset) == ("control", 1.25, 12.0)
+    assert found.details["controls"] == 3
+    half = 4.303 * 0.05 * np.sqrt(4 / 3)
+    assert found.gain_ci95 == pytest.approx((1.25 - half, 1.25 + half))
+    one = MethodResult(1.2, 10.0, (1.1, 1.3))
+    alone = estimate(Evidence(section(1.5), controls=(one,)), settings).default_result
+    assert (alone.gain, alone.gain_ci95) == (1.2, (1.1, 1.3))
+    none = estimate(Evidence(section(1.5)), settings)
+    assert none.default == "moffat"
+    assert "no unstained control" in none.methods["control"].reason

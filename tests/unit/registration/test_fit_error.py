@@ -29,7 +29,7 @@ def mapped(matrix, points):
 
 
 def noisy(matrix, post, noise):
-    return Matches(post, mapped(matrix, post) + noise, np.full(len(post), 15.0))
+    return Matches(post, mapped(matrix, post) + noise, np.full(len(post), 5.0))
 
 
 def fitted(model, matches):

@@ -99,14 +99,14 @@ def test_agreement_follows_the_map_or_the_neighbours():
 
 def test_map_error_sees_noise_shrink_and_misfit_stay():
     everyone = np.ones(300, dtype=bool)
-    noisy = Matches(POST, POST + RNG.normal(0, 0.1, POST.shape), np.full(300, 20.0))
+    noisy = Matches(POST, POST + RNG.normal(0, 0.1, POST.shape), np.full(300, 4.0))
     matrix, _ = fit_robust("affine", noisy.post, noisy.pre, everyone)
     error = map_error("affine", noisy, everyone, everyone, matrix, POST).lengths
     truth = np.hypot(*residuals(matrix, POST, POST).T)
     assert 0.4 < np.median(error) / np.median(truth) < 4
     assert np.median(error) < 0.05
     bent = POST + np.column_stack([2 * np.sin(POST[:, 1] / 4000), np.zeros(300)])
-    wavy = Matches(POST, bent + RNG.normal(0, 0.1, POST.shape), np.full(300, 20.0))
+    wavy = Matches(POST, bent + RNG.normal(0, 0.1, POST.shape), np.full(300, 4.0))
     matrix, _ = fit_robust("affine", wavy.post, wavy.pre, everyone)
     error = map_error("affine", wavy, everyone, everyone, matrix, POST).lengths
     truth = np.hypot(*residuals(matrix, POST, bent).T)
@@ -117,7 +117,6 @@ def evidence(**changes):
     fields = {
         "measured": 100,
         "agreeing": 95,
-        "residual_p95": 0.2,
         "overlap": 0.9,
         "uncovered": 0.02,
         "scale": 1.01,
@@ -155,10 +154,10 @@ def test_verdicts(changes, refused, doubtful):
 
 @pytest.mark.parametrize("error", [4.96, float("nan")])
 def test_the_map_is_judged_by_its_error_and_not_by_the_noise_of_blocks(error):
-    (reason,) = list_warnings(evidence(residual_p95=0.2), error, RegisterSettings())
+    (reason,) = list_warnings(evidence(), error, RegisterSettings())
     assert reason.key == "map_error"
     assert f"off by about {error:.1f} px or more in 5 % of the section" in reason.numbers
-    assert list_warnings(evidence(residual_p95=2.5), 0.1, RegisterSettings()) == []
+    assert list_warnings(evidence(), 0.1, RegisterSettings()) == []
 
 
 def test_uncovered_share():

@@ -30,9 +30,9 @@ class Image(ArrayPixels):
         yield Window.from_shape(self.shape)
 
 
-def holed(image):
+def holed(image, share):
     image = image.astype("f4")
-    image[np.random.default_rng(1).random(image.shape) < 0.1] = np.nan
+    image[np.random.default_rng(1).random(image.shape) < share] = np.nan
     return image
 
 
@@ -55,7 +55,7 @@ def test_values_that_cannot_be_computed_with_are_the_reason(change, reason):
 
 def test_pixels_without_a_value_are_named_where_no_block_is_left(monkeypatch):
     monkeypatch.setattr(register, "_cache_chunks", lambda store: store)
-    images = Image(holed(TEXTURE)), Image(holed(TEXTURE))
+    images = Image(holed(TEXTURE, 0.9)), Image(holed(TEXTURE, 0.9))
     found = register.register_stores(*images, RegisterSettings(), workers=1).transform
     assert found.status == "failed"
     assert any("Many post-stain pixels have no value" in one for one in found.reasons)

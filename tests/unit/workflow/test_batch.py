@@ -26,6 +26,7 @@ from unglow.workflow.header_cache import CACHE, channel_of, layouts
 from unglow.workflow.job_resources import demand_of, mem_mb
 from unglow.workflow.planned_jobs import (
     counted_methods,
+    main_method,
     manual_gain,
     scale_methods,
     written_methods,
@@ -106,6 +107,25 @@ def test_controls_are_those_of_the_same_dye_and_variant(work):
     controls = {(e.names["sample"], e.names["dye"]) for e in entries_of(batch) if e.control}
     assert controls == {("Blank", "SYTO9"), ("Empty", "SYTO9")}
     assert job_params.idle_controls(batch) == []
+
+
+def test_gains_of_controls_are_read_where_they_are_the_default(work):
+    for sample, dye in (("Blank", "SYTO9"), ("C", "DAPI")):
+        add_pair(work, sample, dye)
+    sheet(work, row("A"), row("C", "DAPI"), row("Blank", control="yes"))
+    batch = Batch.load({"scale": {"default": "control"}}, work)
+    ways = {name: main_method(batch, names(*name)) for name in batch.pairs}
+    assert ways == {
+        ("A", "SYTO9"): "control",
+        ("C", "DAPI"): "linear",
+        ("Blank", "SYTO9"): "linear",
+    }
+    scales = job_params.control_scales(batch, names("A"))
+    assert [path.endswith("Blank/SYTO9/scale.json") for path in scales] == [True]
+    assert job_params.control_scales(batch, names("Blank")) == []
+    assert job_params.scale_settings(batch, names("A"))["default"] == "control"
+    assert job_params.scale_settings(batch, names("Blank"))["default"] == "linear"
+    assert "default" not in job_params.slide_scale_settings(batch, {})
 
 
 def test_a_control_of_a_dye_that_no_other_pair_has_is_reported(work):

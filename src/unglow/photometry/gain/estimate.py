@@ -62,7 +62,8 @@ class Evidence:
 
     Where ``blur`` made the images match, the cells are those of the images that match.
     ``expected_gain`` is the ratio of the exposure times, post to pre, where both are known.
-    ``post_transform`` is the map that post was resampled by, if it was.
+    ``post_transform`` is the map that post was resampled by, if it was. ``controls`` are the
+    results of unstained controls of the dye.
     """
 
     stats: JointStatistics
@@ -71,6 +72,7 @@ class Evidence:
     blur: Blur | None = None
     expected_gain: float | None = None
     post_transform: Transform | None = None
+    controls: tuple[MethodResult, ...] = ()
 
     @property
     def integer(self) -> bool:
@@ -309,12 +311,31 @@ def _exposure(evidence: Evidence, _: ScaleSettings) -> MethodResult:
     return MethodResult(evidence.expected_gain, 0.0, None, details)
 
 
+def _control(evidence: Evidence, _: ScaleSettings) -> MethodResult:
+    details = _count_pixels(evidence.stats)
+    lines = [(r.gain, r.offset) for r in evidence.controls if r.ok and r.offset is not None]
+    if not lines:
+        return MethodResult.make_failed("no unstained control of this dye has a gain.", details)
+    values = np.array(lines, dtype=np.float64)
+    gain, offset = (round_digits(value, 9) for value in values.mean(axis=0))
+    details["controls"] = n = len(values)
+    if n == 1:
+        one = next(r for r in evidence.controls if r.ok)
+        return MethodResult(gain, offset, one.gain_ci95, details, offset_ci95=one.offset_ci95)
+    # a pair scatters as one more control would, around a mean that is known as well as n allow
+    scatter = values.std(axis=0, ddof=1) * math.sqrt(1 + 1 / n)
+    of_gain, of_offset = linear.STUDENT[min(n, len(linear.STUDENT) + 1) - 2] * scatter
+    interval, of_offset = _make_interval(gain, of_gain), _make_interval(offset, of_offset)
+    return MethodResult(gain, offset, interval, details, offset_ci95=of_offset)
+
+
 ESTIMATORS: dict[str, Callable[[Evidence, ScaleSettings], MethodResult]] = {
     "linear": _linear,
     "moffat": _moffat,
     "percentile": _percentile,
     "manual": _manual,
     "exposure": _exposure,
+    "control": _control,
 }
 """The functions of `unglow.photometry.gain.scale.METHODS`."""
 

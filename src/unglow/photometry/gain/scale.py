@@ -89,6 +89,7 @@ METHODS = {
     "percentile": Method("#ff8c00", settings=("percentile",)),
     "manual": Method("#e83e8c", is_given=True, settings=("manual",)),
     "exposure": Method("#6f42c1", is_given=True),
+    "control": Method("#a0522d", finds_offset=True, is_given=True, settings=("gain_map",)),
 }
 """All scale methods; `unglow.photometry.gain.estimate.ESTIMATORS` has their functions."""
 
@@ -112,7 +113,8 @@ class ScaleSettings(Checked):
     )
     default: str | None = key(
         "The method that summary and overview quote and whose difference is written, one of "
-        "methods; null takes the first of them.",
+        "methods; null takes the first of them. control takes gain and offset of the unstained "
+        "controls of the dye (column control of the sample sheet), where there are some.",
         default=None,
         enum=METHODS,
     )
