@@ -10,11 +10,41 @@ from real_runs import BIN, PROJECT, TABLES, command, debugged, small_phantom, sn
 pytestmark = pytest.mark.workflow
 
 # What every job imports early, or Snakemake, or a library of theirs; and the libraries themselves.
-MODULES = """
-    abc argparse ast base64 collections contextlib copyreg enum functools inspect io json logging os
-    pickle random re shutil struct subprocess tempfile textwrap tokenize traceback typing warnings
-    sitecustomize usercustomize numpy snakemake tifffile unglow yaml
-""".split()
+MODULES = (
+    "abc",
+    "argparse",
+    "ast",
+    "base64",
+    "collections",
+    "contextlib",
+    "copyreg",
+    "enum",
+    "functools",
+    "inspect",
+    "io",
+    "json",
+    "logging",
+    "os",
+    "pickle",
+    "random",
+    "re",
+    "shutil",
+    "struct",
+    "subprocess",
+    "tempfile",
+    "textwrap",
+    "tokenize",
+    "traceback",
+    "typing",
+    "warnings",
+    "sitecustomize",
+    "usercustomize",
+    "numpy",
+    "snakemake",
+    "tifffile",
+    "unglow",
+    "yaml",
+)
 PLACES = (
     ".",
     ".snakemake",

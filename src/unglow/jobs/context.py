@@ -34,7 +34,7 @@ from unglow.telemetry.recording.attempt import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pdb import Pdb  # noqa: T100 (only a type)
+    from pdb import Pdb
     from types import TracebackType
 
     from unglow.jobs.watchdog import Reason
@@ -440,6 +440,6 @@ def _is_debugged() -> bool:
 
 def _open_debugger() -> Pdb:
     """Return a debugger that runs no commands of a file in the working directory."""
-    from pdb import Pdb  # noqa: PLC0415, T100 (only to debug)
+    from pdb import Pdb  # noqa: PLC0415 (only to debug)
 
     return Pdb(nosigint=True, readrc=False)
