@@ -14,7 +14,7 @@ from unglow.cli.directories import (
     results_of,
 )
 from unglow.core.digests import FOLDER, SUFFIX, Published
-from unglow.core.errors import StoreError, UnglowError
+from unglow.core.errors import InputError, StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.printable import say, show_progress, warn
 from unglow.io.pair_plan import ROLES, Plan
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from unglow.io.tiff import TiffHeader
+    from unglow.jobs.run_records import Trace
     from unglow.workflow.samples import Pair
     from unglow.workflow.slides import KnownSlide
 
@@ -111,16 +112,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="remove wrong files and what depends on them, so that the next run makes them again",
     )
+    add_lost(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the problems; return 1 if there are any."""
+    from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
+
     results = existing(arguments.results)
-    problems = []
-    for problem in _problems(results):
-        show_progress("")
+    if arguments.repair:
+        refuse_if_at_work(results, arguments.lost, warn)
+    before = last_run(results)
+    problems = list(_problems(results))
+    if problems:
+        try:
+            refuse_if_at_work(results, arguments.lost, warn)
+            _refuse_if_run_since(before, last_run(results))
+        except InputError as error:
+            raise InputError(
+                f"{_count(problems)} may be files that a run writes: {error}"
+            ) from error
+    for problem in problems:
         say(problem.message)
-        problems.append(problem)
     removed = {path for problem in problems for path in problem.remove}
     if arguments.repair:
         for path in sorted(removed):
@@ -129,12 +142,22 @@ def run(arguments: argparse.Namespace) -> int:
     if problems and arguments.repair:
         say(_next_step(results, removed))
     elif problems:
-        count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
         command = f"unglow verify{quote_directory(results)} --repair"
-        say(f"{count}. `{command}` removes the files that are wrong, so that they are made again.")
+        many = _count(problems)
+        say(f"{many}. `{command}` removes the files that are wrong, so that they are made again.")
     elif not left:
         say("\n".join(_all_is_well(results)))
     return 1 if problems or left else 0
+
+
+def _count(problems: list[Defect]) -> str:
+    return f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+
+
+def _refuse_if_run_since(before: Trace | None, now: Trace | None) -> None:
+    """Raise `InputError` if a run began or ended since."""
+    if now is not None and (before is None or (before.path, before.ended) != (now.path, now.ended)):
+        raise InputError("it has just ended; verify again.")
 
 
 def _next_step(results: Path, removed: set[Path]) -> str:
