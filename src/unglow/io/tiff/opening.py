@@ -8,7 +8,7 @@ import os
 import stat
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tifffile
 
@@ -16,7 +16,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 # First bytes of what people rename to .tif, or hand over by mistake.
 MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -40,6 +40,11 @@ MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"<?xml", "an XML document"),
 )
 AGAIN = "copy it again from its source"
+_SUB_IFDS = 330
+# Bytes of an offset, by its type in the file.
+_OFFSET_BYTES = {4: 4, 13: 4, 16: 8, 18: 8}
+# More tags in a directory end the chain for tifffile. A pyramid has some twenty levels.
+_MOST_TAGS, _MOST_BELOW = 4096, 100
 
 
 class _Quiet(logging.Filter):
@@ -157,27 +162,61 @@ def check_magic(path: str, file_bytes: int) -> None:
 def check_chain(path: str, tif: tifffile.TiffFile) -> None:
     """Follow the directories of a file once: tifffile would follow a circle of them for ever.
 
-    Whatever else is wrong with one of them is left to tifffile, which ends the chain there.
+    It would also read one as often as the tag SubIFDs names it, so each may be named once. Whatever
+    else is wrong with a directory is left to tifffile, which ends the chain there.
 
     Raises
     ------
     InputError
-        A directory says that the next one is one that came before.
+        A directory is named twice, names too many, or overlaps with others.
     """
     form, file = tif.tiff, tif.filehandle.fileno()
     order: Literal["little", "big"] = "little" if form.byteorder == "<" else "big"
     seen: set[int] = set()
+    seen_below: set[int] = set()
+    left = os.fstat(file).st_size
     at = int(tif.pages.first.offset)
-    while at != 0:
+    wrong = ""
+    while at != 0 and not wrong:
         if at in seen:
-            raise InputError(
-                f"'{path}' has a broken header (its directories follow one another in a circle, "
-                f"back to byte {at}): {AGAIN} or write it again."
-            )
+            wrong = f"its directories follow one another in a circle, back to byte {at}"
+            break
         seen.add(at)
         tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
-        following = at + form.tagnosize + tags * form.tagsize
-        at = int.from_bytes(os.pread(file, form.offsetsize, following), order)
+        if tags > _MOST_TAGS:
+            return
+        size = tags * form.tagsize
+        left -= size
+        directory = os.pread(file, size + form.offsetsize, at + form.tagnosize)
+        below = _list_below(file, directory[:size], form, order)
+        if len(below) > _MOST_BELOW or left < 0:
+            wrong = f"its directory at byte {at} names too many others, or overlaps with them"
+        elif len({*below} - seen_below) < len(below):
+            wrong = f"its directory at byte {at} names one below it that was named before"
+        seen_below.update(below)
+        at = int.from_bytes(directory[size:], order)
+    if wrong:
+        raise InputError(f"'{path}' has a broken header ({wrong}): {AGAIN} or write it again.")
+
+
+def _list_below(
+    file: int, entries: bytes, form: Any, order: Literal["little", "big"]
+) -> Sequence[int]:
+    """Return where the directories are that the tag SubIFDs names; only so many if too many."""
+    wide, tag = form.offsetsize, _SUB_IFDS.to_bytes(2, order)
+    for start in range(0, len(entries), form.tagsize):
+        if entries[start : start + 2] != tag:
+            continue
+        kind = int.from_bytes(entries[start + 2 : start + 4], order)
+        count = int.from_bytes(entries[start + 4 : start + 4 + wide], order)
+        if count > _MOST_BELOW:
+            return range(count)
+        each, value = _OFFSET_BYTES.get(kind, wide), entries[start + 4 + wide :][:wide]
+        if count * each > wide:
+            value = os.pread(file, count * each, int.from_bytes(value, order))
+        offsets = (int.from_bytes(value[k * each :][:each], order) for k in range(count))
+        return [offset for offset in offsets if offset]
+    return ()
 
 
 def _looks_like(head: bytes) -> str:
