@@ -352,6 +352,9 @@ def _open_output(path: Path) -> int:
         raise InputError(_SECOND) from None
     except OSError:  # a file system without locks: Snakemake has one of its own
         pass
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise InputError(f"{path} is a hard link to a file elsewhere: remove it.")
     os.truncate(descriptor, 0)
     return descriptor
 

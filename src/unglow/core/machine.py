@@ -113,6 +113,16 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
 
 
+def runtime_directory() -> str | None:
+    """Return the user's own directory for files of running programs; None if there is none."""
+    place = os.environ.get("XDG_RUNTIME_DIR", "")
+    try:
+        is_own = os.stat(place).st_uid == os.geteuid()  # noqa: PTH116 (may be empty)
+    except OSError:
+        return None
+    return place if is_own and os.access(place, os.W_OK | os.X_OK) else None
+
+
 def give_way(nice: int, *, disk: bool = False) -> None:
     """Have this process and those that it starts let other programs go first.
 

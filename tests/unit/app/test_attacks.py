@@ -300,3 +300,17 @@ def test_modules_that_lie_in_the_directory_are_not_loaded(work):
         [*workplace._UNGLOW, "--version"], cwd=work, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "loaded" in done.stderr) == (0, False)
+
+
+def test_the_output_of_a_run_does_not_replace_a_file_elsewhere_by_a_hard_link(
+    seen, work, stand_in, tmp_path
+):
+    (tmp_path / "victim").write_text("kept")
+    (work / ".snakemake" / "log").mkdir(parents=True)
+    output = work / ".snakemake" / "log" / "unglow-app.log"
+    os.link(tmp_path / "victim", output)
+    status, said = seen.send("run", {"version": seen.version})
+    assert status != 200
+    assert said["error"] == f"{output} is a hard link to a file elsewhere: remove it."
+    assert (tmp_path / "victim").read_text() == "kept"
+    assert not (work / "started").exists()
