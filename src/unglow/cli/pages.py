@@ -30,6 +30,7 @@ from unglow.cli.directories import (
     read_results_directory,
 )
 from unglow.core.errors import InputError
+from unglow.core.files import resolve_links
 from unglow.core.machine import runtime_directory
 from unglow.core.printable import say
 from unglow.core.process import is_mounted
@@ -222,10 +223,13 @@ def _hash(results: Path, directory: Path) -> str:
     from unglow.viewer.site import Viewer  # noqa: PLC0415
 
     pairs = Viewer(Source(results, "")).pairs()
-    wanted = directory.resolve()
-    found = next((p for p in pairs.values() if p.directory.resolve() == wanted), None)
+    wanted = resolve_links(directory)
+    places = {resolve_links(pair.directory): pair for pair in pairs.values()}
+    found = places.get(wanted)
     if found is None:  # the directory of a pair that has variants
-        found = next((p for p in pairs.values() if wanted in p.directory.resolve().parents), None)
+        found = next(
+            (p for p in pairs.values() if wanted in resolve_links(p.directory).parents), None
+        )
     return "" if found is None else f"#pair={quote(found.id, safe='~')}"
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from unglow.io.tiff import TiffHeader
-    from unglow.jobs.run_records import Trace
     from unglow.workflow.samples import Pair
     from unglow.workflow.slides import KnownSlide
 
@@ -125,13 +124,9 @@ def run(arguments: argparse.Namespace) -> int:
     before = last_run(results)
     problems = list(_problems(results))
     if problems:
-        try:
-            refuse_if_at_work(results, arguments.lost, warn)
-            _refuse_if_run_since(before, last_run(results))
-        except InputError as error:
-            raise InputError(
-                f"{_count(problems)} may be files that a run writes: {error}"
-            ) from error
+        refuse_if_at_work(results, arguments.lost, warn)
+        if last_run(results) != before:
+            raise InputError(f"A run on {results} has just ended: verify again.")
     for problem in problems:
         say(problem.message)
     removed = {path for problem in problems for path in problem.remove}
@@ -143,21 +138,11 @@ def run(arguments: argparse.Namespace) -> int:
         say(_next_step(results, removed))
     elif problems:
         command = f"unglow verify{quote_directory(results)} --repair"
-        many = _count(problems)
-        say(f"{many}. `{command}` removes the files that are wrong, so that they are made again.")
+        count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
+        say(f"{count}. `{command}` removes the files that are wrong, so that they are made again.")
     elif not left:
         say("\n".join(_all_is_well(results)))
     return 1 if problems or left else 0
-
-
-def _count(problems: list[Defect]) -> str:
-    return f"{len(problems)} problem{'s' * (len(problems) > 1)}"
-
-
-def _refuse_if_run_since(before: Trace | None, now: Trace | None) -> None:
-    """Raise `InputError` if a run began or ended since."""
-    if now is not None and (before is None or (before.path, before.ended) != (now.path, now.ended)):
-        raise InputError("it has just ended; verify again.")
 
 
 def _next_step(results: Path, removed: set[Path]) -> str:

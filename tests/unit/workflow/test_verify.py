@@ -363,7 +363,7 @@ def test_problems_from_before_the_end_of_a_run_are_not_listed(damaged, capsys, o
     assert main(["verify", str(results), *option]) == 2
     shown = capsys.readouterr()
     assert (shown.out, path.exists()) == ("", True)
-    assert "it has just ended; verify again." in shown.err
+    assert f"A run on {results} has just ended: verify again." in shown.err
 
 
 def test_a_list_that_was_removed_is_a_problem_and_a_file_of_others_is_none(sealed, capsys):

@@ -10,13 +10,14 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
 from unglow.core.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
 # First bytes of what people rename to .tif, or hand over by mistake.
 MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -86,7 +87,7 @@ def regular_file(path: str) -> os.stat_result:
     try:
         status = os.stat(path)  # noqa: PTH116 - paths are kept as the user wrote them
     except FileNotFoundError:
-        if os.path.islink(path):  # noqa: PTH114
+        if os.path.islink(path):
             target = os.readlink(path)  # noqa: PTH115
             raise InputError(
                 f"'{path}' is a link to '{target}', which does not exist: fix the link or put "
@@ -188,7 +189,7 @@ def check_chain(path: str, tif: tifffile.TiffFile) -> None:
         size = tags * form.tagsize
         left -= size
         directory = os.pread(file, size + form.offsetsize, at + form.tagnosize)
-        below = _list_below(file, directory[:size], form, order)
+        below = _list_below(file, directory[:size], form)
         if len(below) > _MOST_BELOW or left < 0:
             wrong = f"its directory at byte {at} names too many others, or overlaps with them"
         elif len({*below} - seen_below) < len(below):
@@ -199,24 +200,21 @@ def check_chain(path: str, tif: tifffile.TiffFile) -> None:
         raise InputError(f"'{path}' has a broken header ({wrong}): {AGAIN} or write it again.")
 
 
-def _list_below(
-    file: int, entries: bytes, form: Any, order: Literal["little", "big"]
-) -> Sequence[int]:
-    """Return where the directories are that the tag SubIFDs names; only so many if too many."""
-    wide, tag = form.offsetsize, _SUB_IFDS.to_bytes(2, order)
-    for start in range(0, len(entries), form.tagsize):
-        if entries[start : start + 2] != tag:
-            continue
-        kind = int.from_bytes(entries[start + 2 : start + 4], order)
-        count = int.from_bytes(entries[start + 4 : start + 4 + wide], order)
+def _list_below(file: int, tags: bytes, form: Any) -> list[int]:
+    """Return where directories are that the tag SubIFDs names; one too many for too many."""
+    order, wide = form.byteorder, form.offsetsize
+    kinds = [("tag", "u2"), ("kind", "u2"), ("count", f"u{wide}"), ("value", f"V{wide}")]
+    entries = np.frombuffer(tags, np.dtype(kinds).newbyteorder(order))
+    below: list[int] = []
+    for entry in entries[entries["tag"] == _SUB_IFDS]:
+        count, each = int(entry["count"]), _OFFSET_BYTES.get(int(entry["kind"]), wide)
         if count > _MOST_BELOW:
-            return range(count)
-        each, value = _OFFSET_BYTES.get(kind, wide), entries[start + 4 + wide :][:wide]
+            return list(range(1, _MOST_BELOW + 2))
+        value = entry["value"].tobytes()
         if count * each > wide:
-            value = os.pread(file, count * each, int.from_bytes(value, order))
-        offsets = (int.from_bytes(value[k * each :][:each], order) for k in range(count))
-        return [offset for offset in offsets if offset]
-    return ()
+            value = os.pread(file, count * each, np.frombuffer(value, f"{order}u{wide}")[0])
+        below += np.frombuffer(value[: count * each], f"{order}u{each}").tolist()
+    return [offset for offset in below if offset]
 
 
 def _looks_like(head: bytes) -> str:

@@ -172,7 +172,7 @@ class Machine:
     boot: str = field(default_factory=process.boot_id)
     now: float = field(default_factory=time.time)
     ending: str | None = None
-    _seen: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
+    _seen: dict[str, bool | None] = field(default_factory=dict, compare=False, repr=False)
 
     def asks(self, run: RunRecord) -> bool:
         """Whether it is this very process that runs it."""
@@ -201,17 +201,12 @@ class Machine:
         Until the next look `lives` answers what was seen: only what is read after a process has
         gone is all that it wrote.
         """
-        found = False
-        for fields in records:
-            key = _process_of(fields)
-            if self._seen.pop(key, True):
-                lives = self.lives(fields)
-                found |= lives is False
-            else:
-                lives = False
-            if lives is not None:
-                self._seen[key] = lives
-        return found
+        alive = {_process_of(fields): fields for fields in records}
+        alive = {key: fields for key, fields in alive.items() if self._seen.get(key) is not False}
+        for key, fields in alive.items():
+            self._seen[key] = None
+            self._seen[key] = self.lives(fields)
+        return any(self._seen[key] is False for key in alive)
 
 
 def _process_of(fields: Mapping[str, Any]) -> str:
