@@ -21,7 +21,7 @@ rule register:
         **resources("register"),
     params:
         memory=memory("register"),
-        version=13,
+        version=14,
         settings=of_batch(job_params.register_settings),
     script:
         "../scripts/register.py"

@@ -24,7 +24,7 @@ rule scale:
         **resources("scale"),
     params:
         memory=memory("scale"),
-        version=13,
+        version=14,
         settings=of_batch(job_params.scale_settings),
     script:
         "../scripts/scale.py"

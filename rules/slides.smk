@@ -27,7 +27,7 @@ rule slide_register:
         **resources("slide_register"),
     params:
         memory=memory("slide_register"),
-        version=7,
+        version=8,
         slide=of_batch(job_params.registered_slide),
         settings=of_batch(job_params.slide_register_settings),
         spoilt=of_batch(job_params.finds_spoilt),
@@ -57,7 +57,7 @@ rule slide_scale:
     params:
         memory=memory("slide_scale"),
         at_a_time=at_a_time("slide_scale"),
-        version=8,
+        version=9,
         slide=of_batch(job_params.slide_record),
         settings=of_batch(job_params.slide_scale_settings),
         max_spoilt=batch.settings.detect.max_spoilt,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unglow.core.errors import UnglowError
+from unglow.core.reasons import from_json
 from unglow.core.rounding import number, uncertainty
 from unglow.photometry import imaging
 from unglow.photometry.gain.scale import Scale
@@ -131,7 +132,7 @@ def compare_maps(one: Path, other: Path) -> Finding:
         return Finding("map", "equal", "no map on either side")
     for side, this in (("A", a), ("B", b)):
         if this.failed:
-            reasons = " ".join(this.content["reasons"]).rstrip(".")
+            reasons = " ".join(from_json(this.content["reasons"])).rstrip(".")
             return Finding("map", "different", f"no map in {side}: {reasons}", math.inf)
     for image in ("post", "pre"):
         if a.shape(image) != b.shape(image):

@@ -373,7 +373,7 @@ def _states(a: PairResults, b: PairResults) -> Finding:
 
 def _state(entry: PairResults) -> str | None:
     """Return the state of a pair of which files may be missing; None if it is not known."""
-    state, _ = entry.judge_available()
+    state, _, _ = entry.judge_available()
     known = all(entry.find(name) for name in ("transform.json", "scale.json"))
     return state if known or state == "failed" else None
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.reasons import explain
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,16 +39,13 @@ _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
 _COARSE = 0.5
 """Noise of post, in steps between grey levels, below which rounding is not noise any more."""
-_COPY = (
-    "Pre and post lie on each other to 0.01 px and are equally bright: one is probably a copy of "
-    "the other, saved again, so that the difference shows nothing. Look which files were exported."
-)
+_SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
 def search_warnings(
     result: SearchResult, places: Places, scene: Scene, *, step: float, middle: float
 ) -> list[str]:
-    """Return a sentence for each thing that makes the list of candidates doubtful.
+    """Return a reason for each thing that makes the list of candidates doubtful.
 
     Parameters
     ----------
@@ -62,7 +61,7 @@ def search_warnings(
         Typical expected level of post on the section.
     """
     if looks_copied(scene):
-        return [_COPY]
+        return [explain("copy", why=_SAME_IMAGE)]
     return [*_warn_of_sources(result), *_warn_of_post(places, scene, step, middle)]
 
 
@@ -79,37 +78,18 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
         int(above[result.sides.bins(_NOISE_ENDS)]) for above in result.sides.counts_above
     )
     if dark >= _MANY and dark >= _SWAPPED * bright:
-        yield (
-            f"Far more is darker in post than brighter ({dark} against {bright} sources above a "
-            f"signal-to-noise ratio of {_NOISE_ENDS:g}): pre and post look swapped. Look which "
-            "file was imaged first."
-        )
+        yield explain("swapped", dark=dark, bright=bright, ends=_NOISE_ENDS)
         return
     radius = min(_NEAR_PX, math.sqrt(_NEAR_SHARE * result.searched_px / math.pi))
     place = find_cluster(result.negatives, result.threshold, radius)
+    strongest = result.negatives[0].tolist() if len(result.negatives) else (0.0, 0.0, 0.0)
+    at, ratio = strongest[:2], strongest[2]
     if result.threshold is None and dark >= _BEYOND:
-        x, y, ratio = result.negatives[0]
-        yield (
-            f"No candidates can be distinguished from chance: the negated difference has {dark} "
-            f"sources above a signal-to-noise ratio of {_NOISE_ENDS:g}, the strongest of "
-            f"{ratio:.3g} near x {x:.0f}, y {y:.0f}. Look there for what only one image shows, and "
-            "exclude it as a region, or image the section again."
-        )
+        yield explain("none_listed", at=at, dark=dark, ends=_NOISE_ENDS, ratio=ratio)
     elif result.threshold is not None and result.threshold > _HIGH:
-        x, y, ratio = result.negatives[0]
-        yield (
-            f"Only sources above a signal-to-noise ratio of {result.threshold:.3g} can be "
-            "distinguished from chance (4 to 6 is usual), so most stain is not listed: the negated "
-            f"difference reaches {ratio:.3g} (near x {x:.0f}, y {y:.0f}). One image was processed "
-            "(gamma, sharpening), or the images show different structures."
-        )
+        yield explain("high_threshold", at=at, threshold=result.threshold, ratio=ratio)
     elif place is not None:
-        number, x, y = place
-        yield (
-            f"{number} of the strongest sources on the negated difference lie within "
-            f"{radius:.0f} px of x {x:.0f}, y {y:.0f}: something there differs between the images "
-            "that is not stain, and its bright part may be on the list. Look there."
-        )
+        yield explain("dark_cluster", at=place[1:], count=place[0], radius=radius)
 
 
 def find_cluster(
@@ -134,19 +114,9 @@ def find_cluster(
 
 
 def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
-    excess = places.describe_excess(scene.settings.max_spoilt)
-    if excess is not None:
-        yield excess
+    yield from places.explain_excess("spoilt", scene.settings.max_spoilt)
     if places.below > _BELOW:
-        yield (
-            f"Post is cut off at its dark end: {100 * places.below:.2g} % of the section should be "
-            "darker than its darkest pixels, so faint candidates there may be false. Export it "
-            "again without changing its black level."
-        )
+        yield explain("dark_end", percent=100 * places.below)
     noise = math.sqrt(max(scene.noise.post_read + scene.noise.post_shot * middle, 0.0))
     if step and noise < _COARSE * step:
-        yield (
-            f"The noise of post is {noise / step:.2g} grey levels, so that rounding decides which "
-            "faint sources are found, and the false-discovery rate is not known. Expose it longer, "
-            "or export more bits."
-        )
+        yield explain("few_levels", steps=noise / step)

@@ -18,6 +18,7 @@ import numpy as np
 from unglow.core.archive import load_arrays, make_damage_error, save_arrays
 from unglow.core.errors import InputError
 from unglow.core.files import check_shape, limit_lines, open_text, read_json
+from unglow.core.reasons import SHAPE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -50,7 +51,8 @@ _CANDIDATES = {
     "by_threshold?": [{...: (float, [float, float])}, ...],  # with intervals by controls
     "brightest_negatives?": [[float, float, float], ...],
     "completeness?": (None, {}),
-    "reasons?": [str, ...],
+    "reasons?": [SHAPE, ...],
+    "notes?": [SHAPE, ...],
     "spoilt?": {
         "share": float,
         "places": int,

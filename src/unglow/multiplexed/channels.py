@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.errors import InputError
+from unglow.core.reasons import explain
 from unglow.core.rounding import percent
 from unglow.io.raw_images import survey_blocks, unit_name
 from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored
@@ -365,7 +366,6 @@ class Gaps:
         lacking, share = self.of(channel), self.lost(channel)
         if lacking is None or share <= LEAST_SHARE:
             return None, False
-        lost = f"{lacking.description} where other channels are: {percent(share)} of the slide"
-        if share > MOST_SHARE:
-            return f"{lost}. Copy the file again from its source, or write it again.", True
-        return f"{lost}, which is left out. Copy the file again if it was cut off.", False
+        lost = f"{percent(share)} of the slide, where other channels are stored"
+        key = "large_gaps" if share > MOST_SHARE else "gaps"
+        return explain(key, file=lacking.file, what=lacking.description, share=lost), key != "gaps"

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.progress import progress, step
+from unglow.core.reasons import explain, split_notes
 from unglow.core.windows import Window, map_bounded
 from unglow.io.stored_values import grey_level
 from unglow.multiplexed.images import Frame, HeldChannel, SlideReader
@@ -126,13 +127,8 @@ def shift_doubt(shift: ResidualShift, suspect_px: float) -> str | None:
     """Return a sentence if a shift is beyond what is accepted, and not zero within its error."""
     if not (shift.length_px > suspect_px and shift.is_certain):
         return None
-    return (
-        f"The background lies {shift.length_px:.2f} px (x {shift.x_px:+.2f}, y {shift.y_px:+.2f}, "
-        f"error {shift.error_px:.2f}, {shift.blocks} blocks) from this marker (setting "
-        "suspect_px: "
-        f"{suspect_px:g}): its channel is shifted against the one that its cycle was registered "
-        "on, or something moved; look at what is left of edges."
-    )
+    lengths = {"length": shift.length_px, "x": shift.x_px, "y": shift.y_px, "error": shift.error_px}
+    return explain("shifted", blocks=shift.blocks, limit=suspect_px, **lengths)
 
 
 TOLERANCE = 0.05
@@ -143,18 +139,8 @@ filters and bleaching: an exposure time or the background is wrong, or stain all
 in the gain."""
 
 
-class Disagreement(NamedTuple):
-    """A sentence about a gain that exposure times do not promise, and whether it is a doubt.
-
-    It is none where the measured gain is subtracted, and less than `FAR` from the expected one.
-    """
-
-    sentence: str
-    is_doubt: bool
-
-
-def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
-    """Return what to say if a measured gain does not agree with the exposure times; else None.
+def disagreement(scale: Scale, evidence: Evidence) -> str | None:
+    """Return a reason or note if a measured gain contradicts the exposure times; else None.
 
     None also where no gain was found, so that nothing is subtracted.
     The interval of 95 % is widened by `TOLERANCE`. Where only given gains were asked for, the
@@ -168,28 +154,12 @@ def disagreement(scale: Scale, evidence: Evidence) -> Disagreement | None:
     low, high = measured.gain_ci95
     if low - TOLERANCE * expected <= expected <= high + TOLERANCE * expected:
         return None
-    value, interval = f"{measured.gain:.3g}", f"{low:.3g} to {high:.3g}"
+    numbers = {"gain": measured.gain, "low": low, "high": high, "expected": expected}
     if METHODS[scale.default].is_given:
-        sentence = (
-            f"Measured gain {value} ({interval}) differs from the {expected:.3g} expected from "
-            "exposure times: lamp, filters or bleaching differ between the two images, or an "
-            f"exposure time is wrong. {scale.default_result.gain:.3g} was subtracted (method "
-            f"{scale.default}). To subtract the measured gain, put linear first in scale.methods."
-        )
-        return Disagreement(sentence, is_doubt=True)
-    if low >= FAR * expected or high <= expected / FAR:
-        sentence = (
-            f"Measured gain {value} ({interval}) is far from the {expected:.3g} expected from "
-            "exposure times: an exposure time or the background channel is wrong, or stain all "
-            "over the section is in the gain. The measured gain was used: look at the marker's "
-            "figure."
-        )
-        return Disagreement(sentence, is_doubt=True)
-    sentence = (
-        f"Measured gain {value} ({interval}) differs from the {expected:.3g} expected from "
-        "exposure times. The measured gain was used."
-    )
-    return Disagreement(sentence, is_doubt=False)
+        used = {"used": scale.default_result.gain, "method": scale.default}
+        return explain("exposure_used", **numbers, **used)
+    far = low >= FAR * expected or high <= expected / FAR
+    return explain("exposure_far" if far else "exposure_differs", **numbers)
 
 
 def _choose_gain(scale: Scale, evidence: Evidence) -> MethodResult | None:
@@ -268,7 +238,8 @@ def measure_slide(
     found: dict[str, Measured] = {}
 
     def fail(marker: Channel, sentences: Iterable[str]) -> None:
-        scale = Scale.make_failed(" ".join(sentences), settings)
+        reasons = tuple(sentences)
+        scale = replace(Scale.make_failed(" ".join(reasons), settings), reasons=reasons)
         gain = compute_expected_gain(slide, marker)
         found.setdefault(marker.name, Measured(scale, JointStatistics.empty(), _UNKNOWN, gain))
 
@@ -418,9 +389,7 @@ class _Tally:
             scale, about_gain = self._several(expected), None
         shifts = [one.shift(parts) for one, parts in self._by_background()]
         shifted = (shift_doubt(one, work.suspect_px) for one in shifts)
-        doubts = [about_gain.sentence] if about_gain is not None and about_gain.is_doubt else []
-        notes = [about_gain.sentence] if about_gain is not None and not doubts else []
-        reasons = (*scale.reasons, *doubts, *filter(None, shifted))
+        doubts, notes = split_notes(filter(None, (about_gain, *shifted)))
         total = None if expected is None else float(sum(expected))
         for method in scale.methods.values():
             method.details["expected_gain"] = total
@@ -431,6 +400,7 @@ class _Tally:
         small = {k: a.astype(np.int32) if a.dtype == np.int64 else a for k, a in whole.items()}
         statistics = JointStatistics.restore(self._statistics.parameters, small)
         longest = max(shifts, key=lambda one: np.nan_to_num(one.length_px, nan=-1))
+        reasons = (*scale.reasons, *doubts)
         scale = replace(scale, reasons=reasons, notes=(*scale.notes, *notes))
         return Measured(scale, statistics, longest, total)
 
@@ -438,7 +408,7 @@ class _Tally:
         for n, matcher in enumerate(self._matchers):
             yield matcher, [of_window[n] for of_window in self.matches]
 
-    def _single(self, expected: tuple[float, ...] | None) -> tuple[Scale, Disagreement | None]:
+    def _single(self, expected: tuple[float, ...] | None) -> tuple[Scale, str | None]:
         frame, shape = self._work.frame, self._sample.shape
         cells = SampledCells.placed(self._bins[0], self._sample)
         (background,) = self._work.slide.backgrounds_of(self._marker)

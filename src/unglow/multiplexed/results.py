@@ -22,6 +22,7 @@ from unglow.core.archive import (
     select_arrays,
 )
 from unglow.core.files import check_shape, read_json, write_json
+from unglow.core.reasons import SHAPE, from_json, to_json
 from unglow.multiplexed.slide import Channel, Slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.scale import Scale
@@ -57,7 +58,7 @@ _SLIDE = {
     "cycles?": {
         ...: {
             "status": str,
-            "reasons": [str, ...],
+            "reasons": [SHAPE, ...],
             "loop_px": (None, {...: (None, float)}),
             "spoilt?": (None, {"share": float, "by_reason": {...: {"share": float}}}),
         }
@@ -150,7 +151,10 @@ class SlideRecord:
         }
         if self.cycles:
             content["reference"] = slide.frame_cycle
-            content["cycles"] = {str(cycle): asdict(one) for cycle, one in self.cycles.items()}
+            content["cycles"] = {
+                str(cycle): {**asdict(one), "reasons": to_json(one.reasons)}
+                for cycle, one in self.cycles.items()
+            }
         _write(path, self.reason, content)
 
     @classmethod
@@ -170,7 +174,10 @@ class SlideRecord:
             )
             cycles = {
                 int(cycle): CycleState(
-                    one["status"], tuple(one["reasons"]), one["loop_px"], one.get("spoilt")
+                    one["status"],
+                    tuple(from_json(one["reasons"])),
+                    one["loop_px"],
+                    one.get("spoilt"),
                 )
                 for cycle, one in content.get("cycles", {}).items()
             }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.reasons import explain, split_notes
 from unglow.core.rounding import round_digits
 from unglow.memory import CELL
 from unglow.multiplexed.slide import FIT, INTERPOLATE
@@ -87,12 +88,11 @@ def estimate_several(
     if not good:
         return Scale(method, methods, "failed", tuple(reasons))
     scale = Scale(good[0], methods, reasons=tuple(reasons))
-    if fitted is None or expected is None:
-        notes = [] if fitted is None else _about_likeness(names, fitted)
-        return replace(scale, notes=tuple(notes))
-    sentence, is_doubt = _disagreement(names, fitted, backgrounds, expected, good[0])
-    notes = [*_about_likeness(names, fitted), *([sentence] if sentence and not is_doubt else [])]
-    return replace(scale, notes=tuple(notes), reasons=(*reasons, *([sentence] if is_doubt else [])))
+    more = [] if fitted is None else _about_likeness(names, fitted)
+    if fitted is not None and expected is not None:
+        more += _disagreement(names, fitted, backgrounds, expected, good[0])
+    doubts, notes = split_notes(more)
+    return replace(scale, notes=tuple(notes), reasons=(*reasons, *doubts))
 
 
 def refine(scale: Scale, moments: CellMoments, noise: float) -> Scale:
@@ -197,14 +197,9 @@ def _about_likeness(names: Sequence[str], fit: several.SeveralFit) -> list[str]:
     if not fit.are_similar:
         return []
     worst = float(fit.noise_shares.max())
-    known = fit.total_half <= 0.05 * abs(fit.total)
-    whether = "is known all the same" if known else "is not known well either"
-    sentence = (
-        f"{' and '.join(names)} are too similar: {min(worst, 1):.0%} of the part of one that the "
-        "others lack is noise. Their single gains mean nothing; what they take together "
-        f"({fit.total:.4g} ± {fit.total_half:.2g} grey levels on average) {whether}."
-    )
-    return [sentence]
+    about = {"names": " and ".join(names), "noise": min(worst, 1), "total": fit.total}
+    known = "is known" if fit.total_half <= 0.05 * abs(fit.total) else "is not known well either"
+    return [explain("too_similar", half=fit.total_half, known=known, **about)]
 
 
 def _disagreement(
@@ -213,8 +208,8 @@ def _disagreement(
     backgrounds: Floats,
     expected: Sequence[float],
     used: str,
-) -> tuple[str, bool]:
-    """Return a sentence if fit and exposure times disagree, else '', and if it is a doubt.
+) -> list[str]:
+    """Return a reason or note if fit and exposure times disagree.
 
     Of backgrounds that are similar, what they take together is compared.
     """
@@ -227,11 +222,10 @@ def _disagreement(
     else:
         values, halves = fit.gains, fit.gain_halves
     if (np.abs(values - wanted) <= halves + _TOLERANCE * wanted.sum()).all():
-        return "", False
+        return []
     shown, promised = (", ".join(f"{v:.3g}" for v in some) for some in (fit.gains, expected))
     ratio = float(fit.gains @ level) / max(float(np.array(expected) @ level), 1e-9)
-    sentence = (
-        f"Fitted gains of {', '.join(names)}: {shown}; exposure times and cycles let expect "
-        f"{promised}. The {'fitted' if used == FIT else 'expected'} ones were used."
-    )
-    return sentence, used != FIT or not 1 / _FAR < ratio < _FAR
+    is_doubt = used != FIT or not 1 / _FAR < ratio < _FAR
+    about = {"names": ", ".join(names), "used": "fitted" if used == FIT else "expected"}
+    key = "gains_far" if is_doubt else "gains_differ"
+    return [explain(key, fitted=shown, expected=promised, **about)]

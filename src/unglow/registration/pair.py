@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.core.windows import Coarser, coarse_level
 from unglow.registration.images import MIN_SIDE, Plane, PlanePair, thumbnail
 from unglow.registration.settings import ORDINARY_SCALE, RegisterSettings
-from unglow.registration.verdict import MIN_SIGNIFICANCE, Registration, coarser_pre, judge
+from unglow.registration.verdict import MIN_SIGNIFICANCE, Registration, judge
 from unglow.transform import Quantiles, apply_matrix, convert_levels, convert_to_level, to_level0
 from unglow.transform.transform import octaves_of
 
@@ -233,7 +234,9 @@ def convert_to_post_px(found: Transform, octaves: int) -> Transform:
         for lengths in (found.residual_px, found.error_px, found.forward_backward_px)
     )
     found = replace(found, residual_px=residual, error_px=error, forward_backward_px=way_back)
-    return found if found.has_failed else judge(found, [coarser_pre(found.scale, int(unit))])
+    if found.has_failed:
+        return found
+    return judge(found, [explain("coarse_pre", scale=found.scale, side=int(unit))])
 
 
 def convert_blocks_to_full(blocks: NDArray[np.void], octaves: int) -> NDArray[np.void]:

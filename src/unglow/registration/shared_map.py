@@ -14,6 +14,7 @@ import numpy as np
 
 from unglow.core.own_memory import release_pages
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.registration.block_placement import block_size, sample_corners
 from unglow.registration.block_table import block_table
 from unglow.registration.coarse_map import SURE, Candidate, score_guess
@@ -112,9 +113,9 @@ def make_cycle_map(cycles: str, transform: Transform | None, shape: tuple[int, i
     ``shape`` is that of all images, (rows, columns).
     """
     if transform is not None:
-        remedy = "see the registration of these cycles, and set register.on to what both show"
+        remedy = "See the registration of these cycles, and set register.on to what both show."
         return SharedMap(f"cycles {cycles}", transform, remedy)
-    remedy = "the two channels were imaged in one cycle, so correct what lies between their filters"
+    remedy = "Both channels are of one cycle: correct what lies between their filters."
     return SharedMap("their cycle", make_identity(shape).transform, remedy)
 
 
@@ -225,24 +226,15 @@ def _explain_unusable(
     """Say why there is no map to take over."""
     theirs = shared.transform
     if theirs.has_failed:
-        reasons = " ".join(theirs.reasons)
-        return f"The map was to come from {shared.dye}, whose registration failed: {reasons}"
+        return explain("source_failed", dye=shared.dye, why=" ".join(theirs.reasons))
     for role, own, other in (
         ("post", post_shape, theirs.post_shape),
         ("pre", pre_shape, theirs.pre_shape),
     ):
-        if own != other and not shared.dye:
-            return (
-                f"The images are said to lie on each other (register.model: none), but post has "
-                f"{other[1]} x {other[0]} px and pre {own[1]} x {own[0]} px: let them be "
-                "registered (model: auto)."
-            )
         if own != other:
-            return (
-                f"The map was to come from {shared.dye}, whose {role}-stain image has {other[1]} x "
-                f"{other[0]} px and not {own[1]} x {own[0]} px: only images of the same frame "
-                "share a map."
-            )
+            mine, wanted = (f"{cols} x {rows}" for rows, cols in (own, other))
+            key = "other_frame" if shared.dye else "sizes_differ"
+            return explain(key, dye=shared.dye, role=role, own=mine, theirs=wanted)
     return None
 
 
@@ -285,14 +277,8 @@ def _match_shared(pair: Pair, shared: SharedMap) -> _Check:
 def _refutation(check: _Check, shared: SharedMap, settings: RegisterSettings) -> str | None:
     """Say why the images show that the map is wrong; None if they do not."""
     if check.match_elsewhere:
-        itself = "let this dye register itself (register_from: its own name)"
-        return (
-            f"The images match better at another place than where the map of {shared.dye} puts "
-            f"them: {shared.remedy or itself}."
-            if shared.dye
-            else "The images match better at another place than where they lie (register.model: "
-            "none): let them be registered (model: auto)."
-        )
+        remedy = "Let this dye register itself (register_from: its own name)."
+        return explain("elsewhere", **_describe_map(shared, remedy))
     if check.evidence.enough_agree and check.shift.length_px > _FAR * settings.suspect_px:
         return _shift_map(check, shared, settings)
     return None
@@ -329,38 +315,27 @@ def _warnings(
     evidence = check.evidence
     beyond = check.agreeing.any() and check.shift.length_px > settings.suspect_px
     if not evidence.enough_agree:
-        about = f"the map of {shared.dye}" if shared.dye else "where they lie to each other"
-        undecided = (
-            f"Only {evidence.agreeing} of {evidence.measured} sample blocks say anything about "
-            f"{about}, so that these images neither confirm nor refute it: check the overlay."
-        )
-        reasons = [undecided]
+        numbers = {"agreeing": evidence.agreeing, "measured": evidence.measured}
+        reasons: list[str] = [explain("undecided", **numbers, **_describe_map(shared))]
     elif beyond and (shared.dye or check.shift.is_certain):
         reasons = [_shift_map(check, shared, settings)]
     else:
         reasons = list_warnings(evidence, error_p95, settings)
     if shared.transform.status == "suspect":
-        reasons.append(
-            f"The map is that of {shared.dye}, which is suspect itself: see its reasons."
-        )
+        reasons.append(explain("source_suspect", dye=shared.dye))
     return reasons
 
 
 def _shift_map(check: _Check, shared: SharedMap, settings: RegisterSettings) -> str:
     shift = check.shift
-    x, y, length = shift.x_px, shift.y_px, shift.length_px
+    lengths = {"length": shift.length_px, "x": shift.x_px, "y": shift.y_px, "error": shift.error_px}
+    remedy = "Something moved between the two dyes: set register_from to its own name."
+    about = _describe_map(shared, remedy)
+    return explain("moved", limit=settings.suspect_px, **lengths, **about)
+
+
+def _describe_map(shared: SharedMap, remedy: str = "") -> dict[str, str]:
+    """Return what reasons call a shared map, and what helps if it is wrong."""
     if not shared.dye:
-        return (
-            f"The images lie {length:.2f} px (x {x:+.2f}, y {y:+.2f}, error {shift.error_px:.2f}) "
-            f"from each other though register.model is none (setting suspect_px: "
-            f"{settings.suspect_px:g}): let them be registered (model: auto)."
-        )
-    itself = (
-        "something moved between the two dyes, so let this one register itself (register_from: its "
-        "own name)"
-    )
-    return (
-        f"The images lie {length:.1f} px (x {x:+.1f}, y {y:+.1f}) from where the map of "
-        f"{shared.dye} puts them (setting suspect_px: {settings.suspect_px:g}): "
-        f"{shared.remedy or itself}."
-    )
+        return {"map": "register.model: none", "remedy": "Set register.model: auto."}
+    return {"map": f"the map of {shared.dye}", "remedy": shared.remedy or remedy}

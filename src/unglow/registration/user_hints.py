@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.reasons import explain
 from unglow.registration.coarse_map import (
     SURE,
     best_of,
@@ -170,10 +171,8 @@ def _scale_problem(landmarks: Landmarks, matrix: Matrix, max_scale: float) -> st
     scale = _scale_of(landmarks, matrix)
     if 1 / max_scale <= scale <= max_scale:
         return ""
-    return (
-        f"The landmarks ask for a scale of {scale:.2f}, outside the accepted range "
-        f"{1 / max_scale:.2f} to {max_scale:.2f} (setting max_scale)."
-    )
+    low, high = 1 / max_scale, max_scale
+    return explain("landmarks_scale", scale=scale, low=low, high=high)
 
 
 def _scale_of(landmarks: Landmarks, matrix: Matrix) -> float:
@@ -195,19 +194,13 @@ def check_hints(found: Transform, hints: UserHints, settings: RegisterSettings) 
     if hints.initial is not None and not found.has_failed and searched:
         centre = (np.array(found.post_shape[::-1], dtype=np.float64)[None] - 1) / 2
         off = np.hypot(*(found.map(centre) - apply_matrix(hints.initial, centre))[0])
-        reasons.append(
-            "The initial transform led to no map, so that one was searched, which differs from it "
-            f"by {off:.0f} px at the centre of the image: check the overlay."
-        )
+        reasons.append(explain("initial_unused", off=off))
     return judge(found, reasons)
 
 
 def _describe_miss(left: LandmarkResiduals, name: str) -> str:
-    return (
-        f"The map misses landmark {name} by {left.max_px:.0f} px (the median "
-        f"of {left.count} landmarks is {left.median_px:.0f} px), more than clicks are off "
-        "by: correct or remove it if it is wrong, and check the overlay."
-    )
+    about = {"most": left.max_px, "median": left.median_px, "count": left.count}
+    return explain("landmark_missed", name=name, **about)
 
 
 def _explain_failure(landmarks: Landmarks, max_scale: float) -> str:
@@ -216,11 +209,9 @@ def _explain_failure(landmarks: Landmarks, max_scale: float) -> str:
     lengths = [_lengths(apply_matrix(m, landmarks.post), landmarks) for m in maps]
     best = min(range(len(maps)), key=lambda k: float(lengths[k].max()))
     worst = int(lengths[best].argmax())
-    return _scale_problem(landmarks, maps[best], max_scale) or (
-        "The landmarks led to no map either: the one that fits them best misses landmark "
-        f"{landmarks.names[worst]} by {lengths[best][worst]:.0f} px; see whether each of them is "
-        "the same place in both images."
-    )
+    most, name = lengths[best][worst], landmarks.names[worst]
+    problem = _scale_problem(landmarks, maps[best], max_scale)
+    return problem or explain("landmarks_failed", name=name, most=most)
 
 
 def _lengths(mapped: Points, landmarks: Landmarks) -> Points:

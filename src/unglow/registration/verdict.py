@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unglow.core.reasons import explain
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.registration.settings import LARGEST_SCALE, ORDINARY_SCALE
 from unglow.transform import Transform
@@ -44,10 +45,7 @@ _STEEP = 0.15
 _PIXEL_SIZE_ERROR = 1.05
 """Pixel sizes in headers are hardly better than this factor."""
 
-MIRRORED = (
-    "The pre-stain image is a mirror image of the post-stain image: if the section was turned "
-    "over, set mirror: true; if not, one of the files was flipped when it was saved."
-)
+MIRRORED = explain("mirrored")
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +116,14 @@ def judge(found: Transform, reasons: Sequence[str]) -> Transform:
 
 
 def describe_unlike(settings: RegisterSettings) -> str:
-    """Return the sentence about two images that no map was found for."""
-    return (
-        "No position, rotation or magnification that is searched (pre "
-        f"{1 / settings.max_scale:.2f} to {settings.max_scale:.2f} times as large as post in px, "
-        "setting max_scale) makes the two images resemble each other: they may show different "
-        "sections or places, differ more in magnification, or have too little texture in common."
-    )
+    """Return the reason of two images that no map was found for."""
+    return explain("unlike", low=1 / settings.max_scale, high=settings.max_scale)
 
 
 def check_headers(
     sizes_um: tuple[Size, Size], found: Transform, settings: RegisterSettings
 ) -> list[str]:
-    """Return a sentence if headers ask for a scale that is not searched, or the images deny it.
+    """Return a reason if headers ask for a scale that is not searched, or the images deny it.
 
     Parameters
     ----------
@@ -143,25 +136,14 @@ def check_headers(
     if scale is None:
         return []
     post, pre = (math.sqrt(math.prod(size or ())) for size in sizes_um)
-    headers = f"The headers say {post:.4g} um per px for post and {pre:.4g} for pre"
     factor = max(scale, 1 / scale)
     if found.has_failed and factor > settings.max_scale:
         needed = math.ceil(100 * _PIXEL_SIZE_ERROR * factor) / 100
         wider = f", or set max_scale: {needed:.2f}" if needed <= LARGEST_SCALE else ""
-        sentence = (
-            f"{headers}, so that the section is {scale:.2f} times as large in pre, beyond what is "
-            "searched: if they are right, scale one of the images to the pixel size of the "
-            f"other{wider}."
-        )
-        return [sentence]
+        return [explain("headers_beyond", post=post, pre=pre, scale=scale, wider=wider)]
     if found.has_failed or max(scale / found.scale, found.scale / scale) <= ORDINARY_SCALE:
         return []
-    sentence = (
-        f"{headers}, which makes the section {scale:.2f} times as large in pre, but in the images "
-        f"it is {found.scale:.2f} times as large: one of the headers is wrong, and with it all "
-        "lengths in um, or the map is; check the overlay."
-    )
-    return [sentence]
+    return [explain("headers", post=post, pre=pre, scale=scale, found=found.scale)]
 
 
 def scale_of_sizes(post_um: Size, pre_um: Size) -> float | None:
@@ -171,119 +153,63 @@ def scale_of_sizes(post_um: Size, pre_um: Size) -> float | None:
     return math.sqrt(math.prod(post_um) / math.prod(pre_um))
 
 
-def coarser_pre(scale: float, side: int) -> str:
-    """Return the warning about a pre so coarse that ``side`` px of post were taken together."""
-    return (
-        f"The section is only {scale:.2f} times as large in pre: structures finer than the px of "
-        "pre cannot be subtracted and stay in the difference. It was registered, and lengths in "
-        f"the other reasons count, in px of {side} x {side} px of post."
-    )
-
-
 def list_rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
-    """Sentences that say why there is no usable map; empty if there is one."""
-    e = evidence
+    """Reasons why there is no usable map; empty if there is one."""
+    e, low, high = evidence, 1 / settings.max_scale, settings.max_scale
     out: list[str] = []
-    if not 1 / settings.max_scale <= e.scale <= settings.max_scale:
-        out.append(
-            f"The best map would scale the section by {e.scale:.2f}, outside the accepted range "
-            f"{1 / settings.max_scale:.2f} to {settings.max_scale:.2f} (setting max_scale)."
-        )
+    if not low <= e.scale <= high:
+        out.append(explain("scale_beyond", scale=e.scale, low=low, high=high))
     if not e.shear <= _MOST_SHEAR:
-        out.append(
-            f"The best map would stretch the section by {100 * (e.shear - 1):.0f} % more along one "
-            "direction than along the other, which no microscope does."
-        )
+        out.append(explain("sheared", percent=100 * (e.shear - 1)))
     if e.overlap < settings.min_overlap:
-        out.append(
-            f"Only {100 * e.overlap:.0f} % of the section would lie inside the pre-stain image, "
-            f"less than the {100 * settings.min_overlap:.0f} % asked for (setting min_overlap)."
-        )
+        percents = {"percent": 100 * e.overlap, "least": 100 * settings.min_overlap}
+        out.append(explain("small_overlap", **percents))
     if e.measured < _MIN_AGREEING:
-        out.append(
-            f"Only {e.measured} sample blocks with texture fit into what the two images share, and "
-            f"at least {_MIN_AGREEING} are needed."
-        )
+        out.append(explain("few_blocks", measured=e.measured, least=_MIN_AGREEING))
     elif not e.enough_agree:
-        out.append(
-            f"Only {e.agreeing} of {e.measured} sample blocks show the same structures in both "
-            "images at full resolution: they may be different sections, different places, or too "
-            "poor in texture."
-        )
+        out.append(explain("few_alike", agreeing=e.agreeing, measured=e.measured))
     return out
 
 
 def list_warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
-    """Sentences that say what to check before a map is believed; empty if nothing is odd.
+    """Reasons to check a map before it is believed; empty if nothing is odd.
 
     ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px.
     """
     e = evidence
     out: list[str] = []
-    if not e.residual_p95 <= settings.suspect_px:
-        out.append(
-            f"5 % of the sample blocks are more than {e.residual_p95:.2f} px from where the map "
-            f"puts them (setting suspect_px: {settings.suspect_px:g}): the section may be deformed."
-        )
-    elif not error_p95 <= settings.suspect_px:
-        out.append(
-            f"The map is off by about {error_p95:.1f} px or more in 5 % of the section (setting "
-            f"suspect_px: {settings.suspect_px:g}): a part of it may have moved on its own."
-        )
+    if not error_p95 <= settings.suspect_px:
+        out.append(explain("map_error", error=error_p95, limit=settings.suspect_px))
     if e.agreeing < _FEW_SHARE * e.measured:
-        out.append(f"Only {e.agreeing} of {e.measured} sample blocks agree with the map.")
+        out.append(explain("few_agree", agreeing=e.agreeing, measured=e.measured))
     if e.uncovered > _UNCOVERED:
-        out.append(
-            f"{100 * e.uncovered:.0f} % of the section has no sample block nearby that confirms "
-            "the map there."
-        )
+        out.append(explain("uncovered", percent=100 * e.uncovered))
     if e.margin < _MARGIN:
-        out.append(
-            "Another place matches nearly as well, as happens with repeating patterns: check the "
-            "overlay."
-        )
-    span = settings.max_scale - 1
-    if abs(np.log(e.scale)) > np.log(1 + _AT_LIMIT * span):
-        out.append(
-            f"The scale of {e.scale:.3f} is at the limit of what is accepted (setting max_scale)."
-        )
+        out.append(explain("rival", margin=e.margin))
+    if abs(np.log(e.scale)) > np.log(1 + _AT_LIMIT * (settings.max_scale - 1)):
+        out.append(explain("scale_limit", scale=e.scale))
     if e.shear > _ODD_SHEAR:
-        out.append(f"The map stretches one direction by {100 * (e.shear - 1):.1f} %.")
+        out.append(explain("stretched", percent=100 * (e.shear - 1)))
     return out
 
 
 def way_back_warnings(miss_p95: float, settings: RegisterSettings) -> list[str]:
-    """Return a sentence if registering pre onto post does not lead back to where one came from.
+    """Return a reason if registering pre onto post does not lead back to where one came from.
 
     ``miss_p95`` is the 95th percentile of the distance over the section, px; NaN if unknown.
     """
     if not miss_p95 > settings.suspect_px:
         return []
-    sentence = (
-        f"Registration of pre to post and back misses by more than {miss_p95:.1f} px in 5 % of "
-        f"the section (setting suspect_px: {settings.suspect_px:g}): check the overlay."
-    )
-    return [sentence]
+    return [explain("way_back", miss=miss_p95, limit=settings.suspect_px)]
 
 
 def warn_of_tears(count: int, first: NDArray[np.float64], settings: RegisterSettings) -> list[str]:
-    """Return a sentence if a field misses ``count`` blocks and their neighbours; one is given."""
-    if not count:
-        return []
-    sentence = (
-        f"{count} blocks around ({first[0]:.0f}, {first[1]:.0f}) and elsewhere are more than "
-        f"{settings.suspect_px:g} px from where the field puts them (setting suspect_px), and "
-        "so do their neighbours: the section may be torn there, or there is dirt on the glass."
-    )
-    return [sentence]
+    """Return a reason if a field misses ``count`` blocks and their neighbours; one is given."""
+    at = (float(first[0]), float(first[1])) if count else None
+    return [explain("torn", at=at, count=count, limit=settings.suspect_px)] if count else []
 
 
 def area_warnings(low: float, high: float) -> list[str]:
-    """Return a sentence if a field changes areas by factors from ``low`` to ``high``, too much."""
-    if not (low < 1 - _STEEP or high > 1 + _STEEP):
-        return []
-    sentence = (
-        f"The field changes areas by a factor of {low:.2f} to {high:.2f}, which is much for "
-        "one section: it may be torn or folded, check the overlay."
-    )
-    return [sentence]
+    """Return a reason if a field changes areas by factors from ``low`` to ``high``, too much."""
+    steep = low < 1 - _STEEP or high > 1 + _STEEP
+    return [explain("area", low=low, high=high)] if steep else []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import describe
 from unglow.core.levels import LEVELS
+from unglow.core.reasons import WHY, list_details
 from unglow.core.rounding import Measured, ends, share
 from unglow.results.directory import SLIDE_FILES, SlideResults
 
@@ -232,6 +233,7 @@ def _row(
         "status": "suspect" if reasons else "ok",
         "reasons": " ".join(reasons),
         "notes": " ".join(own.scale.notes),
+        WHY: list_details([*reasons, *own.scale.notes]),
         **({} if map_ is None else registration_columns(map_)),
         **scale_columns(own.scale, found.residues[marker], done[marker].method),
         **spoilt,

@@ -10,12 +10,14 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
-from unglow.core.levels import LEVELS, VARIANT, names_of, place_of, variants_in
+from unglow.core.levels import LEVELS, PAIR, VARIANT, names_of, place_of, variants_in
+from unglow.core.reasons import WHY, list_details
 from unglow.core.workflow_files import is_foreign
 from unglow.multiplexed.results import SlideRecord
 from unglow.reporting.marker_rows import SlideEntry, read_written_ns, slide_files
 from unglow.reporting.summary import Entry, rows, texts
 from unglow.results import SKIPPED, read_summary
+from unglow.results.pair import STAGE_FILES, PairResults
 from unglow.review import REVIEW
 from unglow.telemetry.reading.history import UNRECORDED
 from unglow.telemetry.reading.pairs import (
@@ -88,7 +90,23 @@ def rows_of(results: Path, history: History, known: Known | None = None) -> list
         if names_of(row) not in made_names
         and not (row.get("background_channel") and row["sample"] in made_slides)
     ]
+    for row in kept:
+        row[WHY] = _explain(row, results, known)
     return _add_states(results, [*kept, *made], history)
+
+
+def _explain(row: Mapping[str, Any], results: Path, known: Known) -> list[dict[str, Any]]:
+    """Return what is behind the reasons and notes of a row of the table."""
+    pair = PairResults(place_of(results, row), place_of(results, row, PAIR[-1]))
+    found = [pair.find(name) for name in STAGE_FILES[:4]]
+    state, key = [read_written_ns(path) for path in found if path], f"{WHY} {pair.directory}"
+    if key not in known or known[key][0] != state:
+        why: list[dict[str, Any]] = []
+        with suppress(UnglowError):
+            _, reasons, notes = pair.judge_available()
+            why = list_details([*reasons, *notes])
+        known[key] = state, why
+    return known[key][1]
 
 
 def _add_states(
@@ -158,7 +176,12 @@ def _rows(entry: Entry | SlideEntry, results: Path, known: Known) -> list[dict[s
         known[key] = (
             state,
             [
-                dict(texts({k: v for k, v in row.items() if not isinstance(v, dict | tuple)}))
+                {
+                    **texts(
+                        {k: v for k, v in row.items() if not isinstance(v, dict | tuple | list)}
+                    ),
+                    WHY: row.get(WHY, []),
+                }
                 for row in rows([entry], (), results)
             ],
         )

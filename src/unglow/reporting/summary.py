@@ -17,6 +17,7 @@ from unglow.core.errors import UnglowError
 from unglow.core.files import write_changed_text
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, place_of
 from unglow.core.printable import cell
+from unglow.core.reasons import WHY, list_details
 from unglow.core.rounding import Measured, decimals, ends, number, plain, share, uncertainty
 from unglow.photometry.difference_histogram import load_method
 from unglow.photometry.gain.scale import Scale
@@ -232,12 +233,13 @@ def _fill_columns(entry: Entry, results: Path, method: str | None) -> dict[str, 
     scale = Scale.load(pair.path("scale.json"))  # whose gain map no column needs
     shown = method or scale.default
     histogram = load_method((results / path for path in entry.histograms.values()), shown)
-    status, reasons = judge(plan, pair.registration, scale, detection)
+    status, reasons, notes = judge(plan, pair.registration, scale, detection)
     reviewed = _review_columns(directory)
     return {
         "status": status,
-        "reasons": reasons,
-        "notes": " ".join([*scale.notes, *reviewed.pop("notes", ())]),
+        "reasons": " ".join(reasons),
+        "notes": " ".join([*notes, *reviewed.pop("notes", ())]),
+        WHY: list_details([*reasons, *notes]),
         "channels": "+".join(plan.choice.get("names", ())),
         "images": tuple(
             (plan.fingerprints[role], str(header.plane), str(plan.channels[role]))

@@ -13,6 +13,7 @@ import numpy as np
 
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
+from unglow.core.reasons import explain, from_json
 from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
@@ -201,24 +202,24 @@ class PairResults:
     @property
     def reasons(self) -> str:
         """Why the state is not ``ok``; empty if it is."""
-        return self._judged[1]
+        return " ".join(self._judged[1])
 
     @cached_property
-    def _judged(self) -> tuple[str, str]:
+    def _judged(self) -> tuple[str, list[str]]:
         if self.skipped is not None:
-            return "skipped", self.skipped
+            return "skipped", [self.skipped]
         missing = [name for name in STAGE_FILES[:4] if self.find(name) is None]
         try:
-            state, reasons = self.judge_available()
+            state, reasons, _ = self.judge_available()
             if state != "failed" and missing:
-                return "incomplete", f"{self.directory} has no {missing[0]}."
+                return "incomplete", [f"{self.directory} has no {missing[0]}."]
             _ = self.transform  # its field is a part of the result
         except UnglowError as error:
-            return "failed", f"a result file cannot be read: {error}"
+            return "failed", [f"a result file cannot be read: {error}"]
         return state, reasons
 
-    def judge_available(self) -> tuple[str, str]:
-        """Return state and reasons as far as the existing files say."""
+    def judge_available(self) -> tuple[str, list[str], list[str]]:
+        """Return state, reasons and notes as far as the existing files say."""
         names = ("plan", "registration", "scale", "detection")
         there = [self.find(file) is not None for file in STAGE_FILES[:4]]
         return judge(*(getattr(self, n) if t else None for n, t in zip(names, there, strict=True)))
@@ -320,34 +321,32 @@ def judge(
     registration: Mapping[str, Any] | None,
     scale: Scale | None,
     detection: Mapping[str, Any] | None,
-) -> tuple[str, str]:
-    """Return the state of a pair and its reasons; the first stage that failed decides.
+) -> tuple[str, list[str], list[str]]:
+    """Return the state of a pair, its reasons and its notes; the first stage that failed decides.
 
     ``registration`` and ``detection`` are the contents of their files; None is a file that is not
     there, and says nothing.
     """
     bright_field = () if scale is None else scale.bright_field
     if plan is not None and plan.reason is not None:
-        return "failed", plan.reason
+        return "failed", [plan.reason], []
     about = registration or {"status": None, "reasons": []}
+    reasons, notes = from_json(about["reasons"]), [] if scale is None else list(scale.notes)
     if about["status"] == "failed":
-        return "failed", " ".join([*about["reasons"], *check_roles(bright_field)])
-    if scale is not None and scale.status == "failed":
-        return "failed", " ".join(scale.reasons)
-    reasons = [*about["reasons"], *(() if scale is None else scale.reasons)]
+        return "failed", [*reasons, *check_roles(bright_field)], notes
+    if scale is not None:
+        if scale.status == "failed":
+            return "failed", list(scale.reasons), notes
+        reasons += scale.reasons
     if detection is not None and not bright_field:  # a note says why nothing is searched there
         reasons += _search_warnings(detection)
-    return ("suspect" if reasons or about["status"] == "suspect" else "ok"), " ".join(reasons)
+        notes += from_json(detection.get("notes", ()))
+    return ("suspect" if reasons or about["status"] == "suspect" else "ok"), reasons, notes
 
 
 def _search_warnings(detection: Mapping[str, Any]) -> list[str]:
     if detection["status"] == "failed":
         return [f"Candidates were not looked for: {detection['reason']}"]
-    sentences = list(detection.get("reasons", ()))
     used = [control["reason"] is None for control in detection.get("controls") or ()]
-    if used and not any(used):
-        sentences.append(
-            "No unstained control of this dye could be searched, so what share of the candidates "
-            "is false rests on the negated difference alone."
-        )
-    return sentences
+    unused = [explain("no_control")] if used and not any(used) else []
+    return [*from_json(detection.get("reasons", ())), *unused]

@@ -16,6 +16,7 @@ import cv2
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.core.shapes import drop_small_pieces, fill_holes
 from unglow.memory import BLOCK
 from unglow.spoilt.block_scores import SCORES, SHARES
@@ -119,16 +120,13 @@ class Places:
         order = np.argsort(-found, kind="stable")
         return {REASONS[k]: float(found[k]) / max(self.judged, 1) for k in order if found[k]}
 
-    def describe_excess(self, most: float) -> str | None:
-        """Return a sentence if more than ``most`` (0 to 1) of the section is spoilt."""
+    def explain_excess(self, key: str, most: float, **values: object) -> list[str]:
+        """Return the reason of that key if more than ``most`` (0 to 1) of the section is spoilt."""
         if self.share <= most:
-            return None
-        reasons = ", ".join(f"{name} {100 * part:.1f} %" for name, part in self.shares.items())
-        return (
-            f"{100 * self.share:.0f} % of the section is spoilt and left out ({reasons}), more "
-            f"than detect.max_spoilt allows ({100 * most:g} %): look at it, and image the section "
-            "again if you can."
-        )
+            return []
+        parts = ", ".join(f"{name} {100 * part:.1f} %" for name, part in self.shares.items())
+        percents = {"percent": 100 * self.share, "most": 100 * most}
+        return [explain(key, parts=parts, **percents, **values)]
 
     def exclude(self, kept: Bools) -> Self:
         """Return the places but for blocks (ny, nx) that are kept whatever they are."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import check_shape, read_json, write_json
+from unglow.core.reasons import SHAPE, from_json, to_json
 from unglow.transform.matrix import apply_matrix, convert_levels
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ _LENGTHS = ("residual_px", "error_px", "forward_backward_px")
 _NUMBERS = ("overlap", "scale", "rotation_deg")
 _SHAPE = {
     "status": str,
-    "reasons": [str, ...],
+    "reasons": [SHAPE, ...],
     "matrix": (None, [[float] * 3] * 3),
     "model": str,
     "displacement": (None, {"path": str, "sha256": str}),
@@ -288,7 +289,7 @@ class Transform:
         return {
             "version": self.version,
             "status": self.status,
-            "reasons": list(self.reasons),
+            "reasons": to_json(self.reasons),
             "matrix": None if failed else [[float(v) for v in row] for row in self.matrix],
             "model": self.model,
             "displacement": _field_dict(self.displacement),
@@ -415,7 +416,7 @@ def _from_dict(data: dict[str, Any], displacement: Displacement | None) -> Trans
         measured[name] = Quantiles(_float(data[name]["median"]), _float(data[name]["p95"]))
     return Transform(
         status=cast("Status", data["status"]),
-        reasons=tuple(data["reasons"]),
+        reasons=tuple(from_json(data["reasons"])),
         matrix=data["matrix"],
         model=data["model"],
         displacement=displacement,

@@ -13,6 +13,7 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import PAIR, name_of, names_of, place_of
+from unglow.core.reasons import WHY
 from unglow.core.settings import from_json
 from unglow.detection.coarse_grid import estimate_error
 from unglow.detection.settings import DetectSettings
@@ -126,7 +127,9 @@ def _row_of_slide(name: str, markers: Sequence[Mapping[str, Any]]) -> dict[str, 
     reasons = dict.fromkeys(
         f"{row['dye']}: {row['reasons']}" for row in markers if row.get("reasons")
     )
-    return {"sample": name, "dye": "", "status": worst, "reasons": " ".join(reasons)}
+    why = {one["sentence"]: one for row in markers for one in row.get(WHY, ())}
+    shown = {"reasons": " ".join(reasons), WHY: list(why.values())}
+    return {"sample": name, "dye": "", "status": worst, **shown}
 
 
 def _is_plain(name: str) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from unglow import __version__
 from unglow.core.levels import LEVELS
+from unglow.core.reasons import WHY
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.report import to_json
@@ -84,6 +85,7 @@ def pair_model(
         "live": True,
         "status": status,
         "reasons": [*_reasons(pair), *problems],
+        WHY: pair.row.get(WHY, []),
         "help": _HELP if shown and transform is not None and transform.has_failed else "",
         "pixel_size_um": post[1],
         "shape": post[0] or (transform and list(transform.post_shape)),

@@ -54,14 +54,16 @@ def test_a_good_search_has_no_doubt():
 
 def test_images_that_look_swapped():
     [sentence] = said(result(bright=[8] * 3, dark=np.linspace(7.5, 40, 30)))
-    assert "pre and post look swapped" in sentence
-    assert "30 against 3" in sentence
+    assert sentence.key == "swapped"
+    assert "30 against 3" in sentence.numbers
 
 
 def test_no_threshold_though_both_signs_reach_beyond_the_noise():
     bright, dark = np.linspace(4, 30, 40), np.linspace(4, 90, 40)
     [sentence] = said(result(bright, dark, [(812.0, 576.0, 90.0)]))
-    assert "strongest of 90 near x 812, y 576" in sentence
+    assert sentence.key == "none_listed"
+    assert "strongest has 90" in sentence.numbers
+    assert sentence.at == (812, 576)
     # without stain there is nothing to find, which casts no doubt
     assert said(result(bright=[3.6, 3.8], dark=[3.7, 4.1])) == []
 
@@ -71,8 +73,9 @@ def test_a_threshold_far_beyond_the_noise():
     found = result(bright, dark, [(812.0, 576.0, 18.0)])
     assert found.threshold > 10
     [sentence] = said(found)
-    assert f"above a signal-to-noise ratio of {found.threshold:g}" in sentence
-    assert "reaches 18 (near x 812, y 576)" in sentence
+    assert f"is a signal-to-noise ratio of {found.threshold:g}" in sentence.numbers
+    assert "dark spot has 18" in sentence.numbers
+    assert sentence.at == (812, 576)
 
 
 def test_dark_sources_around_one_place():
@@ -80,8 +83,8 @@ def test_dark_sources_around_one_place():
     around = [(500.0 + 30 * k, 400.0, snr) for k, snr in enumerate(dark)]
     crowd = result(np.linspace(5, 60, 400), dark, around)
     [sentence] = said(crowd)
-    assert "6 of the strongest" in sentence
-    assert "within 256 px of x 500, y 400" in sentence
+    assert sentence.numbers == "6 of the strongest dark spots lie within 256 px."
+    assert sentence.at == (500, 400)
     apart = [(1000.0 * k, 400.0, snr) for k, snr in enumerate(dark)]
     assert said(result(np.linspace(5, 60, 400), dark, apart)) == []
     assert find_cluster(crowd.negatives, None, 256) is None
@@ -94,18 +97,18 @@ def test_more_of_the_section_is_spoilt_than_a_setting_allows(most, doubtful):
     found = said(spoilt=places(25), of=scene(max_spoilt=most))
     assert bool(found) == doubtful
     if doubtful:
-        assert "25 % of the section is spoilt and left out (lost 25.0 %)" in found[0]
+        assert found[0].numbers.startswith("25 % (lost 25.0 %)")
 
 
 def test_post_that_is_cut_off_at_its_dark_end():
     [sentence] = said(spoilt=places(below=0.004))
-    assert "0.4 % of the section" in sentence
+    assert "0.4 % of the section" in sentence.numbers
     assert said(spoilt=places(below=0.0005)) == []
 
 
 def test_noise_below_half_a_grey_level():
     [sentence] = said(of=scene(post_read=0.16))
-    assert "noise of post is 0.4 grey levels" in sentence
+    assert sentence.numbers == "Its noise is 0.4 grey levels."
     assert said(of=scene(post_read=0.16), step=0.0) == []  # of floats there are none
 
 

@@ -41,9 +41,10 @@ def test_gaps_are_known_by_channel_and_lost_where_others_are_stored(tmp_path):
         assert gaps.lost(one.channel("AF")) == 0
         assert gaps.doubt(one.channel("AF")) == (None, False)
         reason, too_much = gaps.doubt(one.channel("A"))
-        assert reason == (
-            "2 of 12 tiles of A in s.ome.tif are not stored where other channels are: 10 % of the "
-            "slide, which is left out. Copy the file again if it was cut off."
+        assert reason.key == "gaps"
+        assert reason.numbers == (
+            "2 of 12 tiles of A in s.ome.tif are not stored: 10 % of the slide, where other "
+            "channels are stored."
         )
         assert not too_much
         part = Window(500, 520, 500, 520)
@@ -60,7 +61,7 @@ def test_gain_and_difference_are_those_of_the_rest(tmp_path, page):
     found = measure_slide(one, headers, moved(), LINEAR)
     scale = found["A"].scale
     assert scale.default_result.gain == pytest.approx(GAINS["A"], rel=0.02)
-    assert "1 of 12 tiles of " in scale.reasons[-1]
+    assert "1 of 12 tiles of " in scale.reasons[-1].numbers
     # the background of all markers, or one marker alone
     assert bool(found["B"].scale.reasons) == (page == 0)
     assert found["A"].statistics.n["overlap"] == SHAPE[0] * SHAPE[1] - 256**2
@@ -106,5 +107,6 @@ def test_a_marker_that_lost_too_much_fails_and_the_others_do_not(tmp_path):
     found = measure_slide(one, headers, moved(), LINEAR)
     assert (found["A"].scale.status, found["B"].scale.status) == ("failed", "ok")
     (reason,) = found["A"].scale.reasons
-    assert reason.startswith("8 of 12 tiles of A in s.ome.tif are not stored")
-    assert reason.endswith("Copy the file again from its source, or write it again.")
+    assert reason == "Too much of A in s.ome.tif is missing."
+    assert reason.numbers.startswith("8 of 12 tiles of A in s.ome.tif are not stored")
+    assert reason.help == "Copy the file again from its source, or write it again."

@@ -107,12 +107,12 @@ def scale_of(similar, expected, method="fit"):
 )
 def test_gains_that_exposure_times_do_not_promise_are_a_note_or_a_doubt(expected, said):
     scale = scale_of(0.0, expected)
-    sentence = (
-        "Fitted gains of AF, AF_end: 0.9, 0.6; exposure times and cycles let expect "
-        f"{expected[0]:.3g}, {expected[1]:.3g}. The fitted ones were used."
+    numbers = (
+        f"Fitted for AF, AF_end: 0.9, 0.6; expected {expected[0]:.3g}, {expected[1]:.3g}. "
+        "The fitted ones were used."
     )
-    assert scale.notes == ((sentence,) if said == "notes" else ())
-    assert scale.reasons == ((sentence,) if said == "reasons" else ())
+    assert [one.numbers for one in scale.notes] == [numbers] * (said == "notes")
+    assert [one.numbers for one in scale.reasons] == [numbers] * (said == "reasons")
 
 
 def test_backgrounds_that_are_similar_are_reported_and_what_they_take_together():
@@ -123,7 +123,8 @@ def test_backgrounds_that_are_similar_are_reported_and_what_they_take_together()
     total, ends = details["subtracted_mean"], details["subtracted_mean_ci95"]
     assert total == pytest.approx(500 * sum(GAINS), rel=0.01)
     share = max(one["noise_share"] for one in details["gains"].values())
-    assert note.startswith(f"AF and AF_end are too similar: {share:.0%} of the part of one that ")
-    assert f"together ({total:.4g} ± {ends[1] - total:.2g} grey levels on average) is kno" in note
+    assert note.startswith("The backgrounds AF and AF_end are too similar")
+    assert note.numbers.startswith(f"{share:.0%} of the part of one that the others lack")
+    assert f"take {total:.4g} ± {ends[1] - total:.2g} grey levels on average, wh" in note.numbers
     assert scale_of(0.98, (0.5, 1.0)).notes == (note,)  # neither gain is known, but their sum
     assert len(scale_of(0.98, (0.5, 1.13)).notes) == 2

@@ -184,4 +184,4 @@ def test_scale_json_holds_the_noise_of_the_default_method(tmp_path):
     small, transform = samples("turned", shape=(40, 40))
     without = estimate(Evidence(statistics, small, transform), manual)
     assert "noise" not in without.default_result.details
-    assert any("The noise of the images is not known: only" in r for r in without.reasons)
+    assert any(r.key == "noise_unknown" and r.numbers.startswith("only") for r in without.reasons)

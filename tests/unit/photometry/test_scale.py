@@ -124,7 +124,7 @@ def test_one_failed_method_hands_over_to_the_next():
     assert (scale.status, scale.default) == ("ok", "percentile")
     assert scale.default_result.gain == pytest.approx(1.5, rel=0.02)
     assert scale.methods["manual"].gain is None
-    assert scale.reasons[-1] == "manual gave no gain, percentile is the default instead."
+    assert scale.reasons[-1] == "manual gave no gain, so percentile is used instead."
 
 
 def test_a_manual_gain_is_taken_as_it_is():
@@ -139,12 +139,14 @@ def test_a_manual_gain_is_taken_as_it_is():
 def test_a_method_without_a_gain_that_is_not_used_is_a_note():
     scale = estimate(Evidence(section(1.5)), ScaleSettings(methods=("moffat", "manual")))
     assert (scale.status, scale.default, scale.reasons) == ("ok", "moffat", ())
-    assert scale.notes == (
-        "manual, which is not used, gave no gain: no manual gain is given for this pair.",
-    )
+    (note,) = scale.notes
+    assert note == "manual, which is not used, gave no gain."
+    assert note.numbers == "no manual gain is given for this pair."
     handed_over = estimate(Evidence(section(1.5)), ScaleSettings(("exposure", "manual", "moffat")))
     assert handed_over.default == "moffat"
-    assert [reason.split(":")[0] for reason in handed_over.reasons[:2]] == ["exposure", "manual"]
+    (reason,) = handed_over.reasons
+    assert reason == "exposure gave no gain, so moffat is used instead."
+    assert "manual: no manual gain" in reason.numbers
     assert handed_over.notes == ()
 
 

@@ -44,15 +44,15 @@ def test_noise_around_zero_raises_no_doubt(dark):
 @pytest.mark.parametrize(
     ("pedestal", "words"),
     [
-        (-20, "The dark pixels of post lie near -20 and not near 0"),
-        (40, "post grows 1.3 times as fast as pre while the gain is 1"),
-        (60, "post grows 1.3 times as fast as pre while the gain is 1"),
+        (-20, "They are near -20."),
+        (40, "post grows 1.3 times as fast as pre; the gain is 1"),
+        (60, "post grows 1.3 times as fast as pre; the gain is 1"),
     ],
 )
 def test_a_pedestal_makes_the_gain_doubtful(pedestal, words):
     scale = estimate(Evidence(statistics(pedestal)), RATIOS)
     assert scale.status == "ok"
-    assert any(words in reason for reason in scale.reasons), scale.reasons
+    assert any(words in reason.numbers for reason in scale.reasons), scale.reasons
 
 
 def test_a_small_pedestal_that_changes_little_raises_no_doubt():
@@ -71,9 +71,10 @@ def test_a_gain_set_by_hand_is_not_compared():
 def test_a_saturated_post_is_reported_with_its_share():
     cut = statistics(top=120.0)
     (reason,) = estimate(Evidence(cut), RATIOS).reasons
-    assert reason.startswith("27 % of the post pixels have its largest value (120), so it is ")
-    assert reason.endswith("saturated and the gain too low: expose it shorter.")
-    assert pixel_warnings(cut, GAIN, "linear") == [reason.replace("gain", "difference there")]
+    assert reason == "The stained image is probably saturated, and the gain too low."
+    assert reason.numbers == "27 % of its pixels have its largest value (120)."
+    (reason,) = pixel_warnings(cut, GAIN, "linear")
+    assert "its difference there too low" in reason
 
 
 def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
@@ -90,7 +91,7 @@ def test_few_pixels_at_the_top_of_an_image_below_an_offset_are_no_saturation():
 def test_a_background_that_is_another_one_is_doubtful(spread, words):
     warnings = background_warnings(spread)
     assert len(warnings) == len(words)
-    assert all(word in sentence for word, sentence in zip(words, warnings, strict=True))
+    assert all(word in one.numbers for word, one in zip(words, warnings, strict=True))
 
 
 SHAPE = (512, 640)
@@ -163,7 +164,7 @@ def test_two_exposures_of_few_grey_levels_are_not_called_a_copy():
     post, pre = (np.floor(exposed(scene, seed, 8.0, 0.3) / 16) for seed in (3, 4))
     assert is_copy(cells(post, pre), integer=True)
     (warning,) = copy_warnings(cells(post, pre), integer=True)
-    assert "or both have too few grey levels to show their noise" in warning
+    assert "a copy, or too few grey levels" in warning
     image = exposed(light(), 1)
     (warning,) = copy_warnings(cells(image, image), integer=True)
     assert "one is probably a copy of the other" in warning

@@ -48,17 +48,17 @@ def test_a_shift_is_measured_and_above_suspect_px_a_doubt(post):
         assert shift.error_px < 0.05
         np.testing.assert_array_equal(found.matrix, np.eye(3))
     assert (near.status, strict.status) == ("ok", "suspect")
-    assert "lie 1.4" in strict.reasons[0]
-    assert "model: auto" in strict.reasons[0]
+    assert "off by 1.4" in strict.reasons[0].numbers
+    assert "model: auto" in strict.reasons[0].help
 
 
 def test_images_that_lie_elsewhere_or_have_other_sizes_are_refused(post):
     far = run(post, moved(25, 10))
     assert far.status == "failed"
-    assert "let them be registered (model: auto)" in far.reasons[0]
+    assert "model: auto" in far.reasons[0].help
     other = run(post, moved(0, 0)[:500])
     assert other.status == "failed"
-    assert "512 x 512 px and pre 512 x 500 px" in other.reasons[0]
+    assert "512 x 512 px and pre 512 x 500 px" in other.reasons[0].numbers
 
 
 def test_threads_change_nothing(post):

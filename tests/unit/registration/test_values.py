@@ -39,17 +39,17 @@ def holed(image):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        (lambda i: (i + 1) * 1e302, "100 % of the post-stain pixels are NaN, infinite or beyond"),
-        (lambda i: i * 1e302, "% of the post-stain pixels are NaN, infinite or beyond 3.4e38"),
-        (lambda i: i.astype("f4") * np.float32(1e34), "post-stain image reach 2.5e+36, but at"),
-        (lambda i: i.astype("u4") + np.uint32(2**31), "floating point has only 1 steps there"),
+        (lambda i: (i + 1) * 1e302, "100 % are NaN, infinite or beyond"),
+        (lambda i: i * 1e302, "% are NaN, infinite or beyond 3.4e38"),
+        (lambda i: i.astype("f4") * np.float32(1e34), "reach 2.5e+36; at"),
+        (lambda i: i.astype("u4") + np.uint32(2**31), "which is 1 steps"),
     ],
 )
 def test_values_that_cannot_be_computed_with_are_the_reason(change, reason):
     images = Image(change(TEXTURE)), Image(TEXTURE)
     found = register.register_stores(*images, RegisterSettings(), workers=1).transform
     assert found.status == "failed"
-    assert reason in found.reasons[0]
+    assert reason in found.reasons[0].numbers
     assert len(found.reasons) == 1
 
 
@@ -58,4 +58,4 @@ def test_pixels_without_a_value_are_named_where_no_block_is_left(monkeypatch):
     images = Image(holed(TEXTURE)), Image(holed(TEXTURE))
     found = register.register_stores(*images, RegisterSettings(), workers=1).transform
     assert found.status == "failed"
-    assert any("10 % of the post-stain pixels have no value" in one for one in found.reasons)
+    assert any("Many post-stain pixels have no value" in one for one in found.reasons)

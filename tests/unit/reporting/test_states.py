@@ -9,6 +9,7 @@ from made_telemetry import BOOT, WALL, Made, end, job, sample, state
 
 from unglow.cli.directories import quote_directory
 from unglow.cli.status import suggest_next
+from unglow.core.reasons import explain
 from unglow.reporting.html.page_model import build
 from unglow.reporting.runs import Runs
 from unglow.reporting.terminal.run_watch import EventLines
@@ -157,15 +158,15 @@ def test_a_pair_that_failed_is_an_incident_at_once_with_what_helps(made):
 
 
 @pytest.mark.parametrize(
-    ("plan", "reasons"),
-    [("failed", [UNLIKE]), ("ok", ["The pre-stain image is a mirror image: set mirror: true."])],
+    ("plan", "reason", "helps"),
+    [("failed", UNLIKE, ""), ("ok", explain("mirrored").to_json(), explain("mirrored").help)],
 )
-def test_no_help_is_offered_that_would_not_help(made, plan, reasons):
+def test_no_help_is_offered_that_would_not_help(made, plan, reason, helps):
     made.run(TOTAL, pairs=PAIRS[:1])
     say(made.results, "s1", "DAPI", "plan.json", plan, reason="The file is damaged.")
-    say(made.results, "s1", "DAPI", "transform.json", "failed", reasons=reasons)
+    say(made.results, "s1", "DAPI", "transform.json", "failed", reasons=[reason])
     (found,) = model(made)["incidents"]
-    assert (found["cause"], found["helps"]) == ("failed", "")
+    assert (found["cause"], found["helps"]) == ("failed", helps)
 
 
 def test_each_variant_of_a_sweep_fails_on_its_own(made):

@@ -169,7 +169,7 @@ def test_a_good_pair_has_its_figures_and_no_reason(tmp_path):
         "spoilt_reasons": "lost 0.021, debris 0.0028",
     }
     others = {"control", "in_first", "of_first", *REVIEWED, *OF_MARKERS}
-    assert set(row) - {"searched", "images"} == set(COLUMNS) - others  # no path, no logs
+    assert set(row) - {"searched", "images", "why"} == set(COLUMNS) - others  # no path, no logs
 
 
 def test_groups_of_the_sheet_come_last_and_their_candidates_are_pooled(tmp_path):
@@ -317,7 +317,7 @@ def test_a_pair_none_of_whose_controls_could_be_searched_is_suspect(tmp_path):
     refused = {"controls": [{"reason": "No map."}, {"reason": "No noise."}]}
     row = only_row(tmp_path, finish(tmp_path, entry(), detection=refused))
     assert row["status"] == "suspect"
-    assert row["reasons"].startswith("No unstained control of this dye could be searched")
+    assert row["reasons"].startswith("No unstained control could be searched")
 
 
 def review(results, made, *decisions):

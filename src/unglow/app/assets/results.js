@@ -1,6 +1,6 @@
 // Step 6: the results of each pair with pictures, and the way into the viewer.
 
-import { el, fill } from "./elements.js";
+import { el, fill, reasonsOf } from "./elements.js";
 import { Step, badge, counted } from "./parts.js";
 import { ask } from "./server.js";
 
@@ -58,7 +58,7 @@ export class ResultsStep extends Step {
       el("h3", {}, name, " ", badge(pair.status)),
       SEEN.includes(pair.status) ? el("a", { href: viewOf(pair), title: "Open " + name + " in the viewer" }, picture, el("span", {}, pair.status === "failed" ? "Look at its images" : "Look at it")) : null,
       el("dl", { class: "facts" }, numbers.map(([what, value]) => el("div", {}, el("dt", {}, what), el("dd", {}, String(value))))),
-      pair.reasons ? el("p", { class: "soft" }, String(pair.reasons)) : null);
+      reasonsOf(pair.reasons, pair.why, ([x, y]) => (pair.background_channel ? null : el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show"))));
     this.cards.set(name, { key, made });
     if (DONE.includes(pair.status)) this.draw(name, picture);
     return made;

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unglow.core.reasons import explain
 from unglow.io.pair_plan import ROLES, Plan
 
 if TYPE_CHECKING:
@@ -19,12 +20,6 @@ if TYPE_CHECKING:
 NOT_SEARCHED = (
     "candidates are looked for in fluorescence alone, and not in bright-field, where what was "
     "added is darker."
-)
-_BOTH = (
-    "Both images are bright-field (dark is signal on a bright background): the map is as good as "
-    "that of fluorescence, but gain and difference are those of transmitted light, negative where "
-    "post absorbs more, and no candidates are looked for. If this is fluorescence, set `light: "
-    "fluorescence`."
 )
 # More px at the largest value than this are no longer single ones.
 _WHITE = 0.05
@@ -51,16 +46,10 @@ def find_roles(plan: Path, light: str) -> tuple[str, ...]:
 
 
 def check_roles(roles: Sequence[str]) -> list[str]:
-    """Return a sentence if one image of a pair is bright-field and the other is not."""
+    """Return a reason if one image of a pair is bright-field and the other is not."""
     if len(roles) != 1:
         return []
-    other = next(role for role in ROLES if role != roles[0])
-    sentence = (
-        f"The {roles[0]}-stain image is bright-field (dark is signal on a bright background) and "
-        f"the {other}-stain image is not, so that their difference means nothing: give two images "
-        "of one kind, or set `light` if this is not so."
-    )
-    return [sentence]
+    return [explain("mixed_light", role=roles[0])]
 
 
 def describe_roles(roles: Sequence[str], stats: JointStatistics | None = None) -> list[str]:
@@ -69,10 +58,6 @@ def describe_roles(roles: Sequence[str], stats: JointStatistics | None = None) -
         return []
     counts = {} if stats is None else stats.n
     if stats is None or counts["post_at_maximum"] <= _WHITE * counts["ratio"]:
-        return [_BOTH]
-    share = 100 * counts["post_at_maximum"] / counts["pixels"]
-    white = (
-        f"{share:.0f} % of the post pixels have its largest value ({stats.top:g}), the white of "
-        "the glass: what absorbs very little is lost there."
-    )
-    return [_BOTH, white]
+        return [explain("bright_field")]
+    percent = 100 * counts["post_at_maximum"] / counts["pixels"]
+    return [explain("bright_field"), explain("white_glass", percent=percent, top=stats.top)]

@@ -6,12 +6,14 @@ The difference of a method is post - (gain * pre + offset); with a gain map see 
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.core.rounding import round_digits
 from unglow.photometry.cells import Cells, find_aligned_cells
 from unglow.photometry.gain import bright_field, linear, moffat, shading
@@ -102,12 +104,12 @@ def estimate(evidence: Evidence, settings: ScaleSettings, known: Scale | None = 
     if not good:
         return Scale(settings.first, methods, "failed", tuple(reasons), bright_field=roles)
     default = settings.first if settings.first in good else good[0]
-    unused = [f"{name}, which is not used, gave no gain: {why}" for name, why in failed.items()]
     if default == settings.first:
+        unused = [explain("unused_method", name=name, why=why) for name, why in failed.items()]
         reasons = []
     else:
-        reasons.append(f"{settings.first} gave no gain, {default} is the default instead.")
-        unused = []
+        why, unused = " ".join(reasons), []
+        reasons = [explain("other_method", first=settings.first, default=default, why=why)]
     about_light = pixel_warnings(evidence.stats, methods[default].gain, default)
     if evidence.bins is not None:
         reasons += copy_warnings(evidence.bins, integer=evidence.integer)
@@ -140,11 +142,7 @@ def _write_notes(result: MethodResult) -> list[str]:
     if rejected is None:
         return []
     low, high = rejected["range"]
-    sentence = (
-        f"The gain map was not used: it would go from {low:.2f} to {high:.2f}, more than uneven "
-        "light explains. It would contain smooth stain, or tissue with other autofluorescence."
-    )
-    return [sentence]
+    return [explain("light_kept", low=low, high=high)]
 
 
 def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
@@ -158,7 +156,7 @@ def _add_noise(evidence: Evidence, result: MethodResult) -> list[str]:
             bins, gain, offset, transform, integer=evidence.integer, blur=evidence.blur
         )
     except ValueError as error:
-        return [f"The noise of the images is not known: {error}."]
+        return [explain("noise_unknown", why=error)]
     result.details["noise"] = noise.to_json()
     return background_warnings(noise.model.spread)
 
@@ -198,7 +196,8 @@ def _linear(evidence: Evidence, settings: ScaleSettings, outlying: int = 0) -> M
         return MethodResult.make_failed(f"{error}.", details)
     used = rejected = None
     if settings.gain_map == "auto":
-        used = shading.find(cells, limits, fit, bins.shape)
+        with suppress(ValueError):  # too few cells are left for a map
+            used = shading.find(cells, limits, fit, bins.shape)
     if used is not None and not used.believable:
         used, rejected = None, used
     fit = fit if used is None else used.line

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from unglow.core.archive import make_damage_error
 from unglow.core.files import check_shape, read_json, write_json
+from unglow.core.reasons import SHAPE, from_json, to_json
 from unglow.core.settings import Checked, key
 from unglow.photometry import imaging
 from unglow.photometry.gain import bright_field
@@ -35,8 +36,8 @@ _FOUND = {
 }
 _SHAPE = {
     "status": str,
-    "reasons": [str, ...],
-    "notes?": [str, ...],
+    "reasons": [SHAPE, ...],
+    "notes?": [SHAPE, ...],
     "default": str,
     "sharpness?": (
         None,
@@ -303,8 +304,8 @@ class Scale:
         """Return what ``scale.json`` says of it."""
         return {
             "status": self.status,
-            "reasons": list(self.reasons),
-            "notes": list(self.notes),
+            "reasons": to_json(self.reasons),
+            "notes": to_json(self.notes),
             "default": self.default,
             "sharpness": None if self.sharpness is None else self.sharpness.to_json(),
             "methods": {name: result.to_json() for name, result in self.methods.items()},
@@ -319,7 +320,7 @@ class Scale:
             raise ValueError(f"there is no method {content['default']}")
         methods = {k: MethodResult.from_json(v) for k, v in content["methods"].items()}
         sharpness = Sharpness.from_json(content.get("sharpness"))
-        reasons, notes = tuple(content["reasons"]), tuple(content.get("notes", ()))
+        reasons, notes = (tuple(from_json(content.get(k, ()))) for k in ("reasons", "notes"))
         roles = tuple(content.get("bright_field", ()))
         return cls(content["default"], methods, content["status"], reasons, sharpness, notes, roles)
 

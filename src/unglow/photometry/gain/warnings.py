@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.reasons import explain
 from unglow.memory import CELL
 from unglow.photometry.gain.scale import METHODS
 from unglow.photometry.imaging import ROUNDING
@@ -39,67 +40,45 @@ _COPY = 1.25
 _INTERPOLATED = 1e-4
 # Below this many grey levels, two exposures of a camera may differ by rounding alone.
 _FEW_LEVELS = 64
-_TOO_FEW_LEVELS = (
-    "Post and pre differ by rounding alone: one is a copy of the other, or both have too few grey "
-    "levels to show their noise. Look which files were exported, or export more bits."
-)
-_ONE_EXPOSURE = (
-    "Post and pre have the same noise px by px, which two exposures never have: one is probably a "
-    "copy of the other, so that the difference shows nothing. Look which files were exported."
-)
+_SAME_NOISE = "They have the same noise px by px, which two exposures never have."
 
 
 def pixel_warnings(stats: JointStatistics, gain: float | None, method: str) -> list[str]:
-    """Return a sentence for each property of the pixels that falsifies the gain of a method.
+    """Return a reason for each property of the pixels that falsifies the gain of a method.
 
     The gain of a ratio is compared with how post grows with pre.
     """
-    about, sentences = METHODS[method], []
+    about = METHODS[method]
+    found: list[str] = []
     growth = _growth_above_pedestal(stats) if about.takes_ratios else None
     if gain is not None and growth is not None and abs(gain / growth - 1) > _DISAGREE:
-        sentences.append(
-            f"Even the darkest pixels of both images are clearly above 0, and above them post "
-            f"grows {growth:.3g} times as fast as pre while the gain is {gain:.3g}: probably a "
-            "camera offset: use the linear method, or take it off both images."
-        )
+        found.append(explain("pedestal", growth=growth, gain=gain))
     for name, axis in () if about.finds_offset else (("post", 0), ("pre", 1)):
         level = _negative_level(stats, axis)
         if level is not None:
-            sentences.append(
-                f"The dark pixels of {name} lie near {level:g} and not near 0, which makes every "
-                "ratio wrong: use the linear method, or take the offset off both images."
-            )
+            found.append(explain("negative", name=name, level=level))
     counts = stats.n
     at_top = counts["post_at_maximum"]
     if at_top > max(_SATURATED * counts["ratio"], _LEAST_SATURATED * counts["pixels"]):
-        wrong = "difference there" if about.finds_offset else "gain"
-        share = 100 * at_top / counts["pixels"]
-        digits = 0 if share >= 1 else 1
-        sentences.append(
-            f"{share:.{digits}f} % of the post pixels have its largest value ({stats.top:g}), so "
-            f"it is probably saturated and the {wrong} too low: expose it shorter."
-        )
-    return sentences
+        wrong = "its difference there" if about.finds_offset else "the gain"
+        percent = 100 * at_top / counts["pixels"]
+        numbers = {"percent": percent, "digits": 0 if percent >= 1 else 1, "top": stats.top}
+        found.append(explain("saturated", wrong=wrong, **numbers))
+    return found
 
 
 def background_warnings(spread: float | None) -> list[str]:
-    """Return a sentence if pre does not show the background of post.
+    """Return a reason if pre does not show the background of post.
 
     ``spread`` is that of what is left of the background, over what the noise of both images
     explains; None where it is not known.
     """
-    if spread is None or spread <= _SCATTERED:
-        return []
-    sentence = (
-        f"The remaining background scatters {spread:.2g} times as much as noise explains: pre and "
-        "post differ in background (focus, bleaching, stain everywhere). Look at the difference "
-        "before you trust the gain or faint candidates."
-    )
-    return [sentence]
+    scattered = spread is not None and spread > _SCATTERED
+    return [explain("scatter", spread=spread)] if scattered else []
 
 
 def copy_warnings(moments: CellMoments, *, integer: bool) -> list[str]:
-    """Return a sentence if the images look like one exposure.
+    """Return a reason if the images look like one exposure.
 
     A camera's noise is below a fifth of a level only where an image has few of them.
     """
@@ -107,7 +86,7 @@ def copy_warnings(moments: CellMoments, *, integer: bool) -> list[str]:
         return []
     ranges = (np.ptp(np.nanquantile(m, (0.01, 0.99))) for m in (moments.post, moments.pre))
     few = integer and min(ranges) < _FEW_LEVELS
-    return [_TOO_FEW_LEVELS if few else _ONE_EXPOSURE]
+    return [explain("rounding") if few else explain("copy", why=_SAME_NOISE)]
 
 
 def is_copy(moments: CellMoments, *, integer: bool) -> bool:

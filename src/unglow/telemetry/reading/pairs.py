@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unglow.core.files import read_json
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
+from unglow.core.reasons import TABLE, from_json
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
@@ -161,7 +162,7 @@ def reasons_of(path: Path) -> str | None:
     None if it does not say so, is not there, or cannot be read.
     """
     status, reasons = _status(path)
-    return reasons if status == "failed" else None
+    return " ".join(reasons) if status == "failed" else None
 
 
 def first_reasons(paths: Iterable[Path]) -> str | None:
@@ -220,9 +221,11 @@ def suggest_help(results: Path, row: Mapping[str, Any], config: object) -> str:
         Settings of the run, as in its head.
     """
     sample, dye, *_ = names_of(row)
-    registered = reasons_of(place_of(results, row, "registration") / "transform.json")
-    if not sample or registered is None or "mirror" in registered:  # its reason names a setting
+    status, registered = _status(place_of(results, row, "registration") / "transform.json")
+    if not sample or status != "failed":
         return ""
+    if TABLE["mirrored"].sentence in registered:
+        return TABLE["mirrored"].help
     if reasons_of(place_of(results, row, "ingestion") / "plan.json"):
         return ""
     helpful = [d for d in _list_registered(results / sample) if d != dye]
@@ -255,22 +258,22 @@ def _limit(config: object) -> str:
     return f"{limit:g} times" if isinstance(limit, int | float) else "is searched"
 
 
-def _status(path: Path) -> tuple[str, str]:
+def _status(path: Path) -> tuple[str, list[str]]:
     """Return status and reasons of a file; empty where there are none."""
     try:
         about = path.stat()
         return _read(str(path), about.st_mtime_ns, about.st_size)
     except OSError:
-        return "", ""
+        return "", []
 
 
 @lru_cache(maxsize=1 << 14)
-def _read(path: str, _time: int, _size: int) -> tuple[str, str]:
+def _read(path: str, _time: int, _size: int) -> tuple[str, list[str]]:
     try:
         result = read_json(path)
         reasons = result.get("reasons") or result.get("reason") or ()
-    except (OSError, ValueError, AttributeError):
-        return "", ""
-    if not isinstance(reasons, str):
-        reasons = " ".join(map(str, reasons if isinstance(reasons, list) else ()))
-    return str(result.get("status") or ""), reasons
+        return str(result.get("status") or ""), from_json(
+            [reasons] if isinstance(reasons, str) else reasons
+        )
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return "", []

@@ -1,6 +1,6 @@
 // Facts about the pair in words: its state, map, gains and search. Files have all numbers; here are those that people judge by.
 
-import { el, fill, isKnown } from "./elements.js";
+import { button, el, fill, isKnown, reasonsOf } from "./elements.js";
 import { number } from "./status.js";
 
 export class AboutPanel {
@@ -12,10 +12,15 @@ export class AboutPanel {
     this.element = el("div", { class: "about" });
   }
 
+  // A button that leads to a place of post.
+  place([x, y]) {
+    return button("show", "Go there", () => (this.app.shown ? this.app.go({ x, y, zoom: 1 }) : this.app.address.set({ x, y, zoom: 1 })));
+  }
+
   fill() {
     const { pair } = this.app;
     const methods = Object.entries((pair.scale && pair.scale.methods) || {}).sort(([a], [b]) => (b === pair.scale.default) - (a === pair.scale.default));
-    fill(this.element, el("h2", {}, pair.title), pair.reasons.map((reason) => el("p", {}, reason)), pair.help ? el("p", { class: "help" }, pair.help) : null,
+    fill(this.element, el("h2", {}, pair.title), reasonsOf(pair.reasons.join(" "), pair.why, (at) => this.place(at)), pair.help ? el("p", { class: "help" }, pair.help) : null,
       facts("Image", IMAGE, pair), facts("Registration of pre", REGISTRATION, pair.registration),
       methods.map(([name, method]) => facts("Gain, " + name + (name === pair.scale.default ? " (used)" : ""), GAIN, method)),
       pair.is_slide ? null : facts("Search for candidates", SEARCH, pair.detection),

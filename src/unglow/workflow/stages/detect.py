@@ -11,6 +11,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
+from unglow.core.reasons import split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -93,7 +94,8 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    report["reasons"] = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    about = split_notes(search_warnings(result, places, scene, **inputs.grey_levels(section)))
+    report["reasons"], report["notes"] = map(to_json, about)
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

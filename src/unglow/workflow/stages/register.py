@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core import shapes
+from unglow.core.reasons import explain
 from unglow.core.rounding import percent
 from unglow.core.windows import Window, coarse_level
 from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored, mask_not_stored
@@ -152,10 +153,7 @@ def _find_unusable(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if nothing is stored, or the values do not fit 32-bit floating point."""
     lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.count == lacking.units:
-        yield (
-            f"{lacking.file} holds no pixels: none of its {lacking.units} {lacking.unit} is "
-            "stored. Copy it again from its source, or write it again."
-        )
+        yield explain("no_pixels", file=lacking.file, units=f"{lacking.units} {lacking.unit}")
         return
     figures = store.attributes.get("statistics", {"pixels": None})
     if figures["pixels"] is None:
@@ -163,39 +161,27 @@ def _find_unusable(name: str, store: Store) -> Iterator[str]:
     low, high = figures["min"], figures["max"]
     if low == high and figures["missing"]:  # None where no px has a value
         share = 100 * figures["missing"] / math.prod(store.shape)
-        yield (
-            f"{share:.0f} % of the {name}-stain pixels are NaN, infinite or beyond 3.4e38, and all "
-            "others have the same value: divide both images by a constant, or export them again."
-        )
+        yield explain("one_value", name=name, percent=share)
         return
     if figures["pixels"] == 0:
         return
     largest = max(abs(low), abs(high))
     steps = (high - low) / float(np.spacing(np.float32(min(largest, _LARGEST))))
     if largest > _LARGEST:
-        yield (
-            f"Values of the {name}-stain image reach {largest:.2g}, but at most {_LARGEST:.0e} can "
-            "be computed with: divide both images by the same constant."
-        )
+        yield explain("too_large", name=name, largest=largest, limit=_LARGEST)
     elif 0 < steps < _LEAST_STEPS:
-        yield (
-            f"Values of the {name}-stain image are {low:.10g} to {high:.10g}: 32-bit floating "
-            f"point has only {steps:.0f} steps there. Subtract the same offset from both images."
-        )
+        yield explain("too_fine", name=name, low=low, high=high, steps=steps)
 
 
 def _find_missing(name: str, store: Store) -> Iterator[str]:
     """Yield a sentence if many px of an image have no value, and one if many are not stored."""
     lacking = NotStored.from_attributes(store.attributes)
     if lacking is not None and lacking.share > _MISSING:
-        yield (f"{lacking.description}: copy the file again from its source if it was cut off.")
+        yield explain("not_stored", file=lacking.file, what=lacking.description)
     figures = store.attributes.get("statistics", {"missing": 0})
     share = figures["missing"] / math.prod(store.shape)
     if share > _MISSING:
-        yield (
-            f"{100 * share:.0f} % of the {name}-stain pixels have no value (NaN or infinite), and "
-            "no block with one of them is compared. Fill single ones by their neighbours."
-        )
+        yield explain("no_values", name=name, percent=100 * share)
 
 
 def _cache_chunks(store: Store) -> ChunkCache:
@@ -292,11 +278,6 @@ def _describe_gaps(store: Store, share: float, *, too_much: bool) -> str:
     lacking = NotStored.from_attributes(store.attributes)
     if lacking is None:  # its share is 0
         return ""
-    on_section = f"{percent(share)} of the section lies there"
-    if too_much:
-        remedy = "copy the file again from its source, or write it again"
-        return f"{lacking.description}, and {on_section}: {remedy}."
-    return (
-        f"{lacking.description}. {on_section} and is left out: "
-        "copy the file again if it was cut off."
-    )
+    about = {"file": lacking.file, "what": lacking.description}
+    on_section = f"{percent(share)} of the section is there"
+    return explain("large_gaps" if too_much else "gaps", share=on_section, **about)

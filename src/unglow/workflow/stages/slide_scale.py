@@ -12,6 +12,7 @@ import numpy as np
 
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
+from unglow.core.reasons import explain
 from unglow.jobs.memory_limit import is_memory_failure
 from unglow.memory import block_side, count_blocks
 from unglow.multiplexed.measure import Measured, measure_slide
@@ -160,10 +161,10 @@ def judge_cycle(
     if not places.judged:
         return state
     state = replace(state, spoilt=report(places, shape))
-    excess = places.describe_excess(most)
-    if excess is None:
+    excess = places.explain_excess("cycle_spoilt", most, cycle=cycle)
+    if not excess:
         return state
-    return replace(state, status="suspect", reasons=(*state.reasons, f"Cycle {cycle}: {excess}"))
+    return replace(state, status="suspect", reasons=(*state.reasons, *excess))
 
 
 def _absent(reason: str, settings: ScaleSettings) -> Measured:
@@ -174,11 +175,8 @@ def _absent(reason: str, settings: ScaleSettings) -> Measured:
 
 def _add_missing_doubt(measured: Measured, lacks: Sequence[str]) -> Measured:
     """Add the doubt that some backgrounds were left out."""
-    sentence = (
-        f"Subtracted without {' and '.join(lacks)}: the cycle has no map (see registration of the "
-        "cycles)."
-    )
-    scale = replace(measured.scale, reasons=(*measured.scale.reasons, sentence))
+    reason = explain("background_lost", names=" and ".join(lacks))
+    scale = replace(measured.scale, reasons=(*measured.scale.reasons, reason))
     return replace(measured, scale=scale)
 
 
@@ -274,9 +272,6 @@ def _find_known(transform: Transform, points: Floats) -> NDArray[np.bool_]:
 def _describe_loop(
     cycle: int, other: int, miss: tuple[float, tuple[float, float]], suspect_px: float
 ) -> str:
-    length, (x, y) = miss
-    return (
-        f"The maps of cycles {cycle} and {other} do not agree: going to {other} over {cycle} "
-        f"misses by {length:.2f} px, most at x {x:.0f}, y {y:.0f} (setting suspect_px: "
-        f"{suspect_px:g}). Look at the nuclei of both cycles there."
-    )
+    length, place = miss
+    about = {"cycle": cycle, "other": other, "length": length, "limit": suspect_px}
+    return explain("loop", at=place, **about)

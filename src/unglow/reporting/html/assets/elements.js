@@ -25,6 +25,24 @@ export function fill(parent, ...children) {
   parent.replaceChildren(add(document.createDocumentFragment(), children));
 }
 
+// A text of reasons: each sentence of `why` unfolds its numbers and what helps; `show` makes a link to its place, or nothing.
+export function reasonsOf(text, why, show) {
+  let rest = text || "";
+  const known = (why || []).filter(({ sentence }) => {
+    const found = rest.includes(sentence);
+    rest = rest.replace(sentence, " ");
+    return found;
+  });
+  const parts = known.map(({ sentence, numbers, help, at }) => {
+    const link = at && show ? [" ", show(at)] : null;
+    if (!numbers && !help) return el("p", { class: "message reason" }, sentence, link);
+    const helps = help ? el("p", {}, el("span", { class: "soft" }, "What helps: "), help) : null;
+    return el("details", { class: "message reason" }, el("summary", {}, sentence, link), numbers ? el("p", {}, numbers) : null, helps);
+  });
+  const plain = rest.split(/ +/).filter(Boolean).join(" ");
+  return [plain ? el("p", { class: "message" }, plain) : null, parts];
+}
+
 export function button(text, title, act, attributes) {
   return el("button", { type: "button", title, onclick: act, ...attributes }, text);
 }

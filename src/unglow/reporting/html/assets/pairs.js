@@ -174,21 +174,22 @@ function pairCard({ pair, name, n, state, outlier }, view, canLook) {
   const layers = { difference: "difference-" + (pair.method || "linear"), post: "post", "aligned pre": "aligned_pre" };
   const placed = (shown) => (canLook && viewable && layers[shown.name] ? viewOf(pair) + "&a=" + layers[shown.name] : null);
   const [picture, others] = view.viewer.pictures(n, name, (shown) => captionOf(shown, pair), links, placed);
+  const place = ([x, y]) => (canLook && viewable ? el("a", { href: viewOf(pair) + "&x=" + x + "&y=" + y + "&zoom=1" }, "show") : null);
   const message = (text) => (text ? el("p", { class: "message" }, text) : null);
   return el("article", { class: "pair " + (pair.status || ""), "aria-label": name },
     el("h3", {}, name, " ", state, pair.control ? el("span", { class: "badge quiet" }, "control") : null,
       canLook && viewable ? [" ", el("a", { class: "look", href: viewOf(pair) }, "open in the viewer")] : null),
-    message(pair.reasons),
+    reasonsOf(pair.reasons, pair.why, place),
     incident && incident.helps ? el("p", { class: "message" }, el("span", { class: "soft" }, "What helps: "), incident.helps) : null,
     outlier.length ? message("Differs from the other pairs of its dye: " + outlyingText(outlier, pair, model) + ".") : null,
-    message(pair.notes),
+    reasonsOf(pair.notes, pair.why, place),
     el("div", { class: "columns" }, picture, el("div", {}, results, others)),
     more.childElementCount ? folded("More numbers", () => more, { key: "more " + name }) : null,
     viewable ? commandLine("unglow view " + quoted(directoryOf(pair, model)), "the command that opens the viewer") : null);
 }
 
 function summaryTable(pairs) {
-  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))];
+  const names = [...new Set(pairs.flatMap((p) => Object.keys(p)))].filter((name) => name !== "why");
   const isNumber = (name) => pairs.every((p) => !isKnown(p[name]) || isFinite(Number(p[name])));
   return table(names.map((name) => {
     const number = isNumber(name) && name !== "sample";

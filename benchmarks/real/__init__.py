@@ -1,0 +1,1 @@
+"""Verdicts on real pixels with known truth."""

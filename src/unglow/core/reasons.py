@@ -1,0 +1,119 @@
+"""Reasons of a verdict: one table of sentences (reasons.toml), numbers behind each, and help.
+
+A stage finds a fact and calls `explain` with its key. A reason with ``is_note`` casts no doubt on
+the result; any other one makes a pair, a marker or a cycle ``suspect`` (or says why it failed).
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unglow.core.files import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Place = tuple[float, float]
+WHY = "why"
+"""Column of rows that pages show, with what is behind their reasons and notes: `list_details`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A row of reasons.toml; its texts are templates of `str.format`.
+
+    Attributes
+    ----------
+    sentence
+        At most 20 plain words.
+    numbers
+        What was measured, and the setting it is compared with; pages fold it.
+    help
+        What helps; may be empty.
+    is_note
+        Whether it is no doubt.
+    """
+
+    sentence: str
+    numbers: str = ""
+    help: str = ""
+    is_note: bool = False
+
+
+_TEXT = read_file(Path(__file__).with_suffix(".toml")).decode()
+TABLE = {key: Kind(**row) for key, row in tomllib.loads(_TEXT).items()}
+
+
+class Reason(str):
+    """A sentence of the table with what is behind it; it is that sentence wherever text is.
+
+    Attributes
+    ----------
+    key
+        In `TABLE`.
+    numbers, help
+        Texts as in `Kind`, filled.
+    at
+        (x, y) of the place to look at, px of post; None for none.
+    """
+
+    key: str
+    numbers: str
+    help: str
+    at: Place | None
+
+    __slots__ = ("at", "help", "key", "numbers")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what result files and pages have of it."""
+        about = {"key": self.key, "sentence": str(self), "numbers": self.numbers, "help": self.help}
+        return {**about, "at": None if self.at is None else list(self.at)}
+
+
+SHAPE = (str, {"key": str, "sentence": str, "numbers": str, "help": str,
+               "at": (None, [float, float])})  # fmt: skip
+"""A reason in a result file, as `unglow.core.files.check_shape` takes it."""
+
+
+def explain(key: str, **values: Any) -> Reason:
+    """Return the reason of a key: values for its templates, and ``at``, (x, y) in px of post."""
+    kind, at = TABLE[key], values.pop("at", None)
+    sentence, numbers = kind.sentence.format(**values), kind.numbers.format(**values)
+    return _make(key, sentence, numbers, kind.help.format(**values), at)
+
+
+def _make(key: str, sentence: str, numbers: str, help_: str, at: Place | None) -> Reason:
+    made = Reason(sentence)
+    made.key, made.numbers, made.help = key, numbers, help_
+    made.at = None if at is None else (round(float(at[0]), 1), round(float(at[1]), 1))
+    return made
+
+
+def split_notes(reasons: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return those that cast doubt, plain sentences with them, and those that are notes."""
+    parts: tuple[list[str], list[str]] = ([], [])
+    for one in dict.fromkeys(reasons):
+        parts[isinstance(one, Reason) and TABLE[one.key].is_note].append(one)
+    return parts
+
+
+def list_details(reasons: Iterable[str]) -> list[dict[str, Any]]:
+    """Return those of the table, as pages fold what is behind them."""
+    return [one.to_json() for one in dict.fromkeys(reasons) if isinstance(one, Reason)]
+
+
+def to_json(reasons: Iterable[str]) -> list[str | dict[str, Any]]:
+    """Return reasons as result files have them; refusals in words of their own are text."""
+    return [one.to_json() if isinstance(one, Reason) else one for one in reasons]
+
+
+def from_json(reasons: Iterable[Any]) -> list[str]:
+    """Read what `to_json` gave."""
+    return [
+        one if isinstance(one, str)
+        else _make(one["key"], one["sentence"], one["numbers"], one["help"], one["at"])
+        for one in reasons
+    ]  # fmt: skip
