@@ -116,8 +116,8 @@ def test_nor_in_jobs_of_a_batch_system_that_keeps_the_environment_to_itself(tmp_
 def test_a_workflow_that_uses_this_one_as_a_module_keeps_its_imports(tmp_path):
     small_phantom(tmp_path)
     (tmp_path / "tools").mkdir()
-    (tmp_path / "tools" / "beside.py").write_text("WORD = 'own'\n")
-    (tmp_path / "tools" / "write.py").write_text("import beside\nprint(beside.WORD)\n")
+    (tmp_path / "tools" / "sibling.py").write_text("WORD = 'own'\n")
+    (tmp_path / "tools" / "write.py").write_text("import sibling\nprint(sibling.WORD)\n")
     (tmp_path / "Snakefile").write_text(
         f"module unglow:\n    snakefile: '{PROJECT}/Snakefile'\n"
         "use rule * from unglow as unglow_*\n"

@@ -405,12 +405,12 @@ def test_what_ends_well_while_it_is_looked_at_was_not_killed(made, monkeypatch):
     """The record is read, then the job and its run end, then there is no process."""
     run = made.run()
     paths = {99: run, 101: made.attempt("plan", 5.0), 102: made.attempt("align", 6.0)}
-    told = []
+    seen = []
 
     def is_running(pid, _started):
-        if pid in told:
+        if pid in seen:
             return False
-        told.append(pid)
+        seen.append(pid)
         with paths[pid].open("a") as stream:
             stream.write(json.dumps(DONE) + "\n")
         return pid == 102  # lives, though it has said how it ended

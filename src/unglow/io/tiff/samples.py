@@ -243,7 +243,7 @@ def _check_stream(page: tifffile.TiffPage, geometry: Geometry, data: bytes) -> N
     nothing = np.empty(0, np.dtype(page.dtype).newbyteorder("="))
     try:
         tifffile.TIFF.DECOMPRESSORS[page.compression](data, out=nothing)
-    except TypeError:  # it has to be told the size
+    except TypeError:  # it needs the size
         return
     except ValueError as error:
         shape = re.search(r" shape=\(([\d, ]+)\)$", str(error))
