@@ -119,8 +119,6 @@ def run(arguments: argparse.Namespace) -> int:
     from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
 
     results = existing(arguments.results)
-    if arguments.repair:
-        refuse_if_at_work(results, arguments.lost, warn)
     before = last_run(results)
     problems = list(_problems(results))
     if problems:

@@ -163,7 +163,7 @@ class Job:
         self._telemetry = self._begin()
         if debugged:
             self._begin_block()
-            sys.breakpointhook = _stop_at_caller
+            sys.breakpointhook = _open_debugger().set_trace
             _open_debugger().set_trace(sys._getframe(1))  # noqa: SLF001 (of the script)
             return self
         try:
@@ -436,10 +436,6 @@ class Job:
 
 def _is_debugged() -> bool:
     return bool(os.environ.get(DEBUGGED))
-
-
-def _stop_at_caller(*_: object, **__: object) -> None:
-    _open_debugger().set_trace(sys._getframe(1))  # noqa: SLF001 (of who asks for a breakpoint)
 
 
 def _open_debugger() -> Pdb:

@@ -209,7 +209,7 @@ def _list_below(file: int, tags: bytes, form: Any) -> list[int]:
     for entry in entries[entries["tag"] == _SUB_IFDS]:
         count, each = int(entry["count"]), _OFFSET_BYTES.get(int(entry["kind"]), wide)
         if count > _MOST_BELOW:
-            return list(range(1, _MOST_BELOW + 2))
+            return [*range(1, _MOST_BELOW + 2)]
         value = entry["value"].tobytes()
         if count * each > wide:
             value = os.pread(file, count * each, np.frombuffer(value, f"{order}u{wide}")[0])
