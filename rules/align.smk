@@ -22,6 +22,6 @@ rule align:
         **resources("align"),
     params:
         memory=memory("align"),
-        version=3,
+        version=4,
     script:
         "../scripts/align.py"

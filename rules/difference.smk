@@ -24,7 +24,7 @@ rule difference:
         **resources("difference"),
     params:
         memory=memory("difference"),
-        version=6,
+        version=7,
         counted=of_batch(counted_methods),
     script:
         "../scripts/difference.py"

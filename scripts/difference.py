@@ -31,4 +31,4 @@ with Job.of(snakemake) as job:
         store.make(workers=workers)
     job.count(pixels=layout.shape[0] * layout.shape[1])
     store.save_residues(Path(snakemake.output.histogram), Path(snakemake.output.background))
-    store.blocks.save(snakemake.output.blocks)
+    store.blocks.save(snakemake.output.blocks, {"lines": store.lines})

@@ -84,7 +84,7 @@ def _make(folder):
     written.make(workers=1)
     written.residues["linear"].histogram.save(target.with_name("linear.histogram.npz"))
     judged = target.with_name("linear.blocks.npz")
-    written.blocks.save(judged)
+    written.blocks.save(judged, {"lines": written.lines})
     inputs = DetectInputs(
         post, pre, images.aligned, open_store(target), scale, found, blocks=judged
     )

@@ -371,6 +371,27 @@ def square_medians(values, side):
     return out
 
 
+def line_sums(post, left, numbers, by_col):
+    """Sum and count of each part of a row, (rows, segments, 2); those of columns grow in place."""
+    read, shot, least = numbers[0] + numbers[2], numbers[1] + numbers[3], numbers[4] + numbers[5]
+    level = post - left
+    known = level < numbers[6]
+    variance = shot * level + read
+    size = left / np.sqrt(np.where(variance < least, least, variance))
+    size = np.where(known, np.clip(size, f4(-2), f4(2)), f4(0))
+    rows, cols = post.shape
+    segments = -(-cols // 256)
+    parts = np.zeros((2, rows, segments * 256), f4)
+    parts[:, :, :cols] = size, known
+    for row in range(rows):
+        by_col += parts[:, row, :cols]
+    parts = parts.reshape(2, rows, segments, 256)
+    while parts.shape[-1] > 1:
+        half = parts.shape[-1] // 2
+        parts = parts[..., :half] + parts[..., half:]
+    return np.moveaxis(parts[..., 0], 0, 2)
+
+
 def count_pairs(post, pre, corner, binning, edges, bins, groups):
     """joint, post_only, ratios, counters and extremes of one block."""
     first, inverse, floor_pre, top = binning

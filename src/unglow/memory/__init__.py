@@ -28,6 +28,8 @@ BLUR_REACH = 7
 """An image that is blurred to match the other is read this far around each px."""
 BLOCK = 32
 """Side of the blocks that spoilt places are scored by, px."""
+SEGMENT = 8 * BLOCK
+"""Parts of rows and columns are summed over this length, px; as many as blocks are kept."""
 MOST_BLOCKS = 1 << 20
 """At most this many scores of blocks are kept; those of larger images are joined by 2 x 2."""
 DETECT_TILE, DETECT_AROUND = 1024, 93
@@ -55,6 +57,11 @@ def block_side(shape: tuple[int, int]) -> int:
     while math.prod(count_blocks(shape, side)) > MOST_BLOCKS:
         side *= 2
     return side
+
+
+def part_length(shape: tuple[int, int]) -> int:
+    """Return the length of the parts of rows and columns that are kept of an image, px."""
+    return SEGMENT // BLOCK * block_side(shape)
 
 
 @dataclass(frozen=True, slots=True)

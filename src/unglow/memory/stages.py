@@ -32,6 +32,7 @@ from unglow.memory import (
     PairDemand,
     block_side,
     count_blocks,
+    part_length,
 )
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 # Bytes per block: of the scores as they are put together, saved and read, of finding places in
 # them, and of the places; and per px of a shard, of the scores of its blocks.
 _SCORES, _FINDING, _PLACES, _JUDGED = 45.0, 75.0, 6.0, 0.1
+# Bytes per mean along a part of a row or a column, with a copy as they are saved or read.
+_MEANS = 4.0
 
 # For each byte of a file of regions: as it is read, its sides, and to find out which px of a tile
 # lie inside. At most this many MB each are sides: their number is limited.
@@ -184,7 +187,7 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
     each = max(warping, shard_px * _WRITING) / MB + _STATISTICS + _WARP_LEFT
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
-    fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB
+    fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB + line_means(pre.shape)
     return Demand(libraries_mb("align"), each, fixed=fixed, most=shards)
 
 
@@ -192,7 +195,7 @@ def difference(layout: StoreLayout) -> Demand:
     """Demand of the subtraction: post, and aligned pre as it becomes the difference, of a shard."""
     shard_px, shards = _shards(layout)
     each = shard_px * (np.dtype("float32").itemsize + _WRITING + _JUDGED)
-    fixed = SLACK + block_scores(layout.shape)
+    fixed = SLACK + block_scores(layout.shape) + line_means(layout.shape)
     return Demand(libraries_mb("difference"), each / MB, fixed=fixed, most=shards)
 
 
@@ -207,6 +210,7 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     kept = _KEPT * around * (min(DETECT_PANEL, layout.shape[1]) + around)
     outlining, outline = _section(layout)
     finding, places = spoilt_places(layout.shape)
+    finding += line_means(layout.shape)
     outlining = max(outlining, libraries_mb("detect") + SLACK + outline + finding)
     outline += places
     fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept) / MB + outline
@@ -258,6 +262,11 @@ def _blocks(shape: tuple[int, int]) -> int:
 def block_scores(shape: tuple[int, int]) -> float:
     """Return what scores of the blocks of an image of (rows, columns) take, MB."""
     return _SCORES * _blocks(shape) / MB
+
+
+def line_means(shape: tuple[int, int]) -> float:
+    """Return what means along rows and columns of an image of (rows, columns) take, MB."""
+    return 2 * _MEANS * math.prod(shape) / part_length(shape) / MB
 
 
 def spoilt_places(shape: tuple[int, int]) -> tuple[float, float]:

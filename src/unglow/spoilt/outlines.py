@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -10,6 +11,7 @@ import numpy as np
 
 from unglow.core.files import replace_file
 from unglow.spoilt.places import REASONS, Places
+from unglow.spoilt.seams import SEAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Bools = NDArray[np.bool_]
+    Traced = tuple[str, list[list[list[list[int]]]], float, int]
 
 LARGEST = 20
 """This many places are listed in detection.json."""
@@ -80,20 +83,18 @@ def _write(path: Path, collection: Iterable[dict[str, Any]]) -> None:
 def make_features(
     places: Places, shape: tuple[int, int], cycle: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the GeoJSON feature of each place, the largest first; with its cycle, if it has one."""
+    """Yield the GeoJSON feature of each place, the largest first, then those of seams.
+
+    With the cycle, if they have one.
+    """
     where, own = ("", {}) if cycle is None else (f" in cycle {cycle}", {"cycle": cycle})
-    boxes = _find_boxes(places.labels, len(places.reasons))
-    areas = measure_areas_px(places, shape)
-    for rank, number in enumerate(np.argsort(-areas, kind="stable").tolist(), start=1):
-        y0, y1, x0, x1 = boxes[number]
-        mask = places.labels[y0:y1, x0:x1] == number + 1
-        reason = REASONS[places.reasons[number]]
-        polygons = [
-            [_convert_ring(ring, (y0, x0), places.side, shape) for ring in rings]
-            for rings in trace_outlines(mask)
-        ]
+    seams = (
+        (SEAM, [[_box_ring(*box)] for box in seam.boxes.tolist()], seam.strength, seam.area_px)
+        for seam in places.seams.lines
+    )
+    traced = chain(_trace_places(places, shape), seams)
+    for rank, (reason, polygons, strength, area) in enumerate(traced, start=1):
         single = len(polygons) == 1
-        strength, area = round(float(places.strengths[number]), 1), int(areas[number])
         yield {
             "type": "Feature",
             "geometry": {
@@ -106,11 +107,30 @@ def make_features(
                 "classification": {"name": f"Spoilt{where}: {reason}"},
                 **own,
                 "reason": reason,
-                "strength": strength,
+                "strength": round(strength, 1),
                 "area_px": area,
-                "measurements": {"Area px": area, "Strength": strength},
+                "measurements": {"Area px": area, "Strength": round(strength, 1)},
             },
         }
+
+
+def _trace_places(places: Places, shape: tuple[int, int]) -> Iterator[Traced]:
+    """Yield reason, polygons, strength and area of each place, the largest first."""
+    boxes = _find_boxes(places.labels, len(places.reasons))
+    areas = measure_areas_px(places, shape)
+    for number in np.argsort(-areas, kind="stable").tolist():
+        y0, y1, x0, x1 = boxes[number]
+        mask = places.labels[y0:y1, x0:x1] == number + 1
+        polygons = [
+            [_convert_ring(ring, (y0, x0), places.side, shape) for ring in rings]
+            for rings in trace_outlines(mask)
+        ]
+        reason = REASONS[places.reasons[number]]
+        yield reason, polygons, float(places.strengths[number]), int(areas[number])
+
+
+def _box_ring(y0: int, y1: int, x0: int, x1: int) -> list[list[int]]:
+    return [[x0, y0], [x1, y0], [x1, y1], [x0, y1], [x0, y0]]
 
 
 def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
@@ -128,6 +148,12 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
                 "area_px": int(areas[those].sum()),
                 "share": round(shares[reason], 6),
             }
+    if places.seams.lines:
+        by_reason[SEAM] = {
+            "places": len(places.seams.lines),
+            "area_px": sum(seam.area_px for seam in places.seams.lines),
+            "share": round(shares[SEAM], 6),
+        }
     rows, cols = np.nonzero(places.labels)
     owner = places.labels[rows, cols] - 1
     centres = [
@@ -137,7 +163,7 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     ]
     return {
         "share": round(places.share, 6),
-        "places": len(areas),
+        "places": len(areas) + len(places.seams.lines),
         "by_reason": by_reason,
         "largest": [
             {

@@ -8,7 +8,7 @@ beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -20,6 +20,7 @@ from unglow.core.reasons import explain
 from unglow.core.shapes import drop_small_pieces, fill_holes
 from unglow.memory import BLOCK
 from unglow.spoilt.block_scores import SCORES, SHARES
+from unglow.spoilt.seams import SEAM, Seams
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,6 +87,8 @@ class Places:
         Share of the section in which post is expected to be below the darkest px that it has.
     judged
         Blocks on the section that had data enough.
+    seams
+        Straight lines, which are excluded like places.
     """
 
     side: int
@@ -95,6 +98,7 @@ class Places:
     widths: dict[str, float]
     below: float
     judged: int
+    seams: Seams = field(default_factory=Seams)
 
     @classmethod
     def none(cls) -> Self:
@@ -109,16 +113,19 @@ class Places:
 
     @property
     def share(self) -> float:
-        """Share of the blocks on the section that are spoilt, 0 to 1."""
-        return float(np.count_nonzero(self.labels)) / max(self.judged, 1)
+        """Share of the section that is spoilt, 0 to 1: its blocks and seams."""
+        return float(np.count_nonzero(self.labels)) / max(self.judged, 1) + self.seams.share
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of the blocks on the section that are spoilt for each reason, the largest first."""
+        """Share of the section that is spoilt for each reason, the largest first."""
         blocks = np.bincount(self.labels.ravel(), minlength=len(self.reasons) + 1)[1:]
         found = np.bincount(self.reasons, weights=blocks, minlength=len(REASONS))
-        order = np.argsort(-found, kind="stable")
-        return {REASONS[k]: float(found[k]) / max(self.judged, 1) for k in order if found[k]}
+        judged = max(self.judged, 1)
+        parts = {REASONS[k]: float(found[k]) / judged for k in np.flatnonzero(found)}
+        if self.seams.lines:
+            parts[SEAM] = self.seams.share
+        return dict(sorted(parts.items(), key=lambda one: -one[1]))
 
     def explain_excess(self, key: str, most: float, **values: object) -> list[str]:
         """Return the reason of that key if more than ``most`` (0 to 1) of the section is spoilt."""
@@ -134,10 +141,8 @@ class Places:
         there = np.unique(labels[labels > 0])
         numbers = np.zeros(len(self.reasons) + 1, np.int32)
         numbers[there] = np.arange(1, len(there) + 1)
-        return type(self)(
-            self.side, numbers[labels], self.reasons[there - 1], self.strengths[there - 1],
-            self.widths, self.below, self.judged,
-        )  # fmt: skip
+        reasons, strengths = self.reasons[there - 1], self.strengths[there - 1]
+        return replace(self, labels=numbers[labels], reasons=reasons, strengths=strengths)
 
 
 @step("spoilt places")
@@ -275,7 +280,7 @@ on a little beyond its blocks."""
 
 @dataclass(frozen=True, eq=False)
 class SpoiltMask:
-    """The px of post that are spoilt: those of whole blocks.
+    """The px of post that are spoilt: those of blocks, and of seams.
 
     Attributes
     ----------
@@ -283,10 +288,13 @@ class SpoiltMask:
         (ny, nx): which blocks are spoilt.
     side
         Side of a block, px, larger than `NEAR_PX`.
+    seams
+        Lines, next to which nothing is spoilt.
     """
 
     blocks: Bools
     side: int
+    seams: Seams = field(default_factory=Seams)
 
     @cached_property
     def _near_blocks(self) -> Bools:
@@ -301,12 +309,13 @@ class SpoiltMask:
 
     def touches(self, window: Window) -> bool:
         """Whether a window has spoilt px."""
-        return bool(self.blocks[self._span(window)].any())
+        return bool(self.blocks[self._span(window)].any() or len(self.seams.find_boxes(window)))
 
     def mask_window(self, window: Window, step: int = 1) -> Bools:
         """Return which px of a window that may leave the image are spoilt, (rows, cols).
 
-        Of every ``step`` rows and columns the first one, for a pyramid level of such px.
+        Of every ``step`` rows and columns the first one, for a pyramid level of such px, or any one
+        of a seam.
         """
         rows, cols = (
             self._index(np.arange(start, stop, step), n)
@@ -314,10 +323,12 @@ class SpoiltMask:
                 (window.y0, window.x0), (window.y1, window.x1), self.blocks.shape, strict=True
             )
         )
-        return np.asarray(self.blocks[rows[:, None], cols[None, :]])
+        mask = np.asarray(self.blocks[rows[:, None], cols[None, :]])
+        self.seams.mark(mask, window, step, 1)
+        return mask
 
     def is_near(self, col: Ints, row: Ints) -> Bools:
-        """Return which px (N,) are spoilt or at most `NEAR_PX` along either axis from such a px."""
+        """Return which px (N,) are at most `NEAR_PX` along either axis from px of such blocks."""
         near = np.zeros(len(col), np.bool_)
         for down in (-NEAR_PX, 0, NEAR_PX):
             for across in (-NEAR_PX, 0, NEAR_PX):

@@ -430,6 +430,20 @@ def test_moments_of_cells(loop, dtype, shape, where, grid, share):
     assert share or (np.isfinite(out).all() and (out[0] > 0).all())
 
 
+@pytest.mark.parametrize("share", [0, 0.02, 1])
+@pytest.mark.parametrize("shape", [(64, 700), (3, 256), (1, 1), (64, 255), (0, 300), (7, 513)])
+def test_line_sums(loop, shape, share):
+    post = RNG.normal(50, 30, shape).astype(f4)
+    left = spoiled(RNG.normal(0, 8, shape).astype(f4), share)
+    numbers = np.array([1, 0.3, 1, 0.2, 0.1, 0.1, 90, 0, 12, 0.5], f4)
+    sums, columns = (np.ones((2, shape[1]), f4) for _ in range(2))
+    out = np.empty((shape[0], -(-shape[1] // 256), 2), f4)
+    loop("line_sums")(post, shape[1], left, shape[1], *shape, numbers, out, columns)
+    same(out, plain.line_sums(post, left, numbers, sums))
+    same(columns, sums)
+    assert share or post.size < 300 or out[..., 1].sum() > 0.8 * post.size
+
+
 @pytest.mark.filterwarnings("ignore:invalid value")
 @pytest.mark.parametrize("missing", [0, 0.02, 0.5, 0.9, 1])
 @pytest.mark.parametrize("name", VALUES)

@@ -23,6 +23,7 @@ from unglow.reporting.figures.difference import HATCHES, draw_difference
 from unglow.reporting.figures.style import save_png
 from unglow.spoilt import SavedPlace
 from unglow.spoilt.places import REASONS
+from unglow.spoilt.seams import SEAM
 
 SHAPE = (300, 420)
 
@@ -317,8 +318,8 @@ def rgb(figure, path):
 
 
 def test_every_reason_of_a_spoilt_place_has_a_hatch_of_its_own():
-    assert tuple(HATCHES) == REASONS
-    assert len(set(HATCHES.values())) == len(REASONS)
+    assert tuple(HATCHES) == (*REASONS, SEAM)
+    assert len(set(HATCHES.values())) == len(HATCHES)
 
 
 def test_spoilt_places_are_hatched_where_they_are_and_named(tmp_path):

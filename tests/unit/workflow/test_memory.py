@@ -188,9 +188,9 @@ def test_demands_follow_the_shard_and_not_the_image(tmp_path):
                 "difference": (layout["derived"],),
             }[stage]
             made.append(getattr(stages, stage)(*args))
-        # blocks that are judged are bounded for all images together
-        blocks = 48 if stage == "difference" else 0
-        assert 0 <= made[1].peak_mb(9999, 4) - made[0].peak_mb(9999, 4) <= blocks, stage
+        # blocks that are judged are bounded, and so are parts of lines
+        more = {"ingest": 0, "align": 12, "difference": 48 + 12}[stage]
+        assert 0 <= made[1].peak_mb(9999, 4) - made[0].peak_mb(9999, 4) <= more, stage
 
 
 def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tmp_path):
@@ -207,9 +207,9 @@ def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tm
 # low, tiny, and of another height than width, so that no side stands for the other. Change them
 # together with a measurement (benchmarks/memory_model.py).
 EXACT = {
-    ((700, 90000), "align"): (30.47664, 27.18576, 44),
-    ((700, 90000), "align_real"): (33.294688, 27.18576, 44),
-    ((700, 90000), "difference"): (23.6544, 14.78487, 44),
+    ((700, 90000), "align"): (30.47664, 29.15451, 44),
+    ((700, 90000), "align_real"): (33.294688, 29.15451, 44),
+    ((700, 90000), "difference"): (23.6544, 16.75362, 44),
     ((700, 90000), "detect"): (28.94562, 95.558436, 88),
     ((700, 90000), "snr"): (18.888908, 12.0, 44),
     ((700, 90000), "export"): (0.0, 60.0, None),
@@ -217,9 +217,9 @@ EXACT = {
     ((700, 90000), "register"): (10.65024, 94.330391, None),
     ((700, 90000), "register_small_blocks"): (0.65536, 119.555, None),
     ((700, 90000), "register_stiff"): (10.65024, 83.5374, None),
-    ((90, 150), "align"): (12.8674, 16.73372, 1),
-    ((90, 150), "align_real"): (12.8674, 16.73372, 1),
-    ((90, 150), "difference"): (0.22275, 12.000675, 1),
+    ((90, 150), "align"): (12.8674, 16.734142, 1),
+    ((90, 150), "align_real"): (12.8674, 16.734142, 1),
+    ((90, 150), "difference"): (0.22275, 12.001097, 1),
     ((90, 150), "detect"): (2.503872, 12.942417, 1),
     ((90, 150), "snr"): (0.4185, 12.0, 1),
     ((90, 150), "export"): (0.0, 12.162, None),
@@ -227,9 +227,9 @@ EXACT = {
     ((90, 150), "register"): (10.65024, 64.118854, None),
     ((90, 150), "register_small_blocks"): (0.65536, 64.157416, None),
     ((90, 150), "register_stiff"): (10.65024, 64.106, None),
-    ((1100, 3000), "align"): (40.63472, 24.95, 2),
-    ((1100, 3000), "align_real"): (44.763488, 24.95, 2),
-    ((1100, 3000), "difference"): (37.1712, 12.14805, 2),
+    ((1100, 3000), "align"): (40.63472, 25.053125, 2),
+    ((1100, 3000), "align_real"): (44.763488, 25.053125, 2),
+    ((1100, 3000), "difference"): (37.1712, 12.251175, 2),
     ((1100, 3000), "detect"): (39.5307, 45.893076, 6),
     ((1100, 3000), "snr"): (27.93472, 12.0, 2),
     ((1100, 3000), "export"): (0.0, 51.6, None),
@@ -237,9 +237,9 @@ EXACT = {
     ((1100, 3000), "register"): (10.65024, 80.4324, None),
     ((1100, 3000), "register_small_blocks"): (0.65536, 80.4324, None),
     ((1100, 3000), "register_stiff"): (10.65024, 80.4324, None),
-    ((6000, 7000), "align"): (64.70937, 27.18576, 12),
-    ((6000, 7000), "align_real"): (71.944544, 27.18576, 12),
-    ((6000, 7000), "difference"): (69.206016, 13.85274, 12),
+    ((6000, 7000), "align"): (64.70937, 28.49826, 12),
+    ((6000, 7000), "align_real"): (71.944544, 28.49826, 12),
+    ((6000, 7000), "difference"): (69.206016, 15.16524, 12),
     ((6000, 7000), "detect"): (39.5307, 92.773608, 42),
     ((6000, 7000), "snr"): (52.00937, 12.0, 12),
     ((6000, 7000), "export"): (0.0, 60.0, None),

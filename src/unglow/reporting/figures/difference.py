@@ -68,9 +68,10 @@ HATCHES = {
     "gain off": "|||",
     "out of focus": "O",
     "unlike pre": "+++",
+    "seam": "...",
 }
 """Pattern of each reason, `unglow.spoilt.places.REASONS`."""
-_OTHER = "..."
+_OTHER = "***"
 _THIN = 0.7  # points
 # Where the legend ends, inches from the top of the paper.
 _BOTTOM = 0.89

@@ -16,6 +16,7 @@ const WHY = {
   "gain off": "post is brighter or darker in proportion to pre: bleaching, or uneven light",
   "out of focus": "structures are softer or sharper in post than in pre",
   "unlike pre": "the difference is rougher than noise explains",
+  seam: "a straight line along a row or column, brighter or darker than both sides: the border of camera tiles",
 };
 const WRONG = "Wrongly excluded? Draw a region of class analyse over it, and use it in the workflow.";
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.progress import step
+from unglow.core.reasons import to_json
 from unglow.core.windows import Coarser, Window, map_bounded, strips
 from unglow.io.stored_values import (
     NotStored,
@@ -23,6 +24,7 @@ from unglow.io.zarr.writer import StageStore
 from unglow.memory import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.joint_histogram import TILE, JointStatistics
+from unglow.spoilt.seams import SeamlessPixels, Seams, describe_seams, find_in_image
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from unglow.core.windows import Pixels
     from unglow.io.zarr import StoreLayout, StoreWriter
     from unglow.transform import Transform
 
@@ -39,8 +42,9 @@ if TYPE_CHECKING:
 class AlignedStore(StageStore):
     """Pre in the post frame: float32, NaN where pre or post have no data.
 
-    Of post that is what its image does not store, and `BLUR_REACH` px around it: a blur of post
-    would carry its zeros so far. So no later stage needs to know of it.
+    Of pre that is seams as well (`unglow.spoilt.seams`). Of post it is what its image does not
+    store, and `BLUR_REACH` px around it: a blur of post would carry its zeros so far. So no later
+    stage needs to know of it.
 
     Parameters
     ----------
@@ -76,8 +80,11 @@ class AlignedStore(StageStore):
         )
         self._post, self._transform = post, transform.resampling_map
         self._not_stored = NotStored.from_attributes(post.attributes)
-        stored = mask_not_stored(pre, pre.attributes)
-        self._pre = Coarser(stored, transform.octaves) if transform.octaves > 0 else stored
+        self._stored = mask_not_stored(pre, pre.attributes)
+        self._octaves = transform.octaves
+        self._pre = self._see(self._stored)
+        self._range_of_pre = value_range(pre.attributes)
+        self._seams = Seams()
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.has_failed:
             self.statistics = JointStatistics.empty()
@@ -96,6 +103,10 @@ class AlignedStore(StageStore):
         """Warp the shards of a writer; see `StageStore.write`."""
         if self._transform.has_failed:
             return " ".join(self._transform.reasons)
+        with step("seams of pre"):
+            self._seams = find_in_image(self._stored, self._range_of_pre, workers)
+        if self._seams.lines:
+            self._pre = self._see(SeamlessPixels(self._stored, self._seams))
         used: list[tuple[JointStatistics, Floats]] = []  # as many as shards are in flight
         with step("warp"):
             for _ in map_bounded(
@@ -105,6 +116,15 @@ class AlignedStore(StageStore):
         for statistics, _ in used:
             self.statistics.merge(statistics)
         return None
+
+    def final_attributes(self) -> dict[str, Any]:
+        """Return a note on the seams of pre, if it has some."""
+        notes = to_json(describe_seams(self._seams.lines, "pre"))
+        return {"seams": notes} if notes else {}
+
+    def _see(self, pixels: Pixels) -> Pixels:
+        """Return an image at the scale at which it is warped."""
+        return Coarser(pixels, self._octaves) if self._octaves > 0 else pixels
 
     def _warp(
         self, window: Window, writer: StoreWriter, used: list[tuple[JointStatistics, Floats]]

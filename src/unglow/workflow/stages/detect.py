@@ -11,7 +11,7 @@ from unglow.core.errors import InputError
 from unglow.core.files import write_json
 from unglow.core.own_memory import release_freed
 from unglow.core.progress import step
-from unglow.core.reasons import split_notes, to_json
+from unglow.core.reasons import from_json, split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
@@ -22,6 +22,7 @@ from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
+from unglow.spoilt.seams import describe_seams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,7 +95,10 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    about = split_notes(search_warnings(result, places, scene, **inputs.grey_levels(section)))
+    doubts = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    seams = describe_seams(places.seams.lines, "post")
+    of_pre = from_json(inputs.aligned.attributes.get("seams", ()))
+    about = split_notes([*doubts, *seams, *of_pre])
     report["reasons"], report["notes"] = map(to_json, about)
     report["completeness"] = None
     if result.threshold is not None:

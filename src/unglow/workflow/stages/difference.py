@@ -12,10 +12,12 @@ from unglow.core.progress import step
 from unglow.core.windows import Window, map_bounded, strips
 from unglow.io.stored_values import has_grey_levels, value_range
 from unglow.io.zarr.writer import StageStore
+from unglow.memory import SEGMENT, count_blocks
 from unglow.photometry.difference import Matched, make_attributes, read_reason, subtract_window
 from unglow.photometry.difference_histogram import SIDE, BackgroundMedians, DifferenceHistogram
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.block_scores import BlockScores, Expectation, score_strip
+from unglow.spoilt.seams import LineMeans, sum_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -63,6 +65,8 @@ class DifferenceStore(StageStore):
     blocks
         How far the difference of the default method departs from noise, block by block; without
         data if that method found no gain, or noise is not known.
+    lines
+        The same along its rows and columns.
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class DifferenceStore(StageStore):
             for name in methods
         }
         self.blocks = BlockScores.create(images.post.shape)
+        self.lines = LineMeans.create(images.post.shape)
         self._judged = scale.default
         self._expected = _expectation(images, scale, statistics)
 
@@ -149,7 +154,8 @@ class DifferenceStore(StageStore):
         post, pre = self._images.read(window, out=both)
         integer = has_grey_levels(self._images.post.attributes)
         counted = {name: self.residues[name].histogram.fresh() for name in results}
-        fine = []
+        fine, lines = [], []
+        columns = np.zeros((count_blocks(window.shape, SEGMENT)[0], 2, window.shape[1]), np.float32)
         # The one that is written comes last: it takes the place of pre, which is of no more use.
         order = sorted(results, key=lambda name: name == self._written)
         for strip in strips(window, SIDE):  # whole squares of `BackgroundMedians`
@@ -161,10 +167,13 @@ class DifferenceStore(StageStore):
                 self.residues[name].background.add(left, (strip.y0, strip.x0))
                 if name == self._judged and self._expected is not None:
                     fine.append(score_strip(part[0], left, self._expected))
+                    own = columns[rows.start // SEGMENT]
+                    lines.append(sum_lines(part[0], left, self._expected, own))
             if self._written in results:
                 pre[rows] = left
         if fine:
             self.blocks.put(fine, (window.y0, window.x0))
+            self.lines.put(lines, columns, window)
         if self._written in results and writer is not None:
             writer.write(window, pre)
         spare.append(room)

@@ -23,6 +23,7 @@ from unglow.photometry.gain.scale import Scale
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
+from unglow.spoilt.seams import LineMeans, Seams, find_seams
 from unglow.transform import load
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class DetectInputs:
         )
 
     def places(self, section: Section, settings: DetectSettings) -> Places:
-        """Find the spoilt places; those that were drawn as regions to count in are none."""
+        """Find spoilt places and seams; those that were drawn as regions to count in are none."""
         if self.blocks is None or settings.spoilt == "never":
             return Places.none()
         scores = BlockScores.load(self.blocks)
@@ -146,6 +147,9 @@ class DetectInputs:
             raise make_damage_error(self.blocks)
         side = scores.side
         places = find_places(scores, section.compute_block_shares(scores.shape, side) >= ON_SECTION)
+        places = replace(
+            places, seams=self._find_seams(self.blocks, section, places.judged * side**2)
+        )
         if self.regions is None or not places.mask.any():
             return places
         rows, cols = np.nonzero(places.mask)
@@ -154,6 +158,17 @@ class DetectInputs:
             held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
         return places.exclude(kept)
+
+    def _find_seams(self, path: Path, section: Section, section_px: int) -> Seams:
+        """Find the seams; without those that touch a region to count in, as all else is not."""
+        analyse = () if self.regions is None else self.regions.analyse
+        lines = [
+            seam
+            for seam in find_seams(LineMeans.load(path, "lines"))
+            if not any(region.holds(*seam.points).any() for region in analyse)
+        ]
+        found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
+        return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
     def grey_levels(self, section: Section) -> dict[str, float]:
         """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
@@ -168,9 +183,9 @@ class DetectInputs:
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        if not places.mask.any():
+        if not (places.mask.any() or places.seams.lines):
             return scene
-        mask = SpoiltMask(places.mask, places.side)
+        mask = SpoiltMask(places.mask, places.side, places.seams)
         background = estimate_background(self.difference, mask)
         return replace(scene, spoilt=mask, background=background)
 

@@ -1,0 +1,119 @@
+"""Seams of either image through the stages: no data in pre, excluded in post, and said."""
+
+from __future__ import annotations
+
+import json
+
+import cv2
+import numpy as np
+import pytest
+from made_stores import write_store
+
+from unglow.core.windows import Window
+from unglow.detection.section_mask import Section
+from unglow.detection.settings import DetectSettings
+from unglow.io.zarr import open_store, plan_layout
+from unglow.photometry.difference import Matched
+from unglow.photometry.gain.scale import MethodResult, Scale
+from unglow.photometry.imaging import NoiseModel
+from unglow.review.polygons import Polygon, Region, Regions
+from unglow.transform import Quantiles, Transform
+from unglow.workflow.stages.align import AlignedStore
+from unglow.workflow.stages.detect import detect
+from unglow.workflow.stages.difference import DifferenceStore
+from unglow.workflow.stages.snr import DetectInputs
+
+SHAPE = (900, 1000)
+ROWS = (150, 450, 750)
+SENTENCE = "Seams of {} every 300 px were excluded."
+IDENTITY = Transform("ok", SHAPE, SHAPE, matrix=np.eye(3), error_px=Quantiles(0.02, 0.05))
+
+
+def make_image(seed: int, factor: float = 1.0) -> np.ndarray:
+    """Draw the section with the noise of one exposure, and rows brighter by a factor."""
+    texture = np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)
+    light = (1000 + 1500 * cv2.GaussianBlur(texture, (0, 0), 2.5)).clip(300, 2500)
+    image = light + np.sqrt(light) * np.random.default_rng(seed).standard_normal(SHAPE)
+    image[list(ROWS)] *= factor
+    return image.round().astype(np.uint16)
+
+
+def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto"):
+    """Return the inputs of a search, its report, and the pixels of aligned pre."""
+    stores = []
+    for name, image in (("post", make_image(2, post)), ("pre", make_image(3, pre))):
+        about = {"min": float(image.min()), "max": float(image.max())}
+        stores.append(
+            write_store(
+                folder / f"{name}.ome.zarr",
+                image,
+                plan_layout(SHAPE, "uint16"),
+                attributes={"grey_levels": "integer"},
+                statistics=about,
+            )
+        )
+    layout = plan_layout(SHAPE, "float32")
+    aligned = AlignedStore(*stores, IDENTITY, layout, folder / "aligned_pre.ome.zarr")
+    aligned.make(workers=2)
+    noise = NoiseModel(0.0, 1.0, 0.0, 1.0).to_json()
+    scale = Scale("linear", {"linear": MethodResult(1.0, 0.0, (0.99, 1.01), {"noise": noise})})
+    images = Matched(stores[0], open_store(aligned.path), None)
+    path = folder / "difference.ome.zarr"
+    made = DifferenceStore(images, scale, aligned.statistics, ("linear",), layout, path)
+    made.make(workers=2)
+    made.blocks.save(folder / "blocks.npz", {"lines": made.lines})
+    inputs = DetectInputs(
+        *stores, images.aligned, open_store(path), scale, IDENTITY, regions, folder / "blocks.npz"
+    )
+    names = ("table", "geojson", "artefacts", "report", "search_counts")
+    targets = {name: folder / name for name in names}
+    detect(inputs, DetectSettings(spoilt=spoilt), targets, version=1, workers=2)
+    report = json.loads(targets["report"].read_text())
+    return inputs, report, images.aligned.read(Window.from_shape(SHAPE))
+
+
+def test_a_clean_pair_has_none(tmp_path):
+    inputs, report, aligned = make(tmp_path)
+    assert report["notes"] == []
+    assert report["spoilt"]["by_reason"] == {}
+    assert "seams" not in inputs.aligned.attributes
+    assert np.isfinite(aligned).all()
+
+
+@pytest.mark.parametrize("factor", [0.9, 1.1, 1.3])
+def test_seams_of_post_are_excluded_and_said(tmp_path, factor):
+    _, report, aligned = make(tmp_path, post=factor)
+    assert [one["sentence"] for one in report["notes"]] == [SENTENCE.format("post")]
+    assert report["spoilt"]["by_reason"]["seam"]["places"] == 3
+    assert report["masked_px"]["spoilt"] == 3 * 7 * 1000
+    assert report["spoilt"]["share"] == pytest.approx(3 * 7 / 900, rel=0.05)
+    assert report["candidates"] == 0
+    assert np.isfinite(aligned).all()
+    features = json.loads((tmp_path / "artefacts").read_text())["features"]
+    assert [one["properties"]["reason"] for one in features] == ["seam"] * 3
+
+
+def test_seams_are_left_if_nothing_is_to_be_excluded(tmp_path):
+    _, report, _ = make(tmp_path, post=1.3, spoilt="never")
+    assert report["masked_px"]["spoilt"] == 0
+    assert report["notes"] == []
+
+
+def test_regions_to_count_in_overrule(tmp_path):
+    ring = np.array([[100, 400], [400, 400], [400, 500], [100, 500]], np.float64)
+    region = Region("analyse", "here", (Polygon.from_rings([ring]),))
+    inputs, _, _ = make(tmp_path, post=1.3, regions=Regions((), (region,)))
+    section = Section.from_pixels(inputs.aligned)
+    seams = inputs.places(section, DetectSettings()).seams
+    assert [seam.place for seam in seams.lines] == [ROWS[0], ROWS[2]]
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.7, 1.4])
+def test_seams_of_pre_are_no_data_and_said(tmp_path, factor):
+    _, report, aligned = make(tmp_path, pre=factor)
+    lost = np.isnan(aligned).all(axis=1).nonzero()[0].tolist()
+    # what is interpolated from px of a seam and next to it
+    assert lost == [row + k for row in ROWS for k in range(-3, 3)]
+    assert np.isnan(aligned).sum() == len(lost) * SHAPE[1]
+    assert [one["sentence"] for one in report["notes"]] == [SENTENCE.format("pre")]
+    assert report["candidates"] == 0
