@@ -40,6 +40,20 @@ if unglow.__version__ != VERSION:
 if workflow.is_main_process and (newer := unknown_version(snakemake_version)):
     logger.warning(newer)
 
+# A provider would keep `zarr.json` of a store alone.
+provider = workflow.storage_settings.default_storage_provider
+if provider is not None:
+    end_run(
+        f"the storage provider '{provider}' would lose all pixels (a store is a folder): leave out "
+        "--default-storage-provider."
+    )
+
+if workflow.modifier.path_modifier.prefix:
+    end_run(
+        "unglow is used as a module with `prefix:`, which would rename raw images too: leave it out "
+        "and set the config key 'results'."
+    )
+
 # Snakemake formats the one, and looks for its locks in the other with a pattern.
 for whose, path, braces in (
     ("workflow's", str(workflow.basedir), r"[{}]"),

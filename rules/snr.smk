@@ -20,7 +20,7 @@ rule snr:
         **resources("snr"),
     params:
         memory=memory("snr"),
-        version=1,
+        version=2,
         settings=of_batch(job_params.snr_settings),
     script:
         "../scripts/snr.py"

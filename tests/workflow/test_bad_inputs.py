@@ -50,6 +50,11 @@ def zoo(tmp_path_factory, small_raw):
     pair("Mixed", light[0], grey_pre)
     pair("Czi", pre_file=None)
     (work / "raw" / "Czi" / "Czi_pre_SYTO9.czi").write_bytes(b"ZISRAWFILE")
+    pair("Packed", pre_file=None)
+    (work / "raw" / "Packed" / "Packed_pre_SYTO9.ozx").write_bytes(b"PK")
+    shutil.copytree(work / "raw" / "Packed", work / "raw" / "Both")
+    for path in (work / "raw" / "Both").iterdir():
+        path.rename(path.with_name(f"{path.stem.replace('Packed', 'Both')}.mha"))
     pair("Cypress1")
     tifffile.imwrite(work / "whole.tif", grey_post, compression="lzw", rowsperstrip=16)
     whole = (work / "whole.tif").read_bytes()
@@ -57,6 +62,9 @@ def zoo(tmp_path_factory, small_raw):
     pair("Copy", grey_post, whole)
     pair("Truncated", whole[:100_000], grey_pre)
     pair("CutHeader", whole[:6], grey_pre)
+    tifffile.imwrite(work / "stack.tif", np.stack([grey_post] * 3), imagej=True)
+    stack = (work / "stack.tif").read_bytes()
+    pair("Stack", stack[: int(0.6 * len(stack))], grey_pre)
     pair("Zero", pre_file=b"")
     pair("Random", pre_file=rng.bytes(5000))
     pair("Picture", cv2.imencode(".png", grey_post)[1].tobytes(), grey_pre)
@@ -106,6 +114,9 @@ REFUSED = {  # before any job
     "Random": ("not a TIFF",),
     "Picture": ("Picture_post_SYTO9.tif", "PNG", "convert it to TIFF"),
     "MissingPre": ("pre",),
+    "Packed": ("`unzip Packed_pre_SYTO9.ozx -d Packed_pre_SYTO9.ome.zarr`",),
+    "Both": ("Both_post_SYTO9.mha, Both_pre_SYTO9.mha", "bfconvert"),
+    "Stack": ("Stack_post_SYTO9.tif", "cut short", "copy it again"),
     "Czi": ("bfconvert -noflat -bigtiff Czi_pre_SYTO9.czi Czi_pre_SYTO9.ome.tif",),
     "Pages": ("Pages_post_SYTO9.tif", "2 planes", "plane: {z: N}"),
     "TwoPre": ("again_pre_SYTO9.tif",),
@@ -262,6 +273,38 @@ def test_a_directory_that_snakemake_cannot_work_in_is_one_sentence(small_raw, tm
     odd_place = tmp_path / "{3F25-11D3}"
     shutil.copytree(small_raw, odd_place / "raw")
     assert snakemake(odd_place, "-n").code == 0
+
+
+STORAGE_PLUGIN = """
+from snakemake_interface_storage_plugins.storage_object import StorageObjectRead, StorageObjectWrite
+from snakemake_interface_storage_plugins.storage_provider import StorageProviderBase
+
+
+class StorageProvider(StorageProviderBase):
+    pass
+
+
+class StorageObject(StorageObjectRead, StorageObjectWrite):
+    pass
+
+
+StorageProvider.__abstractmethods__ = StorageObject.__abstractmethods__ = frozenset()
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("-n",), ("--shared-fs-usage", "persistence", "sources")])
+def test_storage_providers_are_refused_in_one_sentence(small_raw, tmp_path, words):
+    place = tmp_path / "plugins" / "snakemake_storage_plugin_anything"
+    place.mkdir(parents=True)
+    (place / "__init__.py").write_text(STORAGE_PLUGIN)
+    work = tmp_path / "work"
+    shutil.copytree(small_raw, work / "raw")
+    options = ("--default-storage-provider", "anything", "--default-storage-prefix", tmp_path)
+    run = snakemake(work, *options, *words, path=place.parent)
+    assert run.code == 1
+    assert "the storage provider 'anything' would lose all pixels" in run.text
+    assert not [word for word in ("Traceback", "Job stats", "rule ") if word in run.text]
+    assert not (work / "results").exists()
 
 
 def test_results_may_lie_in_a_directory_of_any_other_letters(small_raw, tmp_path):

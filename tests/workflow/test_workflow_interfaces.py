@@ -170,6 +170,16 @@ def test_the_installed_workflow_with_a_rule_of_the_users(tmp_path, small_raw):
     assert again.jobs() == {"unglow_detect": 1, "count": 1}
 
 
+def test_a_module_with_a_prefix_of_paths_is_refused_in_one_sentence(tmp_path, small_raw):
+    (tmp_path / "raw").symlink_to(small_raw)
+    text = f"module unglow:\n    snakefile: '{PROJECT}/Snakefile'\n    prefix: 'sub'\n"
+    (tmp_path / "Snakefile").write_text(f"{text}\nuse rule * from unglow as unglow_*\n")
+    run = command(tmp_path, "snakemake", "--cores", "1", "-n")
+    assert run.code == 1
+    assert "unglow is used as a module with `prefix:`" in run.text
+    assert "MissingInputException" not in run.text
+
+
 def test_a_sweep_shares_what_it_can_and_compares(fresh):
     (fresh / "config").mkdir()
     (fresh / "config" / "config.yaml").write_text(

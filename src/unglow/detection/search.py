@@ -12,11 +12,18 @@ from unglow.core.progress import step
 from unglow.core.windows import map_bounded
 from unglow.detection.images import read_tiles
 from unglow.detection.rates import Sides
+from unglow.detection.sharp_sources import (
+    LIMITS,
+    choose_limit,
+    classify,
+    measure_median_share,
+)
 from unglow.detection.snr import EXCLUDED, UNUSABLE, significance
 from unglow.detection.source_extraction import HALO, find
 from unglow.detection.source_photometry import (
     LISTED,
     MEASURED,
+    SHARP,
     UNCOUNTED,
     compute_aperture_margin,
     measure,
@@ -63,7 +70,8 @@ class SearchResult:
     settings
         What was looked for.
     sides
-        Counts of sources on the section, bright and dark.
+        Counts of sources on the section, bright and dark, without those that are sharper than the
+        optics; complete with `finish`.
     searched
         (rows, cols) int64: px of the section with a signal-to-noise ratio, in the squares of
         `unglow.io.detection_results`.
@@ -75,7 +83,12 @@ class SearchResult:
         (N,) `MEASURED`, at most ``most`` of the most significant ones, any order until `finish`.
     negatives
         (n, 3) float64: x, y and signal-to-noise ratio of the `NEGATIVES` most significant sources
-        on the negated difference, the most significant first.
+        on the negated difference, the most significant first; until `finish` with a column more,
+        what a median leaves of them.
+    by_sharpness
+        (2, classes, bins) int64: counts of bright and dark sources by `classify`.
+    sharp_limit
+        What a median leaves of sources that are sharper than the optics is below this.
     numbers
         Counts of what `_NUMBERS` names.
     in_regions
@@ -90,7 +103,9 @@ class SearchResult:
     side_px: int
     controls: Controls | None = None
     found: NDArray[np.void] = field(default_factory=lambda: np.zeros(0, MEASURED))
-    negatives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 3)))
+    negatives: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 4)))
+    by_sharpness: NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, 1, 1), np.int64))
+    sharp_limit: float | None = None
     numbers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NUMBERS, 0))
     in_regions: RegionCounts | None = None
     most: int = CANDIDATES
@@ -118,8 +133,7 @@ class SearchResult:
 
     def add(self, part: Part) -> None:
         """Add what a tile gave; the result does not depend on their order."""
-        self.sides.bright[:] += part["bright"]
-        self.sides.dark[:] += part["dark"]
+        self.by_sharpness = self.by_sharpness + part["by_sharpness"]
         self.negatives = sort_brightest(np.concatenate([self.negatives, part["negatives"]]))
         self.searched += part["searched"]
         for name, count in zip(_NUMBERS, part["numbers"].tolist(), strict=True):
@@ -143,8 +157,16 @@ class SearchResult:
         self.found = found
 
     def finish(self) -> None:
-        """Sort by (y, x)."""
+        """Leave out what is sharper than the optics, and sort by (y, x)."""
         self.settle()
+        chosen = choose_limit(self.found["above"], self.found["median_share"])
+        self.sharp_limit = round(float(LIMITS[chosen]), 2)
+        if isinstance(self.by_sharpness, np.ndarray):
+            self.sides.bright[:], self.sides.dark[:] = self.by_sharpness[:, chosen + 1 :].sum(
+                axis=1
+            )
+        self.found["flags"][self.found["median_share"] < LIMITS[chosen]] |= SHARP
+        self.negatives = self.negatives[self.negatives[:, 3] >= LIMITS[chosen], :3]
         order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))
         self.found = self.found[order]
 
@@ -245,6 +267,7 @@ class SearchResult:
             "searched_px": self.searched_px,
             "masked_px": masked_px,
             "extended_px": self.numbers["extended"],
+            "sharp_limit": self.sharp_limit,
             "dropped": self.numbers["dropped"],
             "controls": None if self.controls is None else self.controls.to_json(first_bin),
             "by_threshold": self.sides.table(by_controls, first_bin),
@@ -254,8 +277,8 @@ class SearchResult:
 
 
 def sort_brightest(negatives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the most significant of sources (n, 3) of x, y and ratio; of equal ones the first."""
-    x, y, ratio = negatives.T
+    """Return the most significant of sources (n, 3 or more) of x, y, ratio; the first of equals."""
+    x, y, ratio = negatives.T[:3]
     return np.asarray(negatives[np.lexsort((x, y, -ratio))[:NEGATIVES]], np.float64)
 
 
@@ -326,7 +349,16 @@ def _search_tile(
     dark = dark[section.contains(dark["col"], dark["row"])]
     if scene.spoilt is not None:
         dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
-    sides.add(found["above"][(found["flags"] & UNCOUNTED) == 0], dark["above"])
+    left = measure_median_share(ratio, dark, scene.settings.taps)
+    on = (found["flags"] & UNCOUNTED) == 0
+    by_sharpness = np.zeros((2, len(LIMITS) + 1, len(sides.dark)), np.int64)
+    for counts, ratios, shares in (
+        (by_sharpness[0], found["above"][on], found["median_share"][on]),
+        (by_sharpness[1], dark["above"], left),
+    ):
+        np.add.at(counts, (classify(shares), sides.bins(ratios)), 1)
+    lasting = left >= LIMITS[0]
+    strongest = np.stack([*(dark[n] for n in ("col", "row", "above")), left], axis=1)
     reasons = ratio.reasons[inner]
     unusable = (np.count_nonzero(reasons == reason) for reason in range(1, EXCLUDED))
     searched = np.isfinite(ratio.snr[inner]) & section.mask_window(core)
@@ -334,9 +366,8 @@ def _search_tile(
         searched &= ~scene.spoilt.mask_near(core)
     part = {
         "found": found,
-        "bright": sides.bright,
-        "dark": sides.dark,
-        "negatives": sort_brightest(np.stack([dark[n] for n in ("col", "row", "above")], axis=1)),
+        "by_sharpness": by_sharpness,
+        "negatives": sort_brightest(strongest[lasting]),
         "searched": count_per_square(searched, core, scene.post.shape),
         "numbers": np.array([*unusable, extended_px, 0], np.int64),
     }

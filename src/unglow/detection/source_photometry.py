@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unglow.core.files import replace_file
+from unglow.detection.sharp_sources import measure_median_share
 from unglow.detection.source_extraction import DEBLENDED, EXTENDED, SOURCE, UNSPLIT
 from unglow.io.detection_results import NOT_COUNTED
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 
-INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT = 8, 16, 32, 64, 128
+INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT, SHARP = 8, 16, 32, 64, 128, 256
 """Flags: px missing nearby; saturated; the error of the map counts for more than noise; not on the
-section; next to a spoilt place."""
+section; next to a spoilt place; sharper than the optics."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
 _AT_ONCE_PX = 1 << 18
@@ -49,9 +50,11 @@ MEASURED = np.dtype(
         ("pre", "f4"),
         ("error_px", "f4"),
         ("edge_px", "f4"),
+        ("median_share", "f4"),
     ]
 )
-"""A source with its brightness, grey levels, the error of the map and the distance to the edge."""
+"""A source with its brightness, grey levels, the error of the map, the distance to the edge, and
+what is left of it after a median (`unglow.detection.sharp_sources`)."""
 
 
 def compute_aperture_margin(scene: Scene) -> int:
@@ -88,6 +91,7 @@ def measure(
     if scene.spoilt is not None:
         out["flags"][scene.spoilt.is_near(col, row)] |= NEAR_SPOILT
     out["edge_px"] = section.distance_at(out["x"], out["y"])
+    out["median_share"] = measure_median_share(ratio, sources, scene.settings.taps)
     return out
 
 
@@ -166,6 +170,7 @@ FLAGS = {
     "misregistered": MISREGISTERED,
     "outside": OUTSIDE,
     "beside_spoilt": NEAR_SPOILT,
+    "sharp": SHARP,
 }
 """Bit of each word in the column ``flags``."""
 UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)

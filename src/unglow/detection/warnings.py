@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.reasons import explain
+from unglow.photometry.imaging import ROUNDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from unglow.detection.search import SearchResult
     from unglow.detection.snr import Scene
+    from unglow.photometry.imaging import NoiseModel
     from unglow.spoilt.places import Places
 
 _NOISE_ENDS = 7.0
@@ -37,13 +39,19 @@ _BELOW = 1e-3
 """Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
-_COARSE = 0.5
-"""Noise of post, in steps between grey levels, below which rounding is not noise any more."""
+_COARSE, _COARSE_PRE, _FINER = 0.8, 1.25, 2 / 3
+"""Noise of an image, in steps between its grey levels, below which rounding is not noise any more:
+at 0.65 steps a tenth of the candidates is false. That of pre alone, with this part of the noise of
+post, does more harm: at 1.15 steps an eighth is false."""
 _SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
 def search_warnings(
-    result: SearchResult, places: Places, scene: Scene, *, step: float, middle: float
+    result: SearchResult,
+    places: Places,
+    scene: Scene,
+    steps: tuple[float, float],
+    levels: tuple[float, float],
 ) -> list[str]:
     """Return a reason for each thing that makes the list of candidates doubtful.
 
@@ -55,14 +63,18 @@ def search_warnings(
         Spoilt places, which the search excluded.
     scene
         What was searched.
-    step
-        Between grey levels of post; 0 where it has none.
-    middle
-        Typical expected level of post on the section.
+    steps
+        Distance of the grey levels of post and of pre; 0 where there are none.
+    levels
+        Typical levels of post and of pre on the section.
     """
     if looks_copied(scene):
         return [explain("copy", why=_SAME_IMAGE)]
-    return [*_warn_of_sources(result), *_warn_of_post(places, scene, step, middle)]
+    return [
+        *_warn_of_sources(result),
+        *_warn_of_post(places, scene),
+        *_warn_of_steps(scene.noise, steps, levels),
+    ]
 
 
 def looks_copied(scene: Scene) -> bool:
@@ -113,10 +125,23 @@ def find_cluster(
     return int(near[most]), float(strong[most, 0]), float(strong[most, 1])
 
 
-def _warn_of_post(places: Places, scene: Scene, step: float, middle: float) -> Iterator[str]:
+def _warn_of_post(places: Places, scene: Scene) -> Iterator[str]:
     yield from places.explain_excess("spoilt", scene.settings.max_spoilt)
     if places.below > _BELOW:
         yield explain("dark_end", percent=100 * places.below)
-    noise = math.sqrt(max(scene.noise.post_read + scene.noise.post_shot * middle, 0.0))
-    if step and noise < _COARSE * step:
-        yield explain("few_levels", steps=noise / step)
+
+
+def _warn_of_steps(
+    noise: NoiseModel, steps: tuple[float, float], levels: tuple[float, float]
+) -> Iterator[str]:
+    """Yield a sentence if rounding is no longer small next to noise, in the coarser image."""
+    models = noise.variance_post, noise.variance_pre
+    post, pre = (
+        math.sqrt(max(float(model(np.array(level))) / step**2 - ROUNDING, 0.0))
+        if step
+        else math.inf
+        for model, level, step in zip(models, levels, steps, strict=True)
+    )
+    limit = _COARSE_PRE if pre < _FINER * post else _COARSE
+    if post < _COARSE or pre < limit:
+        yield explain("few_levels", name="post" if post < pre else "pre", steps=min(post, pre))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NEEDED = ("id", "x", "y", "snr", "flags")
 SHOWN = ("x", "y", "snr", "fdr")
 """Columns that figures show."""
-NOT_COUNTED = ("outside", "beside_spoilt")
+NOT_COUNTED = ("outside", "beside_spoilt", "sharp")
 """Words in the column ``flags`` of those that are listed and not counted as candidates."""
 _STATUSES = ("ok", "failed")
 _INTERVAL = (None, [float, float])
@@ -43,7 +43,7 @@ _CANDIDATES = {
     "is_control?": bool,
     "settings?": {"fwhm_px?": float, "fdr?": float, "spoilt?": str},
     **dict.fromkeys(("candidates?", "not_counted?", "searched_px?"), (None, int)),
-    **dict.fromkeys(("fdr?", "fdr_control?", "threshold_snr?"), (None, float)),
+    **dict.fromkeys(("fdr?", "fdr_control?", "threshold_snr?", "spot_width_px?"), (None, float)),
     **dict.fromkeys(("area_mm2?", "density_per_mm2?"), (None, float)),
     **dict.fromkeys(("fdr_ci95?", "fdr_control_ci95?", "density_ci95_per_mm2?"), _INTERVAL),
     "masked_px?": {...: int},

@@ -1,4 +1,4 @@
-"""OME-Zarr images of other programs (versions 0.4 and 0.5): headers, and windows of their pixels.
+"""OME-Zarr images of other programs (versions 0.4 to 0.6): headers, and windows of their pixels.
 
 They are read one chunk at a time, so that memory stays what the header says.
 Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.org/0.5/
@@ -122,7 +122,7 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
     group, series, notes = _series(store, path, plane["series"])
     metadata = _metadata(group)
     multiscale = metadata["multiscales"][0]
-    listed = multiscale.get("axes", _AXES)
+    listed = _axes_of(multiscale, _AXES)
     axes = tuple(str(a["name"] if isinstance(a, dict) else a).lower() for a in listed)
     array = open_array(group, multiscale["datasets"][0]["path"])
     if axes[-2:] != ("y", "x") or not set(axes) <= set(_AXES) or len(axes) != len(array.shape):
@@ -223,14 +223,21 @@ def _channels(metadata: dict[str, Any], count: int) -> tuple[ChannelInfo, ...]:
     )
 
 
+def _axes_of(multiscale: dict[str, Any], default: Sequence[str]) -> Any:
+    """Return the axes; those of the first coordinate system where there are some (version 0.6)."""
+    return (multiscale.get("coordinateSystems") or [multiscale])[0].get("axes", default)
+
+
 def _pixel_size(multiscale: dict[str, Any]) -> tuple[float, float] | None:
     """Return (x, y) in micrometres, where scale and unit of both axes are given.
 
-    The scale of all levels together, if there is one, is applied after that of level 0.
+    The scale of all levels together, if there is one, is applied after that of level 0. In version
+    0.6 it leads to another system instead, and transformations may be in a sequence.
     """
-    axes = multiscale.get("axes", ())
-    places = (multiscale["datasets"][0], multiscale)
-    transforms = [t for place in places for t in place.get("coordinateTransformations", ())]
+    axes = _axes_of(multiscale, ())
+    places = (multiscale["datasets"][0], {} if "coordinateSystems" in multiscale else multiscale)
+    steps = [t for place in places for t in place.get("coordinateTransformations", ())]
+    transforms = [t for step in steps for t in step.get("transformations", [step])]
     scales = [t["scale"] for t in transforms if t.get("type") == "scale" and "scale" in t]
     units = [_UM.get(a.get("unit", "")) if isinstance(a, dict) else None for a in axes]
     if not scales or len(units) < 2 or units[-1] is None or units[-2] is None:

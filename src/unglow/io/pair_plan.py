@@ -8,6 +8,7 @@ from typing import Any
 
 from unglow.core.errors import StoreError
 from unglow.core.files import check_shape, read_json, write_json
+from unglow.core.reasons import SHAPE, from_json, to_json
 from unglow.io.raw_header import TiffHeader
 from unglow.io.zarr import StoreLayout
 
@@ -22,6 +23,7 @@ _SHAPE = {
     "choice": {"names?": [str, ...]},
     "images": dict.fromkeys(ROLES, _IMAGE),
     "channels": {key: [int, ...] for key in ROLES},
+    "doubts?": [SHAPE, ...],
     "layouts": {key: {} for key in (*ROLES, "derived")},
 }
 """What plan.json holds; see `unglow.core.files`."""
@@ -41,6 +43,8 @@ class Plan:
         Of the raw files.
     bright_field
         Which images are bright-field, once their pixels are known.
+    doubts
+        Reasons that follow from the headers and a sample of the pixels.
     """
 
     headers: dict[str, TiffHeader]
@@ -50,6 +54,7 @@ class Plan:
     fingerprints: dict[str, str]
     reason: str | None = None
     bright_field: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
     @property
     def pixel_size_um(self) -> tuple[float, float] | None:
@@ -76,6 +81,7 @@ class Plan:
                 "images": images,
                 "channels": {role: list(c) for role, c in self.channels.items()},
                 "choice": self.choice,
+                **({"doubts": to_json(self.doubts)} if self.doubts else {}),
                 "layouts": {role: layout.to_dict() for role, layout in self.layouts.items()},
             },
         )
@@ -109,6 +115,7 @@ class Plan:
                 layouts={r: StoreLayout.from_dict(v) for r, v in stored["layouts"].items()},
                 fingerprints={role: image["fingerprint"] for role, image in images.items()},
                 reason=stored["reason"],
+                doubts=tuple(from_json(stored.get("doubts", ()))),
                 bright_field=tuple(r for r, v in images.items() if v.get("bright_field")),
             )
         except (AttributeError, KeyError, TypeError, ValueError) as error:

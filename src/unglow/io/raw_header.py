@@ -5,6 +5,7 @@ An OME-Zarr image is a folder: its metadata file represents it.
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -123,6 +124,12 @@ class TiffHeader:
     def name(self) -> str:
         """File name without its directory."""
         return Path(self.path).name
+
+    @property
+    def projected(self) -> int:
+        """Number of planes that are projected."""
+        way = {axis: self.plane.get("t" if axis == "T" else "z") for axis in self.axes}
+        return math.prod(n for axis, n in self.axes.items() if way[axis] in ("max", "mean"))
 
     @property
     def others_bytes(self) -> int:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 GREY_STEP = 1 / 32
 """What is computed from integer grey levels is rounded to multiples of this."""
+_STEP_PX, _EVEN = 127, 0.05
+"""How far around the middle px grey levels are looked at, and to which part of their step they are
+multiples of it."""
 
 
 def quantise(block: NDArray[np.float32], step: float = GREY_STEP) -> NDArray[np.float32]:
@@ -63,6 +66,21 @@ def grey_level(ranges: tuple[tuple[float, float], ...], *, integer: bool) -> flo
         return 1.0
     widest = max(high - low for low, high in ranges)
     return 2.0 ** math.floor(math.log2(widest / 4096)) if widest > 0 else 1.0
+
+
+def measure_step(image: Pixels) -> float:
+    """Return the distance of the grey levels that occur in the middle of an image; 0 for none.
+
+    Of 8 bit stored as multiples of 257 it is 257, and of real numbers it is that of the integers
+    that they were.
+    """
+    rows, cols = (n // 2 for n in image.shape)
+    block = image.read(Window(rows, rows + 1, cols, cols + 1).grow(_STEP_PX).clip(image.shape))
+    apart = np.diff(np.unique(block[np.isfinite(block)]).astype(np.float64))
+    if not apart.size:
+        return 0.0
+    steps = apart / apart.min()
+    return float(apart.min()) if np.abs(steps - np.rint(steps)).max() < _EVEN else 0.0
 
 
 ATTRIBUTE = "not_stored"

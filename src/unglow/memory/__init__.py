@@ -24,6 +24,8 @@ FIELD_POINTS = 50_000
 """About this many control points and blocks a displacement field has at most."""
 CELL, CELLS = 4, 1 << 18
 """Side of the cells whose moments are kept, px, and at most this many of them."""
+DEFECT_TILE, MOST_DEFECTS = 1024, 1 << 20
+"""Side of the tiles in which defects of pre are looked for, px, and most px that all tiles keep."""
 BLUR_REACH = 7
 """An image that is blurred to match the other is read this far around each px."""
 BLOCK = 32

@@ -26,6 +26,7 @@ from unglow.memory import (
     EXPORT_BAND,
     FEATURE_PX,
     FIELD_POINTS,
+    MOST_DEFECTS,
     SECTION_PX,
     SNR_TILE,
     Demand,
@@ -187,7 +188,8 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
     each = max(warping, shard_px * _WRITING) / MB + _STATISTICS + _WARP_LEFT
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
-    fixed = SLACK + _STATISTICS + cells * _PER_CELL / MB + line_means(pre.shape)
+    defects = 4 * min(pre.shape[0] * pre.shape[1], MOST_DEFECTS)
+    fixed = SLACK + _STATISTICS + (cells * _PER_CELL + defects) / MB + line_means(pre.shape)
     return Demand(libraries_mb("align"), each, fixed=fixed, most=shards)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.reasons import explain, from_json
+from unglow.core.reasons import explain, from_json, split_notes
 from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates, read_report
 from unglow.io.pair_plan import Plan
@@ -228,7 +228,8 @@ class PairResults:
         """Return the rows of candidates.csv as records (N,), which ``pandas.DataFrame`` takes.
 
         Columns are those of the file, and ``counted``, which is False for those that are listed
-        only (outside of drawn regions, next to spoilt places). Positions are (x, y) in px of post.
+        only (outside of drawn regions, next to spoilt places, sharp ones). Positions are (x, y) in
+        px of post.
         """
         found = read_candidates(self.path("candidates.csv"))
         columns: dict[str, NDArray[Any]] = {
@@ -331,16 +332,18 @@ def judge(
     if plan is not None and plan.reason is not None:
         return "failed", [plan.reason], []
     about = registration or {"status": None, "reasons": []}
-    reasons, notes = from_json(about["reasons"]), [] if scale is None else list(scale.notes)
+    doubts, of_plan = split_notes(() if plan is None else plan.doubts)
+    reasons, notes = from_json(about["reasons"]), [*of_plan, *(scale.notes if scale else ())]
     if about["status"] == "failed":
-        return "failed", [*reasons, *check_roles(bright_field)], notes
+        return "failed", [*doubts, *reasons, *check_roles(bright_field)], notes
     if scale is not None:
         if scale.status == "failed":
-            return "failed", list(scale.reasons), notes
+            return "failed", [*doubts, *scale.reasons], notes
         reasons += scale.reasons
     if detection is not None and not bright_field:  # a note says why nothing is searched there
         reasons += _search_warnings(detection)
         notes += from_json(detection.get("notes", ()))
+    reasons = doubts or reasons  # all others follow from these
     return ("suspect" if reasons or about["status"] == "suspect" else "ok"), reasons, notes
 
 

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 CACHE = Path(".snakemake") / "unglow" / "headers.json"
 # Micrometres; a pixel of any microscope is smaller.
 _LARGEST_PIXEL = 100.0
-# Raised when what a header record holds changes, so that old caches are left aside.
-_FORMAT = 2
+# Raised when what a header record holds changes, or files are refused that were not before, so
+# that old caches are left aside.
+_FORMAT = 3
 
 
 class HeaderCache:

@@ -17,7 +17,7 @@ import numpy as np
 from unglow.core.errors import InputError
 from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff import TiffHeader
-from unglow.io.tiff.series import CHANNELS
+from unglow.io.tiff.series import CHANNELS, MARKERS
 from unglow.io.zarr.layout import DTYPES
 from unglow.multiplexed.channels import name_markers, reference_cycle, registered_on, slide_of
 from unglow.multiplexed.markers import read_markers, suggestion
@@ -171,9 +171,10 @@ def _read_slide(files: SlideFiles, settings: Settings, cache: HeaderCache) -> Kn
     plane = settings.plane
     for path in files.images:
         check_name(path)
-    chosen, z, unsaid = {"series": settings.series, "t": plane.t}, plane.z, CHANNELS
+    chosen, z = {"series": settings.series, "t": plane.t}, plane.z
+    unsaid = CHANNELS if files.table is None else MARKERS
     headers = tuple(
-        # a plain stack says nothing of its pages: they are channels
+        # a plain stack says nothing of its pages, or the wrong thing: they are channels
         cache.read(path, z=unsaid if z is None and not is_ome_zarr(path) else z, **chosen)
         for path in files.images
     )

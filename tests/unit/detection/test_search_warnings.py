@@ -44,8 +44,8 @@ def places(spoilt=0, below=0.0):
 GOOD = result(bright=np.linspace(4, 30, 100), dark=[3.7, 3.9, 4.2])
 
 
-def said(found=GOOD, spoilt=None, of=None, step=1.0):
-    return search_warnings(found, spoilt or places(), of or scene(), step=step, middle=50.0)
+def said(found=GOOD, spoilt=None, of=None, step=1.0, pre_step=1.0):
+    return search_warnings(found, spoilt or places(), of or scene(), (step, pre_step), (50.0, 40.0))
 
 
 def test_a_good_search_has_no_doubt():
@@ -106,10 +106,21 @@ def test_post_that_is_cut_off_at_its_dark_end():
     assert said(spoilt=places(below=0.0005)) == []
 
 
-def test_noise_below_half_a_grey_level():
-    [sentence] = said(of=scene(post_read=0.16))
-    assert sentence.numbers == "Its noise is 0.4 grey levels."
-    assert said(of=scene(post_read=0.16), step=0.0) == []  # of floats there are none
+def test_noise_of_few_grey_levels():
+    [sentence] = said(of=scene(post_read=0.16 + 1 / 12))  # what rounding adds is taken off
+    assert sentence.numbers == "The noise of post is 0.4 grey levels."
+    assert said(of=scene(post_read=0.7**2 + 1 / 12)) != []
+    assert said(of=scene(post_read=0.9**2 + 1 / 12)) == []
+    assert said(of=scene(post_read=0.16 + 1 / 12), step=0.0) == []  # of floats there are none
+
+
+def test_steps_of_several_values_and_a_coarser_pre():
+    """Noise of pre is 2.2 values."""
+    [sentence] = said(pre_step=3.0)
+    assert sentence.numbers == "The noise of pre is 0.69 grey levels."
+    assert said(pre_step=2.0, step=2.0) == []  # as coarse as post: rounding is alike in both
+    [sentence] = said(of=scene(post_read=9.0), pre_step=2.0)
+    assert sentence.numbers == "The noise of pre is 1.1 grey levels."
 
 
 def test_copies_lie_on_each_other_and_are_equally_bright():

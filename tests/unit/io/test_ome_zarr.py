@@ -260,3 +260,29 @@ def test_chunks_that_nothing_can_hold_are_refused(image):
     about.write_text(text.replace("[64,64]", f"[64,{1 << 60}]"))
     with pytest.raises(InputError, match=r"S\.ome\.zarr"):
         read_header(store)
+
+
+@pytest.mark.parametrize("is_nested", [True, False])
+@pytest.mark.parametrize("axes", ["tczyx", "cyx", "yx"])
+def test_axes_and_pixel_sizes_of_version_06_are_read(tmp_path, axes, is_nested):
+    group = zarr.open_group(str(tmp_path / "S.zarr"), mode="w", zarr_format=3)
+    lengths = {"t": 1, "c": 3, "z": 1, "y": 150, "x": 210}
+    pixels = CZYX[: 3 if "c" in axes else 1, 0].reshape([lengths[axis] for axis in axes])
+    group.create_array("s0", data=pixels, chunks=(1,) * (len(axes) - 2) + (50, 70))
+    scale = {"type": "scale", "scale": [1.0] * (len(axes) - 2) + [0.5, 0.25]}
+    shift = {"type": "translation", "translation": [3.0] * len(axes)}
+    way = {"type": "sequence", "transformations": [scale, shift]} if is_nested else scale
+    way |= {"input": {"path": "s0"}, "output": {"name": "physical"}}
+    space = {"type": "space", "unit": "micrometer"}
+    named = [{"name": n, **(space if n in "zyx" else {"type": "other"})} for n in axes]
+    about = {
+        "name": "image",
+        "coordinateSystems": [{"name": "physical", "axes": named}],
+        "datasets": [{"path": "s0", "coordinateTransformations": [way]}],
+        # from one system to another, not of the pixels
+        "coordinateTransformations": [{"type": "scale", "scale": [7.0] * len(axes)}],
+    }
+    group.attrs["ome"] = {"version": "0.6.rc0", "multiscales": [about]}
+    header = read_header(tmp_path / "S.zarr")
+    assert (header.shape, header.pixel_size_um) == ((150, 210), (0.25, 0.5))
+    assert np.array_equal(all_of(header), pixels.reshape(-1, 150, 210))

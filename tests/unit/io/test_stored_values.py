@@ -201,3 +201,20 @@ def test_quantise_rounds_in_place_and_keeps_nan():
     out = quantise(block)
     assert out is block
     np.testing.assert_array_equal(out, np.array([[1.0, 1.03125, np.nan, -3.03125]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("factor", "dtype", "step"),
+    [(1, np.uint8, 1), (257, np.uint16, 257), (16, np.uint16, 16), (0.25, np.float32, 0.25)],
+)
+def test_the_step_is_that_of_the_levels_that_occur(factor, dtype, step):
+    levels = np.random.default_rng(2).poisson(9.0, (300, 400))
+    image = (levels * factor).astype(dtype)
+    assert module.measure_step(ArrayPixels(image)) == pytest.approx(step)
+
+
+def test_real_numbers_and_constants_have_no_step():
+    noise = np.random.default_rng(2).normal(0, 1, (90, 80)).astype(np.float32)
+    noise[:30] = np.nan
+    assert module.measure_step(ArrayPixels(noise)) == 0
+    assert module.measure_step(ArrayPixels(np.full((90, 80), 7, np.uint8))) == 0

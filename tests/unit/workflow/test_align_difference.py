@@ -121,6 +121,23 @@ def test_joint_statistics_are_those_of_the_two_images(images, stores, tmp_path):
     assert statistics.ratio_range == pytest.approx((ratio.min(), ratio.max()), abs=1e-6)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_defects_of_pre_are_no_data_before_it_is_resampled(tmp_path, workers):
+    rng = np.random.default_rng(8)
+    post, pre = (rng.normal(60, 2, shape).astype(np.uint8) for shape in (SHAPE, PRE_SHAPE))
+    pre[50, 61] = 255  # hot
+    pre[100:104, 100:120] = 200  # above all but one px: a pile at the top is saturated
+    pre[pre == 255] = 200
+    stores = raw_store(tmp_path / "post.ome.zarr", post), raw_store(tmp_path / "pre.ome.zarr", pre)
+    store, statistics = aligned(stores, shift(0.5, 0.5), tmp_path / "a.ome.zarr", workers)
+    image = whole(store)
+    assert np.isnan(image[50, 61])
+    assert np.isnan(image[100:103, 100:119]).all()
+    assert np.nanmax(image) < 80  # and nothing of them around
+    assert store.attributes["pre_saturated_px"] == 81
+    assert statistics.n["overlap"] == np.isfinite(image).sum()
+
+
 def test_a_shift_by_whole_pixels_moves_pixels_without_changing_them(images, stores, tmp_path):
     store, _ = aligned(stores, shift(12, -7), tmp_path / "a.ome.zarr")
     expected = np.full(SHAPE, np.nan, np.float32)

@@ -15,7 +15,7 @@ from unglow.photometry.gain import bright_field
 from unglow.photometry.gain.estimate import Evidence, estimate
 from unglow.photometry.gain.scale import Scale, ScaleSettings
 from unglow.photometry.joint_histogram import JointStatistics
-from unglow.workflow.channel_signal import is_bright_field, sample_squares
+from unglow.workflow.channel_signal import count_overflows, is_bright_field, sample_squares
 
 
 def section(covered: float, seed: int = 3) -> np.ndarray:
@@ -40,6 +40,34 @@ def test_either_light_is_recognised(covered, dtype):
     density = section(covered)
     assert is_bright_field([seen(density, transmitted=True, dtype=dtype)])
     assert not is_bright_field([seen(density, transmitted=False, dtype=dtype)])
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int16", "uint16"])
+@pytest.mark.parametrize("over", [1.3, 2.5])
+def test_values_that_overflowed_are_counted(kind, over):
+    bright = (0.1 + section(0.7)) * over * 2.0 ** (8 * np.dtype(kind).itemsize)
+    bright += np.random.default_rng(2).normal(0, 0.01 * bright.max(), bright.shape)
+    wrapped = bright.astype(np.int64).astype(kind)
+    assert count_overflows([wrapped], wrapped.dtype) > 100
+
+
+def test_edges_holes_and_hot_pixels_are_no_overflow():
+    clean = seen(section(0.7), transmitted=False)
+    rng = np.random.default_rng(4)
+    for make in ("clean", "saturated", "fill", "hot", "bar", "jpeg"):
+        image = clean.copy()
+        if make == "saturated":
+            image = np.clip(image.astype(int) * 4, 0, 255).astype(np.uint8)
+        elif make == "fill":
+            image[100:300, 100:300], image[350:400, 350:400] = 255, 0
+        elif make == "hot":
+            image[rng.integers(0, 512, 900), rng.integers(0, 512, 900)] = 255
+        elif make in ("bar", "jpeg"):
+            image[480:490, 300:500] = 255
+            cv2.putText(image, "100 um", (300, 470), cv2.FONT_HERSHEY_SIMPLEX, 1.5, 255, 3)
+        if make == "jpeg":
+            image = cv2.imdecode(cv2.imencode(".jpg", image, [1, 60])[1], 0)
+        assert count_overflows([image], image.dtype) < 100, make
 
 
 def test_full_or_saturated_fluorescence_and_images_without_content_are_none():

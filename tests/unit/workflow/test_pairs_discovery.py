@@ -266,7 +266,7 @@ def test_formats_that_are_not_read_are_reported_with_their_export(tmp_path, endi
     problem = only_problem(raw, "unreadable-format")
     assert (problem.sample, problem.dye) == ("S", "X")
     assert f"`bfconvert -noflat -bigtiff post_X.{ending} post_X.ome.tif`" in problem.message
-    assert "which unglow does not read" in problem.message
+    assert "unglow does not read" in problem.message
     (tmp_path / "S" / f"post_X.{ending}").unlink()
     fill(tmp_path, "S/post_X.tif")  # one is read: the other is no missing partner
     problem = only_problem(raw, "unreadable-format")
@@ -285,6 +285,58 @@ def test_what_was_exported_or_is_no_image_of_a_pair_is_not_reported(tmp_path):
         ("unreadable-format", "S", None),
     ]
     assert [p.key for p in found.pairs] == [("T", "X")]
+
+
+UNREAD = {
+    ".ozx": "unpack it next to it, for example with `unzip pre_X.ozx -d pre_X.ome.zarr`.",
+    ".ome.zarr.zip": "`unzip pre_X.ome.zarr.zip -d pre_X.ome.zarr`.",
+    ".tif.gz": "`gunzip pre_X.tif.gz`.",
+    ".tar": "`tar -xf pre_X.tar`.",
+    **dict.fromkeys(
+        [".mha", ".nrrd", ".mcd", ".webp", ".jxl", ".JPG", ".npy", ".afi", ".any0ending", ""],
+        " pre_X.ome.tif`",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", UNREAD)
+def test_any_file_that_says_pre_or_post_is_named_with_what_helps(tmp_path, ending):
+    raw = fill(tmp_path, f"S/pre_X{ending}", "S/post_X.tif", "T/pre_Y.tif", "T/post_Y.tif")
+    problem = only_problem(raw, "unreadable-format")
+    assert (problem.sample, problem.dye) == ("S", "X")
+    assert problem.message.startswith(f"unglow does not read pre_X{ending} in {raw / 'S'}: ")
+    assert UNREAD[ending] in problem.message
+    (raw / "S" / "post_X.tif").rename(raw / "S" / f"post_X{ending}")
+    problem = only_problem(raw, "unreadable-format")  # one sentence for both
+    assert (problem.sample, problem.dye, len(problem.paths)) == ("S", "X", 2)
+    fill(raw, "S/pre_X.tif", "S/post_X.ome.zarr/zarr.json")  # unpacked or exported
+    assert not discover(raw).problems
+
+
+def test_other_words_and_folders_name_files_that_are_not_read_too(tmp_path):
+    raw = fill(tmp_path, "S/before_X.mha", "S/after_X.tif", "T/pre/Y.ozx", "T/post/Y.tif")
+    found = [(p.kind, p.sample, p.dye) for p in discover(raw).problems]
+    assert found == [("unreadable-format", "S", "X"), ("unreadable-format", "T", "Y")]
+
+
+def test_files_that_are_no_images_are_left_out_quietly(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.tif", "S/post_X.tif", "S/post_notes/a.txt", "S/post_X.roi.zip")
+    endings = (
+        "xml",
+        "txt",
+        "json",
+        "csv",
+        "TSV",
+        "md5",
+        "tif.sha256",
+        "log",
+        "docx",
+        "pdf",
+        "yaml",
+    )
+    fill(raw, *(f"S/post_Y.{ending}" for ending in endings))
+    fill(raw, "S/Thumbs.db", "S/.DS_Store", "S/.pre_X.ozx", "S/desktop.ini", "S/x.zip", "S/README")
+    assert not discover(raw).problems
 
 
 def test_raw_directories_that_cannot_be_used(tmp_path):

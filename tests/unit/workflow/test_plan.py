@@ -15,9 +15,12 @@ from unglow.io import raw_images
 from unglow.io.raw_header import find_key_file
 from unglow.io.tiff import read_header
 from unglow.io.zarr import StoreLayout
+from unglow.results.pair import judge
+from unglow.workflow.stages.ingest import ingest_both
 from unglow.workflow.stages.plan import (
     Plan,
     RawFile,
+    add_light,
     check_two_files,
     fingerprint,
     make_plan,
@@ -244,3 +247,46 @@ def test_layouts_in_the_plan_are_those_of_the_headers(headers, tmp_path):
     assert set(stored) == {"post", "pre", "derived"}
     assert StoreLayout.from_dict(stored["post"]).shape == SHAPE
     assert stored["post"]["dtype"] == "uint8"
+
+
+@pytest.mark.parametrize(
+    ("counts", "status"), [((5, 5), "ok"), ((5, 7), "ok"), ((1, 5), "suspect")]
+)
+def test_projections_of_other_numbers_of_planes_are_said(tmp_path, counts, status):
+    headers = []
+    for role, count in zip(("post", "pre"), counts, strict=True):
+        stack = np.stack([picture(seed=len(headers) + 2 * i)[..., 1] for i in range(count)])
+        axes = {"axes": "ZYX"} if count > 1 else None
+        tifffile.imwrite(tmp_path / f"{role}.tif", stack, metadata=axes, photometric="minisblack")
+        headers.append(read_header(tmp_path / f"{role}.tif", z="max", t=0))
+    plan = add_light(make_plan(*headers, channel="auto"), {})
+    plan.save(tmp_path / "plan.json")
+    state, reasons, notes = judge(Plan.load(tmp_path / "plan.json"), None, None, None)
+    assert (state, len(reasons), len(notes)) == (
+        status,
+        int(status == "suspect"),
+        int(counts == (5, 7)),
+    )
+    for said in (*reasons, *notes):
+        assert said.numbers == f"{counts[0]} planes of post, {counts[1]} of pre."
+
+
+def test_values_that_wrapped_around_are_the_only_reason(tmp_path):
+    shape, rng = (300, 400), np.random.default_rng(6)
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    bright = 300 + 200 * np.sin(x / 15) * np.cos(y / 12) + rng.normal(0, 3, shape)
+    images = {"post": bright.astype(np.int64).astype(np.uint8), "pre": (bright / 2).astype("u1")}
+    paths, headers = {}, {}
+    for role, image in images.items():
+        headers[role] = save(tmp_path / f"{role}.tif", image)
+        paths[role] = tmp_path / f"{role}.zarr"
+    plan = make_plan(headers["post"], headers["pre"], channel="auto")
+    ingest_both(plan, paths, workers=1)
+    plan = add_light(plan, paths)
+    assert plan.bright_field == ()
+    plan.save(tmp_path / "plan.json")
+    others = {"status": "ok", "reasons": ["pre and post look swapped"]}
+    state, reasons, _ = judge(Plan.load(tmp_path / "plan.json"), None, None, others)
+    assert state == "suspect"
+    assert [one.key for one in reasons] == ["overflow"]
+    assert "post-stain image wrapped around" in reasons[0]

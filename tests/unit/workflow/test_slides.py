@@ -12,7 +12,7 @@ import yaml
 from raw_slides import NAMES, TABLE, ome, pair, slide
 from snakemake.rules import Wildcards
 
-from unglow.core.errors import ConfigError
+from unglow.core.errors import ConfigError, InputError
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader
 from unglow.multiplexed.channels import choose_richest
@@ -342,3 +342,19 @@ def test_pages_of_a_plain_stack_are_channels(tmp_path):
     with open_reader(known.headers[0]) as reader:
         found = reader.read(Window(0, 64, 0, 80), [2])
     np.testing.assert_array_equal(found[0], pixels[2])
+
+
+@pytest.mark.parametrize("kind", ["imagej", "ome"])
+@pytest.mark.parametrize("axis", ["T", "Z"])
+def test_channels_that_a_file_calls_times_or_planes_are_channels(tmp_path, kind, axis):
+    pixels = np.arange(3 * 64 * 80, dtype=np.uint16).reshape(3, 64, 80)
+    (tmp_path / "raw/s1").mkdir(parents=True)
+    options = {"imagej": kind == "imagej", "ome": kind == "ome", "metadata": {"axes": f"{axis}YX"}}
+    tifffile.imwrite(tmp_path / "raw/s1/stack.tif", pixels, photometric="minisblack", **options)
+    table = tmp_path / "raw/s1/markers.csv"
+    table.write_text("marker_name,background\nDAPI,\nAF,\nCD3,AF\n")
+    with open_reader(Batch.load({}, tmp_path).slides["s1"].headers[0]) as reader:
+        np.testing.assert_array_equal(reader.read(Window(0, 64, 0, 80)), pixels)
+    table.write_text("marker_name,background\nAF,\nCD3,AF\n")
+    with pytest.raises(InputError, match=r"has 2 rows, but .* 3 channels"):
+        Batch.load({}, tmp_path)

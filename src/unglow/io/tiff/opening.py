@@ -19,16 +19,13 @@ from unglow.core.files import open_regular
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
 # First bytes of what people rename to .tif, or hand over by mistake.
 MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xd8\xff", "a JPEG image"),
     (b"\x89PNG", "a PNG image"),
-    (b"GIF8", "a GIF image"),
-    (b"BM", "a BMP image"),
     (b"\x00\x00\x00\x0cjP", "a JPEG 2000 image"),
-    (b"\xff\x4f\xff\x51", "a JPEG 2000 codestream"),
-    (b"SIMPLE  =", "a FITS image"),
-    (b"%PDF", "a PDF document"),
     (b"PK\x03\x04", "a ZIP archive"),
     (b"\x1f\x8b", "a gzip archive"),
     (b"\x89HDF", "an HDF5 file"),
@@ -161,59 +158,69 @@ def check_magic(path: str, file_bytes: int) -> None:
 
 
 def check_chain(path: str, tif: tifffile.TiffFile) -> None:
-    """Follow the directories of a file once: tifffile would follow a circle of them for ever.
+    """Follow the directories of a file once: tifffile ends where one is not in the file.
 
-    It would also read one as often as the tag SubIFDs names it, so each may be named once. Whatever
-    else is wrong with a directory is left to tifffile, which ends the chain there.
+    It would follow a circle of them for ever, read one as often as the tag SubIFDs names it, and
+    reads what a cut file still has as all of it.
 
     Raises
     ------
     InputError
-        A directory is named twice, names too many, or overlaps with others.
+        A directory is named twice, names too many others or overlaps with them, or it or a
+        description is not in the file.
     """
-    form, file = tif.tiff, tif.filehandle.fileno()
+    form, file, size = tif.tiff, tif.filehandle.fileno(), int(tif.filehandle.size)
     order: Literal["little", "big"] = "little" if form.byteorder == "<" else "big"
+    wide, number = form.offsetsize, f"{form.byteorder}u{form.offsetsize}"
+    short = f"{form.byteorder}u2"
+    kinds = np.dtype([("tag", short), ("kind", short), ("count", number), ("value", f"V{wide}")])
     seen: set[int] = set()
     seen_below: set[int] = set()
-    left = os.fstat(file).st_size
-    at = int(tif.pages.first.offset)
-    wrong = ""
+    left, wrong = size, ""
+    first = tif.pages.first
+    at = int(first.offset)
     while at != 0 and not wrong:
         if at in seen:
             wrong = f"its directories follow one another in a circle, back to byte {at}"
             break
         seen.add(at)
-        tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
-        if tags > _MOST_TAGS:
-            return
-        size = tags * form.tagsize
-        left -= size
-        directory = os.pread(file, size + form.offsetsize, at + form.tagnosize)
-        below = _list_below(file, directory[:size], form)
+        count = int.from_bytes(os.pread(file, form.tagnosize, at), order)
+        start, length = at + form.tagnosize, count * form.tagsize
+        is_cut = start + length + wide > size
+        if count > _MOST_TAGS and not is_cut:
+            return  # tifffile ends the chain here
+        content = b"" if is_cut else os.pread(file, length + wide, start)
+        tags = np.frombuffer(content[:length], kinds)
+        # tifffile leaves out a tag whose value is behind the end
+        is_cut |= at == first.offset and 270 in tags["tag"] and "ImageDescription" not in first.tags
+        if is_cut:
+            raise InputError(
+                f"'{path}' is cut short: its directory {len(seen)} or its description is not in "
+                f"the {size} bytes that it has; {AGAIN}."
+            )
+        below = _list_below(file, tags[tags["tag"] == _SUB_IFDS], number)
+        left -= length
         if len(below) > _MOST_BELOW or left < 0:
             wrong = f"its directory at byte {at} names too many others, or overlaps with them"
         elif len({*below} - seen_below) < len(below):
             wrong = f"its directory at byte {at} names one below it that was named before"
         seen_below.update(below)
-        at = int.from_bytes(directory[size:], order)
+        at = int.from_bytes(content[length:], order)
     if wrong:
         raise InputError(f"'{path}' has a broken header ({wrong}): {AGAIN} or write it again.")
 
 
-def _list_below(file: int, tags: bytes, form: Any) -> list[int]:
-    """Return where directories are that the tag SubIFDs names; one too many for too many."""
-    order, wide = form.byteorder, form.offsetsize
-    kinds = [("tag", "u2"), ("kind", "u2"), ("count", f"u{wide}"), ("value", f"V{wide}")]
-    entries = np.frombuffer(tags, np.dtype(kinds).newbyteorder(order))
+def _list_below(file: int, tags: NDArray[Any], number: str) -> list[int]:
+    """Return where directories are that tags SubIFDs name; one too many for too many."""
     below: list[int] = []
-    for entry in entries[entries["tag"] == _SUB_IFDS]:
-        count, each = int(entry["count"]), _OFFSET_BYTES.get(int(entry["kind"]), wide)
+    for tag in tags:
+        count, value = int(tag["count"]), tag["value"].tobytes()
+        kind = f"{number[0]}u{_OFFSET_BYTES.get(int(tag['kind']), number[-1])}"
         if count > _MOST_BELOW:
             return [*range(1, _MOST_BELOW + 2)]
-        value = entry["value"].tobytes()
-        if count * each > wide:
-            value = os.pread(file, count * each, np.frombuffer(value, f"{order}u{wide}")[0])
-        below += np.frombuffer(value[: count * each], f"{order}u{each}").tolist()
+        if count * int(kind[-1]) > len(value):
+            value = os.pread(file, count * int(kind[-1]), int(np.frombuffer(value, number)[0]))
+        below += np.frombuffer(value[: count * int(kind[-1])], kind).tolist()
     return [offset for offset in below if offset]
 
 

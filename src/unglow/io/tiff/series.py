@@ -7,18 +7,21 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
+import numpy as np
+import tifffile
+
 from unglow.core.errors import InputError
+from unglow.io.tiff.opening import AGAIN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import tifffile
-
     from unglow.io.raw_header import Plane
 
 PROJECTIONS = ("max", "mean")
-CHANNELS = "channels"
-"""As a choice along z: pages whose meaning the file does not say are channels."""
+CHANNELS, MARKERS = "channels", "markers"
+"""As a choice along z: pages whose meaning the file does not say are channels. Of markers, those of
+a single z or t axis too: some programs call channels so."""
 # Pictures about the slide, never of the section at full resolution.
 SIDE_PICTURES = ("thumbnail", "label", "macro", "map", "overview", "preview")
 BASELINE = "baseline"
@@ -54,6 +57,7 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
     """
     index, notes = choose_series(tif, path, plane["series"])
     chosen = tif.series[index]
+    _check_count(path, tif, chosen)
     if chosen.transform is not None:
         raise InputError(
             f"'{path}' stores values that need a transformation of their own ({chosen.kind}): "
@@ -61,9 +65,11 @@ def choose(tif: tifffile.TiffFile, path: str, plane: Plane) -> Choice:
         )
     page_axes = _page_axes(path, chosen)
     roles, plane_z = _roles(path, page_axes), plane["z"]
-    if plane["z"] == CHANNELS:
+    if plane["z"] in (CHANNELS, MARKERS):
         plane = {**plane, "z": None}
-        if not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
+        if plane_z == MARKERS and len(page_axes) == 1 and plane["t"] is None:
+            roles = {"z": [], "t": [], "c": [0]}
+        elif not roles["c"] and all(page_axes[i][0] not in "ZT" for i in roles["z"]):
             roles["c"], roles["z"] = roles["z"], []
     lengths = {role: math.prod(page_axes[i][1] for i in at) for role, at in roles.items()}
     picks, projection = pick_planes(path, plane, lengths, page_axes)
@@ -144,6 +150,39 @@ def choose_series(
     if len(every) > 1:
         notes.append(f"series {index} of {len(every)} is read: {_list_series(every)}")
     return index, notes
+
+
+def _check_count(path: str, tif: tifffile.TiffFile, chosen: tifffile.TiffPageSeries) -> None:
+    """Raise `InputError` if a file lacks planes that it describes, or has more of their shape."""
+    pages, frame = len(tif.pages), chosen.keyframe
+    described, source = pages, "OME-XML" if chosen.kind == "ome" else "description"
+    if chosen.kind == "ome":
+        every = [page for one in tif.series for page in one]
+        own = {page.index for page in every if page is not None and page.parent is tif}
+        if any(i not in own and _has_shape_of(tif, i, frame) for i in range(pages)):
+            described = len(own)
+        elif None in every and "<UUID" not in str(tif.ome_metadata):  # none is in another file
+            described = len(every)
+    else:
+        count = int((tif.imagej_metadata or {}).get("images", pages))
+        count = chosen.size // max(1, frame.size) if chosen.kind == "shaped" else count
+        # samples may be counted as well, and of Micro-Manager all files of a set
+        if count > pages and count != pages * frame.samplesperpixel and not tif.is_micromanager:
+            # one directory may stand for planes that lie back to back
+            is_stored = frame.dataoffsets[0] + count * frame.nbytes <= tif.filehandle.size
+            described = pages if is_stored else count
+    if described != pages:
+        raise InputError(
+            f"'{path}' holds {pages} page{'s' * (pages > 1)}, its {source} counts {described}: "
+            f"{AGAIN} or write it again."
+        )
+
+
+def _has_shape_of(tif: tifffile.TiffFile, number: int, other: tifffile.TiffPage) -> bool:
+    """Return whether a page, which may be known by the tags of another one, is of a shape."""
+    tif.filehandle.seek(tif.pages[number].offset)
+    page = tifffile.TiffPage(tif, number)
+    return not page.is_reduced and (page.shape, page.dtype) == (other.shape, other.dtype)
 
 
 def _is_side_picture(series: tifffile.TiffPageSeries) -> bool:
@@ -249,12 +288,9 @@ def _page_number(
     page_axes: list[tuple[str, int]], roles: dict[str, list[int]], at: dict[str, int]
 ) -> int:
     """Return the number of a page in its series, from positions along z, t and c."""
-    position = [0] * len(page_axes)
-    for role, axes in roles.items():
-        rest = at[role]
-        for i in reversed(axes):
-            rest, position[i] = divmod(rest, page_axes[i][1])
     number = 0
-    for value, (_, n) in zip(position, page_axes, strict=True):
-        number = number * n + value
+    for role, axes in roles.items():
+        places = np.unravel_index(at[role], [page_axes[i][1] for i in axes])
+        for i, place in zip(axes, places, strict=True):
+            number += int(place) * math.prod(n for _, n in page_axes[i + 1 :])
     return number

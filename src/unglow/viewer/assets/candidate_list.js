@@ -35,8 +35,9 @@ export const FLAGS = {
   misregistered: "the error of the map counts for more than noise there",
   outside: "not on the section; not counted",
   beside_spoilt: "next to a spoilt place; not counted",
+  sharp: "sharper than the optics: hot pixel, particle track; not counted",
 };
-const NOT_COUNTED = ["outside", "beside_spoilt"];
+const NOT_COUNTED = ["outside", "beside_spoilt", "sharp"];
 
 export const DECISIONS = ["undecided", "accepted", "rejected", "unsure"];
 

@@ -127,26 +127,33 @@ def layout_note(raw: Path, used: int, empty: list[Path]) -> str:
 
 
 #: What microscopes and scanners write: reported wherever nothing readable stands for it.
-MICROSCOPES = {
-    "czi": "Zeiss CZI", "lsm": "Zeiss LSM", "zvi": "Zeiss ZVI", "nd2": "Nikon ND2",
-    "lif": "Leica LIF", "lof": "Leica LOF", "xlef": "Leica XLEF", "vsi": "Olympus VSI",
-    "ets": "Olympus ETS", "oib": "Olympus OIB", "oif": "Olympus OIF", "oir": "Olympus OIR",
-    "ims": "Imaris", "mrxs": "3DHISTECH MRXS", "bif": "Ventana BIF", "vms": "Hamamatsu VMS",
-    "vmu": "Hamamatsu VMU", "dcm": "DICOM", "dicom": "DICOM", "stk": "MetaMorph STK",
-    "sld": "SlideBook", "dv": "DeltaVision", "h5": "HDF5", "n5": "N5",
+_MICROSCOPES = re.compile(
+    "bif|czi|dcm|dicom|dv|ets|h5|ims|lif|lof|lsm|mrxs|n5|nd2|oib|oif|oir|sld|stk|vms|vmu|vsi|xlef|zvi"
+)
+#: What may as well be a photograph: reported only if the name says pre or post itself.
+PHOTOS = ("jpg", "jpeg", "png", "bmp", "gif", "jp2", "j2k")
+#: What lies next to images and is not one, by the end of its name.
+_SIDECARS = re.compile(
+    "aux|bak|cfg|csv|db|docx?|geojson|html|ijm|ini|ipynb|json|lock|log|md|md5|npz|ome|pdf|pptx?|py|"
+    "qpdata|qpproj|roi|rtf|sha1|sha256|sha512|tfw|tmp|toml|tsv|txt|xlsx?|xml|ya?ml"
+)
+#: Programs that unpack what images are packed in.
+_ARCHIVES = {
+    "ozx": "unzip", "zip": "unzip", "gz": "gunzip", "bz2": "bunzip2", "xz": "unxz", "zst": "unzstd",
+    "tar": "tar -xf", "tgz": "tar -xf", "7z": "7z x",
 }  # fmt: skip
-#: What may as well be a photograph or an overview: reported only if the name says pre or post.
-PICTURES = {
-    "jp2": "JPEG 2000", "j2k": "JPEG 2000", "jpg": "JPEG", "jpeg": "JPEG", "png": "PNG",
-    "bmp": "BMP", "gif": "GIF", "fits": "FITS", "npy": "NumPy",
-}  # fmt: skip
-_KINDS = {**MICROSCOPES, **PICTURES}
-_ENDING = re.compile(rf"(?:\.ome)?\.({'|'.join(_KINDS)})$", re.IGNORECASE)
+_ENDING = re.compile(r"(?i)(?:(?:\.(?:ome|zarr|tiff?|tar|nii|roi))*\.(\d*[a-z][a-z0-9]*))?$")
+
+
+def _take_ending(name: str) -> tuple[str, str]:
+    """Return a name without its ending, such as .ome.zarr.zip, and the last part of that."""
+    stem, kind, _ = _ENDING.split(name, 1)
+    return stem, (kind or "").lower()
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignImage:
-    """An image that is not read: its file, format, and which image of which dye its name means."""
+    """An image that is not read: file, ending, and which image of which dye its name means."""
 
     path: Path
     kind: str
@@ -170,17 +177,15 @@ def foreign_images(
     readable = {stem_of(path.name) for path in images_of(entries)}
     found = []
     for path in entries:
-        ending = _ENDING.search(path.name)
-        if ending is None:
+        stem, kind = _take_ending(path.name)
+        is_known = _MICROSCOPES.fullmatch(kind) is not None
+        if _SIDECARS.fullmatch(kind) or not readable.isdisjoint({stem, stem_of(path.name)}):
             continue
-        stem = path.name.removesuffix(ending.group())
         parts = take_apart(f"{stem}.tif", sample, folder)
-        is_picture = ending[1].lower() in PICTURES
-        is_reported = (
-            says_pre_or_post(f"{stem}.tif", sample) if is_picture else parts.markers or not readable
-        )
-        if stem not in readable and is_reported:
-            kind = _KINDS[ending[1].lower()]
+        is_reported = parts.markers or (is_known and not readable)
+        if kind in PHOTOS:
+            is_reported = says_pre_or_post(f"{stem}.tif", sample)
+        if is_reported and (is_known or not path.is_dir()):
             found.append(ForeignImage(path, kind, parts.dye, parts.markers))
     return found
 
@@ -190,15 +195,11 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
     groups: dict[tuple[str | None, str], list[Path]] = {}
     for image in images:
         groups.setdefault((image.dye if image.partner else None, image.kind), []).append(image.path)
-    for (dye, kind), paths in groups.items():
-        path, one = paths[0], len(paths) == 1
-        stem = path.name.rpartition(".")[0]
-        to_tiff = _command("bfconvert -noflat -bigtiff", path.name, f"{stem}.ome.tif")
-        to_zarr = _command("bioformats2raw", path.name, f"{stem}.ome.zarr")
+    for (dye, _), paths in groups.items():
+        it = "it" if len(paths) == 1 else "each"
         yield Problem(
-            f"{name_first(paths)} in {path.parent} {'is' if one else 'are'} {kind}, which unglow "
-            f"does not read: export {'it' if one else 'each'} as OME-TIFF or OME-Zarr next to it, "
-            f"for example with Bio-Formats, `{to_tiff}` or `{to_zarr}`.",
+            f"unglow does not read {name_first(paths)} in {paths[0].parent}: "
+            f"{_remedy(paths[0].name, it)}.",
             "unreadable-format",
             sample,
             dye if sample else None,
@@ -206,5 +207,15 @@ def problems_of_foreign(images: Iterable[ForeignImage], sample: str | None) -> I
         )
 
 
-def _command(program: str, source: str, target: str) -> str:
-    return f"{program} {shlex.quote(source)} {shlex.quote(target)}"
+def _remedy(name: str, it: str) -> str:
+    """Return how an image can be made readable, ``it`` or ``each`` of some."""
+    stem, kind = _take_ending(name)
+    source, zarr = shlex.quote(name), shlex.quote(f"{stem}.ome.zarr")
+    if kind in _ARCHIVES:
+        place = f" -d {zarr}" if kind == "ozx" or name.lower().endswith(".zarr.zip") else ""
+        return f"unpack {it} next to it, for example with `{_ARCHIVES[kind]} {source}{place}`"
+    tiff = shlex.quote(f"{stem}.ome.tif")
+    return (
+        f"export {it} as OME-TIFF or OME-Zarr next to it, for example with Bio-Formats, "
+        f"`bfconvert -noflat -bigtiff {source} {tiff}` or `bioformats2raw {source} {zarr}`"
+    )

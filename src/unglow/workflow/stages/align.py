@@ -23,6 +23,7 @@ from unglow.io.zarr.layout import CHUNK
 from unglow.io.zarr.writer import StageStore
 from unglow.memory import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.defects import Defects, find_defects
 from unglow.photometry.joint_histogram import TILE, JointStatistics
 from unglow.spoilt.seams import SeamlessPixels, Seams, describe_seams, find_in_image
 from unglow.transform.resample import warp_window
@@ -85,6 +86,7 @@ class AlignedStore(StageStore):
         self._pre = self._see(self._stored)
         self._range_of_pre = value_range(pre.attributes)
         self._seams = Seams()
+        self._defects: Defects | None = None
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
         if transform.has_failed:
             self.statistics = JointStatistics.empty()
@@ -107,6 +109,13 @@ class AlignedStore(StageStore):
             self._seams = find_in_image(self._stored, self._range_of_pre, workers)
         if self._seams.lines:
             self._pre = self._see(SeamlessPixels(self._stored, self._seams))
+        self._defects = find_defects(
+            (mask_not_stored(self._post, self._post.attributes), self._pre),
+            self._transform,
+            self._range_of_pre,
+            integer=self._integer,
+            workers=workers,
+        )
         used: list[tuple[JointStatistics, Floats]] = []  # as many as shards are in flight
         with step("warp"):
             for _ in map_bounded(
@@ -118,9 +127,10 @@ class AlignedStore(StageStore):
         return None
 
     def final_attributes(self) -> dict[str, Any]:
-        """Return a note on the seams of pre, if it has some."""
+        """Return a note on the seams of pre, if it has some, and its number of saturated px."""
         notes = to_json(describe_seams(self._seams.lines, "pre"))
-        return {"seams": notes} if notes else {}
+        saturated_px = 0 if self._defects is None else self._defects.saturated_px
+        return {"pre_saturated_px": saturated_px, **({"seams": notes} if notes else {})}
 
     def _see(self, pixels: Pixels) -> Pixels:
         """Return an image at the scale at which it is warped."""
@@ -154,10 +164,14 @@ class AlignedStore(StageStore):
         used.append((statistics, room))
 
     def _read_pre(self, window: Window) -> NDArray[Any]:
-        """Return px of pre; as they are resampled, if they can be read so."""
-        if not isinstance(self._pre, Store):
-            return self._pre.read(window)
-        return self._pre.read(window, out=np.empty(window.shape, np.float32))
+        """Return px of pre as they are resampled: NaN where there are no data."""
+        if isinstance(self._pre, Store):
+            block = self._pre.read(window, out=np.empty(window.shape, np.float32))
+        else:
+            block = self._pre.read(window).astype(np.float32)
+        if self._defects is not None:
+            self._defects.mask(block, window)
+        return block
 
     def _count(
         self,

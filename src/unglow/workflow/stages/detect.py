@@ -15,7 +15,8 @@ from unglow.core.reasons import from_json, split_notes, to_json
 from unglow.detection.completeness import measure_completeness
 from unglow.detection.search import search
 from unglow.detection.section_mask import Section
-from unglow.detection.source_photometry import LISTED, write_csv, write_geojson
+from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
+from unglow.detection.spot_width import measure_width
 from unglow.detection.warnings import search_warnings
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
@@ -95,11 +96,16 @@ def detect(
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
     report["spoilt"] = spoilt_report(places, inputs.post.shape)
-    doubts = search_warnings(result, places, scene, **inputs.grey_levels(section))
+    doubts = search_warnings(
+        result, places, scene, inputs.grey_steps, inputs.middle_levels(section)
+    )
     seams = describe_seams(places.seams.lines, "post")
     of_pre = from_json(inputs.aligned.attributes.get("seams", ()))
-    about = split_notes([*doubts, *seams, *of_pre])
+    about = split_notes([*doubts, *seams, *of_pre, *inputs.explain_masked()])
     report["reasons"], report["notes"] = map(to_json, about)
+    counted = listed[(listed["flags"] & UNCOUNTED) == 0]
+    places_xy = np.stack([counted["x"], counted["y"]], axis=1)
+    report["spot_width_px"] = measure_width(inputs.difference, places_xy, counted["snr"])
     report["completeness"] = None
     if result.threshold is not None:
         # tiles have gone, and left room for chunks that the windows of trials share

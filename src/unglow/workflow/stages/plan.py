@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import ChangedError, InputError
 from unglow.core.files import open_file
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.io.ome_zarr import fingerprint as ome_zarr_fingerprint
 from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import find_image, find_key_file, is_ome_zarr
@@ -22,7 +23,7 @@ from unglow.io.stored_values import mask_not_stored
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr import open_store
 from unglow.jobs.memory_limit import is_memory_failure
-from unglow.workflow.channel_signal import is_bright_field, sample_squares
+from unglow.workflow.channel_signal import count_overflows, is_bright_field, sample_squares
 from unglow.workflow.channels import choose_channels
 from unglow.workflow.header_cache import layouts
 
@@ -95,6 +96,8 @@ def _stamp_of(path: Path) -> tuple[object, ...] | None:
 log = logging.getLogger(__name__)
 _PIECE = 1 << 16
 """Bytes of one piece of a file that its fingerprint is made of."""
+_OVERFLOWED = 100
+"""Fewest px in the sampled squares that jump across all of the range of their type."""
 _PIECES = 64
 """Number of pieces: 4 MB are read of a file, whatever its size."""
 
@@ -135,15 +138,24 @@ def make_plan(
 
 @step("light")
 def add_light(plan: Plan, stores: Mapping[str, Path]) -> Plan:
-    """Return a plan that says which images are bright-field, from their stores by role."""
-    opened = {role: open_store(path) for role, path in stores.items()}
-    bright = (
-        role
-        for role, store in opened.items()
-        if store.empty is None
-        and is_bright_field(sample_squares(mask_not_stored(store, store.attributes)))
-    )
-    return replace(plan, bright_field=tuple(bright))
+    """Return a plan that says which images are bright-field, from their stores by role.
+
+    It has doubts where values overflowed, or where not as many planes were projected.
+    """
+    bright, doubts = [], []
+    post, pre = (plan.headers[role].projected for role in ROLES)
+    if post != pre:
+        key = "one_plane" if min(post, pre) == 1 else "unequal_planes"
+        doubts.append(explain(key, post=post, pre=pre))
+    for role, path in stores.items():
+        store = open_store(path)
+        squares = [] if store.empty else [*sample_squares(mask_not_stored(store, store.attributes))]
+        count = count_overflows(squares, store.dtype) if store.dtype.kind in "iu" else 0
+        if count >= _OVERFLOWED:
+            doubts.append(explain("overflow", role=role, count=count))
+        elif is_bright_field(squares):
+            bright.append(role)
+    return replace(plan, bright_field=tuple(bright), doubts=tuple(doubts))
 
 
 def check_two_files(

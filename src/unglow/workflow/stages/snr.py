@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -11,16 +13,17 @@ import numpy as np
 from unglow.core.archive import make_damage_error
 from unglow.core.errors import InputError
 from unglow.core.progress import step
+from unglow.core.reasons import explain
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.detection.coarse_grid import estimate_background, estimate_error
 from unglow.detection.snr import Scene, significance
-from unglow.io.stored_values import has_grey_levels, quantise, value_range
+from unglow.io.stored_values import measure_step, quantise, value_range
 from unglow.io.zarr import StoreWriter, open_store
 from unglow.memory import SNR_TILE
 from unglow.photometry.difference import open_method
 from unglow.photometry.gain.bright_field import NOT_SEARCHED
 from unglow.photometry.gain.scale import Scale
-from unglow.photometry.imaging import NoiseModel
+from unglow.photometry.imaging import ROUNDING, NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
 from unglow.spoilt.seams import LineMeans, Seams, find_seams
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from unglow.transform import Transform
 
 
+_SATURATED = 1e-4
+"""A note says so if more than this share of the px of pre are saturated."""
 STEP = 1 / 256
 """The ratio is rounded to multiples of this: half of it is far below the noise, which is 1, and the
 store takes less space."""
@@ -121,13 +126,20 @@ class DetectInputs:
             raise InputError(
                 "the error of the map is unknown, so edges cannot be distinguished from stain."
             )
+        model = NoiseModel.from_json(noise)
+        post_rounding, pre_rounding = (ROUNDING * step**2 for step in self.grey_steps)
+        model = replace(
+            model,
+            post_read=model.post_read + post_rounding,
+            pre_read=model.pre_read + pre_rounding,
+        )
         post_max, pre_max = (value_range(s.attributes)[1] for s in (self.post, self.pre))
         return Scene(
             self.post,
             self.aligned,
             self.difference,
             chosen.gain,
-            NoiseModel.from_json(noise),
+            model,
             self.transform.resampling_map,
             error,
             (post_max, pre_max),
@@ -159,6 +171,11 @@ class DetectInputs:
             kept[rows[held], cols[held]] = True
         return places.exclude(kept)
 
+    @cached_property
+    def grey_steps(self) -> tuple[float, float]:
+        """Distance of the grey levels of post and of pre; 0 where there are none."""
+        return measure_step(self.post), measure_step(self.pre)
+
     def _find_seams(self, path: Path, section: Section, section_px: int) -> Seams:
         """Find the seams; without those that touch a region to count in, as all else is not."""
         analyse = () if self.regions is None else self.regions.analyse
@@ -170,16 +187,14 @@ class DetectInputs:
         found = sum(seam.area_px * float(section.contains(*seam.points).mean()) for seam in lines)
         return Seams(tuple(lines), min(1.0, found / max(section_px, 1)))
 
-    def grey_levels(self, section: Section) -> dict[str, float]:
-        """Return ``step`` between grey levels of post, 0 for none, and its ``middle`` one, typical.
+    def middle_levels(self, section: Section) -> tuple[float, float]:
+        """Return the median of post and of aligned pre on the section."""
+        return section.find_median(self.post), section.find_median(self.aligned)
 
-        The latter is the median of post on the section.
-        """
-        level = section.level
-        image = self.post.read(Window.from_shape(self.post.level_shape(level)), level)
-        on = section.mask[: image.shape[0], : image.shape[1]]
-        middle = float(np.median(image[on])) if on.any() else 0.0
-        return {"step": float(has_grey_levels(self.post.attributes)), "middle": middle}
+    def explain_masked(self) -> list[str]:
+        """Return a note if saturated px of pre are masked."""
+        share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
+        return [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
 
     def without(self, scene: Scene, places: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
