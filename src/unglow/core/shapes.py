@@ -59,6 +59,17 @@ def fill_holes(mask: Bools) -> Bools:
     return np.asarray(outside[1:-1, 1:-1] != 2)
 
 
+def reach(seeds: Bools, candidates: Bools) -> Bools:
+    """Return the candidates that touch seeds, over others of them, corners included."""
+    if not seeds.any():
+        return np.zeros_like(seeds)
+    count, labels = cv2.connectedComponents(candidates.view(np.uint8), connectivity=8)
+    chosen = np.zeros(count, np.bool_)
+    chosen[labels[seeds & candidates]] = True
+    chosen[0] = False
+    return np.asarray(chosen[labels])
+
+
 def drop_small_pieces(mask: Bools, least_px: float) -> Bools:
     """Return a mask without its pieces of fewer px."""
     _, labels, stats, _ = cv2.connectedComponentsWithStats(mask.view(np.uint8), connectivity=4)

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from unglow.core.kernels import kernel
+from unglow.core.shapes import reach
 from unglow.core.windows import Window, grid
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
+    from unglow.detection.section_mask import Section
     from unglow.spoilt.places import SpoiltMask
     from unglow.transform import Transform
 
@@ -106,19 +108,38 @@ _LEAST_SHARE = 0.25
 """A block has a level if this share of its px has data."""
 _AT_ONCE = 8
 """Rows of blocks that are read together."""
+_NEAR_BLOCKS = 17
+"""A block is compared with squares of so many blocks around it."""
+_ON_SECTION = 0.6
+"""A block is compared if this share of it is on the section."""
+_LEAST_BLOCKS = 20
+"""Fewer blocks on the section have no scatter to speak of."""
+_DARK, _LAGS = 0.05, 8
+"""The dark end of a block is this quantile of its means; its roughness is how far they are from the
+mean of the four at this part of its side, in the median."""
+_BEYOND, _ROUGHER = 4.6, 1.3
+"""A crowd lifts a median beyond those around by so many times their scatter, and makes its block so
+many times as rough as they are; somewhere in it gaps are as dark as what is around, which they are
+not where all of the level is higher."""
+_SIGMA_OF_MAD = 1.4826
 
 
-def estimate_background(difference: Pixels, spoilt: SpoiltMask | None = None) -> CoarseGrid:
+def estimate_background(
+    difference: Pixels, spoilt: SpoiltMask | None = None, section: Section | None = None
+) -> CoarseGrid:
     """Return the level of the difference around each px, grey levels: medians over `BLOCK_PX`.
 
     They are medians of small means, those of a pyramid level, few of which hold stain. A block
-    without data takes the mean of its neighbours. Means in places that are ``spoilt`` do not count.
+    without data takes the mean of its neighbours; on a ``section``, if that is known, also one
+    whose median a crowd of spots has lifted, or gaps between them would be dark sources. Means in
+    places that are ``spoilt`` do not count.
     """
     level = min(_LEVEL, difference.levels - 1)
     side = BLOCK_PX >> level
     rows, cols = difference.level_shape(level)
     least = _LEAST_SHARE * min(side * side, rows * cols)
     values = np.full((max(1, -(-rows // side)), max(1, -(-cols // side))), np.nan, np.float32)
+    dark, rough = np.full((2, *values.shape), np.nan, np.float32)
     for window in grid((rows, cols), (_AT_ONCE * side, max(1, cols))):
         image = difference.read(window, level)
         fine = Window(*(v << level for v in (window.y0, window.y1, window.x0, window.x1)))
@@ -127,7 +148,52 @@ def estimate_background(difference: Pixels, spoilt: SpoiltMask | None = None) ->
         for top in range(0, len(image), side):
             row = (window.y0 + top) // side
             values[row] = _medians(image[top : top + side], side, least)
+            if section is not None:
+                dark[row], rough[row] = _describe(image[top : top + side], side)
+    if section is not None:
+        on = section.compute_block_shares(difference.shape, BLOCK_PX) >= _ON_SECTION
+        on = on[: values.shape[0], : values.shape[1]]
+        values[_find_crowds(values, dark, rough, on)] = np.nan
     return CoarseGrid(_fill_gaps(values), BLOCK_PX, (BLOCK_PX - 1) / 2)
+
+
+def _describe(line: Floats, side: int) -> tuple[Floats, Floats]:
+    """Return dark end and roughness of a row of blocks; NaN for blocks without data."""
+    room = (0, side - len(line)), (0, -line.shape[1] % side)
+    blocks = np.pad(line, room, constant_values=np.nan).reshape(side, -1, side).swapaxes(0, 1)
+    lag = max(1, side // _LAGS)
+    inner = slice(lag, -lag)
+    bent = blocks[:, : -2 * lag, inner] + blocks[:, 2 * lag :, inner] - 4 * blocks[:, inner, inner]
+    bent += blocks[:, inner, : -2 * lag] + blocks[:, inner, 2 * lag :]
+    return _choose_ranked(blocks, _DARK), _choose_ranked(np.abs(bent), 0.5)
+
+
+def _choose_ranked(stacks: Floats, share: float) -> Floats:
+    """Return a quantile of each array of a stack, NaN left out; NaN where nothing else is."""
+    ordered = np.sort(stacks.reshape(len(stacks), -1), axis=1)
+    rank = np.maximum(share * (np.isfinite(ordered).sum(axis=1) - 1), 0).astype(np.intp)
+    return np.asarray(ordered[np.arange(len(ordered)), rank])
+
+
+def _find_crowds(
+    levels: Floats, dark: Floats, rough: Floats, on: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which blocks (ny, nx) on the section a crowd of spots has lifted."""
+    on = on & np.isfinite(levels)
+    if np.count_nonzero(on) < _LEAST_BLOCKS:
+        return np.zeros_like(on)
+    around, usual = (_find_usual(np.where(on, one, np.nan)) for one in (levels, rough))
+    above = levels - around
+    scatter = _SIGMA_OF_MAD * np.median(np.abs(above[on]))
+    lifted = on & (above > _BEYOND * scatter) & (rough > _ROUGHER * usual)
+    return reach(lifted & (dark <= around), lifted)
+
+
+def _find_usual(values: Floats) -> Floats:
+    """Return the median of the `_NEAR_BLOCKS` x `_NEAR_BLOCKS` blocks around each one."""
+    padded = np.pad(values, _NEAR_BLOCKS // 2, constant_values=np.nan)
+    near = np.lib.stride_tricks.sliding_window_view(padded, (_NEAR_BLOCKS, _NEAR_BLOCKS))
+    return np.stack([_choose_ranked(row, 0.5) for row in near])
 
 
 def _medians(line: NDArray[np.float32], side: int, least: float) -> NDArray[np.float32]:

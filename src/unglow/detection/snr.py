@@ -80,6 +80,8 @@ class Scene:
         Regions that are excluded: their px are not used, and have no ratio.
     spoilt
         Spoilt places of post, whose px are not used either; None for none.
+    unclear
+        Places that are dense stain or dirt: what is found there is marked; None for none.
     """
 
     post: Readable
@@ -96,6 +98,7 @@ class Scene:
     blur: Blur | None = None
     excluded: tuple[Region, ...] = ()
     spoilt: SpoiltMask | None = None
+    unclear: SpoiltMask | None = None
 
     def taps_of(self, image: str) -> NDArray[np.float64]:
         """Weights along one axis that ``post`` or ``pre`` go through: the blur, and the filter."""

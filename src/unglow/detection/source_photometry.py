@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
 
 
-INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT, SHARP = 8, 16, 32, 64, 128, 256
+INCOMPLETE, SATURATED, MISREGISTERED, OUTSIDE, NEAR_SPOILT, SHARP, UNCLEAR = (
+    8, 16, 32, 64, 128, 256, 512
+)  # fmt: skip
 """Flags: px missing nearby; saturated; the error of the map counts for more than noise; not on the
-section; next to a spoilt place; sharper than the optics."""
+section; next to a spoilt place; sharper than the optics; in a place that is dense stain or dirt."""
 APERTURE_FWHMS = 1.5
 """Radius of the aperture that fluxes are summed over, in widths of the filter."""
 _AT_ONCE_PX = 1 << 18
@@ -90,6 +92,8 @@ def measure(
     out["flags"][~section.contains(col, row)] |= OUTSIDE
     if scene.spoilt is not None:
         out["flags"][scene.spoilt.is_near(col, row)] |= NEAR_SPOILT
+    if scene.unclear is not None:
+        out["flags"][scene.unclear.is_near(col, row)] |= UNCLEAR
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     out["median_share"] = measure_median_share(ratio, sources, scene.settings.taps)
     return out
@@ -171,6 +175,7 @@ FLAGS = {
     "outside": OUTSIDE,
     "beside_spoilt": NEAR_SPOILT,
     "sharp": SHARP,
+    "stain_or_dirt": UNCLEAR,
 }
 """Bit of each word in the column ``flags``."""
 UNCOUNTED = sum(FLAGS[word] for word in NOT_COUNTED)

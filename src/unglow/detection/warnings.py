@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unglow.core.reasons import explain
+from unglow.detection.source_photometry import UNCLEAR, UNCOUNTED
 from unglow.photometry.imaging import ROUNDING
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ _COARSE, _COARSE_PRE, _FINER = 0.8, 1.25, 2 / 3
 """Noise of an image, in steps between its grey levels, below which rounding is not noise any more:
 at 0.65 steps a tenth of the candidates is false. That of pre alone, with this part of the noise of
 post, does more harm: at 1.15 steps an eighth is false."""
+_MOST_DEBRIS = 0.02
+"""Share of the section that may be excluded as debris before somebody has looked."""
+_MOST_UNCLEAR = 0.05
+"""Share of the candidates that may lie where stain cannot be distinguished from dirt."""
 _SAME_IMAGE = "They lie on each other to 0.01 px and are equally bright."
 
 
@@ -102,6 +107,25 @@ def _warn_of_sources(result: SearchResult) -> Iterator[str]:
         yield explain("high_threshold", at=at, threshold=result.threshold, ratio=ratio)
     elif place is not None:
         yield explain("dark_cluster", at=place[1:], count=place[0], radius=radius)
+
+
+def warn_of_dirt(places: Places, unclear: Places, listed: NDArray[np.void]) -> Iterator[str]:
+    """Yield a reason if too much is excluded as debris, and one if what is listed may be dirt.
+
+    ``places`` are excluded, ``unclear`` ones are dense stain or dirt; ``listed`` (N,) `LISTED`.
+    """
+    share = places.shares.get("debris", 0.0)
+    if share > _MOST_DEBRIS:
+        yield explain("debris", percent=100 * share, most=100 * _MOST_DEBRIS)
+    if unclear.mask.any():
+        rows, cols = np.nonzero(
+            unclear.labels == np.bincount(unclear.labels.ravel())[1:].argmax() + 1
+        )
+        x, y = (float(unclear.side * (where.mean() + 0.5)) for where in (cols, rows))
+        flags = listed["flags"][(listed["flags"] & UNCOUNTED) == 0]
+        inside = np.count_nonzero(flags & UNCLEAR) / max(len(flags), 1)
+        key = "much_stain_or_dirt" if inside > _MOST_UNCLEAR else "stain_or_dirt"
+        yield explain(key, at=(x, y), x=x, y=y, percent=100 * inside, most=100 * _MOST_UNCLEAR)
 
 
 def find_cluster(

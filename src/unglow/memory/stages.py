@@ -80,8 +80,10 @@ _PER_POINT = 900.0
 _SEARCHING, _PER_CANDIDATE, _PX_PER_SOURCE, _LINES = 27.0, 210.0, 40.0, 900.0
 _KEPT, _OUTLINING, _OUTLINE = 12.0, 47.0, 9.0
 # Bytes per block: of the scores as they are put together, saved and read, of finding places in
-# them, and of the places; and per px of a shard, of the scores of its blocks.
+# them, and of the places; and per px of a shard, of the scores of its blocks. Of a place at most so
+# many px are looked at, with so many bytes for each.
 _SCORES, _FINDING, _PLACES, _JUDGED = 45.0, 75.0, 6.0, 0.1
+_LOOKING, _LOOKED = float(8 * 256**2), 36.0
 # Bytes per mean along a part of a row or a column, with a copy as they are saved or read.
 _MEANS = 4.0
 
@@ -213,7 +215,8 @@ def detect(layout: StoreLayout, drawn_bytes: int = 0) -> Demand:
     outlining, outline = _section(layout)
     finding, places = spoilt_places(layout.shape)
     finding += line_means(layout.shape)
-    outlining = max(outlining, libraries_mb("detect") + SLACK + outline + finding)
+    finding = max(finding, min(_LOOKING, layout.shape[0] * layout.shape[1]) * _LOOKED / MB)
+    outlining = max(outlining, libraries_mb("detect") + SLACK + outline + places + finding)
     outline += places
     fixed = SLACK + (_most_listed(layout) * _PER_CANDIDATE + kept) / MB + outline
     each = rows * cols * _SEARCHING / MB

@@ -116,7 +116,7 @@ def make_features(
 
 def _trace_places(places: Places, shape: tuple[int, int]) -> Iterator[Traced]:
     """Yield reason, polygons, strength and area of each place, the largest first."""
-    boxes = _find_boxes(places.labels, len(places.reasons))
+    boxes = find_boxes(places.labels, len(places.reasons))
     areas = measure_areas_px(places, shape)
     for number in np.argsort(-areas, kind="stable").tolist():
         y0, y1, x0, x1 = boxes[number]
@@ -256,7 +256,7 @@ def _convert_ring(
     ]
 
 
-def _find_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
+def find_boxes(labels: NDArray[np.int32], count: int) -> list[tuple[int, int, int, int]]:
     """Return first and last + 1 row and column of each place."""
     rows, cols = np.nonzero(labels)
     number = labels[rows, cols] - 1

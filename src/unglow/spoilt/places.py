@@ -9,7 +9,6 @@ beyond that scatter in one of them and beyond it in all (hysteresis; Canny 1986,
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import cv2
@@ -17,7 +16,7 @@ import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.reasons import explain
-from unglow.core.shapes import drop_small_pieces, fill_holes
+from unglow.core.shapes import drop_small_pieces, fill_holes, reach
 from unglow.memory import BLOCK
 from unglow.spoilt.block_scores import SCORES, SHARES
 from unglow.spoilt.seams import SEAM, Seams
@@ -199,7 +198,7 @@ def _find_outstanding(
     score: Floats, on: Bools, far: float, squares: tuple[int, ...]
 ) -> tuple[Bools, Floats]:
     """Return the blocks that stand out alone or in squares, and by how much."""
-    mask = _reach((score > far) & on, (score > BEYOND) & on)
+    mask = reach((score > far) & on, (score > BEYOND) & on)
     size = score
     for side in squares:
         held = _sums(on.astype(np.float32), side)
@@ -211,20 +210,9 @@ def _find_outstanding(
             continue
         best = _dilate(np.where(whole, normed, -np.inf).astype(np.float32), side)
         own = on & (score > _OWN)
-        mask |= _reach(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
+        mask |= reach(own & (best > far + _SQUARE_MORE), own & (best > BEYOND + 1))
         size = np.maximum(size, np.where(own, best, 0))
     return mask, size
-
-
-def _reach(seeds: Bools, candidates: Bools) -> Bools:
-    """Return the candidates that touch seeds, over others of them."""
-    if not seeds.any():
-        return np.zeros_like(seeds)
-    count, labels = cv2.connectedComponents(candidates.view(np.uint8), connectivity=8)
-    chosen = np.zeros(count, np.bool_)
-    chosen[labels[seeds & candidates]] = True
-    chosen[0] = False
-    return np.asarray(chosen[labels])
 
 
 def _fill_holes(mask: Bools, on: Bools) -> Bools:
@@ -296,17 +284,6 @@ class SpoiltMask:
     side: int
     seams: Seams = field(default_factory=Seams)
 
-    @cached_property
-    def _near_blocks(self) -> Bools:
-        """Blocks that are spoilt or next to one that is: all others are near nothing."""
-        padded = np.pad(self.blocks, 1)
-        out = np.zeros_like(self.blocks)
-        rows, cols = out.shape
-        for down in range(3):
-            for across in range(3):
-                out |= padded[down : down + rows, across : across + cols]
-        return out
-
     def touches(self, window: Window) -> bool:
         """Whether a window has spoilt px."""
         return bool(self.blocks[self._span(window)].any() or len(self.seams.find_boxes(window)))
@@ -340,7 +317,7 @@ class SpoiltMask:
     def mask_near(self, window: Window) -> Bools:
         """Return which px of a window are `near`, ``window.shape``."""
         near = np.zeros(window.shape, np.bool_)
-        if not self._near_blocks[self._span(window)].any():
+        if not self.blocks[self._span(window.grow(NEAR_PX))].any():
             return near
         for down in (-NEAR_PX, 0, NEAR_PX):
             for across in (-NEAR_PX, 0, NEAR_PX):

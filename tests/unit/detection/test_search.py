@@ -178,6 +178,57 @@ def test_an_image_smaller_than_a_block_has_one_level_and_one_without_data_has_no
     assert (nothing.evaluate_window(Window(0, 50, 0, 60)) == 0).all()
 
 
+def crowd(seed, spots, lifted=0.0):
+    """A difference of noise with a disc of spots, or all of the disc lifted; and where it is."""
+    rng = np.random.default_rng(seed)
+    rows, cols = np.indices((1280, 1280))
+    inside = np.hypot(rows - 640, cols - 640) < 200
+    image = rng.normal(0, 3, inside.shape) + lifted * gaussian_filter(inside.astype(float), 40)
+    light = np.zeros(inside.shape)
+    at = rng.choice(np.flatnonzero(inside), spots)
+    light.ravel()[at] = rng.uniform(30, 90, spots) * 2 * np.pi * 25
+    return (image + gaussian_filter(light, 5)).astype(np.float32), inside
+
+
+def test_a_crowd_does_not_lift_the_level_on_the_section():
+    image, inside = crowd(3, spots=400)
+    section = Section.from_mask(np.ones((160, 160), np.bool_), 3)
+    pixels, whole = ArrayPixels(image, levels=4), Window.from_shape(image.shape)
+    plain = estimate_background(pixels).evaluate_window(whole)
+    assert plain[inside].max() > 10
+    level = estimate_background(pixels, section=section).evaluate_window(whole)
+    assert level[inside].max() < 1.5
+    made = make_scene(image, np.zeros_like(image), image, variance=4.5)
+    dark = [
+        search(
+            replace(made, background=CoarseGrid.constant(0.0) if one is None else one),
+            section, workers=1,
+        ).sides.counts_above[1][50]
+        for one in (None, estimate_background(pixels), estimate_background(pixels, None, section))
+    ]  # fmt: skip
+    assert dark[1] > 20
+    assert dark[2] <= dark[0] + 3
+
+
+@pytest.mark.parametrize(("spots", "lifted"), [(0, 0.0), (12, 0.0), (0, 20.0), (12, 20.0)])
+def test_a_level_that_is_no_crowd_is_kept_to_the_bit(spots, lifted):
+    image, _ = crowd(4, spots, lifted)
+    section = Section.from_mask(np.ones((160, 160), np.bool_), 3)
+    pixels = ArrayPixels(image, levels=4)
+    found = estimate_background(pixels, section=section)
+    np.testing.assert_array_equal(found.values, estimate_background(pixels).values)
+
+
+def test_what_is_not_on_the_section_is_no_crowd_and_a_few_blocks_have_no_scatter():
+    image, _ = crowd(3, spots=400)
+    pixels = ArrayPixels(image, levels=4)
+    mask = np.zeros((160, 160), np.bool_)
+    for size in (0, 60):
+        mask[:size, :size] = True
+        found = estimate_background(pixels, section=Section.from_mask(mask, 3))
+        np.testing.assert_array_equal(found.values, estimate_background(pixels).values)
+
+
 def test_a_level_that_is_left_makes_nothing_significant():
     post, pre = images(9)
     plain = search(scene(post, pre), EVERYWHERE, workers=1)

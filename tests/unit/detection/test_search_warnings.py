@@ -1,5 +1,6 @@
 """What makes a list doubtful is said, with its cause and place; a good search has no doubt."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 
 from unglow.detection.rates import Sides
 from unglow.detection.settings import DetectSettings
-from unglow.detection.warnings import find_cluster, search_warnings
+from unglow.detection.source_photometry import FLAGS, LISTED
+from unglow.detection.warnings import find_cluster, search_warnings, warn_of_dirt
 from unglow.photometry.imaging import NoiseModel
 from unglow.spoilt.places import REASONS, Places
 
@@ -128,3 +130,30 @@ def test_copies_lie_on_each_other_and_are_equally_bright():
     assert "copy" in sentence
     # channels of one acquisition are not moved either
     assert said(of=scene(moved=0.0, gain=0.92)) == []
+
+
+def as_debris(blocks):
+    found = places(blocks)
+    return replace(found, reasons=np.full_like(found.reasons, REASONS.index("debris")))
+
+
+def listed(marked, others):
+    rows = np.zeros(marked + others, LISTED)
+    rows["flags"][:marked] = FLAGS["stain_or_dirt"]
+    return rows
+
+
+@pytest.mark.parametrize(("blocks", "doubts"), [(0, 0), (2, 0), (3, 1)])
+def test_more_than_two_percent_of_debris_is_said(blocks, doubts):
+    found = list(warn_of_dirt(as_debris(blocks), places(), listed(0, 50)))
+    assert [one.key for one in found] == doubts * ["debris"]
+    assert not list(warn_of_dirt(places(blocks), places(), listed(0, 50)))
+
+
+@pytest.mark.parametrize(("marked", "doubts"), [(0, 0), (2, 0), (3, 1), (50, 1)])
+def test_candidates_that_may_be_dirt_are_asked_about_and_doubted_if_they_are_many(marked, doubts):
+    found = list(warn_of_dirt(places(), as_debris(4), listed(marked, 50 - marked)))
+    assert [one.key for one in found] == [("stain_or_dirt", "much_stain_or_dirt")[doubts]]
+    assert "ense stain or debris near (64, 16)" in found[0]
+    assert found[0].at == (64, 16)
+    assert f"{2 * marked} % of the candidates" in found[0].numbers

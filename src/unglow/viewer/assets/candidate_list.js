@@ -36,6 +36,7 @@ export const FLAGS = {
   outside: "not on the section; not counted",
   beside_spoilt: "next to a spoilt place; not counted",
   sharp: "sharper than the optics: hot pixel, particle track; not counted",
+  stain_or_dirt: "in a place that is dense stain or dirt",
 };
 const NOT_COUNTED = ["outside", "beside_spoilt", "sharp"];
 

@@ -17,7 +17,7 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
 from unglow.detection.spot_width import measure_width
-from unglow.detection.warnings import search_warnings
+from unglow.detection.warnings import search_warnings, warn_of_dirt
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -90,8 +90,8 @@ def detect(
         _write(targets, np.zeros(0, LISTED), properties, report, SearchCounts.make_refused(reason))
         return 0
     section = _find_section(inputs.aligned, scene.excluded)
-    places = inputs.places(section, settings)
-    scene = inputs.without(scene, places)
+    places, unclear = inputs.places(section, settings)
+    scene = inputs.without(scene, section, places, unclear)
     result = search(scene, section, controls=controls, regions=inputs.regions, workers=workers)
     listed = result.list_candidates()
     report |= {"status": "ok", "reason": None, **result.report(inputs.post.pixel_size_um)}
@@ -101,7 +101,8 @@ def detect(
     )
     seams = describe_seams(places.seams.lines, "post")
     of_pre = from_json(inputs.aligned.attributes.get("seams", ()))
-    about = split_notes([*doubts, *seams, *of_pre, *inputs.explain_masked()])
+    dirt = warn_of_dirt(places, unclear, listed)
+    about = split_notes([*doubts, *dirt, *seams, *of_pre, *inputs.explain_masked()])
     report["reasons"], report["notes"] = map(to_json, about)
     counted = listed[(listed["flags"] & UNCOUNTED) == 0]
     places_xy = np.stack([counted["x"], counted["y"]], axis=1)

@@ -27,6 +27,7 @@ from unglow.photometry.imaging import ROUNDING, NoiseModel
 from unglow.spoilt.block_scores import BlockScores
 from unglow.spoilt.places import ON_SECTION, Places, SpoiltMask, find_places
 from unglow.spoilt.seams import LineMeans, Seams, find_seams
+from unglow.spoilt.stain import part_stain
 from unglow.transform import load
 
 if TYPE_CHECKING:
@@ -150,10 +151,13 @@ class DetectInputs:
             () if self.regions is None else self.regions.exclude,
         )
 
-    def places(self, section: Section, settings: DetectSettings) -> Places:
-        """Find spoilt places and seams; those that were drawn as regions to count in are none."""
+    def places(self, section: Section, settings: DetectSettings) -> tuple[Places, Places]:
+        """Find spoilt places and seams, and those that are stain or dirt, which are searched.
+
+        What was drawn as a region to count in is neither.
+        """
         if self.blocks is None or settings.spoilt == "never":
-            return Places.none()
+            return Places.none(), Places.none()
         scores = BlockScores.load(self.blocks)
         if scores.shape != self.post.shape:
             raise make_damage_error(self.blocks)
@@ -162,14 +166,13 @@ class DetectInputs:
         places = replace(
             places, seams=self._find_seams(self.blocks, section, places.judged * side**2)
         )
-        if self.regions is None or not places.mask.any():
-            return places
         rows, cols = np.nonzero(places.mask)
         kept = np.zeros_like(places.mask)
-        for region in self.regions.analyse:
+        for region in () if self.regions is None else self.regions.analyse:
             held = region.holds(*(at * side + side // 2 for at in (cols, rows)))
             kept[rows[held], cols[held]] = True
-        return places.exclude(kept)
+        saturated = value_range(self.post.attributes)[1]
+        return part_stain(places.exclude(kept), self.post, self.difference, saturated)
 
     @cached_property
     def grey_steps(self) -> tuple[float, float]:
@@ -196,13 +199,16 @@ class DetectInputs:
         share = self.aligned.attributes.get("pre_saturated_px", 0) / math.prod(self.pre.shape)
         return [explain("pre_saturated", percent=100 * share)] if share > _SATURATED else []
 
-    def without(self, scene: Scene, places: Places) -> Scene:
+    def without(self, scene: Scene, section: Section, spoilt: Places, unclear: Places) -> Scene:
         """Return the scene without spoilt places, and with the background of what is left."""
-        if not (places.mask.any() or places.seams.lines):
-            return scene
-        mask = SpoiltMask(places.mask, places.side, places.seams)
-        background = estimate_background(self.difference, mask)
-        return replace(scene, spoilt=mask, background=background)
+        left_out = SpoiltMask(spoilt.mask, spoilt.side, spoilt.seams)
+        background = estimate_background(self.difference, left_out, section)
+        return replace(
+            scene,
+            spoilt=left_out if spoilt.mask.any() or spoilt.seams.lines else None,
+            unclear=SpoiltMask(unclear.mask, unclear.side) if unclear.mask.any() else None,
+            background=background,
+        )
 
 
 def write_snr(
