@@ -73,6 +73,21 @@ def snakemake(
     return command(directory, *start, *words, timeout=timeout, path=path)
 
 
+def debugged(work: Path, commands: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run `unglow debug` with commands of pdb as its standard input."""
+    return subprocess.run(
+        [str(BIN / "unglow"), "debug", *words],
+        cwd=work,
+        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
+        input=commands,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
 def refusal(directory: Path, *words: str) -> str:
     """Return why the Snakefile would refuse what follows ``--config`` on the command line."""
     from snakemake.cli import parse_config  # takes more than a second

@@ -2,29 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
-from real_runs import BIN, bytes_of
+from real_runs import bytes_of, debugged
 
 import unglow
 
 pytestmark = pytest.mark.workflow
-
-
-def debugged(work, commands, *words):
-    return subprocess.run(
-        [BIN / "unglow", "debug", *words],
-        cwd=work,
-        env=os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}"},
-        input=commands,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-        check=False,
-    )
 
 
 def test_a_stage_stops_at_its_first_line_and_makes_the_same_bytes(small_work):

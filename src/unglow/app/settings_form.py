@@ -13,7 +13,7 @@ import yaml
 
 from unglow.core.errors import ConfigError
 from unglow.core.settings import schema_of, types_of
-from unglow.workflow.config import load
+from unglow.workflow.config import load, parse_yaml
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
@@ -167,14 +167,14 @@ def change_keys(text: str, put: Mapping[str, Any], reset: Iterable[str] = ()) ->
         The file is written in a way in which single keys cannot be changed.
     """
     try:
-        wanted = _unshared(yaml.safe_load(text) or {})
+        wanted = _unshared(parse_yaml(text) or {})
         for name in reset:
             if _remove(wanted, name):
                 text = _without(text, *_split(name))
         for name, value in put.items():
             _set(wanted, name, value)
             text = _with(text, *_split(name), value)
-        made = yaml.safe_load(text) or {}
+        made = parse_yaml(text) or {}
     except yaml.YAMLError as error:
         raise ConfigError(_MANUALLY) from error
     if _filled(made) != _filled(wanted):

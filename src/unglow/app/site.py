@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -190,7 +191,9 @@ class App:
         """Return the pairs of the sample sheet as it is."""
         sheet = self._work.directory / SHEET
         try:
-            found = read_sheet(sheet, base=self._work.directory).pairs if sheet.exists() else ()
+            found = (
+                read_sheet(sheet, base=self._work.directory).pairs if os.path.exists(sheet) else ()
+            )
         except InputError:
             found = ()
         return {pair.key: pair for pair in found}

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.app.settings_form import change_keys
 from unglow.core.errors import ConfigError, InputError
-from unglow.core.files import lock_file, read_file, tail, write_text
+from unglow.core.files import lock_file, read_file, resolve_links, tail, write_text
 from unglow.core.machine import processors
 from unglow.core.printable import harmless, printable
 from unglow.io.raw_header import is_ome_zarr
@@ -69,16 +69,16 @@ class Workplace:
     def version(self) -> str:
         """Another one when a file that the app writes has changed, by whomever."""
         files = (self.directory / CONFIG, self.directory / SHEET)
-        contents = [read_file(file) if file.is_file() else b"" for file in files]
+        contents = [read_file(file) if os.path.isfile(file) else b"" for file in files]
         return hashlib.sha256(repr(contents).encode()).hexdigest()[:16]
 
     @property
     def why_not(self) -> str:
         """Why nothing can be written, in a sentence; empty if it can."""
         for place in (self.directory, self.directory / CONFIG.parent):
-            if not place.resolve().is_relative_to(self.directory.resolve()):
+            if not resolve_links(place).is_relative_to(resolve_links(self.directory)):
                 return f"{place} leads out of {self.directory}, so nothing is written there."
-            if place.exists() and not os.access(place, os.W_OK | os.X_OK):
+            if os.path.exists(place) and not os.access(place, os.W_OK | os.X_OK):
                 return (
                     f"{place} may not be written: start `unglow app` in a directory of your own, "
                     "and name the folder of the images."
@@ -98,7 +98,7 @@ class Workplace:
         if settings.samples is not None:
             return self.directory / settings.samples
         sheet = self.directory / SHEET
-        return sheet if sheet.exists() else None
+        return sheet if os.path.exists(sheet) else None
 
     def find_pairs(self, settings: Settings) -> Discovery:
         """Return the pairs as the workflow finds them; InputError for a sheet that is faulty."""
@@ -159,7 +159,7 @@ class Workplace:
         Everything else in the file stays as it is; `ConfigError` if the result would be faulty.
         """
         file = self.directory / CONFIG
-        before = read_file(file).decode("utf-8") if file.is_file() else ""
+        before = read_file(file).decode("utf-8") if os.path.isfile(file) else ""
         read_stored(file)  # refuses what is no configuration
         text = change_keys(before, put, reset)
         if text != before:
@@ -177,11 +177,11 @@ class Workplace:
     def remove_sheet(self) -> None:
         """Let the names of files count again."""
         sheet = self.directory / SHEET
-        if sheet.is_file():
+        if os.path.isfile(sheet):
             sheet.replace(sheet.with_name(f"{sheet.name}.before"))
 
     def _replace(self, file: Path, text: str) -> None:
-        if file.is_file():
+        if os.path.isfile(file):
             keep_previous(file, read_file(file))
         write_text(file, text)
 
@@ -203,13 +203,13 @@ def images_below(folder: Path, depth: int, most: int) -> list[Path]:
     for entry in entries if depth else ():
         if len(found) >= most:
             break
-        if entry.is_dir() and not is_ome_zarr(entry):
+        if os.path.isdir(entry) and not is_ome_zarr(entry):
             found += images_below(entry, depth - 1, most - len(found))
     return found[:most]
 
 
 def _folders(place: Path) -> list[Path]:
-    return [d for d in listing_if_any(place) if d.is_dir() and not is_ome_zarr(d)]
+    return [d for d in listing_if_any(place) if os.path.isdir(d) and not is_ome_zarr(d)]
 
 
 _PATIENCE_S = 900
@@ -282,7 +282,7 @@ class Commands:
             if self._lives() or find_running(self.results) is not None:
                 raise InputError(_SECOND)
             output = self.directory.joinpath(*_OUTPUT)
-            if not output.resolve().is_relative_to(self.directory.resolve()):
+            if not resolve_links(output).is_relative_to(resolve_links(self.directory)):
                 raise InputError(f"{output} leads out of {self.directory}: remove that link.")
             try:
                 descriptor = _open_output(output)
@@ -329,7 +329,7 @@ class Commands:
             running, why = True, str(error)
         output = self.directory.joinpath(*_OUTPUT)
         text = ""
-        if output.is_file():
+        if os.path.isfile(output):
             text = harmless(tail(output, _TAIL_BYTES)).strip()
         return {"running": running, "why": printable(why), "code": code, "output": text}
 
@@ -352,6 +352,9 @@ def _open_output(path: Path) -> int:
         raise InputError(_SECOND) from None
     except OSError:  # a file system without locks: Snakemake has one of its own
         pass
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise InputError(f"{path} is a hard link to a file elsewhere: remove it.")
     os.truncate(descriptor, 0)
     return descriptor
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.files import resolve_links
 from unglow.core.levels import LEVELS, PAIR, nearest
 from unglow.core.workflow_files import FOREIGN
 from unglow.workflow.config import CONFIG, read_config
@@ -135,7 +136,7 @@ def all_results_of(directories: Iterable[Path]) -> list[Path]:
     places: dict[Path, Path] = {}
     for directory in directories:
         results = results_of(directory)
-        places.setdefault(results.resolve(), results)
+        places.setdefault(resolve_links(results), results)
     return list(places.values())
 
 

@@ -13,7 +13,7 @@ from unglow.cli.directories import add_working_directory
 from unglow.cli.inventory import inventory
 from unglow.cli.survey import SHEET, WIDTH, text
 from unglow.core.errors import ConfigError, InputError
-from unglow.core.files import read_file, write_text
+from unglow.core.files import read_file, resolve_links, write_text
 from unglow.core.printable import say
 from unglow.core.settings import schema_of, types_of
 from unglow.io.raw_header import is_ome_zarr
@@ -169,7 +169,7 @@ def _relate(raw: Path, directory: Path) -> str:
     """Return a path as seen from the working directory: relative below it, links as given."""
     absolute, top = raw.absolute(), directory.absolute()
     if ".." in (*absolute.parts, *top.parts):
-        absolute, top = raw.resolve(), directory.resolve()
+        absolute, top = resolve_links(raw), resolve_links(directory)
     return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
 
 

@@ -30,6 +30,8 @@ from unglow.cli.directories import (
     read_results_directory,
 )
 from unglow.core.errors import InputError
+from unglow.core.files import resolve_links
+from unglow.core.machine import runtime_directory
 from unglow.core.printable import say
 from unglow.core.process import is_mounted
 
@@ -221,10 +223,13 @@ def _hash(results: Path, directory: Path) -> str:
     from unglow.viewer.site import Viewer  # noqa: PLC0415
 
     pairs = Viewer(Source(results, "")).pairs()
-    wanted = directory.resolve()
-    found = next((p for p in pairs.values() if p.directory.resolve() == wanted), None)
+    wanted = resolve_links(directory)
+    places = {resolve_links(pair.directory): pair for pair in pairs.values()}
+    found = places.get(wanted)
     if found is None:  # the directory of a pair that has variants
-        found = next((p for p in pairs.values() if wanted in p.directory.resolve().parents), None)
+        found = next(
+            (p for p in pairs.values() if wanted in resolve_links(p.directory).parents), None
+        )
     return "" if found is None else f"#pair={quote(found.id, safe='~')}"
 
 
@@ -353,7 +358,7 @@ def tunnel(port: int) -> str:
 @contextmanager
 def redirect_file(url: str) -> Iterator[Path]:
     """Make a file of mode 0600 in a directory of mode 0700 that leads to ``url``; remove both."""
-    directory = Path(tempfile.mkdtemp(prefix="unglow-", dir=_runtime_directory()))
+    directory = Path(tempfile.mkdtemp(prefix="unglow-", dir=runtime_directory()))
     try:
         path = directory / "open.html"
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -362,13 +367,3 @@ def redirect_file(url: str) -> Iterator[Path]:
         yield path
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def _runtime_directory() -> str | None:
-    """Return the user's own directory for files of running programs; None if there is none."""
-    place = os.environ.get("XDG_RUNTIME_DIR", "")
-    try:
-        is_own = os.stat(place).st_uid == os.geteuid()  # noqa: PTH116 (may be empty)
-    except OSError:
-        return None
-    return place if is_own and os.access(place, os.W_OK | os.X_OK) else None

@@ -20,7 +20,7 @@ from unglow.core.printable import say, table
 from unglow.core.rounding import gigabytes
 from unglow.jobs.snakemake_command import ONLY
 from unglow.workflow.batch import Batch
-from unglow.workflow.config import CONFIG, read_stored
+from unglow.workflow.config import CONFIG, parse_yaml, read_stored
 from unglow.workflow.forecast import Throughput, file_of_machine, forecast, read_runs, time_in_words
 from unglow.workflow.pending_jobs import (
     capacity_for,
@@ -274,7 +274,7 @@ def _parse_config(values: Sequence[str]) -> dict[str, Any]:
         if not equals:
             raise ConfigError(f"--config is '{value}' but has to be KEY=VALUE.")
         try:
-            parsed[key] = yaml.safe_load(text)
+            parsed[key] = parse_yaml(text)
         except yaml.YAMLError as error:
             raise ConfigError(f"--config {key}: '{text}' is not YAML; correct it.") from error
     return parsed

@@ -14,7 +14,7 @@ from unglow.cli.directories import (
     results_of,
 )
 from unglow.core.digests import FOLDER, SUFFIX, Published
-from unglow.core.errors import StoreError, UnglowError
+from unglow.core.errors import InputError, StoreError, UnglowError
 from unglow.core.levels import variants_in
 from unglow.core.printable import say, show_progress, warn
 from unglow.io.pair_plan import ROLES, Plan
@@ -111,16 +111,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="remove wrong files and what depends on them, so that the next run makes them again",
     )
+    add_lost(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the problems; return 1 if there are any."""
+    from unglow.jobs.resume import refuse_if_at_work  # noqa: PLC0415
+
     results = existing(arguments.results)
-    problems = []
-    for problem in _problems(results):
-        show_progress("")
+    before = last_run(results)
+    problems = list(_problems(results))
+    if problems:
+        refuse_if_at_work(results, arguments.lost, warn)
+        if last_run(results) != before:
+            raise InputError(f"A run on {results} has just ended: verify again.")
+    for problem in problems:
         say(problem.message)
-        problems.append(problem)
     removed = {path for problem in problems for path in problem.remove}
     if arguments.repair:
         for path in sorted(removed):
@@ -129,8 +135,8 @@ def run(arguments: argparse.Namespace) -> int:
     if problems and arguments.repair:
         say(_next_step(results, removed))
     elif problems:
-        count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
         command = f"unglow verify{quote_directory(results)} --repair"
+        count = f"{len(problems)} problem{'s' * (len(problems) > 1)}"
         say(f"{count}. `{command}` removes the files that are wrong, so that they are made again.")
     elif not left:
         say("\n".join(_all_is_well(results)))

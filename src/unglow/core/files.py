@@ -63,6 +63,14 @@ def ask_to_publish() -> None:
         _guard()
 
 
+def resolve_links(path: Path) -> Path:
+    """Return an absolute path without links; of links in a circle as far as they can be followed.
+
+    (`Path.resolve` raises for a circle.)
+    """
+    return Path(os.path.realpath(path))
+
+
 def tail(path: Path, size: int) -> str:
     """Return the last ``size`` bytes of a text file, whatever they are; raises `OSError`."""
     with open_file(path) as stream:

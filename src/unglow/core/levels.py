@@ -5,7 +5,10 @@ Each level that is swept has a directory for each variant, below that of the lev
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
+
+from unglow.core.files import resolve_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,9 +48,9 @@ def nearest(directory: Path, name: str) -> Path | None:
 
     None if there is none: it belongs to the variant there, or to what variants share.
     """
-    for start in (directory.absolute(), directory.resolve()):
+    for start in (directory.absolute(), resolve_links(directory)):
         for place in (start, *start.parents[: len(VARIANT)]):
-            if (place / name).is_file():
+            if os.path.isfile(place / name):
                 return place / name
     return None
 
@@ -70,6 +73,6 @@ def variants_in(pair: Path) -> Iterator[tuple[Path, dict[str, str]]]:
         below = (
             (path, {**names, level: path.name})
             for path in inner
-            for level in [one for one in left if (path / RESULT_OF[one]).is_file()][:1]
+            for level in [one for one in left if os.path.isfile(path / RESULT_OF[one])][:1]
         )
         pending[:0] = below

@@ -94,7 +94,7 @@ def busy_processors() -> float:
 def existing(path: Path) -> Path:
     """Return the path itself, or the nearest directory above it that exists."""
     path = path.absolute()
-    return next(one for one in (path, *path.parents) if one.exists())
+    return next(one for one in (path, *path.parents) if os.path.exists(one))
 
 
 def disk_free_mb(path: Path) -> float:
@@ -110,7 +110,17 @@ def disk_free_mb(path: Path) -> float:
 def cache_directory() -> Path:
     """Return the directory in which programs keep what can be made again, of this user."""
     # Path.home() raises where a container has no name for the user
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
+def runtime_directory() -> str | None:
+    """Return the user's own directory for files of running programs; None if there is none."""
+    place = os.environ.get("XDG_RUNTIME_DIR", "")
+    try:
+        is_own = os.stat(place).st_uid == os.geteuid()  # noqa: PTH116 (may be empty)
+    except OSError:
+        return None
+    return place if is_own and os.access(place, os.W_OK | os.X_OK) else None
 
 
 def give_way(nice: int, *, disk: bool = False) -> None:
@@ -203,7 +213,7 @@ def _find_groups(process: int | str, kind: str, root: Path) -> Iterator[tuple[Pa
     With it, the process' own group in it, and whether it is of version 2, which is mounted next to
     version 1, or alone.
     """
-    unified = root / "unified" if (root / "unified").is_dir() else root
+    unified = root / "unified" if os.path.isdir(root / "unified") else root
     for line in read(process, "cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "" or kind in controllers.split(","):

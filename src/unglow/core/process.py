@@ -112,7 +112,8 @@ def find_socket_user(local: tuple[str, int], remote: tuple[str, int]) -> int | N
 
     Returns
     -------
-    The number of the user; None if there is no such connection, or it is not known.
+    The number of the user; None if there is no such connection, nobody holds it any more, or it is
+    not known.
     """
     ends = tuple(
         f"{int.from_bytes(map(int, address.split('.')), sys.byteorder):08X}:{port:04X}"
@@ -121,8 +122,9 @@ def find_socket_user(local: tuple[str, int], remote: tuple[str, int]) -> int | N
     for table in ("tcp", "tcp6"):  # an IPv6 socket may be connected to an IPv4 one
         for line in read("self", "net", table).splitlines()[1:]:
             fields = line.split()
-            if len(fields) > 7 and (fields[1][-13:], fields[2][-13:]) == ends:
-                return int(fields[7])
+            if len(fields) > 9 and (fields[1][-13:], fields[2][-13:]) == ends:
+                # of a socket that nobody holds any more (no inode) the table says that it is root's
+                return None if fields[9] == "0" else int(fields[7])
     return None
 
 

@@ -156,8 +156,10 @@ def check(value: Any, rule: Schema, name: str) -> None:
     problem = _problem(value, rule)
     if problem is not None:
         about = str(rule.get("description", "")).split(". ")[0].rstrip(".")
+        given = repr(value)
+        given = given if len(given) <= _LONGEST_SHOWN else f"{given[:_LONGEST_SHOWN]}..."
         raise ConfigError(
-            f"config key '{name or 'the configuration'}' is {value!r} but {problem}"
+            f"config key '{name or 'the configuration'}' is {given} but {problem}"
             + (f" ({about})." if about else ".")
         )
     if isinstance(value, list) and "items" in rule:
@@ -213,6 +215,8 @@ def _problem_of_many(value: str | list[Any], rule: Schema) -> str | None:
     return "holds a value twice" if is_repeated else None
 
 
+# Of a value in a sentence, characters.
+_LONGEST_SHOWN = 200
 _LIMITS = (
     ("minimum", operator.ge, "at least"),
     ("maximum", operator.le, "at most"),

@@ -34,6 +34,7 @@ from unglow.telemetry.recording.attempt import Attempt
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pdb import Pdb
     from types import TracebackType
 
     from unglow.jobs.watchdog import Reason
@@ -162,9 +163,8 @@ class Job:
         self._telemetry = self._begin()
         if debugged:
             self._begin_block()
-            import pdb  # noqa: PLC0415, T100 (only to debug)
-
-            pdb.Pdb(nosigint=True).set_trace(sys._getframe(1))  # noqa: SLF001 (of the script)
+            sys.breakpointhook = _open_debugger().set_trace
+            _open_debugger().set_trace(sys._getframe(1))  # noqa: SLF001 (of the script)
             return self
         try:
             self._learn()
@@ -226,13 +226,14 @@ class Job:
 
     def _leave_debugger(self, error: BaseException | None, trace: TracebackType | None) -> None:
         """Open the debugger where the job failed, and record how it ended."""
-        import pdb  # noqa: PLC0415, T100 (only to debug)
         from bdb import BdbQuit  # noqa: PLC0415
 
         if error is not None and not isinstance(error, BdbQuit | SystemExit):
             traceback.print_exception(error)
             if trace is not None:
-                pdb.post_mortem(trace)
+                debugger = _open_debugger()
+                debugger.reset()
+                debugger.interaction(None, trace)
         self._telemetry.leave_job()
         outcome, message = ("ok", "") if error is None else ("interrupted", "ended in a debugger")
         self._end(outcome, message, peak_mb=round(process.peak_mb(), 3))
@@ -435,3 +436,10 @@ class Job:
 
 def _is_debugged() -> bool:
     return bool(os.environ.get(DEBUGGED))
+
+
+def _open_debugger() -> Pdb:
+    """Return a debugger that runs no commands of a file in the working directory."""
+    from pdb import Pdb  # noqa: PLC0415 (only to debug)
+
+    return Pdb(nosigint=True, readrc=False)

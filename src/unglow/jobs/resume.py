@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError
-from unglow.core.files import open_file, open_text, read_file
+from unglow.core.files import open_file, open_text, read_file, resolve_links
 from unglow.core.process import Process, host, working_in
 from unglow.core.workflow_files import snakefile
 from unglow.jobs import schedulers
@@ -108,7 +108,7 @@ def refuse_if_at_work(results: Path, lost: Collection[str], say: Callable[[str],
     """See that nothing works on a results directory, as `make_sure`, but end nothing."""
     run, attempts = last_run(results), open_attempts(results)
     if run is not None:
-        refuse_if_running(run, Path(str(run.fields.get("directory"))).resolve())
+        refuse_if_running(run, resolve_links(Path(str(run.fields.get("directory")))))
     for process in (process for trace in attempts for process in trace.processes):
         if process.lives():
             raise InputError(
@@ -156,7 +156,7 @@ def check(run: Trace, named: Path, results: Path) -> Path:
             f"the last run was of the workflow in {workflow}, but its command would start "
             f"{starts}: start it again by hand with the workflow that you mean."
         )
-    return directory.resolve()
+    return resolve_links(directory)
 
 
 def extend_command(run: Trace, more: Sequence[str] = ()) -> list[str]:
@@ -366,7 +366,7 @@ def read_submitted(directory: Path) -> dict[str, list[str]]:
     jobs: dict[str, list[str]] = {}
     for line in lines:
         scheduler, job, _, submitted_from = (line.split("\t") + [""] * 4)[:4]
-        if not job or Path(submitted_from).resolve() != directory.resolve():
+        if not job or resolve_links(Path(submitted_from)) != resolve_links(directory):
             continue
         if scheduler not in SCHEDULERS:
             raise InputError(

@@ -16,11 +16,12 @@ import contextlib
 import json
 import logging
 import os
-import tempfile
 import time
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from unglow.core import machine
+from unglow.core.process import host
 from unglow.jobs.outcomes import LACKED_MEMORY
 from unglow.telemetry.attempt_files import (
     LOST,
@@ -206,23 +207,24 @@ def one_at_a_time(
     MemoryError
         The memory did not become available, or the machine does not have as much.
     """
-    from unglow.core.machine import memory_available_mb, memory_total_mb  # noqa: PLC0415 (psutil)
-
-    if mb > memory_total_mb():
+    if mb > machine.memory_total_mb():
         raise MemoryError(f"another attempt would need {mb:.0f} MB, which is more than there is")
-    path = lock or Path(tempfile.gettempdir()) / f"unglow-{os.getuid()}.lock"
+    # not where everybody may write, and so hold it; a home may be that of several machines
+    place = Path(machine.runtime_directory() or machine.cache_directory())
+    place.mkdir(parents=True, exist_ok=True)
+    path = lock or place / f"unglow-{host()}.lock"
     end = time.monotonic() + patience_s
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
         announced = False
-        while not (_take_lock(held) and memory_available_mb() >= mb):
+        while not (_take_lock(held) and machine.memory_available_mb() >= mb):
             if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
                 announced = True
             if time.monotonic() > end:
                 raise MemoryError(
                     f"another attempt would need {mb:.0f} MB, and only "
-                    f"{memory_available_mb():.0f} MB became free"
+                    f"{machine.memory_available_mb():.0f} MB became free"
                 )
             time.sleep(_LOOK_S)
         yield

@@ -97,7 +97,10 @@ def was_killed(results: Path) -> bool:
     run = last_run(results)
     if run is None or run.ended or run.host != host():
         return False
-    return not run.lives()
+    if run.lives():
+        return False
+    again = read_trace(run.path)  # it may have ended since it was read
+    return again is not None and not again.ended
 
 
 def open_attempts(results: Path) -> list[Trace]:

@@ -335,6 +335,8 @@ def submit(script: str) -> str:
     scheduler = choose_scheduler()
     job = request_of(script, directory)
     (directory / LOGS).mkdir(parents=True, exist_ok=True)
+    if (directory / SUBMITTED).is_symlink():
+        sys.exit(f"{directory / SUBMITTED} is a link to another file: remove it.")
     status, text = run(*scheduler.submission(job))
     number = "" if status else scheduler.job_id(text)
     if not number:

@@ -23,7 +23,7 @@ from unglow.core.workflow_files import FOREIGN, is_foreign
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.jsonl import SUFFIX, number, whole_number
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.reading.history import UNRECORDED, History, join
+from unglow.telemetry.reading.history import UNRECORDED, History, follow
 from unglow.telemetry.reading.incidents import Incident, incidents
 from unglow.telemetry.reading.pairs import covers, find_failed_pairs
 from unglow.telemetry.reading.plan import Machine, machine_mb
@@ -445,8 +445,7 @@ class RunReader:
     def read(self, machine: Machine | None = None) -> Runs:
         """Return the runs as they look from a machine (this one, now, if None)."""
         machine = machine or Machine()
-        self._follower.poll()
-        history = join(self._follower.runs, self._follower.attempts, machine, self._placed)
+        history = follow(self._follower, machine, self._placed)
         return Runs(self.results, history, machine, self._rows)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import UnglowError
+from unglow.core.files import resolve_links
 from unglow.jobs.run_records import find_start_directory, is_own, last_run, same_place
 from unglow.jobs.snakemake_command import split_command
 from unglow.registration.settings import RegisterSettings
@@ -125,7 +126,7 @@ def _find_own_run(results: Path) -> Trace | None:
     if run is None or not run.own:
         return None
     work = Path(str(run.fields.get("directory") or results))
-    places = Path.cwd(), *results.absolute().parents, *results.resolve().parents
+    places = Path.cwd(), *results.absolute().parents, *resolve_links(results).parents
     return run if any(same_place(work, place) for place in places) else None
 
 
@@ -133,7 +134,7 @@ def _find_work(results: Path, run: Trace | None) -> tuple[Path, Settings, bool] 
     """Return the working directory that results are of, its settings, and if it is the user's."""
     for work, given, is_users in _works(results, run):
         settings = configuration.load(given)
-        if (work / settings.results).resolve() == results.resolve():
+        if resolve_links(work / settings.results) == resolve_links(results):
             return work, settings, is_users
     return None
 
@@ -220,7 +221,7 @@ def file_next_to(image: Path, ending: str) -> Path:
 
 def is_inside(path: Path, directory: Path) -> bool:
     """Whether a path is in a directory, or leads out of it by the user's own links alone."""
-    if path.resolve().is_relative_to(directory.resolve()):
+    if resolve_links(path).is_relative_to(resolve_links(directory)):
         return True
     base = directory.absolute()
     if not path.absolute().is_relative_to(base) or ".." in path.absolute().parts:

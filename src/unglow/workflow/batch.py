@@ -8,6 +8,7 @@ fresh directory prints real numbers. What jobs are given and ask for is in `job_
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unglow.core.errors import ConfigError, InputError
+from unglow.core.files import resolve_links
 from unglow.core.progress import track_progress
 from unglow.io.pair_plan import ROLES
 from unglow.photometry.gain.scale import METHODS
@@ -263,7 +265,7 @@ def find_pairs(settings: Settings, base: Path) -> tuple[Path, Discovery]:
     sheet = settings.samples
     if sheet is not None:
         return base / sheet, read_sheet(base / sheet, base=base)
-    if (base / DEFAULT_SHEET).exists():
+    if os.path.exists(base / DEFAULT_SHEET):
         return base / DEFAULT_SHEET, read_sheet(base / DEFAULT_SHEET, base=base)
     _refuse_placeholder("raw", settings)
     mapped = bool(settings.multiplexed.backgrounds)
@@ -294,9 +296,10 @@ def _refuse_placeholder(key: str, settings: Settings) -> None:
 def _check_results(results: Path) -> None:
     """Refuse a results directory that a file is in the way of."""
     for path in (results, *results.parents):
-        if path.exists() and not path.is_dir():
+        if os.path.lexists(path) and not os.path.isdir(path):
+            what = "a file" if os.path.exists(path) else "a link that leads nowhere"
             raise ConfigError(
-                f"{path} is a file, so no results can be written to {results}: move the file away "
+                f"{path} is {what}, so no results can be written to {results}: move it away "
                 "or set another directory with --config results=DIRECTORY."
             )
 
@@ -307,11 +310,11 @@ def _check_apart(results: Path, source: Path, discovery: Discovery) -> None:
         *((pair.post, pair.pre) for pair in discovery.pairs),
         *(slide.images for slide in discovery.slides),
     )
-    place, folders = results.resolve(), {path.parent.resolve() for path in images}
-    if source.is_dir():
-        folders.add(source.resolve())
+    place, folders = resolve_links(results), {resolve_links(path.parent) for path in images}
+    if os.path.isdir(source):
+        folders.add(resolve_links(source))
     shared = [folder for folder in folders if folder.is_relative_to(place)]
-    if shared or (source.is_dir() and place.is_relative_to(source.resolve())):
+    if shared or (os.path.isdir(source) and place.is_relative_to(resolve_links(source))):
         raise ConfigError(
             f"config key 'results' is '{results}', which shares a directory with raw images "
             f"({min(shared, default=source)}): set a directory that holds results alone."

@@ -56,6 +56,39 @@ _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 _MOST_BYTES = 1_000_000
 """Largest configuration file, bytes."""
+_MOST_ALIASED = 10_000
+"""Characters that aliases of YAML may stand for in addition."""
+
+
+def parse_yaml(text: str) -> Any:
+    """Return what YAML says.
+
+    Raises
+    ------
+    yaml.YAMLError
+        It is not YAML.
+    ConfigError
+        Aliases in it stand for much more than is written.
+    """
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if _count_characters(node, {}) > 2 * len(text) + _MOST_ALIASED:
+            raise ConfigError("aliases (*) stand for too many values; write them out.")
+        return None if node is None else loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _count_characters(node: Any, known: dict[int, int]) -> int:
+    """Return how long values are with all aliases written out; ``known``: those of nodes so far."""
+    if isinstance(node, yaml.CollectionNode) and id(node) not in known:
+        known[id(node)] = 1  # also where it contains itself
+        parts = (
+            one for each in node.value for one in (each if isinstance(each, tuple) else [each])
+        )
+        known[id(node)] += sum(_count_characters(part, known) for part in parts)
+    return known.get(id(node), 1 + len(getattr(node, "value", "")))
 
 
 def load(config: Mapping[str, Any]) -> Settings:
@@ -98,7 +131,7 @@ def read_stored(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = yaml.safe_load(read_file(path, _MOST_BYTES).decode("utf-8"))
+        stored = parse_yaml(read_file(path, _MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read ({error.strerror}): put the configuration there, or remove it."
@@ -109,6 +142,8 @@ def read_stored(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}{line}: this is not YAML; correct it there.") from error
     except RecursionError:
         raise ConfigError(f"{path}: values are nested too deep.") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
     if not isinstance(stored, dict | None):
         raise ConfigError(f"{path} has to hold keys and values, such as `raw: raw`.")
     _refuse_circles(stored, str(path))
@@ -161,7 +196,7 @@ def _convert(value: Any, types: list[str]) -> Any:
 def _parse(text: str, types: list[str]) -> Any:
     """Read a command-line string as YAML; keep it as it is where no allowed type comes out."""
     try:
-        parsed = yaml.safe_load(text)
+        parsed = parse_yaml(text)
     except (yaml.YAMLError, RecursionError):
         return text
     is_number = "number" in types or ("integer" in types and "string" not in types)

@@ -97,6 +97,50 @@ def test_a_real_other_user_is_refused(seen):
         assert other.recv(100).startswith(b"HTTP/1.1 403 ")
 
 
+def test_a_connection_that_was_closed_belongs_to_nobody(seen):
+    """The system shows such a socket as one of root's, whoever has opened it."""
+    with socket.create_server((ADDRESS, 0)) as listening:
+        other = socket.create_connection(listening.getsockname())
+        ends = other.getsockname(), other.getpeername()
+        accepted, _ = listening.accept()
+        other.sendall(b"POST")
+        other.close()
+        with accepted:
+            assert find_socket_user(*ends) is None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_another_user_who_hangs_up_at_once_starts_and_writes_nothing(seen, work, stand_in):
+    body = json.dumps({"version": seen.version, "put": {"detect.fdr": 0.2}})
+    for verb in ("settings", "run") * 20:
+        head = f"POST {seen.base}{verb} HTTP/1.1\r\nHost: {ADDRESS}\r\n"
+        head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        os.seteuid(NOBODY)
+        try:
+            other = socket.socket()
+        finally:
+            os.seteuid(0)
+        with other:
+            other.connect((ADDRESS, seen.server.port))
+            other.sendall((head + body).encode())
+    seen.json("state.json")  # answered after them
+    assert nothing_happened(work)
+
+
+def test_who_does_not_know_the_token_costs_no_search_for_its_user(seen, monkeypatch):
+    searched = []
+    monkeypatch.setattr(live_server, "find_socket_user", lambda *ends: searched.append(ends))
+    for token in ("", "x" * len(seen.server.token)):
+        connection = http.client.HTTPConnection(ADDRESS, seen.server.port, timeout=60)
+        connection.request("GET", f"/{token}/0/app/state.json")
+        assert connection.getresponse().status == 403
+        connection.close()
+    socket.create_connection((ADDRESS, seen.server.port)).close()
+    assert searched == []
+    assert seen.ask("state.json")[0].status == 403
+    assert len(searched) == 1
+
+
 def test_the_user_of_a_connection_is_known(seen):
     for family, address in ((socket.AF_INET, ADDRESS), (socket.AF_INET6, f"::ffff:{ADDRESS}")):
         with socket.socket(family) as own:
@@ -256,3 +300,17 @@ def test_modules_that_lie_in_the_directory_are_not_loaded(work):
         [*workplace._UNGLOW, "--version"], cwd=work, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "loaded" in done.stderr) == (0, False)
+
+
+def test_the_output_of_a_run_does_not_replace_a_file_elsewhere_by_a_hard_link(
+    seen, work, stand_in, tmp_path
+):
+    (tmp_path / "victim").write_text("kept")
+    (work / ".snakemake" / "log").mkdir(parents=True)
+    output = work / ".snakemake" / "log" / "unglow-app.log"
+    os.link(tmp_path / "victim", output)
+    status, said = seen.send("run", {"version": seen.version})
+    assert status != 200
+    assert said["error"] == f"{output} is a hard link to a file elsewhere: remove it."
+    assert (tmp_path / "victim").read_text() == "kept"
+    assert not (work / "started").exists()

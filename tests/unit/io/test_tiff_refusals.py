@@ -6,8 +6,11 @@ import os
 import re
 import shutil
 import struct
+import tracemalloc
+from functools import partial
 from pathlib import Path
 
+import imagecodecs
 import numpy as np
 import pytest
 import tifffile
@@ -246,6 +249,77 @@ def test_a_large_image_inside_a_small_tile_is_not_allocated(tmp_path, codec, mar
     damage(path, 1, huge)
     with pytest.raises(InputError, match=f"tile 1 .*its {words}"):
         read_all(path)
+
+
+LARGE = (2000, 3000)
+
+
+@pytest.mark.parametrize(
+    ("codec", "encode", "hostile"),
+    [
+        ("png", imagecodecs.png_encode, np.zeros(LARGE)),
+        ("webp", partial(imagecodecs.webp_encode, lossless=True), np.zeros((*LARGE, 3))),
+        ("lerc", imagecodecs.lerc_encode, np.zeros(LARGE)),
+        ("jpegxl", imagecodecs.jpegxl_encode, np.zeros(LARGE)),
+        ("jpegxl", imagecodecs.jpegxl_encode, np.zeros((99, 200, 300))),
+        ("jpegxr", imagecodecs.jpegxr_encode, np.zeros(LARGE)),
+        ("lerc", imagecodecs.lerc_encode, 200),  # as many bands, one behind the other
+    ],
+)
+def test_a_stream_larger_than_its_tile_is_refused_before_it_is_decoded(
+    tmp_path, codec, encode, hostile
+):
+    rgb = (3,) if codec == "webp" else ()
+    good = encode(np.zeros((32, 48, *rgb), np.uint8))
+    bands = isinstance(hostile, int)
+    bad = (
+        encode(np.zeros((200, 300), np.uint8)) * hostile if bands else encode(hostile.astype("u1"))
+    )
+    path = tmp_path / "a.tif"
+    options = {"photometric": "rgb" if rgb else "minisblack", "metadata": None, "tile": (32, 48)}
+    tiles = iter([bad, good, good, good])
+    tifffile.imwrite(path, tiles, shape=(64, 96, *rgb), dtype="u1", compression=codec, **options)
+    with open_reader(read_header(path)) as reader:
+        assert not reader.read(Window(32, 64, 0, 96)).any()
+        tracemalloc.start()
+        try:
+            with pytest.raises(InputError, match=r"tile 0 .*its \w+ stream says .* samples"):
+                reader.read(Window(0, 32, 0, 48))
+            assert tracemalloc.get_traced_memory()[1] < 2e6
+        finally:
+            tracemalloc.stop()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("number", [2, 100, 100_000])
+def test_a_directory_that_is_named_below_many_times_is_refused(tmp_path, big, number):
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path, bigtiff=big) as tif:
+        tif.write(IMAGE, subifds=number, metadata=None)
+        for _ in range(min(number, 4)):
+            tif.write(IMAGE[::2, ::2], subfiletype=1)
+    with tifffile.TiffFile(path, mode="r+b") as tif:
+        below = tif.pages.first.tags[330]
+        kind, content = "<u8" if big else "<u4", path.read_bytes()
+        first = np.frombuffer(content, kind, 1, below.valueoffset)[0]
+        with path.open("r+b") as file:
+            file.seek(below.valueoffset)
+            file.write(np.full(number, first, kind).tobytes())
+    many, twice = "names too many others", "names one below it that was named before"
+    words = many if number > 100 else twice
+    assert refusal(path).startswith("has a broken header (its directory at byte ")
+    assert words in refusal(path)
+
+
+def test_a_pyramid_below_each_page_is_read(tmp_path):
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path, bigtiff=True) as tif:
+        for _ in range(3):
+            tif.write(IMAGE, subifds=2, metadata=None)
+            tif.write(IMAGE[::2, ::2], subfiletype=1)
+            tif.write(IMAGE[::4, ::4], subfiletype=1)
+    assert read_header(path, z=1).shape == IMAGE.shape
 
 
 def test_a_tile_without_its_stream_is_named(tmp_path):

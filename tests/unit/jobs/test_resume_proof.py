@@ -20,7 +20,7 @@ from unglow.core.errors import InputError
 from unglow.core.process import Process, boot_id, host, read_start_ticks
 from unglow.jobs import resume, schedulers
 from unglow.jobs.resume import cancel_queued, extend_command, make_sure, refuse_if_at_work
-from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace
+from unglow.jobs.run_records import Trace, last_run, open_attempts, read_trace, was_killed
 
 
 class Written:
@@ -335,6 +335,19 @@ def test_results_are_listened_to_where_other_machines_have_not_ended(written, mo
     assert written.said[1:] == ["listening for 0 s whether anything still runs on node8"]
     refuse_if_at_work(written.results, ["node9", "node8"], written.said.append)
     assert len(written.said) == 2
+
+
+def test_a_run_that_ends_while_it_is_looked_at_was_not_killed(written, monkeypatch):
+    path = written.run()
+    assert was_killed(written.results)
+
+    def lives(_trace):
+        with path.open("a") as stream:
+            stream.write(json.dumps({"kind": "end", "outcome": "ok"}) + "\n")
+        return False
+
+    monkeypatch.setattr(Trace, "lives", lives)
+    assert not was_killed(written.results)
 
 
 def test_what_is_done_is_done_in_this_order(written, monkeypatch):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -166,6 +169,22 @@ def test_attempts_with_more_memory_run_one_after_the_other(tmp_path):
     assert [run.wait(600) for run in runs] == [0, 0]  # the second to start found no other running
     logs = [(tmp_path / f"logs/{name}.log").read_text() for name in ("a", "b")]
     assert sum("waiting until 100 MB are free" in text for text in logs) == 1
+
+
+@pytest.mark.parametrize("runtime", ["runtime", "none"])
+def test_what_lies_in_a_directory_of_all_users_keeps_no_attempt_from_its_memory(
+    tmp_path, monkeypatch, runtime
+):
+    for name in ("shared", "runtime"):
+        (tmp_path / name).mkdir(mode=0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "shared"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / runtime))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with (tmp_path / "shared" / f"unglow-{os.getuid()}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with one_at_a_time(1, patience_s=0):
+            place = tmp_path / ("runtime" if runtime == "runtime" else "cache")
+            assert [path.name for path in place.iterdir()] == [f"unglow-{os.uname().nodename}.lock"]
 
 
 def test_an_attempt_that_the_machine_has_no_memory_for_gives_up(tmp_path):

@@ -203,6 +203,19 @@ def run(name, *arguments, directory):
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
 
 
+def test_nothing_is_noted_where_a_link_leads(tools, tmp_path):
+    tools("sbatch", "17")
+    job = script(tmp_path / "job.sh", {"rule": "summary", "threads": 1, "resources": {}})
+    note = tmp_path / ".snakemake" / "unglow" / "submitted.tsv"
+    note.parent.mkdir(parents=True)
+    (tmp_path / "victim").write_text("kept")
+    note.symlink_to(tmp_path / "victim")
+    done = run("submit", job, directory=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"{note} is a link to another file: remove it.\n"
+    assert (tmp_path / "victim").read_text() == "kept"
+
+
 def test_what_is_submitted_is_noted(tools, tmp_path):
     tools("sbatch", "17")
     job = script(tmp_path / "job.sh", {"rule": "summary", "threads": 1, "resources": {}})

@@ -1,5 +1,6 @@
 """Joining runs and attempts: places on the time axis, slots, what became of the silent, sums."""
 
+import json
 import os
 from dataclasses import replace
 
@@ -9,7 +10,14 @@ from made_telemetry import BOOT, WALL, Made, end, job, many, sample, state
 
 from unglow.core import process
 from unglow.reporting.html.curves import compute_curve
-from unglow.telemetry.reading.history import UNRECORDED, History, sum_declared, sum_memory
+from unglow.telemetry.reading.follower import Follower
+from unglow.telemetry.reading.history import (
+    UNRECORDED,
+    History,
+    follow,
+    sum_declared,
+    sum_memory,
+)
 from unglow.telemetry.reading.incidents import incidents
 from unglow.telemetry.reading.plan import Machine
 from unglow.telemetry.reading.time_left import time_left
@@ -391,6 +399,38 @@ def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):
     assert [i.cause for i in incidents(going, made.results, rows)] == ["failed"]
     over = incidents(history(made), made.results, rows)
     assert [i.cause for i in over] == ["incomplete", "failed", "run_killed"]
+
+
+def test_what_ends_well_while_it_is_looked_at_was_not_killed(made, monkeypatch):
+    """The record is read, then the job and its run end, then there is no process."""
+    run = made.run()
+    paths = {99: run, 101: made.attempt("plan", 5.0), 102: made.attempt("align", 6.0)}
+    seen = []
+
+    def is_running(pid, _started):
+        if pid in seen:
+            return False
+        seen.append(pid)
+        with paths[pid].open("a") as stream:
+            stream.write(json.dumps(DONE) + "\n")
+        return pid == 102  # lives, though it has said how it ended
+
+    monkeypatch.setattr(process, "is_running", is_running)
+    (read,) = history(made, host="node7").runs
+    assert (read.outcome, [a.outcome for a in read.attempts]) == ("ok", ["ok", "ok"])
+    assert not incidents(history(made, host="node7"), made.results, [])
+
+
+def test_what_is_gone_without_a_word_was_killed_however_often_it_is_looked_at(made, monkeypatch):
+    made.run()
+    made.attempt("plan", 5.0)
+    made.attempt("align", 5.0, started=[7], boot={})
+    monkeypatch.setattr(process, "is_running", lambda *_: False)
+    follower, machine = Follower(made.results), Machine(host="node7", boot=BOOT, now=WALL + 9)
+    for _ in range(2):
+        (read,) = follow(follower, machine).runs
+        assert read.outcome == "killed"
+        assert sorted(a.outcome for a in read.attempts) == ["killed", "node_lost"]
 
 
 @pytest.mark.slow

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
+import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +20,7 @@ import tifffile
 from made_headers import header
 from snakemake.rules import Wildcards
 
+from unglow.app.workplace import Workplace, images_below
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.levels import VARIANT
 from unglow.core.measured import LIBRARIES_MB
@@ -230,7 +238,7 @@ def test_results_and_raw_images_share_no_directory(work, results):
     with pytest.raises(ConfigError, match="shares a directory with raw images"):
         Batch.load({"results": results}, work)
     (work / "link").symlink_to(work / results)
-    with pytest.raises(ConfigError, match="shares a directory with raw images"):
+    with pytest.raises(ConfigError, match=r"shares a directory with raw images|leads nowhere"):
         Batch.load({"results": "link"}, work)
 
 
@@ -270,6 +278,82 @@ def test_a_file_where_results_should_be_is_a_config_error_before_any_header(work
         with pytest.raises(ConfigError, match=f"{work / 'out'} is a file, so no results"):
             Batch.load({"results": results}, work)
     assert not (work / CACHE).exists()
+
+
+@pytest.mark.parametrize("target", ["results", "nowhere"])
+def test_a_link_that_leads_nowhere_in_the_place_of_results_is_a_config_error(work, target):
+    (work / "results").symlink_to(target)
+    with pytest.raises(ConfigError, match=r"results is a link that leads nowhere, so no results"):
+        Batch.load({}, work)
+
+
+@pytest.fixture
+def as_other_user():
+    """A directory that another user may look through, and the rights of that user."""
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o755)
+    own = os.geteuid()
+
+    @contextmanager
+    def other():
+        if own == 0:
+            os.seteuid(65534)
+        try:
+            yield
+        finally:
+            os.seteuid(own)
+
+    yield place, other
+    subprocess.run(["chmod", "-R", "u+rwx", place], check=True)
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("mode", [0o444, 0o000, 0o111])
+@pytest.mark.parametrize("how", ["names", "sheet"])
+def test_a_folder_that_may_not_be_entered_or_listed_is_a_problem_of_its_own(
+    as_other_user, mode, how
+):
+    work, other = as_other_user
+    for sample in ("A", "B"):
+        add_pair(work, sample)
+    folder = work / "raw" / "B"
+    (folder / "inner").mkdir()
+    if how == "sheet":
+        (work / "config").mkdir()
+        sheet(work, row("A"), row("B"))
+    folder.chmod(mode)
+    with other():
+        batch = Batch.load({}, work)
+        app = Workplace(work)
+        assert len(app.find_pairs(app.settings()).pairs) in (1, 2)
+        assert len(images_below(work / "raw", 2, 99)) in (2, 4)
+    if how == "sheet" and mode == 0o111:  # it may be entered, and the sheet names what is there
+        assert len(batch.pairs) == 2
+        return
+    assert [sample for sample, _ in batch.pairs] == ["A"]
+    sentences = [problem.message for problem in batch.problems]
+    assert sentences
+    for sentence in sentences:
+        assert "raw/B" in sentence
+        assert re.search("[Pp]ermission|the right to read it", sentence)
+
+
+@pytest.mark.parametrize("cell", ["~nouser/a.tif", "~/a.tif", "loop/a.tif", "loop"])
+@pytest.mark.parametrize("column", ["pre", "landmarks"])
+def test_a_path_that_leads_nowhere_is_a_problem_of_its_row(work, monkeypatch, cell, column):
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", lambda _: {}["nobody knows this user"])
+    (work / "loop").symlink_to("loop")
+    images = {"pre": "raw/A/A_pre_SYTO9.tif", "post": "raw/A/A_post_SYTO9.tif", "landmarks": ""}
+    rows = ["\t".join(["sample", "dye", *images]), "\t".join(["A", "SYTO9", *images.values()])]
+    rows.append("\t".join(["B", "SYTO9", *(images | {column: cell}).values()]))
+    path = work / "config" / "samples.tsv"
+    path.parent.mkdir()
+    path.write_text("\n".join(rows))
+    batch = Batch.load({}, work)
+    assert [sample for sample, _ in batch.pairs] == ["A"]
+    (problem,) = batch.problems
+    assert f"samples.tsv, line 3, column '{column}': " in problem.message
 
 
 @pytest.mark.parametrize("place", ["w{1}", "a/<temp>/b"])

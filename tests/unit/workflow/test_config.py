@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import re
@@ -201,3 +202,48 @@ def test_a_configuration_that_cannot_be_read_is_not_taken_as_none(tmp_path, put)
     put(path)
     with pytest.raises(ConfigError, match=r"config\.yaml cannot be read \("):
         config.read_config(path)
+
+
+def nest_aliases(first, wrap, levels=6):
+    lines = [f"a0: &a0 {first}"]
+    lines += [
+        f"a{k}: &a{k} " + wrap.format(", ".join([f"*a{k - 1}"] * 9)) for k in range(1, levels + 1)
+    ]
+    return "\n".join([*lines, f"raw: *a{levels}", ""])
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "text",
+    [
+        nest_aliases("[x, x, x]", "[{}]"),
+        nest_aliases("{x: 1, y: 2}", "{{<<: [{}]}}"),
+        nest_aliases("{x: 1}", "{{? [{}] : 1}}"),
+        f"a: &a {'x' * 300_000}\nraw: [{', '.join(['*a'] * 2000)}]\n",
+        f"raw: {json.dumps('{' + nest_aliases('[x]', '[{}]').replace(chr(10), ', ') + '}')}",
+    ],
+)
+def test_aliases_that_stand_for_much_more_than_is_written_are_refused(tmp_path, text):
+    path = tmp_path / "config.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"aliases \(\*\) stand for too many values; write them"):
+        config.read_config(path)
+
+
+def test_aliases_that_save_some_writing_are_read(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text("detect: &own {fdr: 0.1}\nsweep: {detect.fdr: [0.1, 0.2]}\nregister: {}\n")
+    assert config.read_config(path).detect.fdr == 0.1
+    same = "defaults: &d {fdr: 0.1}\ndetect: {<<: *d}\n"
+    assert config.parse_yaml(same)["detect"] == {"fdr": 0.1}
+    circle = config.parse_yaml("a: &a [*a]")
+    assert circle["a"][0] is circle["a"]
+    assert config.parse_yaml("") is None
+
+
+def test_a_long_value_is_shown_in_part(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"raw: {[0] * 5000}\n")
+    with pytest.raises(ConfigError, match=r"config key 'raw' is \[0, 0") as error:
+        config.read_config(path)
+    assert len(str(error.value)) < 500

@@ -11,12 +11,13 @@ import pytest
 from made_plan import plan_content
 from made_stores import write_store
 
-from unglow.cli import main
+from unglow.cli import main, verify
 from unglow.core import digests
 from unglow.core.files import write_json
 from unglow.jobs.attempt_lock import leftovers, size_mb
 from unglow.photometry.gain.scale import MethodResult, Scale
 from unglow.reporting import multiqc
+from unglow.telemetry.jsonl import identity
 from unglow.transform import Transform
 from unglow.transform.displacement import save as save_field
 from unglow.workflow.verify import (
@@ -303,8 +304,6 @@ def test_leftovers_are_found_wherever_they_are_and_counted(pair):
 
 
 def test_clean_waits_for_jobs_that_live(pair, capsys):
-    from unglow.telemetry.jsonl import identity
-
     results = pair.parents[1]
     (pair / ".post.ome.zarr.ef.old").mkdir()
     place = results / "telemetry" / "S" / "D" / "plan"
@@ -316,6 +315,55 @@ def test_clean_waits_for_jobs_that_live(pair, capsys):
     (place / "2.jsonl").touch()  # a later attempt has started
     assert main(["clean", str(results)]) == 0
     assert not (pair / ".post.ome.zarr.ef.old").exists()
+
+
+@pytest.fixture
+def damaged(sealed):
+    """Results with one file that is not as its list of digests says, and that file."""
+    path = next(sealed.rglob("*.json"))
+    path.write_text(path.read_text() + " ")
+    return sealed.parents[1], path
+
+
+def write_run(work, *lines, **head):
+    place = work / "telemetry" / "runs"
+    place.mkdir(parents=True, exist_ok=True)
+    path = place / "20261128T060000.000Z-here-1.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in ({"kind": "run", **head}, *lines)))
+    return path
+
+
+@pytest.mark.parametrize("option", [(), ("--repair",)])
+def test_while_a_run_is_at_work_nothing_is_called_damaged_nor_removed(damaged, capsys, option):
+    results, path = damaged
+    head = {"wall": 1.0, **identity(), "directory": str(results.parent), "results": results.name}
+    write_run(results, **head)
+    assert main(["verify", str(results), *option]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert f"Snakemake (process {os.getpid()}) has been running here since" in shown.err
+    assert "--repair" not in shown.err
+    assert path.exists()
+    write_run(results, {"kind": "end", "outcome": "ok"}, **head | {"pid": 2**22})
+    capsys.readouterr()
+    assert main(["verify", str(results)]) == 1
+    assert path.name in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", [(), ("--repair",)])
+def test_problems_from_before_the_end_of_a_run_are_not_listed(damaged, capsys, option, monkeypatch):
+    results, path = damaged
+    problems = verify._problems
+
+    def find(place):
+        yield from problems(place)
+        write_run(results, {"kind": "end", "outcome": "ok"}, wall=2.0, host="elsewhere")
+
+    monkeypatch.setattr(verify, "_problems", find)
+    assert main(["verify", str(results), *option]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, path.exists()) == ("", True)
+    assert f"A run on {results} has just ended: verify again." in shown.err
 
 
 def test_a_list_that_was_removed_is_a_problem_and_a_file_of_others_is_none(sealed, capsys):

@@ -105,8 +105,8 @@ class Codec:
 
 # SOF0 to SOF15 without DHT (C4), JPG (C8) and DAC (CC): frame headers with the image size.
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-# The last rows of a strip or the edge of a tile may be padded to whole blocks.
-_SLACK_PX = 64
+SLACK_PX = 64
+"""The last rows of a strip or the edge of a tile may be padded to whole blocks, px."""
 # Start of a codestream, and of the segment that holds its size.
 _START_2000 = b"\xff\x4f\xff\x51"
 
@@ -132,7 +132,7 @@ def check_jpeg(data: bytes, unit: tuple[int, int]) -> None:
         if marker in _FRAMES:
             rows = int.from_bytes(data[at + 5 : at + 7], "big")
             cols = int.from_bytes(data[at + 7 : at + 9], "big")
-            if rows > unit[0] + _SLACK_PX or cols > unit[1] + _SLACK_PX:
+            if rows > unit[0] + SLACK_PX or cols > unit[1] + SLACK_PX:
                 raise ValueError(f"its JPEG stream says {rows} x {cols} px")
             return
         at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
@@ -154,12 +154,12 @@ def check_jpeg2000(data: bytes, unit: tuple[int, int]) -> None:
         raise ValueError("no JPEG 2000 stream starts there")
     right, bottom, left, top = struct.unpack_from(">4I", data, at + 8)
     rows, cols = bottom - top, right - left
-    if rows > unit[0] + _SLACK_PX or cols > unit[1] + _SLACK_PX:
+    if rows > unit[0] + SLACK_PX or cols > unit[1] + SLACK_PX:
         raise ValueError(f"its JPEG 2000 stream says {rows} x {cols} px")
 
 
-NONE = 1
-"""Value of the tag Compression of pixels that are stored as they are."""
+NONE, LERC = 1, 34887
+"""Values of the tag Compression: of pixels that are stored as they are, and of LERC."""
 
 CODECS = (
     Codec({NONE: "NONE"}, gives_bytes=True, always_there=True, max_ratio=1),
@@ -228,7 +228,7 @@ CODECS = (
     Codec({22610: "JPEGXR_NDPI", 34934: "JPEGXR"}, scratch=(0.1, 0.0), is_slow=True),
     # reserved; a quarter of it is used at most
     Codec({50002: "JPEGXL", 52546: "JPEGXL_DNG"}, scratch=(4.4, 0.0), is_slow=True),
-    Codec({34887: "LERC"}, scratch=(0.15, 0.0)),
+    Codec({LERC: "LERC"}, scratch=(0.15, 0.0)),
     Codec({50001: "WEBP"}, scratch=(1.5, 0.0)),
     Codec(
         {6: "OJPEG"},

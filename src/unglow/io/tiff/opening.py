@@ -8,8 +8,9 @@ import os
 import stat
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import tifffile
 
 from unglow.core.errors import InputError
@@ -17,6 +18,8 @@ from unglow.core.files import open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 # First bytes of what people rename to .tif, or hand over by mistake.
 MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -35,6 +38,11 @@ MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"<?xml", "an XML document"),
 )
 AGAIN = "copy it again from its source"
+_SUB_IFDS = 330
+# Bytes of an offset, by its type in the file.
+_OFFSET_BYTES = {4: 4, 13: 4, 16: 8, 18: 8}
+# More tags in a directory end the chain for tifffile. A pyramid has some twenty levels.
+_MOST_TAGS, _MOST_BELOW = 4096, 100
 
 
 class _Quiet(logging.Filter):
@@ -76,7 +84,7 @@ def regular_file(path: str) -> os.stat_result:
     try:
         status = os.stat(path)  # noqa: PTH116 - paths are kept as the user wrote them
     except FileNotFoundError:
-        if os.path.islink(path):  # noqa: PTH114
+        if os.path.islink(path):
             target = os.readlink(path)  # noqa: PTH115
             raise InputError(
                 f"'{path}' is a link to '{target}', which does not exist: fix the link or put "
@@ -152,37 +160,68 @@ def check_magic(path: str, file_bytes: int) -> None:
 def check_chain(path: str, tif: tifffile.TiffFile) -> None:
     """Follow the directories of a file once: tifffile ends where one is not in the file.
 
-    It would follow a circle of them for ever, and reads what a cut file still has as all of it.
+    It would follow a circle of them for ever, read one as often as the tag SubIFDs names it, and
+    reads what a cut file still has as all of it.
 
     Raises
     ------
     InputError
-        The next directory is one that came before, or it or a description is not in the file.
+        A directory is named twice, names too many others or overlaps with them, or it or a
+        description is not in the file.
     """
     form, file, size = tif.tiff, tif.filehandle.fileno(), int(tif.filehandle.size)
     order: Literal["little", "big"] = "little" if form.byteorder == "<" else "big"
+    wide, number = form.offsetsize, f"{form.byteorder}u{form.offsetsize}"
+    short = f"{form.byteorder}u2"
+    kinds = np.dtype([("tag", short), ("kind", short), ("count", number), ("value", f"V{wide}")])
     seen: set[int] = set()
-    at = int(tif.pages.first.offset)
-    # tifffile leaves out a tag whose value is behind the end
-    tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
-    listed = os.pread(file, tags * form.tagsize, at + form.tagnosize)
-    codes = {int.from_bytes(listed[i : i + 2], order) for i in range(0, len(listed), form.tagsize)}
-    is_cut = 270 in codes and "ImageDescription" not in tif.pages.first.tags
-    while at != 0:
+    seen_below: set[int] = set()
+    left, wrong = size, ""
+    first = tif.pages.first
+    at = int(first.offset)
+    while at != 0 and not wrong:
         if at in seen:
-            raise InputError(
-                f"'{path}' has a broken header (its directories follow one another in a circle, "
-                f"back to byte {at}): {AGAIN} or write it again."
-            )
+            wrong = f"its directories follow one another in a circle, back to byte {at}"
+            break
         seen.add(at)
-        tags = int.from_bytes(os.pread(file, form.tagnosize, at), order)
-        following = at + form.tagnosize + tags * form.tagsize
-        if is_cut or following + form.offsetsize > size:
+        count = int.from_bytes(os.pread(file, form.tagnosize, at), order)
+        start, length = at + form.tagnosize, count * form.tagsize
+        is_cut = start + length + wide > size
+        if count > _MOST_TAGS and not is_cut:
+            return  # tifffile ends the chain here
+        content = b"" if is_cut else os.pread(file, length + wide, start)
+        tags = np.frombuffer(content[:length], kinds)
+        # tifffile leaves out a tag whose value is behind the end
+        is_cut |= at == first.offset and 270 in tags["tag"] and "ImageDescription" not in first.tags
+        if is_cut:
             raise InputError(
                 f"'{path}' is cut short: its directory {len(seen)} or its description is not in "
                 f"the {size} bytes that it has; {AGAIN}."
             )
-        at = int.from_bytes(os.pread(file, form.offsetsize, following), order)
+        below = _list_below(file, tags[tags["tag"] == _SUB_IFDS], number)
+        left -= length
+        if len(below) > _MOST_BELOW or left < 0:
+            wrong = f"its directory at byte {at} names too many others, or overlaps with them"
+        elif len({*below} - seen_below) < len(below):
+            wrong = f"its directory at byte {at} names one below it that was named before"
+        seen_below.update(below)
+        at = int.from_bytes(content[length:], order)
+    if wrong:
+        raise InputError(f"'{path}' has a broken header ({wrong}): {AGAIN} or write it again.")
+
+
+def _list_below(file: int, tags: NDArray[Any], number: str) -> list[int]:
+    """Return where directories are that tags SubIFDs name; one too many for too many."""
+    below: list[int] = []
+    for tag in tags:
+        count, value = int(tag["count"]), tag["value"].tobytes()
+        kind = f"{number[0]}u{_OFFSET_BYTES.get(int(tag['kind']), number[-1])}"
+        if count > _MOST_BELOW:
+            return [*range(1, _MOST_BELOW + 2)]
+        if count * int(kind[-1]) > len(value):
+            value = os.pread(file, count * int(kind[-1]), int(np.frombuffer(value, number)[0]))
+        below += np.frombuffer(value[: count * int(kind[-1])], kind).tolist()
+    return [offset for offset in below if offset]
 
 
 def _looks_like(head: bytes) -> str:

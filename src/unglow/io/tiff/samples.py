@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.io.raw_header import ChannelInfo, is_ome_zarr
-from unglow.io.tiff.codecs import NONE, codec_of
+from unglow.io.tiff.codecs import LERC, NONE, SLACK_PX, codec_of
 from unglow.io.tiff.opening import quiet, shorten_reason
 from unglow.io.tiff.segments import PIECE_BYTES, row_bytes, whole_bytes
 from unglow.io.tiff.stream_decoders import CHUNK_BYTES
@@ -220,6 +222,8 @@ def decode_segment(stored: StoredPage, geometry: Geometry, index: int, data: byt
         options = {"jpegtables": stored.jpegtables, "jpegheader": page.jpegheader}
     if codec.check is not None and page.jpegheader is None:
         codec.check(data, geometry.unit)
+    elif page.compression in (*tifffile.TIFF.IMAGE_COMPRESSIONS, LERC) and not codec.is_jpeg:
+        _check_stream(page, geometry, data)
     with quiet():
         decoded, _, _ = page.decode(data, index, _fullsize=geometry.tiled, **options)
     block = np.asarray(decoded)[0]
@@ -228,6 +232,27 @@ def decode_segment(stored: StoredPage, geometry: Geometry, index: int, data: byt
     if block.shape != (rows, geometry.unit[1], geometry.samples):
         raise ValueError(f"it holds {' x '.join(map(str, block.shape))} samples")
     return np.asarray(block)
+
+
+def _check_stream(page: tifffile.TiffPage, geometry: Geometry, data: bytes) -> None:
+    """Check that a stream that says its size has that of its segment, about.
+
+    Decoders take memory for what a stream says, and compare that with an array to decode into
+    before they decode: this one has no pixels, so that none does.
+    """
+    nothing = np.empty(0, np.dtype(page.dtype).newbyteorder("="))
+    try:
+        tifffile.TIFF.DECOMPRESSORS[page.compression](data, out=nothing)
+    except TypeError:  # it needs the size
+        return
+    except ValueError as error:
+        shape = re.search(r" shape=\(([\d, ]+)\)$", str(error))
+        if shape is None:
+            raise
+        sides = re.findall(r"\d+", shape[1])
+    rows, cols = geometry.unit
+    if math.prod(map(int, sides)) > (rows + SLACK_PX) * (cols + SLACK_PX) * geometry.samples:
+        raise ValueError(f"its {_name(page.compression)} stream says {' x '.join(sides)} samples")
 
 
 def decode_rows(

@@ -97,7 +97,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def setup(self) -> None:
         """Prepare to read requests."""
         super().setup()
-        self._is_of_user = not self.server.same_user or self._find_user() == os.geteuid()
+        self._user: int | None = None
         self.rfile.close()
         self.rfile = _Requests(self.connection.makefile("rb", buffering=0))
 
@@ -133,7 +133,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not (authentic and self._is_asked_by_own_name()):
             self._refuse(HTTPStatus.FORBIDDEN, "Use the complete address that was printed.\n")
             return
-        if not self._is_of_user:
+        # only now: whoever is on the machine may connect, and the system's table may be long
+        if self.server.same_user and self._user is None:
+            self._user = self._find_user()
+        if self.server.same_user and self._user != os.geteuid():
             text = "This page answers only the user who has started it.\n"
             self._refuse(HTTPStatus.FORBIDDEN, text)
             return

@@ -122,6 +122,12 @@ class Follower:
         known = (a for a in attempts if a is not None)
         return tuple(sorted(known, key=lambda a: (a.wall, a.id)))
 
+    @property
+    def open_heads(self) -> list[Line]:
+        """First lines of all runs and attempts that have not said how they ended."""
+        runs = [run.fields for run in self.runs if run.outcome is None]
+        return runs + [attempt.fields for attempt in self.attempts if attempt.end is None]
+
 
 @dataclass(slots=True)
 class _File:

@@ -102,14 +102,24 @@ class History:
     @classmethod
     def read(cls, results: Path, machine: Machine | None = None) -> History:
         """Read all telemetry of a results directory, as it looks from a machine (this one, now)."""
-        follower = Follower(results)
-        follower.poll()
-        return join(follower.runs, follower.attempts, machine or Machine())
+        return follow(Follower(results), machine or Machine())
 
     @property
     def last(self) -> RunHistory | None:
         """The run that started last; None if there is none."""
         return self.runs[-1] if self.runs else None
+
+
+def follow(follower: Follower, machine: Machine, known: dict[str, Placed] | None = None) -> History:
+    """Read what is new of a results directory and join it (`join`).
+
+    A job may end between the reading of its record and the look for its process, so the record of
+    one that is gone is read again.
+    """
+    follower.poll()
+    while machine.finds_gone(follower.open_heads):
+        follower.poll()
+    return join(follower.runs, follower.attempts, machine, known)
 
 
 def join(

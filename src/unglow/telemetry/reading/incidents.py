@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unglow.core.files import tail
+from unglow.core.files import resolve_links, tail
 from unglow.core.levels import name_of
 from unglow.telemetry.attempt_files import RUNS
 from unglow.telemetry.reading.history import UNRECORDED
@@ -51,7 +51,7 @@ def log_files(log: str, h: RunHistory, results: Path) -> list[Path]:
     paths: list[Path] = []
     for directory in _directories(h, results):
         try:
-            path, own = (directory / log).resolve(), (directory / _LOGS).resolve()
+            path, own = resolve_links(directory / log), resolve_links(directory / _LOGS)
         except (OSError, ValueError, RuntimeError):  # no name that a file can have
             continue
         if path.suffix == _SUFFIX and path.is_relative_to(own) and path not in paths:
@@ -67,7 +67,7 @@ def _directories(h: RunHistory, results: Path) -> Iterator[Path]:
         return
     try:
         record = results / "telemetry" / RUNS / f"{h.run.id}.jsonl"
-        same = Path(directory, named).resolve() == results.resolve()
+        same = resolve_links(Path(directory, named)) == resolve_links(results)
         if same and record.stat().st_uid == os.geteuid():
             yield Path(directory)
     except (OSError, ValueError, RuntimeError):

@@ -172,6 +172,7 @@ class Machine:
     boot: str = field(default_factory=process.boot_id)
     now: float = field(default_factory=time.time)
     ending: str | None = None
+    _seen: dict[str, bool | None] = field(default_factory=dict, compare=False, repr=False)
 
     def asks(self, run: RunRecord) -> bool:
         """Whether it is this very process that runs it."""
@@ -185,12 +186,31 @@ class Machine:
         fields
             With ``host``, ``boot``, ``pid`` and ``started``.
         """
+        if (known := self._seen.get(_process_of(fields))) is not None:
+            return known
         if fields.get("host") != self.host:
             return None
         pid, boot = fields.get("pid"), fields.get("boot")
         if boot != self.boot or not isinstance(pid, int):
             return False
         return process.is_running(pid, fields.get("started"))
+
+    def finds_gone(self, records: Iterable[Mapping[str, Any]]) -> bool:
+        """Look for the processes of first lines; return whether one is newly seen to be gone.
+
+        Until the next look `lives` answers what was seen: only what is read after a process has
+        gone is all that it wrote.
+        """
+        alive = {_process_of(fields): fields for fields in records}
+        alive = {key: fields for key, fields in alive.items() if self._seen.get(key) is not False}
+        for key, fields in alive.items():
+            self._seen[key] = None
+            self._seen[key] = self.lives(fields)
+        return any(self._seen[key] is False for key in alive)
+
+
+def _process_of(fields: Mapping[str, Any]) -> str:
+    return repr([fields.get(key) for key in ("host", "boot", "pid", "started")])
 
 
 def outcome_of_run(run: RunRecord, machine: Machine) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +82,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
         entries = listing(raw)
     except OSError as error:
         return Discovery(problems=(unreadable(raw, error),), layout="no usable raw directory")
-    folders = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
+    folders = [entry for entry in entries if os.path.isdir(entry) and not is_ome_zarr(entry)]
     loose = images_of(entries)
     if _is_one_sample(loose, folders):
         return _find_one_sample(raw, mapped=mapped)
@@ -89,7 +90,7 @@ def discover(raw: Path, *, mapped: bool = False) -> Discovery:
     slides: list[SlideFiles] = []
     problems = [loose_files(raw, loose)] if loose else []
     problems += problems_of_foreign(foreign_images(entries, ""), None)
-    broken = [e for e in entries if e.is_symlink() and not e.exists() and not e.suffix]
+    broken = [e for e in entries if os.path.islink(e) and not os.path.exists(e) and not e.suffix]
     problems += [
         Problem(dangling_sentence(entry, "folder"), "dangling-link", paths=(entry,))
         for entry in broken
@@ -150,7 +151,7 @@ def _scan(path: Path, sample: str, *, mapped: bool) -> _Folder:
         folder.problems.append(unreadable(path, error))
         return folder
     tiffs = images_of(entries)
-    inside = [entry for entry in entries if entry.is_dir() and not is_ome_zarr(entry)]
+    inside = [entry for entry in entries if os.path.isdir(entry) and not is_ome_zarr(entry)]
     has_words = any(take_apart(image.name, sample).markers for image in tiffs)
     sorted_in = [] if has_words else [d for d in inside if word_of(d.name)]
     others = foreign_images(entries, sample)
@@ -206,7 +207,7 @@ def _lonely(folder: _Folder) -> None:
 def _name_nested(folder: _Folder, inside: list[Path]) -> None:
     """Name TIFFs one or two folders too deep."""
     deep = [f for d in inside if not d.name.endswith(".oif.files") for f in listing_if_any(d)]
-    deep += [f for d in deep if d.is_dir() for f in listing_if_any(d)]
+    deep += [f for d in deep if os.path.isdir(d) for f in listing_if_any(d)]
     deep = images_of(deep)
     if deep:
         folder.problem("nested", too_deep(folder.path, deep), *deep)
@@ -284,7 +285,8 @@ def _match(folder: _Folder) -> list[Pair]:
                 *files,
                 dye=dye,
             )
-        dangling = [file for m in MARKERS for file, _ in slot[m] if not file.exists()]
+        files = [file for m in MARKERS for file, _ in slot[m]]
+        dangling = [file for file in files if os.path.islink(file) and not os.path.exists(file)]
         for file in dangling:
             folder.problem("dangling-link", dangling_sentence(file), file, dye=dye)
         missing = [m for m in MARKERS if not slot[m]]

@@ -16,6 +16,7 @@ holds it. If nothing is found there, the last word of the name may say it, or th
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ class FileName:
 def images_of(entries: Iterable[Path]) -> list[Path]:
     """Return the images of a directory by their names; not those that are there as .tif as well."""
     named = [entry for entry in entries if _EXTENSION.search(entry.name)]
-    files = [e for e in named if is_ome_zarr(e) or not e.is_dir()]
+    files = [e for e in named if is_ome_zarr(e) or not os.path.isdir(e)]
     plain = {_PLAIN.sub("", e.name) for e in files if _PLAIN.search(e.name)}
     return [e for e in files if _PLAIN.search(e.name) or _OTHER.sub("", e.name) not in plain]
 

@@ -6,10 +6,11 @@ Of them the config key ``only`` chooses some by their names.
 from __future__ import annotations
 
 import difflib
+import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core.errors import InputError
@@ -19,6 +20,7 @@ from unglow.workflow.samples.naming import compose, says_pre_or_post, take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from unglow.workflow.channels import ChannelSetting
 
@@ -271,7 +273,7 @@ def _place_of(image: Path) -> Key:
 def hint_files(cells: Mapping[str, str], base: Path) -> dict[str, Path]:
     """Return the files besides its images that a row names, by column."""
     columns = (c for c in (*LANDMARKS, INITIAL, REGIONS) if c in cells)
-    return {column: base / Path(cells[column]).expanduser() for column in columns}
+    return {column: base / os.path.expanduser(cells[column]) for column in columns}
 
 
 def hint_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: Path) -> str | None:
@@ -291,21 +293,30 @@ def hint_problem(cells: Mapping[str, str], files: Mapping[str, Path], sheet: Pat
 
 def file_problem(file: Path, sheet: Path, cell: str, what: str = "TIFF file") -> str | None:
     """Return what keeps a file from being opened, as the end of a sentence."""
-    if file.is_symlink() and not file.exists():
-        return f"{cell} is a link to {file.readlink()}, which does not exist; fix the link"
-    if file.is_dir():
+    if os.path.isdir(file):
         return f"{cell} is a directory; name the {what} in it"
-    if file.exists():
-        return None
-    if (sheet.parent / cell).is_file():
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return _absence(file, sheet, cell)
+    except OSError as error:
+        return f"{file} cannot be reached ({error.strerror}); check the links and permissions"
+    return None
+
+
+def _absence(file: Path, sheet: Path, cell: str) -> str:
+    """Say that a file is not there, as the end of a sentence."""
+    if os.path.islink(file):
+        return f"{cell} is a link to {file.readlink()}, which does not exist; fix the link"
+    if os.path.isfile(sheet.parent / cell):
         return (
             f"there is no {file}; paths start at the working directory, so write "
             f"{sheet.parent / cell}"
         )
-    if file.parent.is_dir():
-        near = difflib.get_close_matches(file.name, [p.name for p in file.parent.iterdir()], n=1)
-        if near:
-            return f"there is no {file}; did you mean {file.with_name(near[0])}?"
+    with suppress(OSError):
+        names = [path.name for path in file.parent.iterdir()]
+        for near in difflib.get_close_matches(file.name, names, n=1):
+            return f"there is no {file}; did you mean {file.with_name(near)}?"
     return f"there is no {file}; correct the path (relative ones start at the working directory)"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -27,14 +28,14 @@ def listing(directory: Path) -> list[Path]:
 
 def check_raw(raw: Path) -> Problem | None:
     """Say what is wrong with the raw directory as such, or None."""
-    if raw.is_symlink() and not raw.exists():
+    if os.path.islink(raw) and not os.path.exists(raw):
         return Problem(
             f"The raw directory {raw} is a link to {raw.readlink()}, which does not exist; fix "
             "the link, or set another directory with --config raw=DIRECTORY.",
             "dangling-link",
             paths=(raw,),
         )
-    if not raw.exists():
+    if not os.path.exists(raw):
         return Problem(
             f"The folder {raw} does not exist (looked for {raw.absolute()}): put the images there "
             f"as {EXPECTED}, say where they are with --config raw=DIRECTORY, or make a pair to try "
@@ -42,7 +43,7 @@ def check_raw(raw: Path) -> Problem | None:
             "no-raw",
             paths=(raw,),
         )
-    if not raw.is_dir():
+    if not os.path.isdir(raw):
         return Problem(
             f"{raw} is a file, not a directory: name the directory that holds one folder per "
             f"sample ({EXPECTED}), with --config raw=DIRECTORY.",

@@ -248,9 +248,9 @@ def _pair(path: Path, row: _Row, rules: Mapping[str, Any], base: Path) -> Pair |
         column, why = at_fault
         where = f"{path}, line {row.line}, column '{column}'"
         return Problem(f"{where}: {why}.", "sheet-cell", sample, dye, (path,))
-    images = {role: base / Path(row.cells[role]).expanduser() for role in ("pre", "post")}
+    images = {role: base / os.path.expanduser(row.cells[role]) for role in ("pre", "post")}
     for role, image in images.items():
-        is_image = is_ome_zarr(image) and image.is_dir()
+        is_image = is_ome_zarr(image) and os.path.isdir(image)
         wrong = None if is_image else file_problem(image, path, row.cells[role])
         if wrong is not None:
             where = f"{path}, line {row.line}, column '{role}'"
@@ -366,7 +366,7 @@ def _schema() -> Mapping[str, Any]:
     import yaml  # noqa: PLC0415 - which jobs can do without
 
     source = workflow_directory() / "config" / "schemas" / "samples.schema.yaml"
-    if not source.is_file():
+    if not os.path.isfile(source):
         raise ConfigError(f"{source} is missing from this copy of unglow; install it again.")
     loaded: Mapping[str, Any] = yaml.safe_load(read_file(source))
     return loaded
