@@ -122,6 +122,12 @@ def _find_squares(block: NDArray[Any]) -> Bools:
         whole = cv2.dilate(nines.view(np.uint8), np.ones((3, 3), np.uint8))
         flat[y : y + _BAND] = whole[1:-1, 1:-1]
     flat[np.ix_((0, -1), (0, -1))] &= flat[np.ix_((1, -2), (1, -2))]  # not a px by itself
+    for values, squares in ((block, flat), (block.T, flat.T)):
+        # where squares of two values touch, an image was enlarged by repeating its px
+        touch = squares[1:] & squares[:-1] & (values[1:] != values[:-1])
+        if touch.any():
+            squares[1:] &= ~touch
+            squares[:-1] &= ~touch
     return flat
 
 

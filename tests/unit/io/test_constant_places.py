@@ -138,3 +138,11 @@ def test_too_many_rectangles_become_coarser_ones():
     assert joined.rectangles[0] == Window(0, 400, 0, 400)
     assert NotStored.from_attributes({"not_stored": joined.to_json()}) == joined
     assert joined.description == "all is 0 around x 200, y 200"
+
+
+@pytest.mark.parametrize("factor", [2, 3, 4, 8])
+def test_an_image_that_was_enlarged_by_repeating_px_has_data_everywhere(factor):
+    image = np.kron(pictured()[200:340, 250:400], np.ones((factor, factor), np.uint16))
+    for window in (Window.from_shape(image.shape), Window(100, 230, 60, 200)):
+        found = find_constant(image[window.slices], window, image.shape)
+        assert found is None or not (found[0].any() or found[1])
