@@ -59,6 +59,8 @@ _NARROW = 0.8
 noise, or this for the others."""
 _SHARES = {"lost": 0.3, "floor": 0.9}
 """A block is lost, or at the lowest value of the image, if this share of its px is."""
+_STEP, _STEP_MORE = 0.5, 1.5
+"""Debris begins within a block: its score steps by this part of the largest one, and this more."""
 _HOLE_BLOCKS = 16
 """Holes in places of at most this many blocks are part of them."""
 _PART = 0.25
@@ -167,6 +169,8 @@ def find_places(scores: BlockScores, on_section: Bools) -> Places:
         squares = () if name in _LEAST_WIDTH else _SQUARES
         for sign in _SIDES.get(name, (1, -1)):
             beyond, size = _find_outstanding(sign * normed, on, far, squares)
+            if name == "rise":
+                beyond = _drop_gradients(beyond, normed, on)
             key = f"{name}{'+' if sign > 0 else '-'}"
             found[key] = beyond
             strength = np.maximum(strength, np.where(beyond, size, 0))
@@ -223,6 +227,17 @@ def _fill_holes(mask: Bools, on: Bools) -> Bools:
     mask = mask | (on & (around >= 5))
     holes = fill_holes(mask) & ~mask
     return np.asarray((mask | (holes & ~drop_small_pieces(holes, _HOLE_BLOCKS + 1))) & on)
+
+
+def _drop_gradients(mask: Bools, score: Floats, on: Bools) -> Bools:
+    """Leave out places whose score nowhere steps from block to block: uneven light has no edge."""
+    count, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    peaks, steps = np.zeros((2, count), np.float32)
+    np.maximum.at(peaks, labels, score)
+    for one, other in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
+        size = np.where(on[one] & on[other], np.abs(score[one] - score[other]), 0)
+        np.maximum.at(steps, np.maximum(labels[one], labels[other]), size)
+    return np.asarray(mask & (steps >= _STEP * peaks + _STEP_MORE)[labels])
 
 
 def _sums(values: Floats, side: int) -> Floats:

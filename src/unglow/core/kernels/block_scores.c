@@ -32,6 +32,8 @@ enum { LEVEL, RISE, TEXTURE, SLOPE, SHIFT_X, SHIFT_Y, FOCUS, LOST, FLOOR, BELOW,
 #define MOST_WEIGHT 4.0f
 /* Expected levels count as above another one from so many standard deviations on. */
 #define CLEAR 3.0f
+/* px are at the lowest value up to so many standard deviations above it. */
+#define AT_LOWEST 0.5f
 
 /* A block in bins of 2 x 2 px, [row, col]: expected level, what is left of it, variance of that; a
  * variance of 0 marks a bin without data. */
@@ -87,7 +89,9 @@ static inline void judge_line(const float *post, const float *left, const float 
         counts[k] = known;
         found->lost[k] += judged & dark & (level > dark_end + CLEAR * sigma);
         found->on_floor[k] += judged & (seen <= lowest) & (level > lowest + (CLEAR + 1.0f) * sigma);
-        found->below[k] += judged & (level < lowest - CLEAR * sigma);
+        /* where post is cut off, its px are at the lowest value, or blurred next to it */
+        found->below[k] += judged & (seen <= lowest + AT_LOWEST * sigma) &
+                           (level < lowest - CLEAR * sigma);
     }
 }
 
