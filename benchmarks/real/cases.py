@@ -63,7 +63,7 @@ class Case:
         (N, 3) x, y (px) and peak (grey levels) of spots that were put into post.
     closed
         Whether everything else that is listed is false.
-    alike
+    same_place
         Whether both images show the same; if not, a map of any kind is wrong.
     """
 
@@ -77,7 +77,7 @@ class Case:
     gain_like: tuple[str, ...] = ()
     spots: Floats = field(default_factory=lambda: np.zeros((0, 3)))
     closed: bool = False
-    alike: bool = True
+    same_place: bool = True
 
 
 def make_cases(data: Path) -> Iterator[Case]:
@@ -121,9 +121,9 @@ def _embryos(data: Path) -> Iterator[Case]:
         kind = "embryos, unlabelled" if plain else "embryos, labelled"
         like = () if plain else ("n2_1", "n2_2")
         yield Case(name, kind, post, pre, still, gain_like=like, closed=plain)
-    yield Case("strangers", "different", pairs["n2_1"][0], pairs["lgl_gfp_2"][1], alike=False)
+    yield Case("strangers", "different", pairs["n2_1"][0], pairs["lgl_gfp_2"][1], same_place=False)
     turned = np.ascontiguousarray(pairs["n2_1"][1][::-1, ::-1])
-    yield Case("strangers2", "different", pairs["n2_2"][0], turned, alike=False)
+    yield Case("strangers2", "different", pairs["n2_2"][0], turned, same_place=False)
 
 
 def _rounds(data: Path) -> Iterator[Case]:

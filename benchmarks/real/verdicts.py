@@ -138,7 +138,7 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     hits = int((near <= _MATCH_PX).any(axis=0).sum()) if len(xy) else 0
     predicted = predict_found(case.spots[:, 2], detection.get("completeness"))
     wrong = {
-        "map": not case.alike or (off > MAP_PX and off > MAP_RATIO * said),
+        "map": not case.same_place or (off > MAP_PX and off > MAP_RATIO * said),
         "gain": _is_gain_wrong(case, place, rows),
         "false": case.closed and poisson_interval(int(false))[0] > FALSE_RATIO * claimed * len(xy),
         "recall": predicted >= _LEAST_SPOTS and hits < RECALL * predicted,

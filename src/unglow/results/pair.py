@@ -343,7 +343,7 @@ def judge(
     if detection is not None and not bright_field:  # a note says why nothing is searched there
         reasons += _search_warnings(detection)
         notes += from_json(detection.get("notes", ()))
-    reasons = doubts or reasons  # all others follow from these
+    reasons = doubts or list(dict.fromkeys(reasons))  # all others follow from doubts of the plan
     return ("suspect" if reasons or about["status"] == "suspect" else "ok"), reasons, notes
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-import re
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ def test_a_sentence_is_short_and_ends(key):
     sentence = TABLE[key].sentence
     assert len(sentence.split()) <= MOST_WORDS
     assert sentence[-1] in ".?"
-    assert not re.search(r"\b(told|begun|mend|whole|lies|anew)\b", sentence)
 
 
 def test_each_key_is_used_and_no_sentence_is_there_twice():

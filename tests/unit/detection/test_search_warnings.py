@@ -160,7 +160,7 @@ def test_steps_of_several_values_and_a_coarser_pre():
     """Noise of pre is 2.2 values."""
     [sentence] = said(pre_step=3.0)
     assert sentence.numbers == "The noise of pre is 0.69 grey levels."
-    assert said(pre_step=2.0, step=2.0) == []  # as coarse as post: rounding is alike in both
+    assert said(pre_step=2.0, step=2.0) == []  # as coarse as post: rounding is equal in both
     [sentence] = said(of=scene(post_read=9.0), pre_step=2.0)
     assert sentence.numbers == "The noise of pre is 1.1 grey levels."
 

@@ -84,7 +84,6 @@ class AlignedStore(StageStore):
         self._stored = mask_not_stored(pre, pre.attributes)
         self._octaves = transform.octaves
         self._pre = self._see(self._stored)
-        self._range_of_pre = value_range(pre.attributes)
         self._seams = Seams()
         self._defects: Defects | None = None
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
@@ -93,6 +92,7 @@ class AlignedStore(StageStore):
             self.bins = CellMoments.create(post.shape, (0.0, 0.0))
             return
         ranges = value_range(post.attributes), value_range(pre.attributes)
+        self._range_of_pre = ranges[1]
         self.statistics = JointStatistics.create(
             post_range=ranges[0],
             pre_range=ranges[1],
