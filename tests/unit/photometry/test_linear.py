@@ -208,8 +208,7 @@ def test_an_implausible_map_is_reported_and_not_used(tmp_path):
     assert scale.default_result.gain_map is None
     assert scale.default_result.details["gain_map"] is None
     assert refused["range"][1] > 2.5 * refused["range"][0]
-    (note,) = scale.notes
-    assert note.key == "light_kept"
+    assert "light_kept" in [note.key for note in scale.notes]
     without = estimate(under_light(2.7), ScaleSettings(("linear",), gain_map="never"))
     used, plain = scale.default_result, without.default_result
     assert (used.gain, used.offset) == (plain.gain, plain.offset)
