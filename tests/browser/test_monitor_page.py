@@ -121,7 +121,7 @@ def test_a_page_follows_a_real_run_with_a_pair_that_fails(tab, serve, tmp_path, 
             tab.wait("Boolean(document.querySelector('#now canvas.curve'))")
             pairs = "document.querySelector('.pairs-progress').innerText"
             failed = tab.wait(f"/odd[^]*What helps/.test({pairs}) && {pairs}")
-            assert "No position, rotation or magnification" in failed
+            assert "The two images do not match" in failed
             assert tab.run("document.querySelector('.cell.pair-failed').title").startswith("odd")
             bars = {bar["rule"]: bar for bar in tab.run(BARS)}
             assert all(bar["jobs"] == bar["of"] for bar in bars.values())

@@ -104,7 +104,7 @@ def test_regions_to_count_in_overrule(tmp_path):
     region = Region("analyse", "here", (Polygon.from_rings([ring]),))
     inputs, _, _ = make(tmp_path, post=1.3, regions=Regions((), (region,)))
     section = Section.from_pixels(inputs.aligned)
-    seams = inputs.places(section, DetectSettings()).seams
+    seams = inputs.places(section, DetectSettings())[0].seams
     assert [seam.place for seam in seams.lines] == [ROWS[0], ROWS[2]]
 
 

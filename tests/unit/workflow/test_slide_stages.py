@@ -286,7 +286,7 @@ def test_a_cycle_that_is_spoilt_too_much_is_suspect_and_its_markers_are(spoilt):
         state = record[str(cycle)]
         assert state["spoilt"]["share"] > 0.06
         assert state["status"] == "suspect"
-        assert "detect.max_spoilt" in state["reasons"][0]
+        assert "detect.max_spoilt" in state["reasons"][0]["numbers"]
 
 
 def test_spoilt_px_are_left_out_of_the_fits_of_their_cycle_alone(spoilt, judged):

@@ -15,7 +15,7 @@ LARGE = {"cv2", "matplotlib", "numcodecs", "numpy", "scipy", "tifffile", "zarr"}
 NEEDED = {
     "ingest": {"numpy", "tifffile"},
     "register": {"cv2", "numpy"},
-    "align": {"numpy"},
+    "align": {"cv2", "numpy"},
     "scale": {"numpy"},
     "difference": {"numpy"},
     "detect": {"cv2", "numpy"},
