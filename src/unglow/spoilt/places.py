@@ -231,7 +231,8 @@ def _fill_holes(mask: Bools, on: Bools) -> Bools:
 
 def _drop_gradients(mask: Bools, score: Floats, on: Bools) -> Bools:
     """Leave out places whose score nowhere steps from block to block: uneven light has no edge."""
-    count, labels = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    count, connected = cv2.connectedComponents(mask.view(np.uint8), connectivity=8)
+    labels = np.asarray(connected, np.int32)
     peaks, steps = np.zeros((2, count), np.float32)
     np.maximum.at(peaks, labels, score)
     for one, other in ((np.s_[1:], np.s_[:-1]), (np.s_[:, 1:], np.s_[:, :-1])):
