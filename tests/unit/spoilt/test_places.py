@@ -108,6 +108,24 @@ def test_post_that_is_cut_off_at_its_dark_end_shows(good):
     assert find_places(good.scores(), ALL).below == 0
 
 
+def test_a_dark_end_is_cut_off_only_where_px_are_at_it(good):
+    """A line that is too steep expects px below the darkest one; they are not there."""
+    numbers = EXPECTED.numbers.copy()
+    numbers[7] = good.post.min()
+    steep = good.with_post(good.post)
+    left = (steep.left + (good.expected < 90) * 40).astype(np.float32)
+    scores = BlockScores.create(good.post.shape)
+    scores.put([score_strip(steep.post, left, Expectation(numbers))], (0, 0))
+    assert find_places(scores, ALL).below < 1e-3
+
+
+def test_light_that_grows_towards_a_corner_is_no_debris(good):
+    y, x = np.indices(good.post.shape)
+    corner = np.maximum(1 - np.hypot(x, y) / 400, 0)
+    found = find_places(good.with_post((good.post + 25 * corner).astype(np.float32)).scores(), ALL)
+    assert "debris" not in found.shares
+
+
 def test_too_few_blocks_have_no_scatter():
     scores = BlockScores.create((64, 64))
     scores.scores[:] = 50
