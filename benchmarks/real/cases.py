@@ -258,7 +258,8 @@ def _make(
         post, pre = change(post, pre, rng)
         spots[:, 2] *= _contrast(post) / before
     images = (np.clip(np.rint(v), 0, 65535).astype(np.uint16) for v in (post, pre))
-    return Case(name, kind, *images, warp, gain=GAIN, spots=spots, closed=True)
+    closed = change is not DEFECTS["dense cells"]  # these cells are stain as well
+    return Case(name, kind, *images, warp, gain=GAIN, spots=spots, closed=closed)
 
 
 def add_spots(
