@@ -161,10 +161,7 @@ class SearchResult:
         self.settle()
         chosen = choose_limit(self.found["above"], self.found["median_share"])
         self.sharp_limit = round(float(LIMITS[chosen]), 2)
-        if isinstance(self.by_sharpness, np.ndarray):
-            self.sides.bright[:], self.sides.dark[:] = self.by_sharpness[:, chosen + 1 :].sum(
-                axis=1
-            )
+        self.sides.bright[:], self.sides.dark[:] = self.by_sharpness[:, chosen + 1 :].sum(axis=1)
         self.found["flags"][self.found["median_share"] < LIMITS[chosen]] |= SHARP
         self.negatives = self.negatives[self.negatives[:, 3] >= LIMITS[chosen], :3]
         order = np.lexsort((self.found["col"], self.found["row"], self.found["x"], self.found["y"]))

@@ -86,9 +86,7 @@ def conclude(pair: Pair, samples: Samples, start: Candidate, coarse: Matrix) -> 
     matches, held_out, settings = samples.matches, samples.held_out, pair.settings
     model, pair, agreeing = _choose(pair, samples)
     points, unit = pair.section_points(), 2.0**pair.blurred
-    if pair.blurred and len(
-        matches
-    ):  # what lies further away is glass, whose noise passes for texture
+    if pair.blurred and len(matches):  # further away is glass, whose noise passes for texture
         closest = matches.post[nearest(points, matches.post, 1)[:, 0]]
         points = points[np.hypot(*(points - closest).T) <= samples.size / 2]
     seen = inside_frame(apply_matrix(pair.matrix, points), pair.pre.shape)
