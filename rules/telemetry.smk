@@ -116,7 +116,10 @@ if run_recorder is not None:
     envvars:  # also where a batch system does not export the environment
         attempt_files.RUN_ID,
 
-if workflow.modifier.parent_modifier is None:  # scripts of another workflow may rely on it
+
+if (
+    workflow.modifier.parent_modifier is None
+):  # scripts of another workflow may rely on it
     # Python would look for modules among Snakemake's copies of scripts, and a batch job in the
     # working directory: what lies there may come from somebody else.
     os.environ["PYTHONSAFEPATH"] = "1"

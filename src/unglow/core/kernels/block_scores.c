@@ -42,8 +42,6 @@ typedef struct {
     int64_t count;
 } bins;
 
-static inline float above(float value, float least) { return value < least ? least : value; }
-
 /* How many of `count` values are less than each of them. */
 static inline void count_less(const float *values, int64_t count, int32_t *less)
 {

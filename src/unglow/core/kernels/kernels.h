@@ -137,7 +137,7 @@ void square_medians(const float *values, int64_t rows, int64_t cols, int64_t sid
 void block_scores(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
                   int64_t rows, int64_t cols, const float *numbers, float *scores);
 
-/* unglow.spoilt.line_means: sums along the lines of a strip (rows, cols), of what is left of post over
+/* unglow.spoilt.seams: sums along the lines of a strip (rows, cols), of what is left of post over
  * its standard deviation, cut at 2. by_row (rows, segments of 256 px, 2) become the sum of each part
  * of a row and how many of its px have data; by_col (2, cols) grow by those of each column. numbers
  * are those of block_scores. */

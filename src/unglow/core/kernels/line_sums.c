@@ -10,8 +10,6 @@ enum { SEGMENT = 256 };
 /* What is left is cut at so many standard deviations: stain counts little. */
 #define FAR 2.0f
 
-static inline float above(float value, float least) { return value < least ? least : value; }
-
 void line_sums(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
                int64_t rows, int64_t cols, const float *numbers, float *by_row, float *by_col)
 {

@@ -13,6 +13,8 @@ static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
+static inline float above(float value, float least) { return value < least ? least : value; }
+
 /* First of the four control points of a px, of `count` (at least 4), and the px' fraction (0..1)
  * past the knot; beyond the ends the nearest cell. */
 static inline int64_t cell(int64_t position, int64_t spacing, int64_t count, double *fraction)
