@@ -81,11 +81,14 @@ def count_overflows(squares: Iterable[NDArray[Any]], dtype: np.dtype[Any]) -> in
     the end of the range. Where most jumps are not so, it is 0: they are edges or hot px.
     """
     count = every = 0
+    whole = 256.0**dtype.itemsize
     for square in squares:
         for part in (square, square.T):
             steps = np.diff(part.astype(np.float64), axis=1)
             before, jump, after = steps[:, :-2], steps[:, 1:-1], steps[:, 2:]
-            is_whole = np.abs(jump) > _WHOLE * 256.0**dtype.itemsize
+            size, usual = np.abs(jump), max(float(np.median(np.abs(steps))), 1.0)
+            # taken back by the range, a value that overflowed follows its neighbour; a hot px not
+            is_whole = (size > _WHOLE * whole) & (whole - size < _FOLLOWS * usual)
             every += int(is_whole.sum())
             count += int((is_whole & (before * jump < 0) & (after * jump < 0)).sum())
     return count if count > _MOSTLY * every else 0
@@ -102,6 +105,8 @@ def _pairs(block: NDArray[Any]) -> NDArray[np.float32]:
 # Part of the range of a type that no two neighbours differ by. Of jumps over it, 0.57 to 0.7 go on
 # where values overflowed, 0.34 at a scale bar in a JPEG, 0.5 at hot px.
 _WHOLE, _MOSTLY = 0.9, 0.55
+# A value that overflowed, taken back, differs from its neighbour by this many usual steps at most.
+_FOLLOWS = 8.0
 # A clear rise is this many standard deviations of the noise above the background level.
 _CLEAR = 4.0
 # The background is bright if the signal below it is less than this part of the one above it.
