@@ -77,7 +77,8 @@ class RegisterSettings(Checked):
         default=False,
     )
     suspect_px: float = key(
-        "A 95th percentile of held-out residuals above this many px makes the pair suspect.",
+        "A pair is suspect if its map is off by more than this many px, as estimated, in 5 % of "
+        "the section.",
         default=1.0,
         exclusiveMinimum=0,
     )
