@@ -109,7 +109,7 @@ _LEAST_SHARE = 0.25
 _AT_ONCE = 8
 """Rows of blocks that are read together."""
 _NEAR_BLOCKS = 17
-"""A block is compared with squares of so many blocks around it."""
+"""A block is compared with the square of this many blocks around it."""
 _ON_SECTION = 0.6
 """A block is compared if this share of it is on the section."""
 _LEAST_BLOCKS = 20

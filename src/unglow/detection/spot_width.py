@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MOST_SPOTS = 40
 """Spots that are measured: the most significant ones."""
 LEAST_SPOTS = 5
-"""Of fewer spots there is no width."""
+"""Fewest spots that give a width."""
 _FWHMS = [1.5 * 2.0 ** (k / 4) for k in range(17)]
 """Widths of the inner Gaussian that are tried, px: 1.5 to 24, so that spots of 1.3 to 18 px are
 measured."""

@@ -177,7 +177,7 @@ def _warn_of_post(places: Places, scene: Scene) -> Iterator[str]:
 def _warn_of_steps(
     noise: NoiseModel, steps: tuple[float, float], levels: tuple[float, float]
 ) -> Iterator[str]:
-    """Yield a sentence if rounding is no longer small next to noise, in the coarser image."""
+    """Yield a reason if rounding is not small against noise, in the coarser image."""
     models = noise.variance_post, noise.variance_pre
     post, pre = (
         math.sqrt(max(float(model(np.array(level))) / step**2 - ROUNDING, 0.0))

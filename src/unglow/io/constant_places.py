@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 RUN = 32
-"""An edge is straight over at least so many px."""
+"""An edge is straight over at least this many px."""
 _BAND = 256
-"""Rows or columns that are looked at together, so that little is held."""
+"""Rows or columns that are worked on together, to save memory."""
 _JUMP, _LEVELS = 0.02, 3
 """Behind a firm edge, half of the px differ by more than this part of what is typical in the
-window, and of integers by more than so many grey levels: blocks of JPEG differ by less. And"""
+window, and of integers by more than this many grey levels: blocks of JPEG differ by less. And"""
 _BEHIND, _AT_ONCE = 4, 0.5
 """by this part of what px do so much further on: optics make no such steps. And"""
 _ROUGH = 0.25
@@ -40,7 +40,7 @@ The last one is firm if the other end is, and the run longer than a rim lost in 
 _KINDS = np.arange(256)
 """All that ends can add up to."""
 _MOST_WAITING = 64
-"""So many parts of a window wait for what its neighbours say, the largest first."""
+"""At most this many parts of a window wait for what its neighbours say, the largest first."""
 
 
 def find_constant(
@@ -183,7 +183,7 @@ def _add_ends(
     at_border: tuple[bool, bool],
     total: Bytes,
 ) -> None:
-    """Add to ``total`` what the ends of the run that each flat px lies in are."""
+    """Add to ``total``, for each flat px, the kinds of the ends of its run."""
     last = flat.shape[1] - 1
     edges = [_BORDER if one else _SEAM for one in at_border]
     for y in range(0, len(flat), _BAND):

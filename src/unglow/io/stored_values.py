@@ -90,7 +90,7 @@ MOST_RECTANGLES = 4096
 and what they cover next to counts as not stored too."""
 
 _CELL = 16
-"""These have sides of multiples of so many px where the rectangles are those of constant px."""
+"""Rectangles of constant px have sides of multiples of this many px."""
 
 MOST_SHARE, LEAST_SHARE = 0.2, 0.001
 """What is lost of a section is too much above the former share, and no reason for a warning below

@@ -62,7 +62,7 @@ _WRITING = 4 * 3.1
 # and joined, per byte of a stored px, and the pyramid below it, bytes per px.
 _STORED = 2.3
 _CHUNKS = 2.6
-# Finding constant places in a shard holds so many bytes per px, where it may have some.
+# Bytes per px of a shard in which constant places are looked for.
 _CONSTANT = 6.5
 OPENCV = 16.0
 """Which imports OpenCV, MB."""

@@ -290,8 +290,8 @@ def _contrast(block: NDArray[Any]) -> NDArray[np.float64]:
     return contrast[None]
 
 
-# Px within so many grey levels, or such a part of the range, of a value are near it; it is usual if
-# more than this share of the px are.
+# Px within this many grey levels, or this part of the range, of a value are near it; it is usual
+# if more than this share of the px are.
 _LEVELS, _RANGE, _USUAL = 3, 0.002, 1e-4
 # Px at the largest value are saturated if more are than one level, or this part of it, below, and
 # at least this share.

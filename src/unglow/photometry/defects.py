@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _FAR = 8.0
 """A suspicious px departs by this many standard deviations of the noise around it."""
 _LOW, _MIDDLE, _HIGH, _SIGMAS = 6, 12, 18, 1.3
-"""Of 25 sorted px: their median, and two that are so many standard deviations apart in noise."""
+"""Of 25 sorted px: their median, and two that are this many standard deviations of noise apart."""
 _SHOWN = 1 / 3
 """Post shows a px if one of 3 x 3 px there departs by this part of that, each in its own noise."""
 _LINE = 0.1
@@ -40,7 +40,7 @@ _PILE, _PILE_PX, _BELOW = 2, 16, 1 / 256
 """Pre is saturated if its largest value has this many times as many px as the values just below (a
 step, or this part of its range), and this many."""
 _MOST_POST = 8
-"""At most so many tiles of post are looked at for a tile of pre."""
+"""At most this many tiles of post are read for a tile of pre."""
 _STEPS = np.arange(-2, 3)
 _SHARED = ("u1", "u2", "i2")
 """Types whose medians need no floats."""
@@ -48,7 +48,7 @@ _SHARED = ("u1", "u2", "i2")
 
 @dataclass(frozen=True, eq=False)
 class Defects:
-    """What of an image is no data.
+    """Px of an image that are not data.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class Defects:
     saturated_px: int
 
     def mask(self, block: Floats, window: Window) -> None:
-        """Make what is no data NaN in the px of a window, in place."""
+        """Set defects in the px of a window to NaN, in place."""
         if self.saturated_px:
             block[block >= np.float32(self.top)] = np.nan
         for tile, part in cells(window, (DEFECT_TILE, DEFECT_TILE)):

@@ -170,7 +170,7 @@ def scale_of_sizes(post_um: Size, pre_um: Size) -> float | None:
 
 
 def list_rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]:
-    """Reasons why there is no usable map; empty if there is one."""
+    """Reasons why no map can be used; empty if there is one."""
     e, low, high = evidence, 1 / settings.max_scale, settings.max_scale
     out: list[str] = []
     if not low <= e.scale <= high:

@@ -58,7 +58,7 @@ _LEAST_SCATTER, _LEAST_PART = 0.05, 1e-3
 _WINDOW = 4 * SEGMENT
 """Side of the windows in which pre is read, px."""
 _GHOST = 4
-"""A line is none if one that it is compared with differs by so many times as much."""
+"""A line that is compared with one that differs by this many times as much is not a seam."""
 _LARGEST = 6e4
 """Scores are cut at this: float16 ends a little above."""
 _SIGMA_OF_MAD = 1.4826

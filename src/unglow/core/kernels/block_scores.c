@@ -32,7 +32,7 @@ enum { LEVEL, RISE, TEXTURE, SLOPE, SHIFT_X, SHIFT_Y, FOCUS, LOST, FLOOR, BELOW,
 #define MOST_WEIGHT 4.0f
 /* Expected levels count as above another one from so many standard deviations on. */
 #define CLEAR 3.0f
-/* px are at the lowest value up to so many standard deviations above it. */
+/* px up to this many standard deviations above the lowest value count as at it. */
 #define AT_LOWEST 0.5f
 
 /* A block in bins of 2 x 2 px, [row, col]: expected level, what is left of it, variance of that; a

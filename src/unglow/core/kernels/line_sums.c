@@ -7,7 +7,7 @@
 
 /* px of a row that are summed: a power of two. */
 enum { SEGMENT = 256 };
-/* What is left is cut at so many standard deviations: stain counts little. */
+/* The difference is cut at this many standard deviations: stain counts little. */
 #define FAR 2.0f
 
 void line_sums(const float *post, int64_t post_stride, const float *left, int64_t left_stride,
