@@ -16,7 +16,7 @@ from unglow.core.reasons import explain
 from unglow.core.rounding import percent
 from unglow.io.constant_places import find_constant
 from unglow.io.raw_images import survey_blocks, survey_windows, unit_name
-from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored
+from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored, find_below_top, is_pile
 from unglow.multiplexed.markers import Marker, number_repeated, set_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
 
@@ -293,9 +293,8 @@ def _contrast(block: NDArray[Any]) -> NDArray[np.float64]:
 # Px within this many grey levels, or this part of the range, of a value are near it; it is usual
 # if more than this share of the px are.
 _LEVELS, _RANGE, _USUAL = 3, 0.002, 1e-4
-# Px at the largest value are saturated if more are than one level, or this part of it, below, and
-# at least this share.
-_BELOW_TOP, _LEAST_SATURATED = 0.02, 1e-4
+# A smaller share of px than this at the largest value is not worth a word.
+_LEAST_SATURATED = 1e-4
 
 
 class Gaps:
@@ -414,14 +413,14 @@ class Gaps:
     def saturated(self, channel: Channel) -> tuple[float, float]:
         """Return the level at which px of a channel are saturated, and their share; 0 if none are.
 
-        That is their largest value, if more have it than lie just below.
+        That is their largest value, if it is a pile and of more than 1e-4 of them.
         """
         px = self._sample(channel, hidden=True)
-        top = px.max(initial=0.0)
-        at_top = np.count_nonzero(px == top)
-        near = np.count_nonzero(px >= min(top - 1, (1 - _BELOW_TOP) * top))
-        many = 2 * at_top > near and _LEAST_SATURATED * px.size < at_top < px.size
-        return float(top), at_top / px.size if many else 0.0
+        low, top = float(px.min(initial=np.inf)), float(px.max(initial=0.0))
+        below = find_below_top((low, top), top - px[px < top].max(initial=low))
+        share = np.count_nonzero(px == top) / max(px.size, 1)
+        many = is_pile(np.count_nonzero(px == top), np.count_nonzero(px >= below))
+        return top, share if many and _LEAST_SATURATED < share < 1 else 0.0
 
     def doubt(self, channel: Channel) -> tuple[str | None, bool]:
         """Return a sentence about a channel that lost something, and whether that is too much."""
