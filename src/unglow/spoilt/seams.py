@@ -49,6 +49,8 @@ _VISIBLE, _MOST, _ENOUGH, _LIKELY = 3.0, 9.0, 12.0, 5.0
 most the second, and together they are as much as the third, or the last where a grid of seams has a
 line: without seams no part differed by more than 3.3 in the differences of phantoms and real
 images, 5.8 in pre."""
+_ALONE, _EACH = 4.0, 3.0
+"""Of an image with few parts, less is enough: the first, and the second for each part."""
 _LEAST_SHARE = 0.25
 """Of the px of a part that have data: the end of data may cross it."""
 _LEAST_SCATTER, _LEAST_PART = 0.05, 1e-3
@@ -266,7 +268,8 @@ def _find_along(
         both = np.stack([score, -score])
         totals += np.where(both > _VISIBLE, np.minimum(both, _MOST), 0)
     best = totals.max(axis=0)
-    found = best >= _ENOUGH
+    parts = np.count_nonzero(np.isfinite(means).any(axis=0))
+    found = best >= (_ENOUGH if of_raw else min(_ENOUGH, _ALONE + _EACH * parts))
     peaks = sizes.max(axis=1)
     for apart in (-_FAR, -_NEAR, _NEAR, _FAR):  # next to a strong seam one side alone counts
         found &= np.roll(peaks, apart) < _GHOST * peaks

@@ -98,6 +98,14 @@ def test_a_weak_line_counts_where_a_grid_of_seams_has_one(good):
     assert [seam.place for seam in found] == [100, 300, 500, 700]
 
 
+@pytest.mark.parametrize("rows", [200, 300, 510])
+def test_seams_of_small_images_are_found(good, rows):
+    cut = [with_lines(good, [np.s_[:, k] for k in at], 1.3) for at in ((), (100, 300, 600))]
+    clean, spoilt = ([a[:rows] for a in (one.expected, one.post, one.left)] for one in cut)
+    assert not seams_of(Scene(*clean))
+    assert [seam.place for seam in seams_of(Scene(*spoilt))] == [100, 300, 600]
+
+
 @pytest.mark.parametrize("degrees", [1.0, 2.0, 5.0])
 def test_oblique_fibres_are_left(good, degrees):
     x = np.arange(SIDE)
