@@ -207,7 +207,7 @@ def test_drawn_regions_take_what_their_file_is_large_and_no_more_than_a_bound(tm
 # low, tiny, and of another height than width, so that no side stands for the other. Change them
 # together with a measurement (benchmarks/memory_model.py).
 EXACT = {
-    ((700, 90000), "align"): (30.47664, 33.348814, 44),
+    ((700, 90000), "align"): (30.62, 33.348814, 44),
     ((700, 90000), "align_real"): (33.294688, 33.348814, 44),
     ((700, 90000), "difference"): (23.6544, 16.75362, 44),
     ((700, 90000), "detect"): (28.94562, 95.558436, 88),
