@@ -17,7 +17,7 @@ LIBRARIES_MB: dict[str, float] = {
     "ingest": 60.0,
     "export": 60.0,
     "register": 98.0,
-    "align": 71.0,
+    "align": 55.0,
     "figures": 89.0,
     "scale": 61.0,
     "difference": 54.0,

@@ -16,7 +16,7 @@ import numpy as np
 from unglow.core.progress import step
 from unglow.core.windows import Window, cells, grid, map_bounded
 from unglow.io.stored_values import find_below_top, is_pile, measure_step
-from unglow.memory import DEFECT_TILE, MOST_DEFECTS, SEGMENT, part_length
+from unglow.memory import DEFECT_TILE, MOST_DEFECTS, part_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,8 @@ _LINE = 0.1
 _MOST_POST = 8
 """At most this many tiles of post are read for a tile of pre."""
 _STEPS = np.arange(-2, 3)
+_STRIP = 64
+"""Rows that are looked at together: as much as fits the cache, and no new memory each time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,15 +147,16 @@ def _find_suspicious(block: Floats, least: float) -> tuple[Ints, Floats]:
     np.copyto(wide, 0, where=~np.isfinite(wide))
     for lines in (wide, wide.T):  # at an edge, the 5 x 5 px are those inside
         lines[:2], lines[-2:] = lines[5:7], lines[-7:-5]
-    for top in range(0, len(block), SEGMENT):  # as much as fits the cache
-        part = wide[top : top + SEGMENT + 4]
+    for top in range(0, len(block), _STRIP):
+        part = wide[top : top + _STRIP + 4]
         level = _take_middle(part[:, :-4], part[:, 2:-2], part[:, 4:])
         level = _take_middle(level[:-4], level[2:-2], level[4:])
         away = np.abs(part[2:-2, 2:-2] - level)
-        far = np.argwhere(away > _FAR * max(away.mean(dtype=np.float64), least))
+        typical = float(away[::4].mean(dtype=np.float64))
+        far = np.flatnonzero(away > _FAR * max(typical, least))
         if len(far) <= away.size // 8:
-            far[:, 0] += top
-            at = np.concatenate([at, far])
+            row, col = np.divmod(far, away.shape[1])
+            at = np.concatenate([at, np.stack([row + top, col], axis=1)])
     patches, level, sigma = _measure_around(wide, at + 2, least)
     value = wide[at[:, 0] + 2, at[:, 1] + 2]
     other = np.where(
