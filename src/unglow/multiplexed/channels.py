@@ -418,8 +418,9 @@ class Gaps:
         px = self._sample(channel, hidden=True)
         low, top = float(px.min(initial=np.inf)), float(px.max(initial=0.0))
         below = find_below_top((low, top), top - px[px < top].max(initial=low))
-        share = np.count_nonzero(px == top) / max(px.size, 1)
-        many = is_pile(np.count_nonzero(px == top), np.count_nonzero(px >= below))
+        at_top, near = (int((px >= level).sum()) for level in (top, below))
+        share = at_top / max(px.size, 1)
+        many = is_pile(at_top, near)
         return top, share if many and _LEAST_SATURATED < share < 1 else 0.0
 
     def doubt(self, channel: Channel) -> tuple[str | None, bool]:

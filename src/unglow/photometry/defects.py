@@ -114,9 +114,9 @@ def find_defects(
     windows = list(grid(pre.shape, (side, side)))
 
     def search(window: Window) -> tuple[Window, Ints, Ints]:
-        block = pre.read(window).astype(np.float32)
-        visit(block, window)
-        piled = np.array([np.count_nonzero(block >= np.float32(v)) for v in (top, below)])
+        block = pre.read(window)
+        visit(block.astype(np.float32), window)
+        piled = np.array([np.count_nonzero(block >= v) for v in (top, below)])
         at, departs = _find_suspicious(block, least)
         if len(at):
             xy = transform.inverse_map(at[:, ::-1] + np.array([window.x0, window.y0]))
@@ -138,12 +138,13 @@ def find_defects(
     return Defects(side, tiles, top if at_top else np.inf, at_top)
 
 
-def _find_suspicious(block: Floats, least: float) -> tuple[Ints, Floats]:
+def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
     """Return the suspicious px of a tile, (N, 2) [row, col], and how many sigma they depart."""
     at = np.zeros((0, 2), np.intp)
     if min(block.shape) < len(_STEPS):
         return at, np.zeros(0, np.float32)
-    wide = np.pad(block, 2)
+    # differences of the same type are smaller, and faster; those of signed integers are too large
+    wide = np.pad(block if block.dtype.kind in "uf" else block.astype(np.float32), 2)
     np.copyto(wide, 0, where=~np.isfinite(wide))
     for lines in (wide, wide.T):  # at an edge, the 5 x 5 px are those inside
         lines[:2], lines[-2:] = lines[5:7], lines[-7:-5]
@@ -151,14 +152,15 @@ def _find_suspicious(block: Floats, least: float) -> tuple[Ints, Floats]:
         part = wide[top : top + _STRIP + 4]
         level = _take_middle(part[:, :-4], part[:, 2:-2], part[:, 4:])
         level = _take_middle(level[:-4], level[2:-2], level[4:])
-        away = np.abs(part[2:-2, 2:-2] - level)
+        value = part[2:-2, 2:-2]
+        away = np.maximum(value, level) - np.minimum(value, level)
         typical = float(away[::4].mean(dtype=np.float64))
         far = np.flatnonzero(away > _FAR * max(typical, least))
         if len(far) <= away.size // 8:
             row, col = np.divmod(far, away.shape[1])
             at = np.concatenate([at, np.stack([row + top, col], axis=1)])
     patches, level, sigma = _measure_around(wide, at + 2, least)
-    value = wide[at[:, 0] + 2, at[:, 1] + 2]
+    value = wide[at[:, 0] + 2, at[:, 1] + 2].astype(np.float32)
     other = np.where(
         value > level, level - patches.min(axis=(1, 2)), patches.max(axis=(1, 2)) - level
     )
@@ -167,7 +169,7 @@ def _find_suspicious(block: Floats, least: float) -> tuple[Ints, Floats]:
     return at[found], ((value - level) / sigma)[found]
 
 
-def _take_middle(a: Floats, b: Floats, c: Floats) -> Floats:
+def _take_middle(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
     return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
 
