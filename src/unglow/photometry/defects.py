@@ -170,7 +170,7 @@ def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
 
 
 def _take_middle(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
-    return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
+    return np.asarray(np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)))
 
 
 def _measure_around(image: NDArray[Any], at: Ints, least: float) -> tuple[Floats, Floats, Floats]:
