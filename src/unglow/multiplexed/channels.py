@@ -369,20 +369,18 @@ class Gaps:
         There is none from ``top`` on either.
         """
         lacking = self.of(channel)
-        missing: NDArray[np.bool_] | None = None
-        if lacking is not None or top < np.inf:
-            missing = np.asarray(block >= top)
-            missing |= False if lacking is None else lacking.mask(window)
-        stored = None if missing is None else ~missing
-        found = find_constant(block, window, self.headers[channel.image].shape, stored)
+        missing = np.asarray(block >= top)
+        if lacking is not None:
+            missing |= lacking.mask(window)
+        found = find_constant(block, window, self.headers[channel.image].shape, ~missing)
         if found is not None:
             mask, waiting = found
             for part in waiting:
                 if not self._is_usual(channel, float(block[part.y0, part.x0])):
                     mask[part.slices] = True
             self.constant.setdefault(channel.name, {})[window] = int(np.count_nonzero(mask))
-            missing = mask if missing is None else missing | mask
-        if missing is None or not missing.any():
+            missing |= mask
+        if not missing.any():
             return block
         out = block.astype(np.result_type(block.dtype, np.float32))
         out[missing] = np.nan
@@ -394,7 +392,7 @@ class Gaps:
         if key not in self._usual:
             px = self._sample(channel)
             others = px[px != value]
-            low, high = (others.min(), others.max()) if others.size else (value, value)
+            low, high = others.min(initial=value), others.max(initial=value)
             whole = np.dtype(self.headers[channel.image].dtype).kind in "iu"
             reach = max(_RANGE * (high - low), _LEVELS if whole else 0)
             near = np.count_nonzero(np.abs(others - value) <= reach)

@@ -21,6 +21,7 @@ import numpy as np
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, lay_rows
 from unglow.core.reasons import explain
+from unglow.core.windows import find_runs
 from unglow.memory import BLOCK, SEGMENT, count_blocks, part_length
 from unglow.spoilt.block_scores import Expectation
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from unglow.core.archive import ArrayAxes
     from unglow.core.windows import Window
 
-    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float32]
     Ints = NDArray[np.int64]
 
@@ -273,7 +273,7 @@ def _find_along(
     peaks = sizes.max(axis=1)
     for apart in (-_FAR, -_NEAR, _NEAR, _FAR):  # next to a strong seam one side alone counts
         found &= np.roll(peaks, apart) < _GHOST * peaks
-    places = [(a + b - 1) / 2 for a, b in _find_runs(found)]
+    places = [(a + b - 1) / 2 for a, b in find_runs(found)]
     first, step = _find_grid(places)
     if width > 1 and (not step or len(places) < _GRID):
         return
@@ -281,19 +281,14 @@ def _find_along(
         apart = np.abs((np.arange(len(best)) - first + step / 2) % step - step / 2)
         found |= (apart <= _EVEN) & (best >= _LIKELY)
         found |= (apart <= 1 / 2) & (of_raw and len(places) >= _GRID)
-    for first, end in _find_runs(found):
+    for first, end in find_runs(found):
         own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
         reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > -of_raw
-        ends = np.minimum(np.array(_find_runs(reached)) * length, shape[1 - axis])
+        ends = np.minimum(np.array(find_runs(reached)) * length, shape[1 - axis])
         sides = np.clip([first * width - margin, end * width + margin], 0, shape[axis])
         boxes = np.roll(np.hstack([np.tile(sides, (len(ends), 1)), ends]), 2 * axis, axis=1)
         yield Seam(axis, ((first + end) * width - 1) / 2, float(own.max()), boxes)
-
-
-def _find_runs(found: Bools) -> list[list[int]]:
-    """Return first and last + 1 of each run of true."""
-    return np.flatnonzero(np.diff(np.pad(found, 1))).reshape(-1, 2).tolist()
 
 
 def _find_grid(places: Sequence[float]) -> tuple[float, float]:
