@@ -75,11 +75,11 @@ def test_what_post_shows_as_well_is_not_a_defect():
 def test_lost_lines_are_masked_from_end_to_end(axis):
     post, pre = make_pair()
     lines = pre if axis == 0 else pre.T
-    lost = [(1, -2)[axis], 40, 140, 240]
+    lost = [(1, -2)[axis], *range(20, 280, 20)]
     lines[lost] = 0
     found = masked(find(post, pre), pre)
     assert (found if axis == 0 else found.T)[lost].all()
-    assert found.mean() < 0.02
+    assert found.mean() < 0.06
 
 
 def test_a_window_shows_the_same_defects_as_the_image():
