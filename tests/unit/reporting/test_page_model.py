@@ -93,9 +93,20 @@ def test_a_model_describes_what_happened(made):
     first, second = model["attempts"]
     assert (first["start"], first["end"], first["tries"], first["outcome"]) == (2, 5, 2, "memory")
     assert (first["peak_mb"], second["number"], second["launched"]) == (399, 2, 1.0)
-    (incident,) = model["incidents"]
-    assert (incident["cause"], incident["mended"]) == ("memory", True)
+    assert model["incidents"] == []  # the second attempt was ok
     json.dumps(model, allow_nan=False)
+
+
+@pytest.mark.parametrize("jobs", [[], ["verdict"], ["summary", "multiqc_jobs", "verdict"]])
+def test_a_run_in_which_nothing_was_to_do_does_not_hide_the_one_that_worked(made, jobs):
+    made.run(DONE, start=100.0)
+    for n, stage in enumerate(jobs):
+        made.attempt(stage, 101.0 + n, end(1.0), sample="")
+    assert read_model(made.results)["shown"] == 0
+    made.attempt("detect", 105.0, end(1.0))
+    assert read_model(made.results)["shown"] == 1
+    made.run(start=200.0, pid=98)
+    assert read_model(made.results)["shown"] == 1  # killed before its first job
 
 
 @pytest.mark.slow

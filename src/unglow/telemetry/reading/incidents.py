@@ -138,6 +138,11 @@ class Incident:
     log: str = ""
     tail: str | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has made good for it; what was lost by a stall is never made good."""
+        return not self.mended or self.kind == STALL
+
 
 def incidents(
     history: History, results: Path, pairs: Iterable[Mapping[str, Any]] = ()
