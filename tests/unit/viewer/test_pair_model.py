@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import cv2
 import numpy as np
 import pytest
-from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep
+from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep, refused
 from seeing import Seen
 
 from unglow.io.detection_results import read_candidates
@@ -102,11 +102,18 @@ def test_a_pair_that_failed_shows_both_images_and_what_helps(seen):
     model = seen.json("pair/S2~DAPI/pair.json")
     assert [layer["name"] for layer in model["layers"]] == ["post", "pre"]
     assert model["matrix"] is model["scale"] is model["detection"] is None
-    assert "landmarks" in model["help"]
+    assert "Landmarks" in model["help"]
     assert model["reasons"] == ["No match was found."]
     for table in ("candidates", "blocks"):
         assert seen.json(f"pair/S2~DAPI/{table}.json")["rows"] == []
     assert seen.json("pair/S2~DAPI/arrows.json")["points"] == []
+
+
+def test_landmarks_are_no_help_where_an_image_is_at_fault(tmp_path):
+    refused(tmp_path / "S1" / "DAPI", "The post-stain image is empty.")
+    with Seen(tmp_path) as shown:
+        model = shown.json(PAIR + "pair.json")
+    assert (len(model["layers"]), model["help"]) == (2, "")
 
 
 def test_tables_are_numbers(seen, finished):
