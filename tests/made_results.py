@@ -14,7 +14,6 @@ from made_plan import plan_content
 from made_scenes import render
 from made_stores import write_store
 
-from unglow.core.reasons import TABLE
 from unglow.detection.settings import DetectSettings
 from unglow.io.zarr import open_store, plan_layout
 from unglow.photometry import imaging
@@ -51,7 +50,7 @@ def drawn_figure(results, sample, dye):
     cv2.imwrite(str(figures / "registration.png"), np.full((300, 500, 3), 90, np.uint8))
 
 
-def refused(folder, reason=TABLE["unlike"].sentence):
+def refused(folder, reason="No match was found."):
     """Make the results of a pair whose registration failed."""
     _images(folder)
     Transform("failed", SHAPE, PRE_SHAPE, (reason,)).save(folder / "transform.json")

@@ -145,6 +145,7 @@ class Results:
 
     def __getitem__(self, names: tuple[str, ...]) -> PairResults:
         """Return the pair of a sample and a dye, and in a sweep of a variant."""
+        names = (names,) if isinstance(names, str) else names
         if names not in self.pairs:
             there = ", ".join(" ".join(each) for each in self.pairs) or "none"
             raise InputError(f"{self.given} has no pair {' '.join(names)}; there are: {there}.")
