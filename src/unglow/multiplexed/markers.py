@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn
 
+_nfc = partial(normalize, "NFC")
 NAME = "markers.csv"
 _COLUMNS = (
     *("marker_name", "background", "exposure", "remove"),
@@ -159,7 +161,7 @@ def read_cells(path: Path) -> list[dict[str, str]]:
 
 def _rows(path: Path) -> list[_Row]:
     text = read_text(path, what="the table of markers", remedy="give yourself the right to read it")
-    lines = list(number_lines(normalize("NFC", text)))  # macOS writes accents apart
+    lines = list(number_lines(_nfc(text)))  # macOS writes accents apart
     if not lines:
         raise InputError(f"{path} is empty; its first line has to name the columns: {_listed()}.")
     line, header = lines[0]
@@ -332,7 +334,7 @@ def number_repeated(names: Iterable[str]) -> list[str]:
     """
     seen: dict[str, int] = {}
     numbered = []
-    for name in (normalize("NFC", one) for one in names):
+    for name in map(_nfc, names):
         count = seen.get(name, 0)
         seen[name] = count + 1
         numbered.append(f"{name}_{count}" if count and name else name)
@@ -361,10 +363,7 @@ def set_backgrounds(
     """
     names = [marker.name for marker in markers]
     chosen: dict[str, str] = {}
-    composed = {
-        normalize("NFC", key): of if of == "all" else [normalize("NFC", name) for name in of]
-        for key, of in backgrounds.items()
-    }
+    composed = {_nfc(k): of if of == "all" else [*map(_nfc, of)] for k, of in backgrounds.items()}
     for background, of in composed.items():
         for name in (background, *(() if of == "all" else of)):
             if name not in names:

@@ -266,19 +266,15 @@ def _small_figures(
 
 
 def _figures(results: Path, row: Mapping[str, Any]) -> tuple[list[tuple[str, Path]], list[Path]]:
-    """Return names and files of the figures, and files of those older than what they show.
-
-    Those of a failed pair only say that it failed.
-    """
-    if row.get("status") == "failed":
+    """Return names and files of the figures, and files of those older than what they show."""
+    if row.get("status") == "failed":  # they only say so
         return [], []
     if _is_slide(row):
         place = results / str(row["sample"])
         there, steps = _figures_of_slide(place, row), [place / "subtraction.json"]
     else:
-        places = [
-            place_of(results, row, level) / "figures" for level in (LEVELS[-1], "registration")
-        ]
+        levels = (LEVELS[-1], "registration")
+        places = [place_of(results, row, level) / "figures" for level in levels]
         files = {
             name: [place / f"{stem}.png" for place in places]
             for name, stem in (_PACKED | _LINKED).items()

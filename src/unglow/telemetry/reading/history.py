@@ -113,12 +113,10 @@ class History:
     @cached_property
     def last_work(self) -> RunHistory | None:
         """The last run that works or did more than sum up what was there; else the last of all."""
-        works = (
-            h
-            for h in reversed(self.runs)
-            if h.outcome == RUNNING or any(a.attempt.stage not in OF_RUN for a in h.attempts)
-        )
-        return next(works, self.last)
+        for h in reversed(self.runs):
+            if h.outcome == RUNNING or any(a.attempt.stage not in OF_RUN for a in h.attempts):
+                return h
+        return self.last
 
 
 def follow(follower: Follower, machine: Machine, known: dict[str, Placed] | None = None) -> History:
