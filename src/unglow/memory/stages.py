@@ -63,9 +63,7 @@ _WRITING = 4 * 3.1
 _STORED = 2.3
 _CHUNKS = 2.6
 # Bytes per px of a shard in which constant places are looked for.
-_CONSTANT = 6.5
-OPENCV = 16.0
-"""Which imports OpenCV, MB."""
+_CONSTANT = 7.1
 # A survey of an image holds some blocks at a time, and a quarter of about a million px of every
 # channel, three times, MB.
 _SURVEY = 28.0
@@ -140,7 +138,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
     shard_px, shards = _shards(layout)
-    libraries = libraries_mb("ingest") + OPENCV
+    libraries = libraries_mb("ingest")
     writing = shard_px * max(_CONSTANT, _CHUNKS + _STORED * stored_px) / MB
     decode = _decode_mb(header)
     if header.preferred == "windows":

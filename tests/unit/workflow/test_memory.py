@@ -15,7 +15,7 @@ from unglow.core.measured import LIBRARIES_MB
 from unglow.io.tiff import read_header
 from unglow.io.zarr import plan_layout
 from unglow.memory import Demand, PairDemand, stages
-from unglow.memory.stages import OPENCV, libraries_mb, small
+from unglow.memory.stages import libraries_mb, small
 from unglow.workflow.batch import Batch
 from unglow.workflow.header_cache import layouts
 from unglow.workflow.job_resources import choose_threads
@@ -359,7 +359,7 @@ def test_what_ingest_holds_follows_from_how_a_file_is_read(rgb, kind):
     changes, *expected = READING[kind]
     image = replace(rgb, **changes)
     demand = stages.ingest(image, plan_layout(image.shape, "uint32"))
-    assert demand.base == libraries_mb("ingest") + OPENCV
+    assert demand.base == libraries_mb("ingest")
     least = max(0.0, demand.least - demand.base)
     assert [round(n, 6) for n in (demand.each, demand.fixed, least)] == expected
 
