@@ -115,6 +115,15 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     tab.wait("!unglow.run.running", 300)
     tab.wait("document.querySelector('#results .card img').src.startsWith('data:image')", 120)
     assert "Rock 7 SYTO9" in text_of(tab, "results")
+    again = "{pairs: [{...unglow.news.pairs[0], gain: '9.75'}]}"  # the same but for one number
+    tab.run(f"unglow.results.update({again})")
+    assert "9.75" in text_of(tab, "results")
+    before = tab.run("document.querySelector('#names .thumb img').src")
+    first, second = sorted((work / "photos").iterdir())
+    second.write_bytes(first.read_bytes())  # another image of the same name
+    press(tab, "Look again")
+    other = "document.querySelector('#names .thumb img').src"
+    tab.wait(f"{other}.startsWith('data:') && {other} !== {json.dumps(before)}", 60)
     errors = [c for c in tab.complaints if "status of 400" not in json.dumps(c)]
     assert not errors  # a refusal is in the console too
     tab.follow("document.querySelector('#run .row a')")  # the live page, and back

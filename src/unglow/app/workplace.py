@@ -288,8 +288,8 @@ class Commands:
                 descriptor = _open_output(output)
             except OSError as error:
                 raise InputError(
-                    f"{self.directory} may not be written ({error.strerror}), so nothing can run "
-                    "there: start `unglow app` in a directory of your own."
+                    f"{output} may not be written ({error.strerror}), so nothing can run here: "
+                    "remove it, or start `unglow app` in a directory of your own."
                 ) from error
             try:
                 self._run = subprocess.Popen(  # noqa: S603 (so are these)

@@ -215,8 +215,8 @@ def _all_is_well(results: Path) -> list[str]:
         lines = ["No problems found, but there are no digests to compare files with."]
     if others:
         lines.append(
-            f"Files without a digest: {len(others)} ({others[0]} is the first). An older version "
-            "of unglow or another program wrote them."
+            f"Files without a digest: {len(others)} ({others[0]} is the first). They were not "
+            "compared: their digests are gone, or unglow did not write them."
         )
     return [*lines, "Not checked: telemetry, benchmarks, logs, review.csv and regions.geojson."]
 

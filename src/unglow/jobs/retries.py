@@ -217,11 +217,13 @@ def one_at_a_time(
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
         announced = False
-        while not (_take_lock(held) and machine.memory_available_mb() >= mb):
+        while not ((is_ours := _take_lock(held)) and machine.memory_available_mb() >= mb):
             if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
                 announced = True
             if time.monotonic() > end:
+                if not is_ours:
+                    raise MemoryError(f"another job waits for memory, and holds {path}; run again")
                 raise MemoryError(
                     f"another attempt would need {mb:.0f} MB, and only "
                     f"{machine.memory_available_mb():.0f} MB became free"

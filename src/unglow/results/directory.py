@@ -143,8 +143,9 @@ class Results:
         runs = import_module("unglow.reporting.runs")  # which is above in the import order
         return [runs.open_run(self.directory, run) for run in runs.list_runs(self.directory)]
 
-    def __getitem__(self, names: tuple[str, ...]) -> PairResults:
+    def __getitem__(self, names: tuple[str, ...] | str) -> PairResults:
         """Return the pair of a sample and a dye, and in a sweep of a variant."""
+        names = (names,) if isinstance(names, str) else names
         if names not in self.pairs:
             there = ", ".join(" ".join(each) for each in self.pairs) or "none"
             raise InputError(f"{self.given} has no pair {' '.join(names)}; there are: {there}.")

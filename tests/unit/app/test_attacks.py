@@ -238,6 +238,14 @@ def test_a_directory_that_may_not_be_written_is_said(seen, work, stand_in, monke
     assert nothing_happened(work)
 
 
+def test_a_pipe_in_the_place_of_what_a_run_prints_is_named(seen, work, stand_in):
+    log = work / ".snakemake" / "log" / "unglow-app.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    status, said = seen.send("run", {"version": seen.version})
+    assert (status, str(log) in said["error"]) == (400, True)
+
+
 def wait_for(condition, seconds=60):
     until = time.monotonic() + seconds
     while not condition():

@@ -197,6 +197,18 @@ def test_an_attempt_that_the_machine_has_no_memory_for_gives_up(tmp_path):
         pass
 
 
+def test_an_attempt_that_waits_for_another_one_does_not_say_that_memory_is_short(tmp_path):
+    lock = tmp_path / "lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with (
+            pytest.raises(MemoryError, match=str(lock)) as error,
+            one_at_a_time(1, patience_s=0, lock=lock),
+        ):
+            pass
+    assert "became free" not in str(error.value)
+
+
 def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path):
     started = time.monotonic()
     with (

@@ -180,9 +180,13 @@ def test_quiet_prints_the_result_and_what_is_wrong(tmp_path):
         record("CalledProcessError in file x", logging.ERROR, event="error"),
         record("results/summary.tsv: 4 ok", pairs=[]),
         record("results/report.html: open it in a browser.", page="results/report.html"),
+        record("something else is odd", logging.WARNING),
     ]
     result = ["results/summary.tsv: 4 ok", "results/report.html: open it in a browser."]
-    assert printed(Mode.QUIET, *records, results=tmp_path) == ["something is odd", *result]
+    assert printed(Mode.QUIET, *records, results=tmp_path) == [
+        *("something is odd", "something else is odd"),
+        *result,
+    ]
     assert printed(Mode.SILENT, *records, results=tmp_path) == []
 
 

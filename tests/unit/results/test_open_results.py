@@ -41,6 +41,8 @@ def test_a_pair_is_found_from_any_directory_of_its_own(done):
             unglow.open_results(place)
     with pytest.raises(InputError, match="S1 D"):
         unglow.open_results(done)["S1", "E"]
+    with pytest.raises(InputError, match="no pair S1;"):
+        unglow.open_results(done)["S1"]
 
 
 def test_map_gain_and_candidates_are_those_of_the_files(done):

@@ -43,7 +43,7 @@ export class SettingsStep extends Step {
   mark() {
     const n = this.changed.length;
     const set = this.fields.filter((f) => f.key.set && !same(f.key.value, f.key.default)).length;
-    this.note.textContent = n ? counted(n, "change") + " not saved" : set ? counted(set, "setting") + " differ from the default" : "all defaults";
+    this.note.textContent = n ? counted(n, "change") + " not saved" : set ? counted(set, "setting") + " changed from the default" : "all defaults";
     this.save.disabled = !n || Boolean(this.app.state.why_not);
     this.cancel.disabled = !n;
   }

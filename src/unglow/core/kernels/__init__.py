@@ -188,4 +188,4 @@ def _remedy() -> str:
     checkout = building.SOURCES.parents[3]
     if (checkout / "hatch_build.py").exists():
         return f"install unglow again: python -m pip install --editable '{checkout}'"
-    return "install unglow again: python -m pip install --force-reinstall --no-deps unglow"
+    return "install unglow again: python -m pip install --force-reinstall --no-deps CLONE"

@@ -112,6 +112,7 @@ class RunOutput:
         self._painter: Painter | None = None
         self._diversion: Diversion | None = None
         self._closing: dict[str, Any] = {}
+        self._last: list[tuple[str, str]] = []  # lines that end a run, below those of its pairs
         self._said: set[str] = set()
         if mode == Mode.SCREEN:  # what others write to the stream goes elsewhere while it draws
             terminal = os.dup(stream.fileno())
@@ -188,10 +189,11 @@ class RunOutput:
         if diversion is not None:
             for line in diversion.end():
                 self._print(printable(line), "dim")
-        if self._mode == Mode.PLAN:
-            for line in self._dry.lines():
-                self._print(line)
-        elif self._mode == Mode.SCREEN and self._closing:
+        for line in self._dry.lines() if self._mode == Mode.PLAN else ():
+            self._print(line)
+        for text, style in self._last if self._mode != Mode.SCREEN else ():
+            self._print(text, style)
+        if self._mode == Mode.SCREEN and self._closing:
             seconds = time.monotonic() - self._began
             self._print(draw_end(**self._closing, seconds=seconds))
         if self._page is not None:
@@ -259,8 +261,7 @@ class RunOutput:
         more = {key: value for key, value in vars(record).items() if key in _OF_ENDING}
         if more:
             self._closing |= more
-            if self._mode != Mode.SCREEN:
-                self._print(printable(text), _style(record))
+            self._last.append((printable(text), _style(record)))
         elif asked := next((words for words in _STOPPING if words in text), ""):
             sentence = _STOPPING[asked].format(" ".join(self._command[:2]))
             if sentence not in self._said:
