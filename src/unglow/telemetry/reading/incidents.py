@@ -317,7 +317,7 @@ def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
 def _describe_pairs(
     pairs: Iterable[Mapping[str, Any]], history: History, results: Path
 ) -> Iterator[Incident]:
-    config = history.last.run.fields.get("config") if history.last is not None else None
+    config = history.last.run.config if history.last is not None else {}
     equal: dict[object, list[Mapping[str, Any]]] = {}
     for n, row in enumerate(pairs):  # markers of a slide mostly fail together
         same = row["sample"], row["status"], row.get("reasons")
