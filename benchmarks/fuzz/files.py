@@ -88,7 +88,10 @@ def _edited_yaml(data: bytes, damage: str, rng: np.random.Generator) -> bytes:
     if damage == EXTREMES and rng.random() < 0.7:
         return pick(rng, _TEXTS).encode()  # type: ignore[no-any-return]
     content: Any = EDITS[damage](yaml.safe_load(data), rng)
-    return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")
+    try:
+        return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")
+    except RecursionError:  # deeper than Python's stack
+        return b"a: " + b"[" * 20_000 + b"]" * 20_000
 
 
 def _replace(path: Path, rng: np.random.Generator) -> None:

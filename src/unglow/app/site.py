@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.app.images import NamedImage, NamePattern, Thumbnails, guess, make_pairs, unique_images
 from unglow.app.settings_form import check_changes, form
-from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, command, cores_of, id_of
+from unglow.app.workplace import (
+    SHEET,
+    ChangedError,
+    Commands,
+    Workplace,
+    absolute_path,
+    command,
+    cores_of,
+    id_of,
+)
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
@@ -118,7 +127,7 @@ class App:
         return {
             "version": version,
             "directory": str(work.directory),
-            "why_not": work.why_not,
+            "why_not": self._why_not(),
             "mistake": mistake,
             "raw": work.name_of(raw),
             "sheet": None if sheet is None else work.name_of(sheet),
@@ -236,9 +245,19 @@ class App:
             self._work.change_config(check_changes(self._stored(), put, names), names)
         return self._form()
 
+    def _why_not(self) -> str:
+        """Return why nothing can run, in a sentence; empty if it can."""
+        try:
+            now = absolute_path(self._work.directory / self._work.settings().results)
+        except ConfigError:  # which the page shows itself
+            now = self._commands.results
+        if not self._work.why_not and now != absolute_path(self._commands.results):
+            return f"The key `results` is {now.name} now: end `unglow app`, and start it again."
+        return self._work.why_not
+
     def _start(self, sent: Mapping[str, Any]) -> Any:
-        if self._work.why_not:
-            raise InputError(self._work.why_not)
+        if why_not := self._why_not():
+            raise InputError(why_not)
         if sent.get("version") != self._work.version:
             raise ChangedError(
                 "The settings or the sample sheet were changed meanwhile. They are shown as they "
@@ -271,7 +290,8 @@ def _name_in(raw: Path, path: Path) -> str:
 
 def _cores(query: Mapping[str, str]) -> int | None:
     text = query.get("cores", "")
-    return cores_of(int(text) if text.isascii() and text.isdigit() else (text or None))
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return cores_of(int(text) if is_number else (text or None))
 
 
 def _text(sent: Mapping[str, Any], name: str) -> str:

@@ -28,7 +28,7 @@ from unglow.core.printable import harmless, printable
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import end_jobs, find_running, finish_jobs
 from unglow.review.regions import keep_previous
-from unglow.workflow.config import CONFIG, load, read_stored
+from unglow.workflow.config import CONFIG, MOST_BYTES, load, read_stored
 from unglow.workflow.samples import discover, read_sheet
 from unglow.workflow.samples.naming import images_of
 from unglow.workflow.samples.raw_directory import listing_if_any
@@ -63,7 +63,7 @@ class Workplace:
 
     def __init__(self, directory: Path, folders: Sequence[Path] = ()) -> None:
         self.directory = directory.absolute()
-        self.folders = [_normal(folder) for folder in folders]
+        self.folders = [absolute_path(folder) for folder in folders]
 
     @property
     def version(self) -> str:
@@ -75,6 +75,8 @@ class Workplace:
     @property
     def why_not(self) -> str:
         """Why nothing can be written, in a sentence; empty if it can."""
+        if not os.path.isdir(self.directory):
+            return f"{self.directory} is not there any more: start `unglow app` where it is now."
         for place in (self.directory, self.directory / CONFIG.parent):
             if not resolve_links(place).is_relative_to(resolve_links(self.directory)):
                 return f"{place} leads out of {self.directory}, so nothing is written there."
@@ -91,7 +93,7 @@ class Workplace:
 
     def raw(self, settings: Settings) -> Path:
         """Return the folder of raw images."""
-        return _normal(self.directory / settings.raw)
+        return absolute_path(self.directory / settings.raw)
 
     def sheet(self, settings: Settings) -> Path | None:
         """Return the sample sheet that the workflow would read; None if it reads names."""
@@ -162,6 +164,10 @@ class Workplace:
         before = read_file(file).decode("utf-8") if os.path.isfile(file) else ""
         read_stored(file)  # refuses what is no configuration
         text = change_keys(before, put, reset)
+        if len(text.encode()) > MOST_BYTES:
+            raise ConfigError(
+                f"{file} would be larger than {MOST_BYTES} bytes: give a shorter value."
+            )
         if text != before:
             self._replace(file, text)
 
@@ -186,7 +192,7 @@ class Workplace:
         write_text(file, text)
 
 
-def _normal(path: Path) -> Path:
+def absolute_path(path: Path) -> Path:
     """Return an absolute path without ``..``; links stay."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
 

@@ -21,6 +21,7 @@ from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
+from unglow.telemetry.jsonl import mapping
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.stages.plan import fingerprint
@@ -46,7 +47,7 @@ def batch_of(results: Path) -> Batch:
     run = last_run(results)
     fields = {} if run is None else run.fields
     work = Path(str(fields.get("directory", "")))
-    settings: dict[str, Any] = {**(fields.get("config") or {})}
+    settings: dict[str, Any] = {**mapping(fields.get("config"))}
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_stored(work / CONFIG)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.process import boot_id, host, read_start_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -134,6 +134,11 @@ def parse_rows(lines: list[bytes]) -> list[list[Any]]:
     except (ValueError, RecursionError):
         pass
     return [row for row in map(parse_line, lines) if isinstance(row, list)]
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object, or an empty one for everything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def number(value: object) -> float | None:

@@ -129,7 +129,7 @@ def _reasons(pair: Pair) -> list[str]:
 
 def _parse_count(text: object) -> int | None:
     digits = str(text if text is not None else "")
-    return int(digits) if digits.isascii() and digits.isdecimal() else None
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
 
 
 def _scale(scale: Scale) -> dict[str, Any]:

@@ -54,7 +54,7 @@ _NAME_BYTES, _PATH_BYTES = 255, 3000
 # What YAML 1.1 takes for text.
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
-_MOST_BYTES = 1_000_000
+MOST_BYTES = 1_000_000
 """Largest configuration file, bytes."""
 _MOST_ALIASED = 10_000
 """Characters that aliases of YAML may stand for in addition."""
@@ -131,7 +131,7 @@ def read_stored(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = parse_yaml(read_file(path, _MOST_BYTES).decode("utf-8"))
+        stored = parse_yaml(read_file(path, MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read ({error.strerror}): put the configuration there, or remove it."

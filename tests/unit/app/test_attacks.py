@@ -246,6 +246,34 @@ def test_a_pipe_in_the_place_of_what_a_run_prints_is_named(seen, work, stand_in)
     assert (status, str(log) in said["error"]) == (400, True)
 
 
+def test_a_value_that_makes_the_settings_unreadable_is_not_written(seen, work, stand_in):
+    config = work / "config" / "config.yaml"
+    before = config.read_bytes() if config.exists() else None
+    put = {"put": {"raw": "a" * 1_000_000}, "version": seen.version}
+    assert seen.send("settings", put)[0] == 400
+    assert (config.read_bytes() if config.exists() else None) == before
+    assert seen.ask(f"preflight.json?cores={'9' * 5000}")[0].status == 400
+
+
+def test_nothing_runs_after_results_were_named_otherwise_in_an_editor(seen, work, stand_in):
+    (work / "config").mkdir(exist_ok=True)
+    (work / "config" / "config.yaml").write_text("results: other\n")
+    assert "results" in seen.json("state.json")["why_not"]
+    assert seen.send("run", {"version": seen.version})[0] == 400
+    assert not (work / "started").exists()
+    (work / "config" / "config.yaml").write_text("results: results\n")
+    assert seen.json("state.json")["why_not"] == ""
+
+
+def test_a_directory_that_was_moved_is_not_made_again(seen, work, stand_in):
+    version = seen.version
+    work.rename(work.with_name("moved"))
+    assert "not there" in seen.json("state.json")["why_not"]
+    for verb, content in (("settings", {"put": {"detect.fdr": 0.1}}), ("run", {})):
+        assert seen.send(verb, content | {"version": version})[0] == 400
+    assert not work.exists()
+
+
 def wait_for(condition, seconds=60):
     until = time.monotonic() + seconds
     while not condition():

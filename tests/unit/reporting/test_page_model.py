@@ -12,7 +12,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from made_results import made_pair
+from made_results import SHAPE, made_pair
 from made_telemetry import WALL, Made, end, job, many, sample, state, summary
 
 from unglow.cli import main
@@ -262,6 +262,28 @@ def test_no_picture_of_an_earlier_result_is_next_to_new_numbers(tmp_path, renewe
     assert len(problems) == (len(figures) < len(LATER))
     assert all("results/A/D/figures" in problem for problem in problems)
     assert pack_pictures(results, [row | {"status": "skipped"}]) == [[]]
+
+
+@pytest.mark.parametrize("sigma", [1.0, 20.0])
+def test_rings_have_a_dark_halo_and_are_wider_than_their_spots(tmp_path, sigma):
+    made_pair(tmp_path / "A" / "D")
+    row = {"sample": "A", "dye": "D", "status": "ok", "method": "linear"}
+    table = tmp_path / "A" / "D" / "candidates.csv"
+    names = table.read_text().splitlines()[0].split(",")
+    drawn = []
+    for cells in ("", ",".join(str({"x": 60, "y": 90, "a": sigma}.get(n, 9)) for n in names[:-1])):
+        table.write_text(",".join(names) + "\n" + (cells and f"{cells},\n"))
+        (pictures,) = pack_pictures(tmp_path, [row])
+        picture = np.frombuffer(base64.b64decode(pictures[0].image), np.uint8)
+        drawn.append(cv2.imdecode(picture, cv2.IMREAD_COLOR).astype(int).max(axis=2))
+    change = drawn[1] - drawn[0]
+    scale = drawn[0].shape[1] / SHAPE[1]
+    y, x = np.indices(change.shape)
+    distance = np.hypot((x + 0.5) / scale - 60.5, (y + 0.5) / scale - 90.5)
+    radius = np.median(distance[change > 60])
+    assert radius == pytest.approx(max(6 / scale, 2 * sigma), abs=2)
+    assert change[np.abs(distance - radius) < 5].min() < -20  # the halo
+    assert np.abs(change[distance < radius - 5 / scale - 2]).max(initial=0) < 20
 
 
 def test_an_error_in_one_picture_is_a_sentence_in_its_place(tmp_path, caplog):

@@ -10,7 +10,14 @@ from jsonschema import Draft202012Validator
 
 from unglow.core.errors import InputError
 from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples import SAFE_NAME, Pair, discover, read_sheet, sheet_text
+from unglow.workflow.samples import (
+    SAFE_NAME,
+    Pair,
+    discover,
+    find_unwritable,
+    read_sheet,
+    sheet_text,
+)
 from unglow.workflow.samples.naming import LONGEST, RESERVED
 
 HEADER = "sample\tdye\tpre\tpost"
@@ -251,3 +258,26 @@ def test_the_schema_is_sound_and_says_what_the_code_says(project):
         assert rule["pattern"] == f"^{SAFE_NAME.pattern}$"
         assert rule["maxLength"] == LONGEST
     assert set(rules["properties"]["sample"]["not"]["enum"]) == RESERVED
+
+
+@pytest.mark.parametrize(
+    ("start", "writable"),
+    [
+        *(("a\nb", False), ("a\rb", False), ("\u2028a", False), ("\u00a0a", False)),
+        *(("\x1ca", False), ("\udcffa", False), (" a", False), ("\ufeffa", True)),
+        *(("a\u00a0b", True), ("a\tb", True), ('"a"', True), ("#a", True), ("a,b", True)),
+    ],
+)
+def test_a_sheet_is_written_only_if_it_reads_back_as_the_same_pairs(base, start, writable):
+    images = [base / f"{start}_{role}.tif" for role in ("pre", "post")]
+    for image in images:
+        image.write_bytes(b"II*\0")
+    pair, good = Pair("S", "D", *images), Pair("T", "D", base / "a.tif", base / "b.tif")
+    problems = find_unwritable([pair, good], base)
+    assert [problem.paths for problem in problems] == ([] if writable else [tuple(images)])
+    if writable:
+        (again, _) = read_sheet(sheet(base, sheet_text([pair, good], base)), base=base).pairs
+        assert (again.pre, again.post) == tuple(images)
+    else:
+        with pytest.raises(InputError):
+            sheet_text([pair, good], base)

@@ -159,7 +159,7 @@ def _run(run: Run, bins: int) -> Model:
         "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [asdict(message) for message in run.messages],
         "environment": {k: fields[k] for k in _ENVIRONMENT if fields.get(k) is not None},
-        "config": fields.get("config"),
+        "config": run.config,
     }
 
 

@@ -55,8 +55,10 @@ log = logging.getLogger(__name__)
 _CACHE_VERSION = 4
 _QUALITY = 76
 _SMALL_PX = 110
-# Rings around candidates: their radius, colour (BGR) and most of them.
-_RING_PX, _RING, _MOST_RINGS = 6, (190, 170, 60), 1000
+# Rings around candidates: their least radius, in sigmas too, colours (BGR) of halo and ring, and
+# most of them.
+_RING_PX, _RING_SIGMAS, _MOST_RINGS = 6, 2.0, 1000
+_RING_COLOURS = (30, 20, 10), (230, 210, 80)
 _IN_GALLERY = 24
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
@@ -400,8 +402,9 @@ class _Overviews:
         drawn = _mark_missing(pixels[..., ::-1].copy(), np.isfinite(view.image))
         side = -(-max(drawn.shape) // _SMALL_PX)
         spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
-        points, snr = self._candidates()
-        ringed = _draw_rings(_hatch(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
+        points, snr, sigma = self._candidates()
+        rings = np.column_stack([(points + 0.5) / view.step - 0.5, sigma / view.step])
+        ringed = _draw_rings(_hatch(drawn, spoilt), rings, longest)
         best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
@@ -411,24 +414,31 @@ class _Overviews:
             ),
         )
 
-    def _candidates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return places (N, 2) and signal-to-noise ratios of candidates, the largest first."""
+    def _candidates(self) -> tuple[NDArray[np.float64], ...]:
+        """Return places (N, 2), signal-to-noise ratios, largest first, and widths (sigma, px)."""
         table = self._detected / "candidates.csv"
         if not table.is_file():
-            return np.empty((0, 2)), np.empty(0)
-        listed = read_candidates(table, SHOWN)
-        points, snr = listed.xy[listed.is_counted], listed.snr[listed.is_counted]
-        order = np.argsort(-snr, kind="stable")
-        return points[order], snr[order]
+            return np.empty((0, 2)), np.empty(0), np.empty(0)
+        listed = read_candidates(table, (*SHOWN, "a"))
+        order = np.argsort(-listed.snr, kind="stable")
+        order = order[listed.is_counted[order]]
+        sigma = np.nan_to_num(listed.numbers.get("a", np.zeros(len(listed))))
+        return listed.xy[order], listed.snr[order], sigma[order]
 
 
-def _draw_rings(drawn: Bytes, points: NDArray[np.float64], longest: int) -> Bytes:
-    """Return BGR with rings around the first points (N, 2), of one size once it is made smaller."""
+def _draw_rings(drawn: Bytes, spots: NDArray[np.float64], longest: int) -> Bytes:
+    """Return BGR with rings around the first spots (x, y, sigma), seen once it is made smaller.
+
+    Each has a dark halo, so that it is seen on bright and on dark ground.
+    """
     factor = max(1.0, max(drawn.shape) / longest)
-    size, width = round(_RING_PX * factor), max(1, round(factor))
-    out = np.ascontiguousarray(drawn)
-    for x, y in np.rint(points[:_MOST_RINGS]).astype(int).tolist():
-        cv2.circle(out, (x, y), size, _RING, width, cv2.LINE_AA)
+    out, width = np.ascontiguousarray(drawn), max(1, round(factor))
+    first = spots[:_MOST_RINGS]
+    radii = np.maximum(_RING_PX * factor, _RING_SIGMAS * first[:, 2])
+    rings = np.rint(np.column_stack([first[:, :2], radii])).astype(int).tolist()
+    for colour, wide in zip(_RING_COLOURS, (3 * width, width), strict=True):
+        for x, y, radius in rings:
+            cv2.circle(out, (x, y), radius, colour, wide, cv2.LINE_AA)
     return out
 
 
