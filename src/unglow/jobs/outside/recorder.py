@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 from unglow.core.files import tail
-from unglow.core.process import OpenFiles, is_mounted
 from unglow.jobs.outside import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.watched import (
     Failure,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.recording.run import RunRecorder
 
-INTERVAL_S = 0.25
+INTERVAL_S = 0.5
 """Time between two looks, s, unless they cost too much."""
 # Looks take at most this share of a processor, but the time between two is at most this, s.
 _SHARE, _LONGEST_S = 0.015, 10.0
@@ -85,10 +86,10 @@ class OutsideRecorder(logging.Handler):
         self._tries: Counter[int] = Counter()
         self._errors: deque[str] = deque(maxlen=_ERRORS)
         self._spans: SpanFiles | None = None
-        self._known: set[str] = set()
-        self._unknown: dict[str, _Child] = {}
+        self._known: set[int] = set()
+        self._unknown: dict[int, _Child] = {}
         self._of_rules: list[WatchedAttempt] = []
-        self._own = OpenFiles(f"/proc/{os.getpid()}")
+        self._own = psutil.Process()
         self._looks, self._cpu_s = 0, 0.0
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -157,7 +158,7 @@ class OutsideRecorder(logging.Handler):
             jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")
         )
         self._running[jobid] = _Running(known, declared_mb, logs[0] if logs else "", attempt)
-        if self._thread is None and is_mounted():
+        if self._thread is None:
             self._thread = threading.Thread(target=self._repeat, name="outside", daemon=True)
             self._thread.start()
 
@@ -215,7 +216,7 @@ class OutsideRecorder(logging.Handler):
     def _look(self) -> None:
         if not self._running and not self._of_rules:
             return
-        self._assign(self._own.children(all_threads=True))
+        self._assign([child.pid for child in self._own.children()])
         for attempt in (*(r.attempt for r in self._running.values()), *self._of_rules):
             attempt.look()
         self._copy_steps()
@@ -227,24 +228,24 @@ class OutsideRecorder(logging.Handler):
                 if gone is not None and now - gone > _GONE_S and self._has_made(running):
                     self._finish(jobid)
 
-    def _assign(self, children: Sequence[str]) -> None:
+    def _assign(self, children: Sequence[int]) -> None:
         """Give new child processes to the jobs that they belong to."""
         self._known &= {*children}
         self._unknown = {pid: c for pid, c in self._unknown.items() if pid in children}
         for pid in children:
             child = self._unknown.setdefault(pid, _Child()) if pid not in self._known else None
             if child is not None and child.tries < _TRIES:
-                seen = Seen.from_pid(int(pid))
+                seen = Seen.from_pid(pid)
                 child.tries += 1
                 self._assign_child(pid, child, seen)
 
-    def _assign_child(self, pid: str, child: _Child, seen: Seen) -> None:
+    def _assign_child(self, pid: int, child: _Child, seen: Seen) -> None:
         idle = [r.job for r in self._running.values() if not r.attempt.is_alive]
         fitting = jobs_of(seen, idle)
         if len(fitting) == 1:
-            self._running[fitting[0].jobid].attempt.add_process(int(pid), seen.script_name)
+            self._running[fitting[0].jobid].attempt.add_process(pid, seen.script_name)
         elif len({job.rule for job in fitting}) == 1:
-            self._watch_for_rule(int(pid), fitting)
+            self._watch_for_rule(pid, fitting)
         else:
             if child.tries == _TRIES:
                 self._run.note("unassigned", words=" ".join(seen.words)[:200], jobs=len(fitting))
