@@ -1,7 +1,8 @@
 """Processes, and memory of the machine, as the kernel shows them in /proc; nothing else reads it.
 
 psutil samples jobs; here is what it lacks (largest resident sets, proportional sets, states of
-threads), and what jobs and readers ask themselves, which saves the 14 ms of its import.
+threads, lists of children), and what jobs and readers ask themselves, which saves the 14 ms of its
+import.
 """
 
 from __future__ import annotations
@@ -288,6 +289,7 @@ class OpenFiles:
     """
 
     def __init__(self, path: str) -> None:
+        self.pid = path.rpartition("/")[2]
         self._path = path
         self._open: dict[str, int] = {}
 
@@ -315,6 +317,25 @@ class OpenFiles:
         The file starts with another line.
         """
         return _mb_after(self.text(name), f"\n{key}:")
+
+    def children(self, *, all_threads: bool) -> list[int]:
+        """Return the processes that the main thread, or any, has started and not waited for.
+
+        psutil looks at every process of the machine for them, 3 ms: without /proc, and for all
+        threads only.
+        """
+        if not is_mounted():
+            import psutil  # noqa: PLC0415 (only where there is no /proc)
+
+            with contextlib.suppress(psutil.Error):
+                found = psutil.Process(int(self.pid)).children() if all_threads else []
+                return [one.pid for one in found]
+            return []
+        children = self.text(f"task/{self.pid}/children").split()
+        if all_threads and len(threads := self._threads()) > 1:
+            for thread in threads - {self.pid}:
+                children += OpenFiles(self._path).text(f"task/{thread}/children").split()
+        return [*map(int, children)]
 
     def memory(self) -> Memory:
         """Return the memory that the process holds; None each if it has gone."""

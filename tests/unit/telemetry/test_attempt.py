@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from unglow.core import process
 from unglow.core.process import OpenFiles, boot_id, read_start_ticks
 from unglow.telemetry.attempt_files import attempt_files
 from unglow.telemetry.reading.follower import Follower
@@ -399,7 +400,8 @@ def test_a_sample_sums_over_the_tree_and_the_peak_is_that_of_one_process(family)
 
 
 def test_without_proc_there_are_still_curves(family, monkeypatch, tmp_path):
-    monkeypatch.setattr(sampling, "OpenFiles", lambda _: OpenFiles(str(tmp_path)))
+    monkeypatch.setattr(process, "is_mounted", lambda: False)
+    monkeypatch.setattr(sampling, "OpenFiles", lambda path: OpenFiles(f"{tmp_path}{path}"))
     taken = Sampler(family.pid).take()
     assert (taken.processes, taken.threads, taken.runnable) == (3, 3, None)
     assert 250 < taken.rss_mb < 330

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from unglow.core.files import tail
+from unglow.core.process import OpenFiles
 from unglow.jobs.outside import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.watched import (
     Failure,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
     from unglow.telemetry.recording.run import RunRecorder
 
-INTERVAL_S = 0.5
+INTERVAL_S = 0.25
 """Time between two looks, s, unless they cost too much."""
 # Looks take at most this share of a processor, but the time between two is at most this, s.
 _SHARE, _LONGEST_S = 0.015, 10.0
@@ -89,7 +88,7 @@ class OutsideRecorder(logging.Handler):
         self._known: set[int] = set()
         self._unknown: dict[int, _Child] = {}
         self._of_rules: list[WatchedAttempt] = []
-        self._own = psutil.Process()
+        self._own = OpenFiles(f"/proc/{os.getpid()}")
         self._looks, self._cpu_s = 0, 0.0
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -216,7 +215,7 @@ class OutsideRecorder(logging.Handler):
     def _look(self) -> None:
         if not self._running and not self._of_rules:
             return
-        self._assign([child.pid for child in self._own.children()])
+        self._assign(self._own.children(all_threads=True))
         for attempt in (*(r.attempt for r in self._running.values()), *self._of_rules):
             attempt.look()
         self._copy_steps()

@@ -1,8 +1,8 @@
 """Samples of a job and all its children, taken by psutil from the process that watches it.
 
-What psutil lacks (parts of memory, states of threads) comes from ``/proc`` where there is one.
-There the peak does not depend on when samples are taken: the kernel keeps the largest resident set
-of each process (``VmHWM``), and reports it again when the process has ended.
+What psutil lacks (parts of memory, states of threads, lists of children) comes from ``/proc`` where
+there is one. There the peak does not depend on when samples are taken: the kernel keeps the
+largest resident set of each process (``VmHWM``), and reports it again when the process has ended.
 """
 
 from __future__ import annotations
@@ -64,14 +64,6 @@ class _Watched:
                 )
         return None
 
-    def descendants(self) -> list[int]:
-        """Return the numbers of all processes below it."""
-        with contextlib.suppress(psutil.Error):
-            return (
-                [one.pid for one in self.process.children(recursive=True)] if self.process else []
-            )
-        return []
-
 
 def _count_moved(process: psutil.Process) -> tuple[int, ...]:
     # macOS has no counters; those of a process that has just ended cannot be read
@@ -87,8 +79,8 @@ def _count_moved(process: psutil.Process) -> tuple[int, ...]:
 class Sampler:
     """Takes samples of a process and everything below it.
 
-    Children are seen within a second; what they have taken counts in any case once they have been
-    waited for.
+    Children of the main thread of each process are seen at once, those of other threads within a
+    second; what they have taken counts in any case once they have been waited for.
 
     Attributes
     ----------
@@ -117,7 +109,7 @@ class Sampler:
         slow = now >= self._slow_due
         if slow:
             self._slow_due = now + _SLOW_S
-            self._find()
+        self._find(all_threads=slow)
         seen = {pid: one.usage() for pid, one in self._tree.items()}
         for pid, usage in seen.items():
             if usage is None and self._tree[pid] is not self._own:
@@ -162,11 +154,14 @@ class Sampler:
         rest = (one.usage() for one in self._tree.values() if one is not self._own)
         return [usage.rss_mb for usage in rest if usage is not None and usage.state != "Z"]
 
-    def _find(self) -> None:
+    def _find(self, *, all_threads: bool) -> None:
         """Add processes that are new; those known stay until they are gone, even as orphans."""
-        for pid in self._own.descendants():
-            if pid not in self._tree:
-                self._tree[pid] = _Watched(pid)
+        pending = list(self._tree.values())
+        for one in pending:  # grows on the way
+            for child in one.files.children(all_threads=all_threads):
+                if child not in self._tree:
+                    self._tree[child] = _Watched(child)
+                    pending.append(self._tree[child])
 
     def _pss_mb(self, now: float, rss_mb: float) -> float | None:
         """Return the proportional set; None if it was taken not long ago and takes long."""
