@@ -137,6 +137,7 @@ OPENS = {
     "unglow.cli.pages": "makes the file for the browser",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
     "unglow.io.zarr.writer": "synchronizes directories that it has made",
+    "unglow.io.tiff.tiles": "works on what it has written just now",
     "unglow.jobs.resume": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.pair": "works on what it has written just now",
