@@ -175,7 +175,8 @@ def _relate(raw: Path, directory: Path) -> str:
 
 def _sheet(discovery: Discovery, directory: Path) -> str:
     """Return the sample sheet; what could not be paired is kept in it as comments."""
-    lines = [f"# skipped: {problem.message}" for problem in discovery.problems]
+    messages = (" ".join(problem.message.split()) for problem in discovery.problems)
+    lines = [f"# skipped: {message}" for message in messages]
     lines.append(_ABOUT_CONTROLS)
     return sheet_text(discovery.pairs, directory) + "".join(f"{line}\n" for line in lines)
 

@@ -105,19 +105,37 @@ def read_sheet(path: Path, *, base: Path) -> Discovery:
 def sheet_text(pairs: Iterable[Pair], base: Path) -> str:
     """Return a tab-separated sample sheet that `read_sheet` reads back as the same pairs.
 
-    Paths below ``base`` are written relative to it.
+    Paths below ``base`` are written relative to it. InputError for names that no sheet can hold.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     pairs = list(pairs)
     cells = [_optional(pair, base) for pair in pairs]
     named = dict.fromkeys([*_schema()["properties"], *sorted({c for own in cells for c in own})])
     optional = [c for c in named if any(c in own for own in cells)]
-    writer.writerow(["sample", "dye", "pre", "post", *optional])
+    lines = [_line(["sample", "dye", "pre", "post", *optional])]
     for pair, own in zip(pairs, cells, strict=True):
         images = [_relative(image, base) for image in (pair.pre, pair.post)]
-        writer.writerow([pair.sample, pair.dye, *images, *(own.get(c, "") for c in optional)])
+        row = [pair.sample, pair.dye, *images, *(own.get(c, "") for c in optional)]
+        lines.append(_line(row))
+        if not _reads_back(lines[-1], row):
+            raise InputError(
+                f"A sample sheet cannot hold a path of {pair.sample}, {pair.dye}: rename what has "
+                f"line breaks or is not UTF-8 in {row[2:]!a}."
+            )
+    return "".join(lines)
+
+
+def _line(cells: list[str]) -> str:
+    out = io.StringIO()
+    csv.writer(out, delimiter="\t", lineterminator="\n").writerow(cells)
     return out.getvalue()
+
+
+def _reads_back(written: str, cells: list[str]) -> bool:
+    try:
+        ((_, line),) = number_lines(written.encode().decode())
+        return [cell.strip() for cell in split(Path(), 1, line, "\t")] == cells
+    except (ValueError, InputError):
+        return False
 
 
 def _optional(pair: Pair, base: Path) -> dict[str, str]:
@@ -138,7 +156,9 @@ def _optional(pair: Pair, base: Path) -> dict[str, str]:
 def _relative(image: Path, base: Path) -> str:
     absolute = Path(os.path.abspath(image))  # noqa: PTH100 - resolve() would follow links
     top = Path(os.path.abspath(base))  # noqa: PTH100
-    return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+    path = str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+    # ~ would be a user, and blanks at an end of a cell do not count
+    return f"./{path}" if path[:1].isspace() or path.startswith("~") else path
 
 
 def _rows(path: Path) -> list[_Row]:
