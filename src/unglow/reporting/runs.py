@@ -212,6 +212,7 @@ class Run:
         self.results = runs.results
         record = history.run
         head, command = record.fields, record.fields.get("command")
+        config = head.get("config")
         self.id, self.wall, self.messages = record.id, record.wall, record.messages
         self.outcome = history.outcome or "not recorded"
         self.seconds = history.seconds
@@ -219,7 +220,7 @@ class Run:
         self.host = record.host or (history.attempts[-1].attempt.host if history.attempts else "")
         self.pid = whole_number(head.get("pid"))
         self.command = shlex.join(map(str, command)) if isinstance(command, list) else ""
-        self.config: Mapping[str, Any] = head.get("config") or {}
+        self.config: Mapping[str, Any] = config if isinstance(config, dict) else {}
         self.unglow, self.snakemake = (str(head.get(k) or "") for k in ("unglow", "snakemake"))
         self.cores = record.cores or None
         self.budget_mb = record.budget_mb
