@@ -121,10 +121,6 @@ class _Process:
                 return _answer(problem=f"Reading it takes longer than {_MOST_S} s.")
             return _answer(problem="Reading it failed: it may be damaged, so export it again.")
 
-    def __del__(self) -> None:
-        if self._started is not None:
-            self._started.communicate()
-
 
 def _work() -> None:
     """Describe the images of standard input, a line each, on what standard output was."""
