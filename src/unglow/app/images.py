@@ -113,13 +113,18 @@ class _Process:
                 start_new_session=True,  # Ctrl-C is for the server
             )
         try:
-            print(json.dumps(image), file=self._started.stdin, flush=True)
+            _send(self._started.stdin, image)
             return dict(json.loads(self._started.stdout.readline()))  # type: ignore[union-attr]
         except (OSError, ValueError):
             self._started.communicate()
             if self._started.returncode == -signal.SIGALRM:
                 return _answer(problem=f"Reading it takes longer than {_MOST_S} s.")
             return _answer(problem="Reading it failed: it may be damaged, so export it again.")
+
+
+def _send(stream: Any, content: object) -> None:
+    stream.write(json.dumps(content) + "\n")
+    stream.flush()
 
 
 def _work() -> None:
@@ -129,7 +134,7 @@ def _work() -> None:
     set_limit(_MOST_MB, 1)
     for line in sys.stdin:
         signal.alarm(_MOST_S)
-        print(json.dumps(_describe(*json.loads(line))), file=answers, flush=True)
+        _send(answers, _describe(*json.loads(line)))
         signal.alarm(0)
 
 

@@ -66,7 +66,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # closed by the caller; Snakemake and its jobs need all
-            stream = open(os.devnull, mode)  # noqa: PTH123, SIM115 (gets the lowest free number)
+            # it gets the lowest free number, which is that of the stream
+            stream = os.fdopen(os.open(os.devnull, os.O_RDWR), mode)
             os.set_inheritable(stream.fileno(), True)  # noqa: FBT003
             setattr(sys, name, stream)
     arguments = list(sys.argv[1:] if argv is None else argv)

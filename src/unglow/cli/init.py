@@ -175,8 +175,7 @@ def _relate(raw: Path, directory: Path) -> str:
 
 def _sheet(discovery: Discovery, directory: Path) -> str:
     """Return the sample sheet; what could not be paired is kept in it as comments."""
-    messages = (" ".join(problem.message.split()) for problem in discovery.problems)
-    lines = [f"# skipped: {message}" for message in messages]
+    lines = [f"# skipped: {problem.message}" for problem in discovery.problems]
     lines.append(_ABOUT_CONTROLS)
     return sheet_text(discovery.pairs, directory) + "".join(f"{line}\n" for line in lines)
 
