@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from itertools import pairwise
@@ -90,8 +91,8 @@ def _edited_yaml(data: bytes, damage: str, rng: np.random.Generator) -> bytes:
     content: Any = EDITS[damage](yaml.safe_load(data), rng)
     try:
         return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")
-    except RecursionError:  # deeper than Python's stack
-        return b"a: " + b"[" * 20_000 + b"]" * 20_000
+    except RecursionError:  # JSON is YAML too, and may be nested more deeply
+        return json.dumps(content).encode()
 
 
 def _replace(path: Path, rng: np.random.Generator) -> None:

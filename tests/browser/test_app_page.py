@@ -186,6 +186,37 @@ def test_another_page_and_an_editor_are_followed(tab, show, work):
     assert "0.4" in (work / "config" / "config.yaml").read_text()
 
 
+HOLD = """
+(() => {
+  const { fetch } = window;
+  window.held = [];
+  window.fetch = (path, ...rest) => path !== "settings.json" ? fetch(path, ...rest)
+    : new Promise((go) => held.push(() => go(fetch(path, ...rest))));
+  window.release = () => { window.fetch = fetch; held.forEach((go) => go()); };
+})()"""
+
+
+@pytest.mark.parametrize("config", ["raw: photos\n", "detect: {fdr: 0.4}\n"])
+def test_a_late_answer_takes_nothing_from_who_writes_meanwhile(tab, show, work, config):
+    show()
+    field = "document.getElementById('key-detect.fdr')"
+    tab.run(HOLD)
+    (work / "config").mkdir()
+    (work / "config" / "config.yaml").write_text(config)
+    tab.wait("held.length", 60)
+    write(tab, field, "0.3")
+    tab.run("release()")
+    version = "unglow.settings.version === unglow.state.version"
+    if "fdr" in config:  # these are other settings: Save says so
+        tab.run("new Promise((done) => setTimeout(done, 1000))")
+    else:
+        tab.wait(version, 60)
+    assert tab.run(f"[{field}.value, document.activeElement === {field}]") == ["0.3", True]
+    press(tab, "Save")
+    said = "try again" if "fdr" in config else "Saved"
+    tab.wait(f"document.querySelector('#settings [role=alert]').innerText.includes('{said}')", 60)
+
+
 @pytest.mark.parametrize("width", [1400, 800, 420])
 def test_nothing_is_wider_than_the_window_and_every_field_has_a_name(tab, show, width):
     tab._ask(

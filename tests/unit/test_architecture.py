@@ -133,6 +133,7 @@ OPENS = {
     "unglow.core.process": "reads /proc",
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
+    "unglow.cli": "opens /dev/null",
     "unglow.cli.doctor": "opens /dev/null",
     "unglow.cli.pages": "makes the file for the browser",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",

@@ -13,12 +13,12 @@ from unglow.app.workplace import (
     ChangedError,
     Commands,
     Workplace,
-    absolute_path,
     command,
     cores_of,
     id_of,
 )
 from unglow.core.errors import ConfigError, InputError, UnglowError
+from unglow.core.files import resolve_links
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
 from unglow.reporting.html.report import to_json
@@ -109,6 +109,13 @@ class App:
             settings = work.settings()
         except ConfigError as error:
             settings, mistake = load({}), str(error)
+        else:
+            places = work.directory / settings.results, self._commands.results
+            if len({*map(resolve_links, places)}) > 1:
+                mistake = (
+                    f"The key results is '{settings.results}' now: start `unglow app` again to "
+                    "see these results."
+                )
         raw, folders = work.raw(settings), work.find_folders()
         images = work.find_images(raw)
         try:
@@ -127,7 +134,7 @@ class App:
         return {
             "version": version,
             "directory": str(work.directory),
-            "why_not": self._why_not(),
+            "why_not": work.why_not,
             "mistake": mistake,
             "raw": work.name_of(raw),
             "sheet": None if sheet is None else work.name_of(sheet),
@@ -245,19 +252,9 @@ class App:
             self._work.change_config(check_changes(self._stored(), put, names), names)
         return self._form()
 
-    def _why_not(self) -> str:
-        """Return why nothing can run, in a sentence; empty if it can."""
-        try:
-            now = absolute_path(self._work.directory / self._work.settings().results)
-        except ConfigError:  # which the page shows itself
-            now = self._commands.results
-        if not self._work.why_not and now != absolute_path(self._commands.results):
-            return f"The key `results` is {now.name} now: end `unglow app`, and start it again."
-        return self._work.why_not
-
     def _start(self, sent: Mapping[str, Any]) -> Any:
-        if why_not := self._why_not():
-            raise InputError(why_not)
+        if self._work.why_not:
+            raise InputError(self._work.why_not)
         if sent.get("version") != self._work.version:
             raise ChangedError(
                 "The settings or the sample sheet were changed meanwhile. They are shown as they "

@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ from unglow.workflow.samples.raw_directory import listing_if_any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from unglow.jobs.run_records import Trace
     from unglow.workflow.samples import Discovery
     from unglow.workflow.settings import Settings
 
@@ -63,7 +64,7 @@ class Workplace:
 
     def __init__(self, directory: Path, folders: Sequence[Path] = ()) -> None:
         self.directory = directory.absolute()
-        self.folders = [absolute_path(folder) for folder in folders]
+        self.folders = [_normal(folder) for folder in folders]
 
     @property
     def version(self) -> str:
@@ -93,7 +94,7 @@ class Workplace:
 
     def raw(self, settings: Settings) -> Path:
         """Return the folder of raw images."""
-        return absolute_path(self.directory / settings.raw)
+        return _normal(self.directory / settings.raw)
 
     def sheet(self, settings: Settings) -> Path | None:
         """Return the sample sheet that the workflow would read; None if it reads names."""
@@ -192,7 +193,7 @@ class Workplace:
         write_text(file, text)
 
 
-def absolute_path(path: Path) -> Path:
+def _normal(path: Path) -> Path:
     """Return an absolute path without ``..``; links stay."""
     return Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
 
@@ -271,6 +272,8 @@ class Commands:
                     timeout=_PATIENCE_S,
                     check=False,
                 )
+            except FileNotFoundError:
+                raise InputError(f"{self.directory} was moved or removed.") from None
             except subprocess.TimeoutExpired:
                 raise InputError(
                     f"`unglow {words[0]}` took more than {_PATIENCE_S} s: give it in a terminal."
@@ -285,7 +288,7 @@ class Commands:
             One is at work here already, or the directory may not be written.
         """
         with self._lock:
-            if self._lives() or find_running(self.results) is not None:
+            if self._lives() or self._find_running() is not None:
                 raise InputError(_SECOND)
             output = self.directory.joinpath(*_OUTPUT)
             if not resolve_links(output).is_relative_to(resolve_links(self.directory)):
@@ -312,14 +315,14 @@ class Commands:
     def stop(self, *, now: bool) -> str:
         """End the run after its running jobs, or at once; return what happens, in a sentence."""
         with self._lock:
-            trace = find_running(self.results)
+            trace = self._find_running()
             if trace is None:
                 if self._run is not None and self._lives():  # it has only just been started
                     self._run.terminate()
                     return "The run is stopped before its first job."
                 return "Nothing runs any more."
             if now:
-                end_jobs(trace, self.results)
+                end_jobs(trace, trace.path.parents[2])
                 return "The run has been stopped. Run continues with what is missing."
             finish_jobs(trace)
             return "Running jobs finish, and no other job starts. Run continues later."
@@ -330,7 +333,7 @@ class Commands:
             own = self._lives()
             code = None if self._run is None else self._run.returncode
         try:
-            running, why = own or find_running(self.results) is not None, ""
+            running, why = own or self._find_running() is not None, ""
         except InputError as error:
             running, why = True, str(error)
         output = self.directory.joinpath(*_OUTPUT)
@@ -338,6 +341,13 @@ class Commands:
         if os.path.isfile(output):
             text = harmless(tail(output, _TAIL_BYTES)).strip()
         return {"running": running, "why": printable(why), "code": code, "output": text}
+
+    def _find_running(self) -> Trace | None:
+        """Return the run that is at work on these results, or on those that are configured now."""
+        places = [self.results]
+        with suppress(ConfigError):
+            places.append(self.directory / load(read_stored(self.directory / CONFIG)).results)
+        return next((run for place in places if (run := find_running(place)) is not None), None)
 
     def _lives(self) -> bool:
         return self._run is not None and self._run.poll() is None

@@ -65,11 +65,6 @@ def become_snakemake(given: Sequence[str]) -> NoReturn:
     if not path.is_file():
         raise InputError(f"this copy of unglow lacks its workflow ({path}): install it again.")
     os.environ[STARTED] = str(path)
-    for descriptor in range(3):  # Snakemake cannot do without them
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the first that is free
     # A profile may hold code: that of the directory of the data is taken only if it is named, which
     # goes before this one.
     start = ["-s", str(path), _PROFILE, str(workflow_directory() / "profiles" / "default")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.cli.directories import (
     add_directory,
@@ -47,7 +47,7 @@ def batch_of(results: Path) -> Batch:
     run = last_run(results)
     fields = {} if run is None else run.fields
     work = Path(str(fields.get("directory", "")))
-    settings: dict[str, Any] = {**mapping(fields.get("config"))}
+    settings = {**mapping(fields.get("config"))}
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_stored(work / CONFIG)

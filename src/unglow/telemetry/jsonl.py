@@ -117,6 +117,7 @@ _MOST_THREADS = 1024
 
 def parse_line(line: bytes) -> Any:
     """Return what a line says; None if it is torn, or nested too deeply."""
+    line = line.replace(b"\\u0000", b" ")  # no path can hold it
     try:
         value = json.loads(line, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):

@@ -197,7 +197,7 @@ def _parse(text: str, types: list[str]) -> Any:
     """Read a command-line string as YAML; keep it as it is where no allowed type comes out."""
     try:
         parsed = parse_yaml(text)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):  # no such day, thousands of digits
         return text
     is_number = "number" in types or ("integer" in types and "string" not in types)
     if isinstance(parsed, str) and is_number and _EXPONENT.fullmatch(parsed):

@@ -255,16 +255,6 @@ def test_a_value_that_makes_the_settings_unreadable_is_not_written(seen, work, s
     assert seen.ask(f"preflight.json?cores={'9' * 5000}")[0].status == 400
 
 
-def test_nothing_runs_after_results_were_named_otherwise_in_an_editor(seen, work, stand_in):
-    (work / "config").mkdir(exist_ok=True)
-    (work / "config" / "config.yaml").write_text("results: other\n")
-    assert "results" in seen.json("state.json")["why_not"]
-    assert seen.send("run", {"version": seen.version})[0] == 400
-    assert not (work / "started").exists()
-    (work / "config" / "config.yaml").write_text("results: results\n")
-    assert seen.json("state.json")["why_not"] == ""
-
-
 def test_a_directory_that_was_moved_is_not_made_again(seen, work, stand_in):
     version = seen.version
     work.rename(work.with_name("moved"))

@@ -9,6 +9,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from unglow.core.errors import InputError
+from unglow.core.files import write_text
 from unglow.reporting.groups import is_in_summary
 from unglow.workflow.samples import (
     SAFE_NAME,
@@ -230,6 +231,47 @@ def test_a_written_sheet_is_read_back(base):
     ]
 
 
+ODD = (
+    "\u00a0",
+    "\u2028",
+    "\u2003",
+    "\x85",
+    "\x1c",
+    "\ufeff",
+    "~",
+    "~nouser",
+    "#",
+    "=",
+    '"',
+    "'",
+    "\t",
+    " ",
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("place", ["{}raw/{}", "raw{}/{}", "raw/{}{}"])
+def test_odd_names_are_read_back(base, odd, place):
+    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
+    images[0].parent.mkdir(exist_ok=True)
+    for image in images:
+        image.write_bytes(b"II*\0")
+    path = base / "odd.tsv"
+    write_text(path, sheet_text([Pair("S", "D", *images)], base))
+    (again,) = read_sheet(path, base=base).pairs
+    assert (again.pre, again.post) == tuple(images)
+
+
+@pytest.mark.parametrize("odd", ["\n", "\r", "\r\n", "\udce9"])
+@pytest.mark.parametrize("place", ["{}raw/{}", "raw/{}{}"])
+def test_a_sheet_that_could_not_be_read_back_is_refused(base, odd, place):
+    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
+    with pytest.raises(InputError) as refused:
+        sheet_text([Pair("S", "D", *images)], base)
+    assert "a_pre.tif" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 def test_columns_of_groups_are_kept_as_they_are_written(base):
     path = sheet(
         base,
@@ -263,8 +305,8 @@ def test_the_schema_is_sound_and_says_what_the_code_says(project):
 @pytest.mark.parametrize(
     ("start", "writable"),
     [
-        *(("a\nb", False), ("a\rb", False), ("\u2028a", False), ("\u00a0a", False)),
-        *(("\x1ca", False), ("\udcffa", False), (" a", False), ("\ufeffa", True)),
+        *(("a\nb", False), ("a\rb", False), ("\u2028a", True), ("\u00a0a", True)),
+        *(("\x1ca", True), ("\udcffa", False), (" a", True), ("\ufeffa", True)),
         *(("a\u00a0b", True), ("a\tb", True), ('"a"', True), ("#a", True), ("a,b", True)),
     ],
 )

@@ -47,7 +47,7 @@ export function keepFocus(draw) {
   const step = had && had.closest("section");
   draw();
   if (!step || (had.isConnected && !had.disabled)) return;
-  const same = [...step.querySelectorAll(had.tagName)].find((e) => !e.disabled && e.name === had.name && e.value === had.value && e.textContent === had.textContent);
+  const same = (had.id && document.getElementById(had.id)) || [...step.querySelectorAll(had.tagName)].find((e) => !e.disabled && e.name === had.name && e.value === had.value && e.textContent === had.textContent);
   (same || step).focus();
 }
 

@@ -1,7 +1,7 @@
 // Step 3: settings of the science, as a form of the schema.
 
 import { button, el, fill, select } from "./elements.js";
-import { Step, counted } from "./parts.js";
+import { Step, counted, keepFocus } from "./parts.js";
 import { ask, send } from "./server.js";
 
 const TITLES = { "": "General", plane: "Planes of stacks", register: "Registration", scale: "Gain", detect: "Candidates", multiplexed: "Slides", exports: "Exports" };
@@ -22,6 +22,13 @@ export class SettingsStep extends Step {
   async load() {
     const form = await this.attempt(() => ask("settings.json"));
     if (form) this.take(form);
+  }
+
+  // What others changed; fields that somebody may be writing into stay, unless they differ.
+  async follow() {
+    const form = await ask("settings.json").catch(() => null);
+    if (form && same(form.keys, this.fields.map((f) => f.key))) this.version = form.version;
+    else if (form && !this.changed.length) keepFocus(() => this.take(form));
   }
 
   take(form) {
@@ -69,7 +76,7 @@ export class SettingsStep extends Step {
   show(state) {
     const text = this.fields.filter((f) => f.key.set).map((f) => f.key.name);
     this.showCommands(state.commands.run + " --config " + (text.length ? "'" + nested(this.fields) + "'" : "'detect={fdr: 0.1}'"));
-    if (!this.changed.length && this.version !== state.version) this.load();
+    if (this.version && this.version !== state.version) this.follow();
   }
 }
 

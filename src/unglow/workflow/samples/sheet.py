@@ -179,7 +179,9 @@ def _optional(pair: Pair, base: Path) -> dict[str, str]:
 def _relative(image: Path, base: Path) -> str:
     absolute = Path(os.path.abspath(image))  # noqa: PTH100 - resolve() would follow links
     top = Path(os.path.abspath(base))  # noqa: PTH100
-    return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+    path = str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+    # ~ would be a user, and blanks at an end of a cell do not count
+    return f"./{path}" if path[:1].isspace() or path.startswith("~") else path
 
 
 def _rows(path: Path) -> list[_Row]:
