@@ -104,7 +104,7 @@ def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
         first, length = (plan.table(data, codes)[0][chosen] for codes in (OFFSETS, COUNTS))
         stream = bytes(data[first : first + length])
     if how == DAMAGES[-1] or rng.random() < 0.3:
-        stream = bytes(pick(rng, tuple(BYTES.values()))(bytearray(stream[:100_000]), rng))
+        stream = bytes(pick(rng, tuple(BYTES.values()))(bytearray(stream[:100_000].ljust(16)), rng))
     for index in range(at.count) if rng.random() < 0.3 else (chosen,):
         for entry, value in ((at, len(data)), (size, len(stream))):
             width = TYPE_BYTES[entry.kind]
