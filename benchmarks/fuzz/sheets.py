@@ -17,7 +17,8 @@ __all__ = ["DAMAGES", "damage", "lay_out", "read"]
 DAMAGES = ("names", "paths", "headers", "many", "layout", "coding")
 _NAMES = (
     "a b", "\u00a0a", "a\u2028b", "a\x1cb", "\x85a", "a\rb", "a\x0bb", "a/b", "../a", ".", "..",
-    "-a", "a" * 300, "é" * 200, "CON", "nul.", "a:b", "a*b", "a?b", "a{x}b", "{a", "a\x00b", "\x1b[2J",
+    "-a", "a" * 300, "é" * 200, "CON", "nul.", "a:b", "a*b", "a?b", "a{x}b", "{a", "a\x00b",
+    "\x1b[2J",
     "=1+1", '"a"', "'a'", '"a', "#a", "a\\b", "A", "a ", "wildcard,{b}", "\u202ea", "\ufeffa", "１",
     "1e5", "nan", "None", "true", "results", "..\\a", "a\tb", "",
 )  # fmt: skip
