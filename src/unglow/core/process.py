@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    import psutil
+
 PROC = Path("/proc")
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -169,8 +171,8 @@ def thread_ids(pid: int) -> list[str]:
     return []
 
 
-def working_in(directory: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and command of each process that works in a directory, but for this one.
+def working_in(directory: Path) -> Iterator[tuple[psutil.Process, list[str]]]:
+    """Yield each process with its command that works in a directory, but for this one.
 
     Those of other users cannot be seen.
     """
@@ -178,7 +180,7 @@ def working_in(directory: Path) -> Iterator[tuple[int, list[str]]]:
 
     for process in psutil.process_iter(["cwd", "cmdline"]):
         if process.info["cwd"] == str(directory) and process.pid != os.getpid():
-            yield process.pid, process.info["cmdline"] or []
+            yield process, process.info["cmdline"] or []
 
 
 def words_of(pid: int) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ def parse_yaml(text: str) -> Any:
         if _count_characters(node, {}) > 2 * len(text) + _MOST_ALIASED:
             raise ConfigError("aliases (*) stand for too many values; write them out.")
         return None if node is None else loader.construct_document(node)
+    except AttributeError as error:  # what it makes of a timestamp that is none
+        raise yaml.YAMLError(str(error)) from error
     finally:
         loader.dispose()
 

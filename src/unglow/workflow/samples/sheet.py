@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _NUMBERS = {"series": int, "manual_scale": float, "order": float}
+_LONGEST_CELL, _MOST_LINES = 1000, 20
+"""Characters of a cell, and lines that a sentence names."""
 _REMEDY = "write it with `unglow init RAW`, or leave it out to use the files in raw/"
 _FIRST = ("sample", "dye", "pre", "post")
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -206,8 +208,14 @@ def _parse(path: Path, content: str) -> list[_Row]:
         for place, cell in enumerate(cells[len(columns) :], len(columns) + 1):
             if cell:
                 raise InputError(
-                    f"{path}, line {line}, column {place}: '{cell}' stands beyond the last named "
-                    f"column ({columns[-1]}); is there a separator too many?"
+                    f"{path}, line {line}, column {place}: '{cell[:_LONGEST_CELL]}' stands beyond "
+                    f"the last named column ({columns[-1]}); is there a separator too many?"
+                )
+        for place, cell in enumerate(cells, 1):
+            if len(cell) > _LONGEST_CELL:
+                raise InputError(
+                    f"{path}, line {line}, column {place}: the cell has {len(cell)} characters; "
+                    f"use {_LONGEST_CELL} at most."
                 )
         named = zip(columns, cells, strict=False)
         rows.append(_Row(line, {column: cell for column, cell in named if cell and column}))
@@ -275,7 +283,8 @@ def _further(name: str) -> Mapping[str, Any] | None:
 
 
 def _repeated(path: Path, key: tuple[str, str], lines: list[int]) -> Problem:
-    numbers = ", ".join(map(str, lines[:-1])) + f" and {lines[-1]}"
+    shown = [*map(str, lines)] if len(lines) <= _MOST_LINES else [*map(str, lines[:3]), "others"]
+    numbers = ", ".join(shown[:-1]) + f" and {shown[-1]}"
     return Problem(
         f"{path}, lines {numbers}: sample {key[0]}, dye {key[1]} is there {len(lines)} times; keep "
         "one row, or give the others another dye name.",
