@@ -220,8 +220,11 @@ class FigureInputs:
 
 def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) -> None:
     """Write the figures with these names, or in their place why there are none."""
-    # Where a sweep begins or ends, another rule draws the same files.
+    # Where a sweep begins or ends, another rule draws the same files; others are out of date.
     for directory in {path.parents[1] for path in targets.values()}:
+        for row in itertools.chain.from_iterable(FIGURES.values()):
+            if row.name not in targets:
+                (directory / row.file).unlink(missing_ok=True)
         for rule in FIGURES:
             digests.list_of(directory, rule).unlink(missing_ok=True)
     rows = itertools.chain.from_iterable(FIGURES.values())
