@@ -48,7 +48,7 @@ SLACK = 12.0
 # figures with the pictures that they are drawn from.
 _SMALL_DATA = {
     "scale": 44.0,
-    "figures": 114.0,
+    "figures": 150.0,
     "comparison": 110.0,
 }
 

@@ -235,7 +235,9 @@ def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) ->
                 continue
             module = import_module(f"unglow.reporting.figures.{row.module}")
             draw = getattr(module, f"draw_{row.name}_of_pair")
-            save_png(draw(pair, f"{title}: {row.label}"), targets[row.name])
+            figure = draw(pair, f"{title}: {row.label}")
+            save_png(figure, targets[row.name])
+            figure.clear()  # else its cycles of references keep its pictures
 
 
 @apply_style

@@ -257,8 +257,8 @@ def _cell(
     text = shorten(row["background_channel"], characters + 4 - len(gain)) + gain
     label(figure, left, top + 0.22, text, color=SOFT, size=8.5)
     for n, pixels in enumerate((marker.before, marker.after)):
-        place = left + n * (wide + _GAP / 2), top + _HEAD - 0.04, wide, high
-        picture(figure, place, grey(stretch(pixels, marker.reference)))
+        at = left + n * (wide + _GAP / 2), top + _HEAD - 0.04, wide, high
+        picture(figure, at, grey(stretch(pixels, marker.reference)))
 
 
 def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:

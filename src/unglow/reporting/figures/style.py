@@ -269,6 +269,7 @@ def image(axes: Axes, pixels: Bytes, step: float, *, y_label: bool = True) -> No
 def map_axes(axes: Axes, *, y_label: bool = True) -> None:
     """Dress axes whose data are level-0 px of post."""
     axes.set_facecolor(FAINT)
+    axes.autoscale(enable=False)  # marks beyond the frame do not widen it
     axes.tick_params(labelleft=y_label)
     axes.apply_aspect()
     box = axes.get_window_extent()
