@@ -295,6 +295,7 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
             shown[name], one, residues[name], step=step, pixel_size_um=size, title=titles[name]
         )
         save_png(figure, files[name])
+        figure.clear()  # else its cycles of references keep its pictures
     for name, marker in shown.items():
         if marker.before is None:
             refusal = draw_refusal(
