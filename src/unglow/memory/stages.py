@@ -49,8 +49,8 @@ SLACK = 12.0
 # figures with the pictures that they are drawn from.
 _SMALL_DATA = {
     "scale": 44.0,
-    "figures": 114.0,
-    "comparison": 110.0,
+    "figures": 150.0,
+    "comparison": 140.0,
 }
 
 # The warp reads at most this many px of pre for each px of a shard, and some more.

@@ -33,7 +33,7 @@ _SMALL_MB, _MARKER_MB = 2, 3
 # So many pairs, none larger than so many px, are a batch of many small ones.
 _MANY, _SMALL_PX = 4, 1 << 25
 # What drawing holds, MB: a figure, and something of each marker.
-_FIGURE_MB, _DRAWN_MB = 56.0, 3.0
+_FIGURE_MB, _DRAWN_MB = 84.0, 3.0
 
 
 def choose_threads(batch: Batch) -> dict[str, int]:

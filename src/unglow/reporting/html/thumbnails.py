@@ -70,7 +70,7 @@ _PACKED = {
     "gallery": "gallery",
     "registration": "registration",
     "candidates": "candidates",
-    "gain": "ratio_histogram",
+    "gain": "joint_histogram",
 }
 _LINKED = {
     f"full {row.label}" if row.name == "difference" else row.label: row.name
