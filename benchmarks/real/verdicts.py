@@ -17,15 +17,19 @@ import numpy as np
 import tifffile
 from running import run as run_command
 from running import say, snakemake_words
+from scipy import ndimage
 from tables import save_json, table
 
 from real.cases import make_cases
 from unglow import transform
 from unglow.core.poisson import poisson_interval
+from unglow.core.windows import Window
 from unglow.detection.section_mask import Section
 from unglow.io.detection_results import read_candidates
 from unglow.io.zarr import open_store
+from unglow.reporting.difference_picture import spoilt_px
 from unglow.results import read_summary
+from unglow.spoilt import ARTEFACTS, read_places
 
 if TYPE_CHECKING:
     import argparse
@@ -65,7 +69,7 @@ class Verdict:
     off_px, said_px
         Error of the map, p95, as it is and as it is said; NaN if not known.
     found, predicted
-        Spots that were put in: found, and predicted by the pair's completeness.
+        Spots that were put in where it was searched: found, and predicted by its completeness.
     excluded
         Share of the section that was excluded as spoilt.
     """
@@ -135,8 +139,9 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
     near = np.hypot(*(xy[:, None] - case.spots[None, :, :2]).transpose(2, 0, 1))
     false = float((near > _MATCH_PX).all(axis=1).sum()) if case.closed else math.nan
     claimed = detection.get("fdr") or math.nan
-    hits = int((near <= _MATCH_PX).any(axis=0).sum()) if len(xy) else 0
-    predicted = predict_found(case.spots[:, 2], detection.get("completeness"))
+    searched = _find_searched(case.spots, place)
+    hits = int((near[:, searched] <= _MATCH_PX).any(axis=0).sum())
+    predicted = predict_found(case.spots[searched, 2], detection.get("completeness"))
     wrong = {
         "map": not case.same_place or (off > MAP_PX and off > MAP_RATIO * said),
         "gain": _is_gain_wrong(case, place, rows),
@@ -160,6 +165,16 @@ def judge(case: Case, rows: Mapping[str, Mapping[str, Any]], results: Path) -> V
         predicted,
         excluded,
     )
+
+
+def _find_searched(spots: Floats, place: Path) -> NDArray[np.bool_]:
+    """Return which spots (N, 3) lie where the search looked: not in what is named as excluded."""
+    aligned = open_store(place / "aligned_pre.ome.zarr")
+    excluded = ~np.isfinite(aligned.read(Window.from_shape(aligned.shape)))
+    excluded |= spoilt_px(read_places(place / ARTEFACTS), aligned.shape, 1)
+    wide = ndimage.binary_dilation(excluded, iterations=round(_MATCH_PX))
+    x, y = np.rint(spots[:, :2]).astype(int).T
+    return np.asarray(~wide[y, x], np.bool_)
 
 
 def _map_error(case: Case, found: Transform, results: Path) -> float:

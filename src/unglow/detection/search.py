@@ -26,6 +26,7 @@ from unglow.detection.source_photometry import (
     SHARP,
     UNCOUNTED,
     compute_aperture_margin,
+    is_misregistered,
     measure,
 )
 from unglow.io.detection_results import (
@@ -346,6 +347,7 @@ def _search_tile(
     dark = dark[section.contains(dark["col"], dark["row"])]
     if scene.spoilt is not None:
         dark = dark[~scene.spoilt.is_near(dark["col"], dark["row"])]
+    dark = dark[~is_misregistered(ratio, dark)]
     left = measure_median_share(ratio, dark, scene.settings.taps)
     on = (found["flags"] & UNCOUNTED) == 0
     by_sharpness = np.zeros((2, len(LIMITS) + 1, len(sides.dark)), np.int64)

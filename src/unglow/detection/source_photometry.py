@@ -86,9 +86,8 @@ def measure(
     for start in range(0, len(out), at_once):
         _measure(scene, ratio, out[start : start + at_once])
     col, row = out["col"], out["row"]
-    at = row - ratio.window.y0, col - ratio.window.x0
     out["error_px"] = scene.error.evaluate(col, row)
-    out["flags"][ratio.noise_share[at] < 0.5] |= MISREGISTERED
+    out["flags"][is_misregistered(ratio, sources)] |= MISREGISTERED
     out["flags"][~section.contains(col, row)] |= OUTSIDE
     if scene.spoilt is not None:
         out["flags"][scene.spoilt.is_near(col, row)] |= NEAR_SPOILT
@@ -97,6 +96,12 @@ def measure(
     out["edge_px"] = section.distance_at(out["x"], out["y"])
     out["median_share"] = measure_median_share(ratio, sources, scene.settings.taps)
     return out
+
+
+def is_misregistered(ratio: Significance, sources: NDArray[np.void]) -> NDArray[np.bool_]:
+    """Return at which sources (N,) the error of the map counts for more than noise, (N,)."""
+    at = sources["row"] - ratio.window.y0, sources["col"] - ratio.window.x0
+    return np.asarray(ratio.noise_share[at] < 0.5, np.bool_)
 
 
 def _measure(scene: Scene, ratio: Significance, out: NDArray[np.void]) -> None:

@@ -38,8 +38,9 @@ _NEAR_PX, _NEAR_SHARE = 256.0, 0.05
 what was searched,"""
 _CLUSTER, _OF_ALL = 5, 0.5
 """and clustered if this many, and this part of those beyond the threshold, are."""
-_BELOW = 1e-3
-"""Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs."""
+_BELOW = 3e-4
+"""Share of the section that may be expected below the darkest px of post: 1e-4 on good pairs; at
+5e-4 the gain of a real one is 0.2 % off."""
 _UNMOVED_PX, _SAME_GAIN = 0.01, 0.01
 """Two exposures of a section do not lie on each other to this, px, as bright to this part."""
 _PROCESSED = 2.4

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NEEDED = ("id", "x", "y", "snr", "flags")
 SHOWN = ("x", "y", "snr", "fdr")
 """Columns that figures show."""
-NOT_COUNTED = ("outside", "beside_spoilt", "sharp")
+NOT_COUNTED = ("outside", "beside_spoilt", "sharp", "misregistered")
 """Words in the column ``flags`` of those that are listed and not counted as candidates."""
 _STATUSES = ("ok", "failed")
 _INTERVAL = (None, [float, float])

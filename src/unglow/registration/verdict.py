@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unglow.core.reasons import explain
+from unglow.core.reasons import explain, split_notes
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.registration.settings import LARGEST_SCALE, ORDINARY_SCALE
 from unglow.transform import Transform
@@ -126,8 +126,9 @@ def reject(
 
 
 def judge(found: Transform, reasons: Sequence[str]) -> Transform:
-    """Add reasons to a transform: a map that was ok is suspect with any of them."""
-    status = "suspect" if reasons and not found.has_failed else found.status
+    """Add reasons to a transform: a map that was ok is suspect with any that is no note."""
+    doubts, _ = split_notes(reasons)
+    status = "suspect" if doubts and not found.has_failed else found.status
     return replace(found, status=status, reasons=(*found.reasons, *reasons))
 
 

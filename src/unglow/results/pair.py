@@ -348,7 +348,8 @@ def judge(
         return "failed", [plan.reason], []
     about = registration or {"status": None, "reasons": []}
     doubts, of_plan = split_notes(() if plan is None else plan.doubts)
-    reasons, notes = from_json(about["reasons"]), [*of_plan, *(scale.notes if scale else ())]
+    reasons, of_map = split_notes(from_json(about["reasons"]))
+    notes = [*of_plan, *of_map, *(scale.notes if scale else ())]
     if about["status"] == "failed":
         return "failed", [*doubts, *reasons, *check_roles(bright_field)], notes
     if scale is not None:

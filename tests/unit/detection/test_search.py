@@ -123,6 +123,25 @@ def test_an_error_of_the_map_takes_significance_from_edges_and_none_from_even_pl
     assert counted.noise_share[150, 100] == 1
 
 
+def test_what_the_error_of_the_map_may_explain_is_not_counted_on_either_side():
+    edge = (np.where(np.arange(SHAPE[1]) < 170, 50, 150) * np.ones((SHAPE[0], 1))).astype("f4")
+    post, pre = images(level=0.0)
+    post += (edge + spot(171, 150, 300.0) + spot(171, 60, -300.0) + spot(60, 200, 90.0)).astype(
+        "f4"
+    )
+    found = search(scene(post, pre + edge, error=CoarseGrid.constant(1.0)), EVERYWHERE, workers=1)
+    flags = {
+        round(float(one["y"])): join_flags(one["flags"])
+        for one in found.list_candidates()
+        if one["snr"] > 20
+    }
+    assert flags == {150: "misregistered", 200: ""}
+    report = found.report(None)
+    off = [join_flags(one["flags"]) == "misregistered" for one in found.list_candidates()]
+    assert report["candidates"] == len(off) - sum(off)
+    assert max(ratio for _, _, ratio in report["brightest_negatives"]) < 10
+
+
 def test_where_the_error_is_too_large_or_not_known_nothing_is_looked_for():
     values = np.full((8, 9), 0.1, np.float32)
     values[:, 6:] = 9.0

@@ -32,13 +32,13 @@ export const FLAGS = {
   extended: "on a larger structure, such as diffuse stain or a cluster",
   incomplete: "px nearby could not be used",
   saturated: "post is saturated: brighter than measured",
-  misregistered: "the error of the map counts for more than noise there",
+  misregistered: "the error of the map is larger than noise there; not counted",
   outside: "not on the section; not counted",
   beside_spoilt: "next to a spoilt place; not counted",
   sharp: "sharper than the optics: hot pixel, particle track; not counted",
   stain_or_dirt: "in a place that is dense stain or dirt",
 };
-const NOT_COUNTED = ["outside", "beside_spoilt", "sharp"];
+const NOT_COUNTED = ["outside", "beside_spoilt", "sharp", "misregistered"];
 
 export const DECISIONS = ["undecided", "accepted", "rejected", "unsure"];
 
