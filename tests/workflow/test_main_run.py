@@ -162,7 +162,7 @@ def test_the_report_holds_every_figure(pair, tmp_path):
     assert run.code == 0, run.text
     names = zipfile.ZipFile(tmp_path / "report.zip").namelist()
     pictures = {p.name for p in (directory / "figures").glob("*.png")}
-    assert len(pictures) >= 8
+    assert len(pictures) == 6
     assert {n.rsplit("/", 1)[-1] for n in names} >= pictures
 
 
