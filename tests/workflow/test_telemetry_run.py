@@ -179,7 +179,7 @@ def test_every_attempt_records_its_memory_and_its_steps(small_finished):
 
 
 def test_jobs_record_threads_disks_and_the_images_that_they_moved(small_finished):
-    ends = {}
+    ends, runnable = {}, []
     for path in attempts_of(small_finished / "results"):
         lines = read(path)
         ends[path.parent.name] = lines[-1]
@@ -187,10 +187,11 @@ def test_jobs_record_threads_disks_and_the_images_that_they_moved(small_finished
         samples = [dict(zip(columns, s, strict=True)) for s in lines if isinstance(s, list)]
         alive = [s for s in samples if s["rss"]]
         assert all(s["rss"] >= s["file"] + s["shmem"] - 1 for s in alive)
-        assert any(s["runnable"] is not None for s in samples)
+        runnable += [s["runnable"] for s in samples]  # none of a job of less than half a second
         assert lines[-1]["available_before_mb"] > 0
         assert "processes_left" not in lines[-1]
         assert lines[-1]["disk_read"] >= 0
+    assert any(runnable)
     assert ends["register"]["opencv_threads"] == 1
     ingest = next(end for name, end in ends.items() if name.startswith("ingest"))
     by_name = {Path(one["path"]).name: one for one in ingest["transfers"]}
