@@ -15,6 +15,7 @@ import numpy as np
 
 from unglow.core.errors import InputError
 from unglow.core.files import lock_file, open_file, read_file, replace_file, write_text
+from unglow.core.printable import shorten
 from unglow.core.windows import Window
 from unglow.review import REGIONS
 from unglow.review.polygons import Polygon, Region, Regions
@@ -98,8 +99,8 @@ def _list_features(path: Path, content: Any) -> list[dict[str, Any]]:
         listed = [content] if kind == "Feature" else content.get("features")
         if kind not in ("Feature", "FeatureCollection"):
             raise InputError(
-                f"{path} holds a GeoJSON object of type {kind!r}, and not a Feature or a "
-                "FeatureCollection; export the regions as objects."
+                f"{path} holds a GeoJSON object of type {shorten(repr(kind), 40)}, and not a Feature "
+                "or a FeatureCollection; export the regions as objects."
             )
     if not isinstance(listed, list):
         raise InputError(f"{path} holds no list of features; {_REMEDY}")
@@ -132,8 +133,8 @@ def polygons_of(where: str, feature: Mapping[str, Any]) -> list[list[Ring]]:
     kind, given = geometry.get("type"), geometry.get("coordinates")
     if kind not in _KINDS:
         raise InputError(
-            f"{where} is a {kind}, and a region is a Polygon or MultiPolygon: draw it with the "
-            "rectangle, polygon or brush tool."
+            f"{where} is a {shorten(str(kind), 40)}, and a region is a Polygon or MultiPolygon: "
+            "draw it with the rectangle, polygon or brush tool."
         )
     polygons = [given] if kind == _KINDS[0] else given
     if not isinstance(polygons, list) or not polygons:
@@ -150,8 +151,7 @@ def _read_ring(where: str, ring: Any) -> Ring:
     points = ring if isinstance(ring, list) else []
     for point in points:
         if not isinstance(point, list) or len(point) < 2 or not all(map(_is_place, point[:2])):
-            text = json.dumps(point)
-            text = text if len(text) <= 40 else f"{text[:40]}…"
+            text = shorten(json.dumps(point), 40)
             raise InputError(f"{where} has a point {text}, which is not [x, y] in px; {_REMEDY}")
     numbers = np.fromiter((n for point in points for n in point[:2]), np.float64, 2 * len(points))
     made = numbers.reshape(-1, 2)

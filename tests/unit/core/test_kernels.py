@@ -112,7 +112,7 @@ READ_ONLY.flags.writeable = False
         (
             0,
             np.ones((4, 12), np.float32)[:, ::2],
-            "the numbers of image have to be neighbours in memory",
+            r"image of filtered: \(4, 6\), .*strides: \(48, 8\)",
         ),
         (0, 4096, "image has to be an array, not int"),
         (0, None, "image has to be an array, not NoneType"),

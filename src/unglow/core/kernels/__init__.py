@@ -125,7 +125,8 @@ def kernel(name: str) -> Callable[..., None]:
             if not isinstance(array, np.ndarray):
                 continue  # ctypes refuses it
             if not _fits(array, shape, given[strides[at]] if at in strides else None):
-                raise ValueError(f"{one.name} of {name}: {array.shape}, but has to be {shape}")
+                about = f"{one.name} of {name}: {array.shape}, but has to be {shape}"
+                raise ValueError(f"{about} (strides: {array.strides})")
             is_known = array.dtype.isnative and array.dtype.str[1:] in PIXEL_TYPES
             if one.dtype is None and not (is_known and pixel_type(array.dtype) == given[kind]):
                 raise ValueError(f"{one.name} of {name}: {array.dtype} is not type {given[kind]}")
