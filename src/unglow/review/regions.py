@@ -99,8 +99,8 @@ def _list_features(path: Path, content: Any) -> list[dict[str, Any]]:
         listed = [content] if kind == "Feature" else content.get("features")
         if kind not in ("Feature", "FeatureCollection"):
             raise InputError(
-                f"{path} holds a GeoJSON object of type {shorten(repr(kind), 40)}, and not a Feature "
-                "or a FeatureCollection; export the regions as objects."
+                f"{path} holds a GeoJSON object of type {shorten(repr(kind), 40)}, and not a "
+                "Feature or a FeatureCollection; export the regions as objects."
             )
     if not isinstance(listed, list):
         raise InputError(f"{path} holds no list of features; {_REMEDY}")
