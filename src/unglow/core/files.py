@@ -297,14 +297,14 @@ def publish(root: Path, path: Path, old: Path | None = None) -> None:
     else:
         _sync(root)
     ask_to_publish()
-    moved = old is not None and os.path.lexists(path)
-    if moved:
-        path.rename(old)
+    aside = old if os.path.lexists(path) else None
+    if aside is not None:
+        path.rename(aside)
     try:
         root.replace(path)
     except OSError:
-        if moved:
-            old.rename(path)
+        if aside is not None:
+            aside.rename(path)
         raise
     _sync(path.parent)
 

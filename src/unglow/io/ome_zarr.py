@@ -39,8 +39,11 @@ if TYPE_CHECKING:
     from unglow.core.windows import Window
 
 _AXES = ("t", "c", "z", "y", "x")
-# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept.
-_COPIES, _LARGE_PX = 3, 2048 * 2048
+# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept,
+# also while the next one is decoded.
+_COPIES, _KEPT, _LARGE_PX = 3, 2, 2048 * 2048
+# What unpacking of compressed files leaves to the allocator, bytes.
+_UNPACKING = 50_000_000
 # No image has larger chunks.
 _MOST_CHUNK_BYTES = 1 << 50
 _UM = UM_PER | {
@@ -155,7 +158,7 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
         pixel_size_um=_pixel_size(multiscale),
         file_bytes=0,
         segments=math.prod(-(-n // c) for n, c in zip(shape, unit, strict=True)),
-        decode_bytes=(_COPIES + (math.prod(unit) > _LARGE_PX)) * chunk_bytes + stored,
+        decode_bytes=(_COPIES + _KEPT * (math.prod(unit) > _LARGE_PX)) * chunk_bytes + stored,
         kept_bytes=0,
         parts=1,
         raw=False,
@@ -254,9 +257,10 @@ def _list_checked(path: str, node: Node) -> Iterator[str]:
 
 
 def _find_largest_packed(node: Node) -> int:
-    """Return the bytes of the largest compressed file in a ZIP file: it is unpacked complete."""
+    """Return the bytes that reading the largest compressed file of a ZIP file takes: all of it."""
     packed = (one for one in node.entries() if one.compress_type != zipfile.ZIP_STORED)
-    return max((one.file_size + one.compress_size for one in packed), default=0)
+    largest = max((one.file_size + one.compress_size for one in packed), default=0)
+    return largest and largest + _UNPACKING
 
 
 def _files(

@@ -48,6 +48,7 @@ _SIGNS = (
     "memory_error",
     "bad_alloc",
     "can't start new thread",
+    "resource temporarily unavailable",
 )
 _ASKED = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]iB)", re.IGNORECASE)
 _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}

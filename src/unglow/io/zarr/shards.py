@@ -10,11 +10,7 @@ Source: https://zarr-specs.readthedocs.io/en/latest/v3/codecs/sharding-indexed/i
 from __future__ import annotations
 
 import os
-import sys
-import threading
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -223,20 +219,9 @@ def _morton(position: tuple[int, int]) -> int:
 
 @cache
 def load_blosc() -> Any:
-    """Import Blosc, without the rest of ``numcodecs`` where no other thread could miss it.
+    """Import Blosc."""
+    from numcodecs import blosc  # noqa: PLC0415 (not needed where no store is opened)
 
-    The package imports all codecs and searches what is installed for more, which takes every job
-    40 ms. Blosc's module does without that, and a later ``import numcodecs`` works as ever.
-    """
-    spec = find_spec("numcodecs")
-    alone = threading.active_count() == 1 and "numcodecs" not in sys.modules
-    if alone and spec is not None:
-        sys.modules["numcodecs"] = module_from_spec(spec)  # where its modules are, not executed
-    try:
-        blosc: Any = import_module("numcodecs.blosc")
-    finally:
-        if alone:
-            sys.modules.pop("numcodecs", None)
     # Blosc's own threads are shared by the entire process: callers would wait for each other.
     blosc.use_threads = False
     return blosc
