@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RIGHT = 0.01
 """The reported peak differs from the observed one by no more than this share."""
-MOST_CORE = 0.01
+MOST_CORE = 0.015
 """Aim: of a processor while a job runs."""
 _LOOK_S, _FIND_S = 0.001, 0.02
 _KIB = 1024 / 1e6

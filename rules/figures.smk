@@ -26,7 +26,7 @@ if figures_of("figures_registration", out):
             **resources("figures_registration"),
         params:
             memory=memory("figures_registration"),
-            version=11,
+            version=12,
         script:
             "../scripts/figures.py"
 
@@ -63,6 +63,6 @@ rule figures:
         **resources("figures"),
     params:
         memory=memory("figures"),
-        version=12,
+        version=13,
     script:
         "../scripts/figures.py"

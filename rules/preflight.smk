@@ -14,7 +14,7 @@ from unglow.workflow.pending_jobs import (
     capacity_for,
     pending_jobs,
 )
-from unglow.workflow.snakemake_internals import command_line, limit_of
+from unglow.workflow.snakemake_internals import limit_of, require_command_line
 from unglow.workflow.stage_table import STAGES
 
 LIMITS = ("--cores", "mem_mb of --resources", "disk_streams of --resources")
@@ -80,7 +80,7 @@ def preflight():
 
     Returns how long it will take, as far as that is known.
     """
-    options = command_line()
+    options = require_command_line()
     if options is not None and only_looks(options):
         return None
     # Not started by the command: what is going to be done cannot be known, so nothing is refused.

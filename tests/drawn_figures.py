@@ -6,11 +6,9 @@ import itertools
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.transforms import Bbox
+from matplotlib.axis import XTick, YTick
 from PIL import Image
 
-from unglow.reporting.figures.canvas import Words
-from unglow.reporting.figures.rulers import Rulers
 from unglow.reporting.figures.style import save_png
 
 
@@ -18,23 +16,20 @@ def texts(figure):
     """All text that is really drawn, with its box in px."""
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
-    drawn = [
+    hidden = {text for tick in figure.findobj(is_outside) for text in (tick.label1, tick.label2)}
+    return [
         (text.get_text(), text.get_window_extent(renderer))
         for text in figure.findobj(mpl.text.Text)
-        if text.get_visible() and text.get_text().strip()
+        if text.get_visible() and text.get_text().strip() and text not in hidden
     ]
 
-    def box_of(line):
-        left, top, right, bottom = line.box(renderer)
-        return Bbox([(left, renderer.height - bottom), (right, renderer.height - top)])
 
-    drawn += [
-        (words.text, Bbox.union([box_of(line) for line in words.lines()]))
-        for words in figure.findobj(Words)
-        if words.lines()
-    ]
-    rulers = figure.findobj(Rulers)
-    return drawn + [(line.text, box_of(line)) for one in rulers for line in one.texts(renderer)]
+def is_outside(artist):
+    """Whether this is a tick beyond the ends of its axis, which is not drawn."""
+    if not isinstance(artist, XTick | YTick):
+        return False
+    limits = artist.axes.get_xlim() if isinstance(artist, XTick) else artist.axes.get_ylim()
+    return not min(limits) <= artist.get_loc() <= max(limits)
 
 
 def said(figure):

@@ -25,7 +25,7 @@ from unglow.core.machine import processors
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-KINDS = ("tiff", "ome-zarr", "inputs", "results")
+KINDS = ("tiff", "codecs", "subifds", "ome-zarr", "inputs", "config", "sheets", "results")
 """Kinds of files. Each has a module with `DAMAGES` and functions `lay_out`, `damage` and `read`."""
 
 
@@ -90,7 +90,7 @@ def run_case(case: Case) -> tuple[Case, Outcome]:
         work.mkdir(exist_ok=True)
         outcome = attempt(partial(kind.read, path, case.whole, case.damage, work), path.name)
     is_whole = case.damage == UNTOUCHED
-    harmless = kind.is_harmless(case.whole, case.damage) if case.kind == "tiff" else is_whole
+    harmless = getattr(kind, "is_harmless", lambda *_: is_whole)(case.whole, case.damage)
     if harmless and outcome.verdict not in (*BAD, SAME):
         outcome = Outcome(WRONG, f"{outcome.verdict}, though nothing is wrong: {outcome.text}")
     return case, outcome

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from itertools import pairwise
@@ -88,7 +89,10 @@ def _edited_yaml(data: bytes, damage: str, rng: np.random.Generator) -> bytes:
     if damage == EXTREMES and rng.random() < 0.7:
         return pick(rng, _TEXTS).encode()  # type: ignore[no-any-return]
     content: Any = EDITS[damage](yaml.safe_load(data), rng)
-    return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")
+    try:
+        return yaml.safe_dump(content, sort_keys=False).encode("utf-8", "backslashreplace")
+    except RecursionError:  # JSON is YAML too, and may be nested more deeply
+        return json.dumps(content).encode()
 
 
 def _replace(path: Path, rng: np.random.Generator) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["DAMAGES", "damage", "lay_out", "read"]
 PROJECT = Path(__file__).resolve().parents[2]
 SHAPE = (240, 300)
+# A sentence that is longer is of no use, characters: two paths and a sentence.
+_LONGEST = 2000
 _SHEET = "config/samples.tsv"
 _ROWS = (
     "sample dye post pre landmarks landmarks_post landmarks_pre initial_transform regions",
@@ -101,20 +103,21 @@ def _write(path: Path, text: str) -> None:
 
 def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
     """Copy a working directory with one file damaged, and return that file."""
-    base = _base(whole)
+    base = base_of(whole)
     copy_linked(base, room / base.name)
     path = room / base.name / whole.relative_to(base)
     damage_file(path, how, rng)
     return path
 
 
-def _base(path: Path) -> Path:
+def base_of(path: Path) -> Path:
+    """Return the working directory that a file is in."""
     return next(parent for parent in path.parents if parent.name in ("sheet", "slide"))
 
 
 def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG001 - as all kinds
     """Read the configuration and find all pairs, as when the workflow is parsed."""
-    base = _base(path)
+    base = base_of(path)
     os.chdir(base)
     before = peak_mb()
     try:
@@ -125,6 +128,8 @@ def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG
     if (taken := peak_mb() - before) > PARSING_MB:
         return Outcome(OVER, f"parsing took {taken:.0f} MB")
     text = "\n".join(said)
+    if any(len(line) > _LONGEST for line in said):
+        return Outcome(ESCAPED, f"a sentence of {max(map(len, said))} characters")
     # what a configuration says is about its keys, and what is not there is not to be named
     is_named = path.name in text or path.name == CONFIG.name or not path.exists()
     if said and not (is_named and all(line.endswith((".", "?")) for line in said)):

@@ -100,7 +100,7 @@ def written(pixels: NDArray[Any], **options: Any) -> bytes:
     return stream.getvalue()
 
 
-def _back(data: bytes) -> NDArray[Any]:
+def read_back(data: bytes) -> NDArray[Any]:
     """(channels, rows, cols) of the first page of a file, as tifffile reads it."""
     with tifffile.TiffFile(io.BytesIO(data)) as tif:
         page: Any = tif.pages.first
@@ -146,6 +146,15 @@ def _made() -> Iterator[tuple[str, NDArray[Any], dict[str, Any]]]:
     yield "1 bit", levels > 100, {"photometric": "minisblack"}
 
 
+def write_pyramid(target: Any, pixels: NDArray[Any], **options: Any) -> None:
+    """Write (rows, cols) with two levels in SubIFDs; ``options`` are those of tifffile."""
+    with tifffile.TiffWriter(target, **options) as tif:
+        layout: dict[str, Any] = {"tile": (16, 16), "compression": "zlib"}
+        tif.write(pixels, subifds=2, metadata={"axes": "YX"}, **layout)
+        for step in (2, 4):
+            tif.write(pixels[::step, ::step], subfiletype=1, **layout)
+
+
 def _several() -> Iterator[Seed]:
     """Files of several pages."""
     stack = picture("uint8", 3)
@@ -156,11 +165,7 @@ def _several() -> Iterator[Seed]:
         yield Seed(f"ome {axes}", ".ome.tif", data, pixels)
         yield Seed(f"imagej {axes}", ".tif", written(stack, imagej=True, **options), pixels)
     stream = io.BytesIO()
-    with tifffile.TiffWriter(stream, ome=True) as tif:
-        options = {"tile": (16, 16), "compression": "zlib"}
-        tif.write(stack[0], subifds=2, metadata={"axes": "YX"}, **options)
-        for step in (2, 4):
-            tif.write(stack[0, ::step, ::step], subfiletype=1, **options)
+    write_pyramid(stream, stack[0], ome=True)
     yield Seed("ome pyramid", ".ome.tif", stream.getvalue(), stack[:1])
 
 
@@ -168,7 +173,7 @@ def _streamed() -> Iterator[Seed]:
     """Files of one strip that is too large to be decoded whole."""
     rows, cols = _STREAMED
     pixels = ((np.arange(rows)[:, None] // 5 + np.arange(cols) // 7) % 251).astype(np.uint8)
-    for codec in ("zlib", "lzw", "zstd", "lzma", "packbits"):
+    for codec in ("zlib", "zstd", "lzma"):
         data = written(pixels, compression=codec, rowsperstrip=rows)
         yield Seed(f"{codec} streamed", ".tif", data, pixels[None])
 
@@ -179,7 +184,7 @@ def make_seeds() -> list[Seed]:
     for name, array, options in _made():
         data = written(array, **options)
         # Lossy codecs give back what tifffile decodes.
-        seeds.append(Seed(name, ".tif", data, _back(data)))
+        seeds.append(Seed(name, ".tif", data, read_back(data)))
     palette = picture("uint16", 3, (16, 16)).reshape(3, 256)
     data = written(picture("uint8")[0], photometric="palette", colormap=palette)
     seeds.append(Seed("palette", ".tif", data, palette[:, picture("uint8")[0]]))
@@ -209,7 +214,7 @@ def lay_out(folder: Path, *, made: bool) -> list[tuple[str, Path]]:
         path = folder / f"{number}{one.suffix}"
         path.write_bytes(one.data)
         if one.pixels is not None:
-            np.save(_pixels(path), one.pixels)
+            np.save(pixels_file(path), one.pixels)
         found.append((one.name, path))
     return found
 
@@ -223,16 +228,17 @@ def damage(whole: Path, how: str, rng: np.random.Generator, room: Path) -> Path:
 
 def read(path: Path, whole: Path, how: str, room: Path) -> Outcome:  # noqa: ARG001 - as all kinds
     """Read a damaged file and judge what came of it."""
-    pixels = _pixels(whole)
+    pixels = pixels_file(whole)
     return read_image(path, room, pixels if pixels.exists() else None, _as_tifffile)
 
 
 def is_harmless(whole: Path, how: str) -> bool:
     """Return whether a damaged file must be read as the whole one, whose pixels are known."""
-    return how in (UNTOUCHED, "bytes appended") and _pixels(whole).exists()
+    return how in (UNTOUCHED, "bytes appended") and pixels_file(whole).exists()
 
 
-def _pixels(whole: Path) -> Path:
+def pixels_file(whole: Path) -> Path:
+    """Return the file with the pixels of an undamaged one."""
     return whole.with_name(f"{whole.name}.npy")
 
 

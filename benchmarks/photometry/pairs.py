@@ -13,10 +13,11 @@ from registration.pool import registered
 from registration.recording import COUNTS, Camera, shade, spots, stain
 from scipy import ndimage
 
-from unglow.core.windows import Window
+from unglow.core.windows import ArrayPixels, Window
 from unglow.io.stored_values import quantise
 from unglow.phantom.truth import PhantomMap
 from unglow.photometry.cell_moments import CellMoments
+from unglow.photometry.defects import find_defects
 from unglow.photometry.joint_histogram import JointStatistics
 from unglow.transform import Quantiles, Transform
 from unglow.transform.resample import warp_window
@@ -160,11 +161,17 @@ def images(pair: Pair, data: Path | None) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def aligned(post: NDArray[Any], pre: NDArray[Any], transform: Transform) -> Aligned:
-    """Align two whole images as `unglow.workflow.stages.align` does."""
-    block = quantise(
-        warp_window(lambda w: pre[w.slices], pre.shape, transform, Window.from_shape(post.shape))
-    )
+    """Align two whole images as `unglow.workflow.stages.align` does; they have no seams."""
     ranges = [(float(image.min()), float(image.max())) for image in (post, pre)]
+    images = ArrayPixels(post), ArrayPixels(pre)
+    defects = find_defects(images, transform, ranges[1], lambda *_: None, integer=True, workers=1)
+
+    def read(window: Window) -> Levels:
+        block = pre[window.slices].astype(np.float32)
+        defects.mask(block, window)
+        return block
+
+    block = quantise(warp_window(read, pre.shape, transform, Window.from_shape(post.shape)))
     statistics = JointStatistics.create(
         post_range=ranges[0], pre_range=ranges[1], grey_level=1.0, integer=True
     )

@@ -115,6 +115,15 @@ def test_from_a_folder_of_odd_names_to_results(tab, show, work):
     tab.wait("!unglow.run.running", 300)
     tab.wait("document.querySelector('#results .card img').src.startsWith('data:image')", 120)
     assert "Rock 7 SYTO9" in text_of(tab, "results")
+    again = "{pairs: [{...unglow.news.pairs[0], gain: '9.75'}]}"  # the same but for one number
+    tab.run(f"unglow.results.update({again})")
+    assert "9.75" in text_of(tab, "results")
+    before = tab.run("document.querySelector('#names .thumb img').src")
+    first, second = sorted((work / "photos").iterdir())
+    second.write_bytes(first.read_bytes())  # another image of the same name
+    press(tab, "Look again")
+    other = "document.querySelector('#names .thumb img').src"
+    tab.wait(f"{other}.startsWith('data:') && {other} !== {json.dumps(before)}", 60)
     errors = [c for c in tab.complaints if "status of 400" not in json.dumps(c)]
     assert not errors  # a refusal is in the console too
     tab.follow("document.querySelector('#run .row a')")  # the live page, and back
@@ -175,6 +184,37 @@ def test_another_page_and_an_editor_are_followed(tab, show, work):
     press(tab, "Save")
     tab.wait("document.querySelector('#settings [role=alert]').innerText.includes('try again')", 60)
     assert "0.4" in (work / "config" / "config.yaml").read_text()
+
+
+HOLD = """
+(() => {
+  const { fetch } = window;
+  window.held = [];
+  window.fetch = (path, ...rest) => path !== "settings.json" ? fetch(path, ...rest)
+    : new Promise((go) => held.push(() => go(fetch(path, ...rest))));
+  window.release = () => { window.fetch = fetch; held.forEach((go) => go()); };
+})()"""
+
+
+@pytest.mark.parametrize("config", ["raw: photos\n", "detect: {fdr: 0.4}\n"])
+def test_a_late_answer_takes_nothing_from_who_writes_meanwhile(tab, show, work, config):
+    show()
+    field = "document.getElementById('key-detect.fdr')"
+    tab.run(HOLD)
+    (work / "config").mkdir()
+    (work / "config" / "config.yaml").write_text(config)
+    tab.wait("held.length", 60)
+    write(tab, field, "0.3")
+    tab.run("release()")
+    version = "unglow.settings.version === unglow.state.version"
+    if "fdr" in config:  # these are other settings: Save says so
+        tab.run("new Promise((done) => setTimeout(done, 1000))")
+    else:
+        tab.wait(version, 60)
+    assert tab.run(f"[{field}.value, document.activeElement === {field}]") == ["0.3", True]
+    press(tab, "Save")
+    said = "try again" if "fdr" in config else "Saved"
+    tab.wait(f"document.querySelector('#settings [role=alert]').innerText.includes('{said}')", 60)
 
 
 @pytest.mark.parametrize("width", [1400, 800, 420])

@@ -83,8 +83,8 @@ def test_what_an_attempt_took_is_in_its_panel_and_steps_change_their_unit(made, 
 
 def test_a_report_opens_from_disk_without_errors_or_requests(made, browse):
     bad = end(3.0, "memory", message="needs more memory", remedy="snakemake --more", needed_mb=600)
-    made.attempt("register", 2.0, sample(0.1, 50), sample(2.9, 399), bad)
-    made.attempt("register", 5.5, sample(0.1, 50), sample(2.0, 300), end(3.0), number=2)
+    made.attempt("register", 2.0, sample(0.1, 50), sample(2.9, 399), bad, sample="s2")
+    made.attempt("register", 5.5, sample(0.1, 50), sample(2.0, 300), end(3.0))
     summary(
         made.results,
         {"sample": "s1", "dye": "DAPI", "status": "ok", "reasons": "", "gain": "1.3"},
@@ -165,8 +165,21 @@ def test_a_thousand_jobs_are_reported_and_drawn_soon_enough(tmp_path, browse):
     opened = browse(report)
     assert opened.complaints() == []
     assert int(opened.root["data-ready"]) < 2000
-    assert "1011 jobs" in opened.text
-    assert "11 incidents" in opened.text
+    assert "1000 jobs" in opened.text  # in 1011 attempts
+    assert "11 failed" not in opened.text
+
+
+def test_the_report_shows_the_run_that_did_the_work_and_no_incident_that_healed(made, tab):
+    made.attempt("register", 2.0, sample(2.9, 390), end(3.0, "memory", message="too little"))
+    made.attempt("register", 5.5, sample(2.0, 300), end(3.0), number=2)
+    made.run({"kind": "end", "t": 2.0, "wall": WALL + 102, "outcome": "ok"}, start=100)
+    made.attempt("verdict", 100.5, sample(0.1, 20), end(1.0), sample="")
+    tab.open(write_report(made.results).absolute().as_uri())
+    tab.wait("document.documentElement?.dataset.ready")
+    assert tab.run("document.querySelector('.tile .value').textContent") == "1 of 1"
+    assert tab.run("document.querySelector('.tile .more').textContent").endswith("none failed")
+    assert tab.run("unglow.view.resources.chosenRun") == 0
+    assert tab.run("document.querySelector('#incidents') === null")
 
 
 def test_compared_runs_are_drawn(tmp_path, browse):

@@ -8,6 +8,8 @@ import pytest
 from made_results import made_pair
 from viewer_hands import framed, press, settled
 
+from unglow.photometry.gain.bright_field import NOT_SEARCHED
+
 pytestmark = pytest.mark.slow
 
 SKIPPED, FAILED, DONE = "A~DAPI", "B~DAPI", "C~DAPI"
@@ -135,3 +137,18 @@ def test_facts_are_in_words_with_units(view, tmp_path):
     assert ["Gain (95 % interval)", "1.5 (1.4 to 1.6)"] in facts
     assert ["Displacement field", "up to 0.181 px, a node every 128 px"] in facts
     assert not any("_" in text or text.endswith(" px px") for row in facts for text in row)
+
+
+def test_a_search_that_was_not_done_has_not_failed(view, tmp_path):
+    pair = tmp_path / "results" / "A" / "DAPI"
+    made_pair(pair)
+    record = json.loads((pair / "detection.json").read_text())
+    record |= {"status": "failed", "reason": NOT_SEARCHED, "candidates": None}
+    (pair / "detection.json").write_text(json.dumps(record))
+    table = pair / "candidates.csv"
+    table.write_text(table.read_text().splitlines(keepends=True)[0])
+    for panel in ("about", "candidates"):
+        tab = view(tmp_path / "results", pair=SKIPPED, panel=panel)
+        shown = "document.querySelector('.panels, aside, main').innerText"
+        tab.wait(f"{shown}.includes({json.dumps(NOT_SEARCHED)})", 60)
+        assert "fail" not in tab.run(shown).lower()

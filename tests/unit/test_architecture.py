@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from graphlib import CycleError, TopologicalSorter
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -133,10 +136,12 @@ OPENS = {
     "unglow.core.process": "reads /proc",
     "unglow.core.kernels": "reads files of the package",
     "unglow.core.kernels.building": "reads files of the package",
+    "unglow.cli": "opens /dev/null",
     "unglow.cli.doctor": "opens /dev/null",
     "unglow.cli.pages": "makes the file for the browser",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
     "unglow.io.zarr_array": "looks at files before TensorStore opens them, and opens entries",
+    "unglow.io.tiff.tiles": "works on what it has written just now",
     "unglow.jobs.resume": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",
     "unglow.phantom.pair": "works on what it has written just now",
@@ -232,3 +237,22 @@ def test_files_of_rules_import_no_two_things_under_one_name():
                 found.setdefault(words[-1], set()).add(f"{module}.{words[0]}")
     assert len(found) > 20
     assert {name: sources for name, sources in found.items() if len(sources) > 1} == {}
+
+
+def test_what_is_imported_is_declared_and_what_is_declared_is_imported():
+    imported = set()
+    for path in [*SRC.rglob("*.py"), *(SRC.parent / "scripts").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    own = {path.name for path in SRC.iterdir()}
+    # of Python 3.14, whose backport is declared
+    imported -= {*sys.stdlib_module_names, *own, "compression"}
+    of = packages_distributions()
+    used = {re.sub(r"[-_.]+", "-", name).lower() for one in imported for name in of[one]}
+    project = tomllib.loads((SRC.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[^\w.-]", one)[0].lower() for one in project["dependencies"]}
+    # users read all stores with it
+    assert {name.replace(".", "-") for name in declared} - {"zarr"} == used

@@ -51,9 +51,8 @@ def niceness(directory, process):
     """Nice values and classes of the disk, while a command runs, of processes that work there."""
     seen = set()
     while process.poll() is None:
-        for pid, words in working_in(directory):
+        for one, words in working_in(directory):
             try:
-                one = psutil.Process(pid)
                 job = any("scripts" in word for word in words)
                 seen.add((job, one.nice(), int(one.ionice().ioclass)))
             except psutil.NoSuchProcess:

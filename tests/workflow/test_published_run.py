@@ -104,8 +104,8 @@ def test_what_is_damaged_is_reported_removed_and_made_again(small_work, small_fi
     )
     change(pair / "scale.json", '"methods"', '"Methods"')
     (pair / "gain_map.npz").unlink()
-    (pair / "figures" / "purity.png").unlink()
-    names = ("blocks.csv", "candidates.csv", "scale.json", "gain_map.npz", "figures/purity.png")
+    (pair / "figures" / "gallery.png").unlink()
+    names = ("blocks.csv", "candidates.csv", "scale.json", "gain_map.npz", "figures/gallery.png")
     code, text = verify(small_work)
     assert code == 1
     assert text.splitlines()[-1].startswith("5 problems.")

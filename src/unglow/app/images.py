@@ -1,13 +1,23 @@
-"""Raw images on the page: small pictures of them, and the names that users give them."""
+"""Raw images on the page: small pictures of them, and the names that users give them.
+
+Images are decoded in processes of this module, so none can take memory or time of the app.
+"""
 
 from __future__ import annotations
 
 import base64
+import json
 import math
+import os
+import queue
 import re
+import signal
+import subprocess
+import sys
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import cv2
@@ -17,6 +27,7 @@ from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import printable
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader, read_header, reads_in_order
+from unglow.jobs.memory_limit import is_memory_failure, set_limit
 from unglow.workflow.samples import Pair, explain_unsafe
 from unglow.workflow.samples.naming import (
     RESERVED,
@@ -29,7 +40,6 @@ from unglow.workflow.samples.naming import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -43,6 +53,8 @@ LONGEST = 220
 _MOST_PX, _MOST_BYTES = 200e6, 400e6
 # Rows of a band, and of one of those that are read of a large image that is not compressed.
 _BAND_ROWS, _FEW_ROWS = 256, 16
+# Memory of a process that draws, and time for one picture.
+_MOST_MB, _MOST_S = 1000.0, 30
 _KEPT = 1000
 _QUALITY = 82
 _SHARE = (0.5, 99.7)
@@ -53,7 +65,10 @@ class Thumbnails:
 
     def __init__(self) -> None:
         self._made: OrderedDict[object, dict[str, str]] = OrderedDict()
-        self._lock, self._drawing = threading.Lock(), threading.Semaphore(2)
+        self._lock = threading.Lock()
+        self._free: queue.LifoQueue[_Process] = queue.LifoQueue()
+        for _ in range(2):
+            self._free.put(_Process())
 
     def describe(self, path: Path, settings: Settings) -> dict[str, str]:
         """Return ``picture`` (JPEG, base64), ``about`` (size and type) and ``problem``."""
@@ -66,8 +81,11 @@ class Thumbnails:
             if key in self._made:
                 self._made.move_to_end(key)
                 return self._made[key]
-        with self._drawing:
-            made = _describe(path, settings)
+        process = self._free.get()
+        try:
+            made = process.describe(str(path), settings.series, settings.plane.z, settings.plane.t)
+        finally:
+            self._free.put(process)
         with self._lock:
             self._made[key] = made
             while len(self._made) > _KEPT:
@@ -79,20 +97,60 @@ def _answer(picture: str = "", about: str = "", problem: str = "") -> dict[str, 
     return {"picture": picture, "about": printable(about), "problem": printable(problem)}
 
 
-def _describe(path: Path, settings: Settings) -> dict[str, str]:
-    plane = settings.plane
+class _Process:
+    """A process that draws one picture after the other, started when it is needed."""
+
+    _started: subprocess.Popen[str] | None = None
+
+    def describe(self, *image: object) -> dict[str, str]:
+        if self._started is None or self._started.poll() is not None:
+            self._started = subprocess.Popen(
+                [sys.executable, "-Pm", "unglow.app.images"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,  # Ctrl-C is for the server
+            )
+        try:
+            _send(self._started.stdin, image)
+            return dict(json.loads(self._started.stdout.readline()))  # type: ignore[union-attr]
+        except (OSError, ValueError):
+            self._started.communicate()
+            if self._started.returncode == -signal.SIGALRM:
+                return _answer(problem=f"Reading it takes longer than {_MOST_S} s.")
+            return _answer(problem="Reading it failed: it may be damaged, so export it again.")
+
+
+def _send(stream: Any, content: object) -> None:
+    stream.write(json.dumps(content) + "\n")
+    stream.flush()
+
+
+def _work() -> None:
+    """Describe the images of standard input, a line each, on what standard output was."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    set_limit(_MOST_MB, 1)
+    for line in sys.stdin:
+        signal.alarm(_MOST_S)
+        _send(answers, _describe(*json.loads(line)))
+        signal.alarm(0)
+
+
+def _describe(path: str, series: int | None, z: Any, t: Any) -> dict[str, str]:
+    about = ""
     try:
-        header = read_header(path, series=settings.series, z=plane.z, t=plane.t)
+        header = read_header(Path(path), series=series, z=z, t=t)
         rows, cols = header.shape
         channels = [c.name for c in header.channels if not c.alpha]
         more = f", {len(channels)} channels" if len(channels) > 1 else ""
         about = f"{cols} x {rows} px, {header.dtype}{more}"
-    except (UnglowError, OSError) as error:
-        return _answer(problem=str(error))
-    try:
         return _answer(encode(draw(header)), about)
-    except (UnglowError, OSError, MemoryError, ValueError) as error:
-        return _answer("", about, str(error))
+    except (UnglowError, OSError, MemoryError, ValueError, cv2.error) as error:
+        lacking = is_memory_failure(error)
+        why = f"Reading it takes more than {_MOST_MB:.0f} MB." if lacking else str(error)
+        return _answer("", about, why)
 
 
 def draw(header: TiffHeader) -> NDArray[np.uint8]:
@@ -324,3 +382,7 @@ def unique_images(images: Iterable[NamedImage]) -> list[NamedImage]:
             raise InputError(f"{image.path.name} is there twice.")
         found[image.path] = image
     return list(found.values())
+
+
+if __name__ == "__main__":
+    _work()

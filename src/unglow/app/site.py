@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.app.images import NamedImage, NamePattern, Thumbnails, guess, make_pairs, unique_images
 from unglow.app.settings_form import check_changes, form
-from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, command, cores_of, id_of
+from unglow.app.workplace import (
+    SHEET,
+    ChangedError,
+    Commands,
+    Workplace,
+    command,
+    cores_of,
+    id_of,
+)
 from unglow.core.errors import ConfigError, InputError, UnglowError
+from unglow.core.files import resolve_links
 from unglow.core.machine import processors
 from unglow.reporting.html.live_answers import JSON, Answer, parse_object
 from unglow.reporting.html.report import to_json
@@ -100,6 +109,13 @@ class App:
             settings = work.settings()
         except ConfigError as error:
             settings, mistake = load({}), str(error)
+        else:
+            places = work.directory / settings.results, self._commands.results
+            if len({*map(resolve_links, places)}) > 1:
+                mistake = (
+                    f"The key results is '{settings.results}' now: start `unglow app` again to "
+                    "see these results."
+                )
         raw, folders = work.raw(settings), work.find_folders()
         images = work.find_images(raw)
         try:
@@ -271,7 +287,8 @@ def _name_in(raw: Path, path: Path) -> str:
 
 def _cores(query: Mapping[str, str]) -> int | None:
     text = query.get("cores", "")
-    return cores_of(int(text) if text.isascii() and text.isdigit() else (text or None))
+    is_number = text.isascii() and text.isdigit() and len(text) < 10
+    return cores_of(int(text) if is_number else (text or None))
 
 
 def _text(sent: Mapping[str, Any], name: str) -> str:

@@ -16,7 +16,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from unglow.core.printable import harmless, printable
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import end_jobs, find_running, finish_jobs
 from unglow.review.regions import keep_previous
-from unglow.workflow.config import CONFIG, load, read_stored
+from unglow.workflow.config import CONFIG, MOST_BYTES, load, read_stored
 from unglow.workflow.samples import discover, read_sheet
 from unglow.workflow.samples.naming import images_of
 from unglow.workflow.samples.raw_directory import listing_if_any
@@ -36,6 +36,7 @@ from unglow.workflow.samples.raw_directory import listing_if_any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from unglow.jobs.run_records import Trace
     from unglow.workflow.samples import Discovery
     from unglow.workflow.settings import Settings
 
@@ -75,6 +76,8 @@ class Workplace:
     @property
     def why_not(self) -> str:
         """Why nothing can be written, in a sentence; empty if it can."""
+        if not os.path.isdir(self.directory):
+            return f"{self.directory} is not there any more: start `unglow app` where it is now."
         for place in (self.directory, self.directory / CONFIG.parent):
             if not resolve_links(place).is_relative_to(resolve_links(self.directory)):
                 return f"{place} leads out of {self.directory}, so nothing is written there."
@@ -162,6 +165,10 @@ class Workplace:
         before = read_file(file).decode("utf-8") if os.path.isfile(file) else ""
         read_stored(file)  # refuses what is no configuration
         text = change_keys(before, put, reset)
+        if len(text.encode()) > MOST_BYTES:
+            raise ConfigError(
+                f"{file} would be larger than {MOST_BYTES} bytes: give a shorter value."
+            )
         if text != before:
             self._replace(file, text)
 
@@ -265,6 +272,8 @@ class Commands:
                     timeout=_PATIENCE_S,
                     check=False,
                 )
+            except FileNotFoundError:
+                raise InputError(f"{self.directory} was moved or removed.") from None
             except subprocess.TimeoutExpired:
                 raise InputError(
                     f"`unglow {words[0]}` took more than {_PATIENCE_S} s: give it in a terminal."
@@ -279,7 +288,7 @@ class Commands:
             One is at work here already, or the directory may not be written.
         """
         with self._lock:
-            if self._lives() or find_running(self.results) is not None:
+            if self._lives() or self._find_running() is not None:
                 raise InputError(_SECOND)
             output = self.directory.joinpath(*_OUTPUT)
             if not resolve_links(output).is_relative_to(resolve_links(self.directory)):
@@ -288,8 +297,8 @@ class Commands:
                 descriptor = _open_output(output)
             except OSError as error:
                 raise InputError(
-                    f"{self.directory} may not be written ({error.strerror}), so nothing can run "
-                    "there: start `unglow app` in a directory of your own."
+                    f"{output} may not be written ({error.strerror}), so nothing can run here: "
+                    "remove it, or start `unglow app` in a directory of your own."
                 ) from error
             try:
                 self._run = subprocess.Popen(  # noqa: S603 (so are these)
@@ -306,14 +315,14 @@ class Commands:
     def stop(self, *, now: bool) -> str:
         """End the run after its running jobs, or at once; return what happens, in a sentence."""
         with self._lock:
-            trace = find_running(self.results)
+            trace = self._find_running()
             if trace is None:
                 if self._run is not None and self._lives():  # it has only just been started
                     self._run.terminate()
                     return "The run is stopped before its first job."
                 return "Nothing runs any more."
             if now:
-                end_jobs(trace, self.results)
+                end_jobs(trace, trace.path.parents[2])
                 return "The run has been stopped. Run continues with what is missing."
             finish_jobs(trace)
             return "Running jobs finish, and no other job starts. Run continues later."
@@ -324,7 +333,7 @@ class Commands:
             own = self._lives()
             code = None if self._run is None else self._run.returncode
         try:
-            running, why = own or find_running(self.results) is not None, ""
+            running, why = own or self._find_running() is not None, ""
         except InputError as error:
             running, why = True, str(error)
         output = self.directory.joinpath(*_OUTPUT)
@@ -332,6 +341,13 @@ class Commands:
         if os.path.isfile(output):
             text = harmless(tail(output, _TAIL_BYTES)).strip()
         return {"running": running, "why": printable(why), "code": code, "output": text}
+
+    def _find_running(self) -> Trace | None:
+        """Return the run that is at work on these results, or on those that are configured now."""
+        places = [self.results]
+        with suppress(ConfigError):
+            places.append(self.directory / load(read_stored(self.directory / CONFIG)).results)
+        return next((run for place in places if (run := find_running(place)) is not None), None)
 
     def _lives(self) -> bool:
         return self._run is not None and self._run.poll() is None

@@ -9,6 +9,7 @@ their command is used.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from importlib import import_module
@@ -63,6 +64,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     0 if all is well, 1 if the command ran and found problems, 2 for a mistake (one sentence on
     standard error), 130 if interrupted.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the caller; Snakemake and its jobs need all
+            # it gets the lowest free number, which is that of the stream
+            stream = os.fdopen(os.open(os.devnull, os.O_RDWR), mode)
+            os.set_inheritable(stream.fileno(), True)  # noqa: FBT003
+            setattr(sys, name, stream)
     arguments = list(sys.argv[1:] if argv is None else argv)
     command = next((a for a in arguments if not a.startswith("-")), None)
     module = import_module(COMMANDS[command][0]) if command in COMMANDS else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ from unglow.multiplexed.marker_tables import (
 from unglow.multiplexed.markers import NAME, read_cells
 from unglow.workflow import config as configuration
 from unglow.workflow.config import CONFIG
-from unglow.workflow.samples import discover, sheet_text
+from unglow.workflow.samples import discover, find_unwritable, sheet_text
 from unglow.workflow.settings import Settings
 
 if TYPE_CHECKING:
@@ -90,6 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
     command = f"unglow init {shlex.quote(str(arguments.raw))}{option}"
     tables, remarks = draft_tables(arguments.raw)
     discovery = discover(arguments.raw)
+    unwritable = find_unwritable(discovery.pairs, arguments.directory)
+    named = {(problem.sample, problem.dye) for problem in unwritable}
+    discovery = replace(
+        discovery,
+        pairs=tuple(pair for pair in discovery.pairs if pair.key not in named),
+        problems=(*discovery.problems, *unwritable),
+    )
     filled, more = fill_tables(
         discovery.slides, arguments.background, drafts=tables, command=command
     )

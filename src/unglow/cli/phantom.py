@@ -148,9 +148,9 @@ def run(args: argparse.Namespace) -> int:
         If an option is out of range.
     """
     if not 1 <= args.pairs <= 9999:
-        raise ConfigError(f"phantom: --pairs is {args.pairs}, but must be from 1 to 9999.")
+        raise ConfigError(f"--pairs is {args.pairs}, but must be from 1 to 9999.")
     if args.workers < 1:
-        raise ConfigError(f"phantom: --workers is {args.workers}, but must be at least 1.")
+        raise ConfigError(f"--workers is {args.workers}, but must be at least 1.")
     if args.channels is not None:
         return _run_slide(args)
     spec = spec_of(args)

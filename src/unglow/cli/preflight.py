@@ -199,10 +199,12 @@ def _lines(checked: _Checked) -> Iterator[str]:
     """Yield what was found as text."""
     for problem in checked.batch.problems:
         yield f"skipped: {problem.message}"
-    starts = "a run would start" if checked.jobs else "everything is there"
+    starts = "a run would start" if checked.jobs else "no file is missing"
     what = "a run would be refused" if checked.refused else starts
     cores = checked.capacity.cores
     yield f"{len(checked.jobs)} jobs to do on {cores} core{'s' * (cores != 1)}: {what}."
+    if not checked.jobs:
+        yield "Jobs that changed settings repeat are not counted: `unglow run -n` counts them."
     takes = "" if checked.expected is None else checked.expected.words()
     yield from messages(checked.result, ["unglow", *sys.argv[1:]], Level.FINE, takes=takes)
     if checked.result.suggestions:

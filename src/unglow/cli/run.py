@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.printable import WEB, say, warn
+from unglow.core.printable import WEB, printable, say, warn
 from unglow.core.workflow_files import snakefile, workflow_directory
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ TAKES_ALL_WORDS = ("run",)
 #: What follows ``--`` is for another command.
 TAKES_WORDS = ("resume",)
 _PROFILE = "--workflow-profile"
+_CONFIG = ("--config", "-C")
 _WEB = "--web"
 # At most this many jobs are named by `unglow stop`.
 _NAMED = 5
@@ -74,7 +76,7 @@ def become_snakemake(given: Sequence[str]) -> NoReturn:
     if _WEB in own:
         options.remove(_WEB)
         os.environ[WEB] = "1"
-    words = ["-Pm", "unglow.jobs.launcher", *start, *_replace_own_profile(options)]
+    words = ["-Pm", "unglow.jobs.launcher", *start, *_nest_settings(_replace_own_profile(options))]
     os.execv(sys.executable, [sys.executable, *words])  # noqa: S606 (no shell is wanted)
 
 
@@ -83,14 +85,40 @@ def _profiles() -> list[str]:
 
 
 def _replace_own_profile(words: Sequence[str]) -> list[str]:
-    """Return options with the directory of a profile of unglow's own in the place of its name."""
-    made: list[str] = []
-    for word in words:
-        name, equals, value = word.partition("=")
-        made += [name, value] if name == _PROFILE and equals else [word]
+    """Return options with the directory of a profile of unglow's own in the place of its name.
+
+    Snakemake says nothing of a profile that is not there, and runs without it.
+    """
+    from unglow.jobs.snakemake_command import split_option  # noqa: PLC0415
+
+    made = [part for word in words for part in split_option(word, [_PROFILE])]
     for place, word in enumerate(made[1:], 1):
-        if made[place - 1] == _PROFILE and word in _profiles() and not Path(word).exists():
-            made[place] = str(workflow_directory() / "profiles" / word)
+        if made[place - 1] != _PROFILE or word == "none" or _is_profile(Path(word)):
+            continue
+        if word not in _profiles():
+            near = difflib.get_close_matches(word, _profiles(), n=1)
+            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(_profiles())}."
+            raise InputError(f"there is no profile {printable(word)}; {meant}")
+        made[place] = str(workflow_directory() / "profiles" / word)
+    return made
+
+
+def _is_profile(path: Path) -> bool:
+    return path.exists() or (Path("profiles") / path).exists()
+
+
+def _nest_settings(words: Sequence[str]) -> list[str]:
+    """Return options with `detect.fdr=0.1` behind ``--config`` as `detect={fdr: 0.1}`."""
+    from unglow.jobs.snakemake_command import split_option  # noqa: PLC0415
+
+    made, inside = [], False
+    for word in (part for given in words for part in split_option(given, _CONFIG)):
+        if word.startswith("-"):
+            inside = word in _CONFIG
+        group, dot, key = word.partition("=")[0].partition(".")
+        if inside and dot:
+            word = f"{group}={{{key}: {word.partition('=')[2]}}}"  # noqa: PLW2901
+        made.append(word)
     return made
 
 

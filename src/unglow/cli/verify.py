@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from unglow.cli.directories import (
     add_directory,
@@ -21,6 +21,7 @@ from unglow.io.pair_plan import ROLES, Plan
 from unglow.io.raw_header import is_ome_zarr
 from unglow.jobs.run_records import last_run, same_place
 from unglow.multiplexed.results import SlideRecord
+from unglow.telemetry.jsonl import mapping
 from unglow.workflow.batch import Batch
 from unglow.workflow.config import CONFIG, read_stored
 from unglow.workflow.stages.plan import fingerprint
@@ -46,7 +47,7 @@ def batch_of(results: Path) -> Batch:
     run = last_run(results)
     fields = {} if run is None else run.fields
     work = Path(str(fields.get("directory", "")))
-    settings: dict[str, Any] = {**(fields.get("config") or {})}
+    settings = {**mapping(fields.get("config"))}
     if not settings or not same_place(work / str(fields.get("results", "")), results):
         work = results.absolute().parent  # copied or moved, or never run here
         settings = read_stored(work / CONFIG)
@@ -215,8 +216,8 @@ def _all_is_well(results: Path) -> list[str]:
         lines = ["No problems found, but there are no digests to compare files with."]
     if others:
         lines.append(
-            f"Files without a digest: {len(others)} ({others[0]} is the first). An older version "
-            "of unglow or another program wrote them."
+            f"Files without a digest: {len(others)} ({others[0]} is the first). They were not "
+            "compared: their digests are gone, or unglow did not write them."
         )
     return [*lines, "Not checked: telemetry, benchmarks, logs, review.csv and regions.geojson."]
 

@@ -18,7 +18,7 @@ LIBRARIES_MB: dict[str, float] = {
     "ingest": 64.0,
     "export": 64.0,
     "register": 102.0,
-    "align": 75.0,
+    "align": 59.0,
     "figures": 93.0,
     "scale": 65.0,
     "difference": 58.0,

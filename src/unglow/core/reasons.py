@@ -92,6 +92,15 @@ def _make(key: str, sentence: str, numbers: str, help_: str, at: Place | None) -
     return made
 
 
+# Failures of the search for a map, which landmarks replace.
+_SEARCH = ("unlike", "scale_beyond", "sheared", "small_overlap", "few_blocks", "different")
+
+
+def helped_by_landmarks(reasons: Iterable[str]) -> bool:
+    """Return whether landmarks may help a registration that failed for these reasons."""
+    return not {TABLE[key].sentence for key in _SEARCH}.isdisjoint(reasons)
+
+
 def split_notes(reasons: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return those that cast doubt, plain sentences with them, and those that are notes."""
     parts: tuple[list[str], list[str]] = ([], [])

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from unglow.core.errors import ConfigError
+from unglow.core.printable import clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -116,7 +117,8 @@ def from_json(kind: type[_Kind], values: Mapping[str, Any], where: str = "") -> 
 
 def describe_unknown(name: str, known: Iterable[str], where: str = "") -> str:
     """Return the sentence for a key that is not known, with the nearest one that is."""
-    return f"config key '{f'{where}.{name}'.lstrip('.')}' is not known; {suggest(name, known)}"
+    key = clean(f"{where}.{name}".lstrip("."))[:_LONGEST_SHOWN]
+    return f"config key '{key}' is not known; {suggest(str(name)[:_LONGEST_SHOWN], known)}"
 
 
 def suggest(name: str, known: Iterable[str], otherwise: str = "") -> str:

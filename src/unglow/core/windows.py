@@ -318,16 +318,15 @@ def map_bounded(func: Callable[[T], R], items: Iterable[T], workers: int) -> Ite
 
 def merge_runs(mask: NDArray[np.bool_]) -> Iterator[Window]:
     """Yield rectangles, in px, that cover the true px of a mask; equal rows share one."""
-    open_runs: dict[tuple[int, int], int] = {}
+    open_runs: dict[tuple[int, ...], int] = {}
     for y in range(mask.shape[0] + 1):
-        runs = _find_runs(mask[y]) if y < mask.shape[0] else set()
+        runs = set(map(tuple, find_runs(mask[y]))) if y < mask.shape[0] else set()
         for run in sorted(open_runs.keys() - runs):
             yield Window(open_runs.pop(run), y, *run)
         for run in runs - open_runs.keys():
             open_runs[run] = y
 
 
-def _find_runs(row: NDArray[np.bool_]) -> set[tuple[int, int]]:
-    """Return first and end of each run of true in a row."""
-    edges = np.flatnonzero(np.diff(row.astype(np.int8), prepend=0, append=0)).tolist()
-    return set(zip(edges[::2], edges[1::2], strict=True))
+def find_runs(row: NDArray[np.bool_]) -> list[list[int]]:
+    """Return first and last + 1 of each run of true in a row."""
+    return np.flatnonzero(np.diff(np.pad(row, 1))).reshape(-1, 2).tolist()

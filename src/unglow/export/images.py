@@ -27,7 +27,7 @@ from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
 from unglow.io.tiff.metadata import OmeChannel
 from unglow.io.tiff.metadata import ome_xml as image_xml
-from unglow.io.tiff.tiles import HORIZONTAL, TILE, encode_tile
+from unglow.io.tiff.tiles import TILE, encode_tile, write_levels
 from unglow.memory import EXPORT_BAND
 
 if TYPE_CHECKING:
@@ -307,27 +307,9 @@ def write_tiff(
         The file could not be written.
     """
     levels = 1 if store.empty is not None else store.levels
-    integer = store.dtype.kind in "iu"
+    content = [(_shape(store, n), _encode_tiles(store, n, workers)) for n in range(levels)]
     with replace_file(target) as partial, tifffile.TiffWriter(partial, bigtiff=True) as tiff:
-        for level in range(levels):
-            tags: dict[str, Any] = {"subfiletype": 1}
-            if level == 0:
-                tags = {"description": ome_xml(store, names or {}), "software": "unglow"}
-                if store.pixel_size_um is not None:
-                    per_cm = [1e4 / size for size in store.pixel_size_um]
-                    tags |= {"resolution": tuple(per_cm), "resolutionunit": "CENTIMETER"}
-                tags["subifds"] = levels - 1
-            tiff.write(
-                _encode_tiles(store, level, workers),
-                shape=_shape(store, level),
-                dtype=store.dtype,
-                tile=(TILE, TILE),
-                photometric="minisblack",
-                compression="adobe_deflate",
-                predictor=HORIZONTAL if integer else None,
-                metadata=None,
-                **tags,
-            )
+        write_levels(tiff, content, store.dtype, store.pixel_size_um, ome_xml(store, names or {}))
 
 
 def ome_xml(store: Image, names: Mapping[str, str]) -> bytes:

@@ -90,7 +90,7 @@ def export_spatialdata(
     except ImportError as error:
         raise UnglowError(
             "the SpatialData export needs the package spatialdata, which is not installed here; "
-            'install it with: pip install "unglow[spatialdata]"'
+            "install it with: pip install spatialdata"
         ) from error
     # One block at a time: the memory of the copy is that of a block, whatever the machine.
     with whole_directory(target) as partial, dask.config.set(scheduler="single-threaded"):

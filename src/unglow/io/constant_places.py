@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     Bools = NDArray[np.bool_]
     Bytes = NDArray[np.uint8]
 
-RUN = 32
-"""An edge is straight over at least this many px."""
+RUN = 31
+"""An edge is straight over at least this many px; odd."""
 _BAND = 256
 """Rows or columns that are worked on together, to save memory."""
 _JUMP, _LEVELS = 0.02, 3
@@ -37,8 +37,6 @@ _ROUGH = 0.25
 _FIRM, _SEAM, _BORDER = 1, 8, 64
 """Ends of runs, as they are added up: a firm edge, the end of the window, the border of the image.
 The last one is firm if the other end is, and the run longer than a rim lost in processing."""
-_KINDS = np.arange(256)
-"""All that ends can add up to."""
 _MOST_WAITING = 64
 """At most this many parts of a window wait for what its neighbours say, the largest first."""
 
@@ -64,8 +62,6 @@ def find_constant(
     """
     if min(block.shape) < 3 or not _may_hold_any(block):
         return None
-    import cv2  # noqa: PLC0415 - rarely needed, 16 MB
-
     flat = _find_squares(block)
     if stored is not None:
         flat &= stored
@@ -77,12 +73,14 @@ def find_constant(
         return None
     for (runs, _, total), both, at_border in zip(views, firm, outer, strict=True):
         _add_ends(runs, both, at_border, total)
-    mask = cv2.LUT(ends, (_KINDS % _SEAM >= 2).astype(np.uint8)).view(np.bool_)
-    near = cv2.dilate(mask.view(np.uint8), np.ones((2 * RUN + 1,) * 2, np.uint8))
-    near = cv2.erode(near, np.ones((RUN + 1,) * 2, np.uint8))
-    np.logical_or(mask, flat, out=mask, where=near > 0)  # where gaps cross, no end is firm
-    may_wait = (_KINDS >= _SEAM) & (_KINDS % _SEAM + _KINDS // _SEAM >= 2)
-    waits = cv2.LUT(ends, may_wait.astype(np.uint8)).view(np.bool_)
+    kinds = ends & (_SEAM - 1)
+    mask = kinds >= 2
+    near = _erode(_widen(mask.copy(), RUN, RUN), RUN // 2, RUN // 2)
+    np.logical_or(mask, flat, out=mask, where=near)  # where gaps cross, no end is firm
+    del near
+    ends //= _SEAM
+    kinds += ends
+    waits = (ends > 0) & (kinds >= 2)
     waits &= ~mask
     waiting = merge_runs(waits)
     return mask, sorted(waiting, key=lambda w: (-w.size, w))[:_MOST_WAITING]
@@ -108,10 +106,27 @@ def _may_hold_any(block: NDArray[Any]) -> bool:
     return False
 
 
+def _widen(mask: Bools, rows: int, cols: int) -> Bools:
+    """Add to a mask, in place, the px at most so many rows and columns from it."""
+    for lines, most in ((mask, rows), (mask.T, cols)):
+        reached = 0
+        while reached < most:
+            step = min(2 * reached + 1, most - reached)
+            before = lines.copy()
+            lines[step:] |= before[:-step]
+            lines[:-step] |= before[step:]
+            reached += step
+    return mask
+
+
+def _erode(mask: Bools, rows: int, cols: int) -> Bools:
+    """Take away from a mask, in place, the px at most so many rows and columns from its ends."""
+    np.logical_not(mask, out=mask)
+    return np.logical_not(_widen(mask, rows, cols), out=mask)
+
+
 def _find_squares(block: NDArray[Any]) -> Bools:
     """Return which px lie in squares of 3 x 3 px of one value, which may go on beyond the end."""
-    import cv2  # noqa: PLC0415 - as above
-
     flat = np.empty(block.shape, np.bool_)
     padded = np.pad(block, 2, "edge")
     for y in range(0, len(block), _BAND):
@@ -119,8 +134,7 @@ def _find_squares(block: NDArray[Any]) -> Bools:
         across, down = band[:, 1:] == band[:, :-1], band[1:] == band[:-1]
         quads = across[1:] & across[:-1] & down[:, 1:]
         nines = quads[1:, 1:] & quads[1:, :-1] & quads[:-1, 1:] & quads[:-1, :-1]
-        whole = cv2.dilate(nines.view(np.uint8), np.ones((3, 3), np.uint8))
-        flat[y : y + _BAND] = whole[1:-1, 1:-1]
+        flat[y : y + _BAND] = _widen(nines, 1, 1)[1:-1, 1:-1]
     flat[np.ix_((0, -1), (0, -1))] &= flat[np.ix_((1, -2), (1, -2))]  # not a px by itself
     for values, squares in ((block, flat), (block.T, flat.T)):
         # where squares of two values touch, an image was enlarged by repeating its px
@@ -133,20 +147,18 @@ def _find_squares(block: NDArray[Any]) -> Bools:
 
 def _find_firm(flat: Bools, block: NDArray[Any]) -> list[tuple[NDArray[np.intp], ...]]:
     """Return the px (row, col) at firm ends of the runs in rows: the first px, then the last."""
-    import cv2  # noqa: PLC0415 - as above
-
     ends, none = [], (np.zeros(0, np.intp),) * 2
     for beyond in (-1, 1):
         found = []
         for x in range(0, flat.shape[1], _BAND):
             band = np.ascontiguousarray(flat[:, max(0, x - 1) : x + _BAND + 1])
-            edge = np.zeros(band.shape, np.uint8)
+            edge = np.zeros_like(band)
             here, there = (np.s_[:, 1:], np.s_[:, :-1])[::-beyond]
             edge[here] = band[here] & ~band[there]
-            straight = cv2.morphologyEx(edge, cv2.MORPH_OPEN, np.ones((RUN, 1), np.uint8))
-            if not straight.any():
+            _widen(_erode(edge, RUN // 2, 0), RUN // 2, 0)
+            if not edge.any():
                 continue
-            col, row = np.nonzero(straight.T[min(x, 1) : min(x, 1) + _BAND])
+            col, row = np.nonzero(edge.T[min(x, 1) : min(x, 1) + _BAND])
             found.append((row, col + x))
         row, col = (np.concatenate(part) for part in zip(none, *found, strict=True))
         ends.append(_keep_jumps(row, col, beyond, flat, block) if row.size else none)

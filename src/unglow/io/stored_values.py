@@ -83,6 +83,26 @@ def measure_step(image: Pixels) -> float:
     return float(apart.min()) if np.abs(steps - np.rint(steps)).max() < _EVEN else 0.0
 
 
+_BELOW, _PILE, _PILE_PX = 1 / 256, 2, 16
+
+
+def find_below_top(ends: tuple[float, float], step: float) -> float:
+    """Return the level from which on px lie just below the largest value, or have it.
+
+    It is a step of the grey levels lower, or 1/256 of the range of values, whichever is more.
+    """
+    return ends[1] - max(step, _BELOW * (ends[1] - ends[0]))
+
+
+def is_pile(at_top: int, from_below: int) -> bool:
+    """Say whether the px at the largest value are a pile: saturated, and not the brightest ones.
+
+    They are 16 at least, and more than twice as many as those just below (`find_below_top`);
+    ``from_below`` counts both.
+    """
+    return at_top >= _PILE_PX and at_top > _PILE * (from_below - at_top)
+
+
 ATTRIBUTE = "not_stored"
 """Of the root of a store; absent where everything is stored."""
 MOST_RECTANGLES = 4096

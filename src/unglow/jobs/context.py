@@ -316,9 +316,12 @@ class Job:
             if self.launcher_mb:  # a batch system has counted it again
                 return
             try:
-                self._room.enter_context(retries.one_at_a_time(self.mem_mb))
-            except (MemoryError, OSError) as error:
+                patience_s = min(retries.PATIENCE_S, self.limit_s or retries.PATIENCE_S)
+                self._room.enter_context(retries.one_at_a_time(self.mem_mb, patience_s=patience_s))
+            except MemoryError as error:
                 self._give_up("memory", f"{error}; {earlier['message']}", earlier)
+            except OSError as error:  # of the lock file
+                self._give_up("error", f"cannot wait for memory ({error}); free the file.", {})
         elif earlier["outcome"] == "timeout" and (self.limit_s or 0) > (
             earlier.get("limit_s") or 0
         ):

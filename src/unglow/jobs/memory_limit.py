@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core import machine, process
+from unglow.core.errors import UnglowError
 from unglow.core.own_memory import STACK_MB
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _SIGNS = (
     "can't start new thread",
     "resource temporarily unavailable",
 )
+_FILES = re.compile(r"(['\"])[^'\"\n]*/[^'\"\n]*\1|\S*/\S*")
 _ASKED = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]iB)", re.IGNORECASE)
 _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2.0**40}
 
@@ -114,8 +116,12 @@ def read_asked_mb(error: BaseException | None) -> float | None:
 
 
 def mentions_memory(text: str) -> bool:
-    """Return whether the words of a library are about memory that it did not get."""
-    text = text.lower()
+    """Return whether the words of a library are about memory that it did not get.
+
+    Names of files, which may have the same words, do not count: what has a slash, up to the end of
+    its quotes or of the word.
+    """
+    text = _FILES.sub("", text.lower())
     return any(sign in text for sign in _SIGNS)
 
 
@@ -128,8 +134,11 @@ def _memory_failure(error: BaseException | None) -> BaseException | None:
         if one is None or id(one) in seen:
             continue
         seen.add(id(one))
-        lacking = isinstance(one, OSError) and one.errno == errno.ENOMEM
-        if isinstance(one, MemoryError) or lacking or mentions_memory(str(one)):
+        if isinstance(one, OSError) and one.errno is not None:
+            lacking = one.errno == errno.ENOMEM
+        else:  # our own sentences name files
+            lacking = not isinstance(one, UnglowError) and mentions_memory(str(one))
+        if isinstance(one, MemoryError) or lacking:
             return one
         pending += [one.__context__, one.__cause__]
         if isinstance(one, BaseExceptionGroup):

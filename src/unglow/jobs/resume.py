@@ -44,6 +44,8 @@ from unglow.jobs.snakemake_command import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    import psutil
+
 PATIENCE_S, QUEUE_PATIENCE_S = 15.0, 300.0
 """How long an orphan may take to end by itself, and a scheduler to cancel jobs, s."""
 _LOOK_S, _QUEUE_LOOK_S = 0.1, 1.0
@@ -92,12 +94,14 @@ def make_sure(
     Of ``lost`` machines the user says that they are gone; ``say`` is called with what is done.
     Raises `InputError` if something still runs, or may still run.
     """
+    import psutil  # noqa: PLC0415 (30 ms that others can save)
+
     stale = sorted((directory / ".snakemake" / "locks").glob("*.lock"))
     refuse_if_running(run, directory)
     cancel_queued(directory, say, local=run.fields.get("executor") == "local")
-    for pid in _find_snakemakes(directory, in_jobs=True):  # no queue knows their jobs any more
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)  # it would remove the outputs of its job
+    for snakemake in _find_snakemakes(directory, in_jobs=True):  # no queue knows their jobs
+        with contextlib.suppress(psutil.Error):  # not another one with its number
+            snakemake.kill()  # it would remove the outputs of its job
     attempts = open_attempts(results)
     end_orphans(attempts, say)
     refuse_if_growing([*([] if run.ended else [run]), *attempts], lost, say)
@@ -225,18 +229,18 @@ def refuse_if_running(run: Trace, directory: Path) -> None:
                 f"follow it with `unglow monitor {shlex.quote(str(run.path.parents[2]))}`, or end "
                 "it with Ctrl-C first."
             )
-    for pid in _find_snakemakes(directory, in_jobs=False):
+    for snakemake in _find_snakemakes(directory, in_jobs=False):
         raise InputError(
-            f"Snakemake (process {pid}) is at work in {directory}; wait for it or end it."
+            f"Snakemake (process {snakemake.pid}) is at work in {directory}; wait for it or end it."
         )
 
 
-def _find_snakemakes(directory: Path, *, in_jobs: bool) -> list[int]:
+def _find_snakemakes(directory: Path, *, in_jobs: bool) -> list[psutil.Process]:
     """Return the Snakemakes here that work in a directory: those in cluster jobs, or the others."""
     modes = {("--mode", "remote"), ("--mode", "subprocess")}
     return [
-        pid
-        for pid, words in working_in(directory)
+        process
+        for process, words in working_in(directory)
         if any(Path(word).name == "snakemake" for word in words[:3])
         and in_jobs != modes.isdisjoint(pairwise(words))
     ]

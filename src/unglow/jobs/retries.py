@@ -56,7 +56,7 @@ _NOT_RECORDED = ("kind", "wall", "signal", "code", "remedy")
 # Limits of time grow by this factor after each attempt that was late (docs/faults.md).
 _LONGER = 3
 # How long a job waits for memory before it gives up, and between two looks, s.
-_PATIENCE_S = 1800.0
+PATIENCE_S = 1800.0
 _LOOK_S = 0.5
 
 log = logging.getLogger(__name__)
@@ -189,7 +189,7 @@ def next_min(record: Path, declared_min: int) -> int:
 
 @contextlib.contextmanager
 def one_at_a_time(
-    mb: float, *, patience_s: float = _PATIENCE_S, lock: Path | None = None
+    mb: float, *, patience_s: float = PATIENCE_S, lock: Path | None = None
 ) -> Iterator[None]:
     """Wait until no other job with raised memory runs on this machine, and until it has ``mb``.
 
@@ -206,6 +206,8 @@ def one_at_a_time(
     ------
     MemoryError
         The memory did not become available, or the machine does not have as much.
+    KeyboardInterrupt
+        The process that started this one is gone: no watchdog sees that yet.
     """
     if mb > machine.memory_total_mb():
         raise MemoryError(f"another attempt would need {mb:.0f} MB, which is more than there is")
@@ -213,15 +215,19 @@ def one_at_a_time(
     place = Path(machine.runtime_directory() or machine.cache_directory())
     place.mkdir(parents=True, exist_ok=True)
     path = lock or place / f"unglow-{host()}.lock"
-    end = time.monotonic() + patience_s
+    end, parent = time.monotonic() + patience_s, os.getppid()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "r+") as held:
         announced = False
-        while not (_take_lock(held) and machine.memory_available_mb() >= mb):
+        while not ((is_ours := _take_lock(held)) and machine.memory_available_mb() >= mb):
             if not announced:
                 log.info("waiting until %.0f MB are free and no other such job runs", mb)
                 announced = True
+            if os.getppid() != parent:
+                raise KeyboardInterrupt
             if time.monotonic() > end:
+                if not is_ours:
+                    raise MemoryError(f"another job waits for memory, and holds {path}; run again")
                 raise MemoryError(
                     f"another attempt would need {mb:.0f} MB, and only "
                     f"{machine.memory_available_mb():.0f} MB became free"

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.errors import InputError
 from unglow.core.process import Process, host, ignores
 from unglow.telemetry.attempt_files import LOST, attempt_files, read_ends, run_files
+from unglow.telemetry.jsonl import unix_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,9 +51,8 @@ class Trace:
     @property
     def since(self) -> str:
         """When it began, local time, in words."""
-        wall = self.fields.get("wall")
-        known = isinstance(wall, int | float)
-        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall)) if known else "?"
+        wall = unix_time(self.fields.get("wall"))
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall)) if wall else "?"
 
     @property
     def command(self) -> list[str]:
@@ -89,7 +89,7 @@ def last_run(results: Path) -> Trace | None:
     """Return the run that began last; None if none has left a file."""
     traces = (read_trace(path) for path in run_files(results / "telemetry"))
     known = [trace for trace in traces if trace is not None]
-    return max(known, key=lambda t: (t.fields.get("wall") or 0.0, t.path.name), default=None)
+    return max(known, key=lambda t: (unix_time(t.fields.get("wall")), t.path.name), default=None)
 
 
 def was_killed(results: Path) -> bool:

@@ -154,7 +154,7 @@ def _single(words: list[str], value: str) -> list[str]:
 def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
     """Set one key of an option that takes several; Snakemake heeds the last such option only."""
     names = _SEVERAL[option]
-    words = [part for word in words for part in _split(word, names)]
+    words = [part for word in words for part in split_option(word, names)]
     places = [i for i, word in enumerate(words) if word in names]
     if not places:
         return add_options(words, option, f"{key}={value}")
@@ -166,7 +166,8 @@ def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
     return [*words[:start], f"{key}={value}", *values, *words[end:]]
 
 
-def _split(word: str, names: tuple[str, ...]) -> list[str]:
+def split_option(word: str, names: Sequence[str]) -> list[str]:
+    """Return an option and its value where a word holds both, ``--option=value``, of some names."""
     name, _, rest = word.partition("=")
     return [name, rest] if name in names and rest else [word]
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from unglow.core import machine, process
 from unglow.core.process import Stat, read, thread_ids
-from unglow.telemetry.recording.attempt import INTERVAL_S, Sampler
+from unglow.telemetry.recording.attempt import INTERVAL_S
 from unglow.telemetry.recording.profiler import die_with_parent
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unglow.telemetry.recording.attempt import Sample
+    from unglow.telemetry.recording.sampler import Sampler
 
 
 STALL_S = 60.0
@@ -271,6 +272,8 @@ def watch(
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to the job as well
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
+    from unglow.telemetry.recording.sampler import Sampler  # noqa: PLC0415 (psutil: not in the job)
+
     group = machine.find_kills_file(pid)
     killed_before = count_kernel_kills(group)
     sampler, idleness = Sampler(pid, interval_s=interval_s), _Idleness(pid, on_stall)

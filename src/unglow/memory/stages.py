@@ -20,6 +20,7 @@ from unglow.memory import (
     CANDIDATES,
     CELL,
     CELLS,
+    DEFECT_TILE,
     DETECT_AROUND,
     DETECT_PANEL,
     DETECT_TILE,
@@ -48,8 +49,8 @@ SLACK = 12.0
 # figures with the pictures that they are drawn from.
 _SMALL_DATA = {
     "scale": 44.0,
-    "figures": 114.0,
-    "comparison": 110.0,
+    "figures": 150.0,
+    "comparison": 140.0,
 }
 
 # The warp reads at most this many px of pre for each px of a shard, and some more.
@@ -63,9 +64,7 @@ _WRITING = 4 * 3.1
 _STORED = 2.3
 _CHUNKS = 2.6
 # Bytes per px of a shard in which constant places are looked for.
-_CONSTANT = 6.5
-OPENCV = 16.0
-"""Which imports OpenCV, MB."""
+_CONSTANT = 7.1
 # A survey of an image holds some blocks at a time, and a quarter of about a million px of every
 # channel, three times, MB.
 _SURVEY = 28.0
@@ -106,6 +105,8 @@ _PER_CELL = 40.0
 # What the warp of a block leaves to the allocator while the block is written, MB: with two threads
 # a pair of 30000 x 25000 px took 189 to 201 MB in five runs, where 200 were declared without this.
 _WARP_LEFT = 8.0
+# Bytes per px of a tile in which defects are looked for, beside those of the image.
+_MASKING = 24.0
 
 
 def libraries_mb(stage: str) -> float:
@@ -140,7 +141,7 @@ def ingest(header: TiffHeader, layout: StoreLayout) -> Demand:
     read_px = np.dtype(header.dtype).itemsize * len(header.channels)
     stored_px = np.dtype(layout.dtype).itemsize
     shard_px, shards = _shards(layout)
-    libraries = libraries_mb("ingest") + OPENCV
+    libraries = libraries_mb("ingest")
     writing = shard_px * max(_CONSTANT, _CHUNKS + _STORED * stored_px) / MB
     decode = _decode_mb(header)
     if header.preferred == "windows":
@@ -192,8 +193,10 @@ def align(layout: StoreLayout, pre: StoreLayout) -> Demand:
     """Demand of the warp: per shard the pre window under it, post, and the result."""
     shard_px, shards = _shards(layout)
     window_px = min(WARP_SOURCE * shard_px + WARP_SPARE_PX, pre.shape[0] * pre.shape[1])
-    warping = window_px * (np.dtype(pre.dtype).itemsize + 4) + shard_px * 4
-    each = max(warping, shard_px * _WRITING) / MB + _STATISTICS + _WARP_LEFT
+    itemsize = np.dtype(pre.dtype).itemsize
+    warping = window_px * (itemsize + 4) + shard_px * 4
+    finding = math.prod(min(n, DEFECT_TILE) for n in pre.shape) * (itemsize + _MASKING)
+    each = max(warping, shard_px * _WRITING, finding) / MB + _STATISTICS + _WARP_LEFT
     cells = min(CELLS, layout.shape[0] * layout.shape[1] // CELL**2)
     defects = 4 * min(pre.shape[0] * pre.shape[1], MOST_DEFECTS)
     fixed = SLACK + _STATISTICS + (cells * _PER_CELL + defects) / MB + line_means(pre.shape)

@@ -16,7 +16,7 @@ from unglow.core.reasons import explain
 from unglow.core.rounding import percent
 from unglow.io.constant_places import find_constant
 from unglow.io.raw_images import survey_blocks, survey_windows, unit_name
-from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored
+from unglow.io.stored_values import LEAST_SHARE, MOST_SHARE, NotStored, find_below_top, is_pile
 from unglow.multiplexed.markers import Marker, number_repeated, set_backgrounds
 from unglow.multiplexed.slide import Channel, Slide
 
@@ -293,9 +293,8 @@ def _contrast(block: NDArray[Any]) -> NDArray[np.float64]:
 # Px within this many grey levels, or this part of the range, of a value are near it; it is usual
 # if more than this share of the px are.
 _LEVELS, _RANGE, _USUAL = 3, 0.002, 1e-4
-# Px at the largest value are saturated if more are than one level, or this part of it, below, and
-# at least this share.
-_BELOW_TOP, _LEAST_SATURATED = 0.02, 1e-4
+# A smaller share of px than this at the largest value is not worth a word.
+_LEAST_SATURATED = 1e-4
 
 
 class Gaps:
@@ -370,20 +369,18 @@ class Gaps:
         There is none from ``top`` on either.
         """
         lacking = self.of(channel)
-        missing: NDArray[np.bool_] | None = None
-        if lacking is not None or top < np.inf:
-            missing = np.asarray(block >= top)
-            missing |= False if lacking is None else lacking.mask(window)
-        stored = None if missing is None else ~missing
-        found = find_constant(block, window, self.headers[channel.image].shape, stored)
+        missing = np.asarray(block >= top)
+        if lacking is not None:
+            missing |= lacking.mask(window)
+        found = find_constant(block, window, self.headers[channel.image].shape, ~missing)
         if found is not None:
             mask, waiting = found
             for part in waiting:
                 if not self._is_usual(channel, float(block[part.y0, part.x0])):
                     mask[part.slices] = True
             self.constant.setdefault(channel.name, {})[window] = int(np.count_nonzero(mask))
-            missing = mask if missing is None else missing | mask
-        if missing is None or not missing.any():
+            missing |= mask
+        if not missing.any():
             return block
         out = block.astype(np.result_type(block.dtype, np.float32))
         out[missing] = np.nan
@@ -395,7 +392,7 @@ class Gaps:
         if key not in self._usual:
             px = self._sample(channel)
             others = px[px != value]
-            low, high = (others.min(), others.max()) if others.size else (value, value)
+            low, high = others.min(initial=value), others.max(initial=value)
             whole = np.dtype(self.headers[channel.image].dtype).kind in "iu"
             reach = max(_RANGE * (high - low), _LEVELS if whole else 0)
             near = np.count_nonzero(np.abs(others - value) <= reach)
@@ -414,14 +411,15 @@ class Gaps:
     def saturated(self, channel: Channel) -> tuple[float, float]:
         """Return the level at which px of a channel are saturated, and their share; 0 if none are.
 
-        That is their largest value, if more have it than lie just below.
+        That is their largest value, if it is a pile and of more than 1e-4 of them.
         """
         px = self._sample(channel, hidden=True)
-        top = px.max(initial=0.0)
-        at_top = np.count_nonzero(px == top)
-        near = np.count_nonzero(px >= min(top - 1, (1 - _BELOW_TOP) * top))
-        many = 2 * at_top > near and _LEAST_SATURATED * px.size < at_top < px.size
-        return float(top), at_top / px.size if many else 0.0
+        low, top = float(px.min(initial=np.inf)), float(px.max(initial=0.0))
+        below = find_below_top((low, top), top - px[px < top].max(initial=low))
+        at_top, near = (int((px >= level).sum()) for level in (top, below))
+        share = at_top / max(px.size, 1)
+        many = is_pile(at_top, near)
+        return top, share if many and _LEAST_SATURATED < share < 1 else 0.0
 
     def doubt(self, channel: Channel) -> tuple[str | None, bool]:
         """Return a sentence about a channel that lost something, and whether that is too much."""

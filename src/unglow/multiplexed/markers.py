@@ -11,7 +11,9 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
 from unglow.core.errors import InputError
 from unglow.core.files import number_lines, read_text, split
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import NoReturn
 
+_nfc = partial(normalize, "NFC")
 NAME = "markers.csv"
 _COLUMNS = (
     *("marker_name", "background", "exposure", "remove"),
@@ -158,7 +161,7 @@ def read_cells(path: Path) -> list[dict[str, str]]:
 
 def _rows(path: Path) -> list[_Row]:
     text = read_text(path, what="the table of markers", remedy="give yourself the right to read it")
-    lines = list(number_lines(text))
+    lines = list(number_lines(_nfc(text)))  # macOS writes accents apart
     if not lines:
         raise InputError(f"{path} is empty; its first line has to name the columns: {_listed()}.")
     line, header = lines[0]
@@ -331,7 +334,7 @@ def number_repeated(names: Iterable[str]) -> list[str]:
     """
     seen: dict[str, int] = {}
     numbered = []
-    for name in names:
+    for name in map(_nfc, names):
         count = seen.get(name, 0)
         seen[name] = count + 1
         numbered.append(f"{name}_{count}" if count and name else name)
@@ -360,7 +363,8 @@ def set_backgrounds(
     """
     names = [marker.name for marker in markers]
     chosen: dict[str, str] = {}
-    for background, of in backgrounds.items():
+    composed = {_nfc(k): of if of == "all" else [*map(_nfc, of)] for k, of in backgrounds.items()}
+    for background, of in composed.items():
         for name in (background, *(() if of == "all" else of)):
             if name not in names:
                 raise ValueError(f"names '{name}', which is no channel; {suggestion(name, names)}")
@@ -368,10 +372,10 @@ def set_backgrounds(
             if name in chosen or name == background:
                 raise ValueError(f"gives {name} two backgrounds, or itself; leave one out")
             chosen[name] = background
-    rest = [background for background, of in backgrounds.items() if of == "all"]
+    rest = [background for background, of in composed.items() if of == "all"]
     if len(rest) > 1:
         raise ValueError(f"gives all to {' and '.join(rest)}; give names to all but one of them")
     for name in names if rest else ():
-        if name not in backgrounds:
+        if name not in composed:
             chosen.setdefault(name, rest[0])
     return [replace(marker, background=chosen.get(marker.name)) for marker in markers]

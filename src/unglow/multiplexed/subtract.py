@@ -110,16 +110,6 @@ def overview_step(slide: Slide, shape: tuple[int, int]) -> int:
     return step
 
 
-def write_order(slide: Slide) -> list[int]:
-    """Return the order in which channels of a window are written, as numbers in `Slide.kept`.
-
-    Those that pass through come first, then markers by background, so that each background is
-    aligned once per window.
-    """
-    numbers = {one.name: i for i, one in enumerate(slide.kept)}
-    return [numbers[one.name] for _, group in _groups(slide) for one in group]
-
-
 def _groups(slide: Slide) -> list[tuple[_Key | None, list[Channel]]]:
     """Return kept channels by what is subtracted from them, first those that pass through."""
     passing = [one for one in slide.kept if one.background is None]
@@ -167,8 +157,8 @@ def subtract_slide(
     scales
         Of each marker by name, with gain maps. One without a gain stays as it was imaged.
     sink
-        Takes windows of channels, numbered as in `Slide.kept`: window by window in row order, of
-        each the channels in the `write_order`, as far as threads keep to it.
+        Takes windows of channels, numbered as in `Slide.kept`: window by window, of each those that
+        pass through first, then markers by background, so that each is aligned once per window.
     dtype
         Of the corrected slide. Of integers, and where the images are floating, differences are cut
         off at 0 and at the largest value; float32 from integers keeps them all.

@@ -190,7 +190,7 @@ def _make_form(
     if damage.kind == "moved":
         if damage.strength > _STEEPEST * rim:
             raise ConfigError(
-                f"phantom: damage {damage.text!r} moves tissue by {damage.strength:g} px, but at "
+                f"damage {damage.text!r} moves tissue by {damage.strength:g} px, but at "
                 f"most {_STEEPEST * rim:g} px are possible in this size."
             )
         towards = rng.uniform(0.0, 2.0 * np.pi)
@@ -217,7 +217,7 @@ def _lay(
         if _is_within(place, frame, inside) and not any(place.touches(one) for one in others):
             return place
     raise ConfigError(
-        f"phantom: damage {form.damage.text!r} does not fit on the section of {frame[0]} x "
+        f"damage {form.damage.text!r} does not fit on the section of {frame[0]} x "
         f"{frame[1]} px; make it smaller, name larger places first, or make the phantom larger."
     )
 

@@ -161,17 +161,17 @@ class Raster:
 def check_layout(layout: str, compression: str | None, dtype: np.dtype[Any]) -> None:
     """Raise ConfigError unless such a file can be streamed."""
     if layout not in LAYOUTS:
-        raise ConfigError(f"phantom: layout is {layout!r}, but must be one of {list(LAYOUTS)}.")
+        raise ConfigError(f"layout is {layout!r}, but must be one of {list(LAYOUTS)}.")
     if compression not in COMPRESSIONS:
         raise ConfigError(
-            f"phantom: compression is {compression!r}, but must be one of {list(COMPRESSIONS)}."
+            f"compression is {compression!r}, but must be one of {list(COMPRESSIONS)}."
         )
     if layout == "single strip" and compression not in ("zlib", None):
         raise ConfigError(
-            f"phantom: a single strip cannot be streamed through {compression}; use zlib or none."
+            f"a single strip cannot be streamed through {compression}; use zlib or none."
         )
     if layout == "jpeg tiles" and dtype != np.uint8:
-        raise ConfigError(f"phantom: jpeg tiles hold uint8, not {dtype}; choose another layout.")
+        raise ConfigError(f"jpeg tiles hold uint8, not {dtype}; choose another layout.")
 
 
 def write_tiff(

@@ -272,10 +272,6 @@ class Renderer:
         add_spots_at(self.microbes, x, y, out)
         return out
 
-    def render_expected(self, image: Image, window: Window) -> Floats:
-        """Return the noise-free, unclipped image with its offset, (rows, cols) levels."""
-        return self.light(image, window) + self.offset(image)
-
     def pixels(self, image: Image, window: Window) -> NDArray[Any]:
         """Return the recorded pixels of a window, (rows, cols) or (rows, cols, 3) counts."""
         light = self.light(image, window)

@@ -79,32 +79,34 @@ class SlideSpec(Damaged):
     damage_seed: int = 0
 
     def __post_init__(self) -> None:
-        if not self.cycles >= 1 or not 3 * self.cycles - 1 <= self.channels <= 1000:
+        if not 1 <= self.cycles <= 500 or not 2 <= self.channels <= 1000:
+            raise ConfigError("--channels is from 2 to 1000, and --cycles from 1 to 500.")
+        if self.channels - (self.cycles - 1) * max(2, self.channels_per_cycle) < 2:
             raise ConfigError(
-                f"phantom: --channels is {self.channels} in {self.cycles} cycles, but each cycle "
-                "needs at least nuclei, and a background or a marker: give more channels."
+                f"--channels {self.channels} is not enough for nuclei and a marker in each cycle: "
+                f"give {2 * self.cycles} or another multiple of --cycles, {self.cycles}."
             )
         if min(self.shape) < 64:
-            raise ConfigError("phantom: a slide has at least 64x64 px; give a larger --size.")
+            raise ConfigError("a slide has at least 64x64 px; give a larger --size.")
         if self.distinct and not 2 <= self.distinct <= self.cycles:
-            raise ConfigError("phantom: --distinct-cycles is at least 2 and at most --cycles.")
+            raise ConfigError("--distinct-cycles is at least 2 and at most --cycles.")
         if self.distinct and self.damages:
-            raise ConfigError("phantom: give --damage or --distinct-cycles, but not both.")
+            raise ConfigError("give --damage or --distinct-cycles, but not both.")
         if self.fluorophores not in (1, 2) or min(self.bleach_cycles) <= 0:
-            raise ConfigError("phantom: there are 1 or 2 fluorophores, and cycles are above 0.")
+            raise ConfigError("there are 1 or 2 fluorophores, and cycles are above 0.")
         uneven = self.cycles < 3 or self.distinct or self.channels % self.cycles
         if self.fluorophores == 2 and uneven:
             raise ConfigError(
-                "phantom: 2 fluorophores need 3 cycles or more, all distinct, with as many "
+                "2 fluorophores need 3 cycles or more, all distinct, with as many "
                 "channels in each (--channels a multiple of --cycles)."
             )
         if not 0.2 <= self.scale <= 5 or not 0 <= self.deform_px <= self.deform_wavelength_px / 32:
             raise ConfigError(
-                "phantom: cycles are magnified by 0.2 to 5, and deformed by at most a 32nd of the "
+                "cycles are magnified by 0.2 to 5, and deformed by at most a 32nd of the "
                 "wavelength."
             )
         if not 0 <= self.damage_seed < 2**63:
-            raise ConfigError(f"phantom: --damage-seed is {self.damage_seed}, but is at least 0.")
+            raise ConfigError(f"--damage-seed is {self.damage_seed}, but is at least 0.")
         check_damage(self.damages, self.cycles)
 
     @property

@@ -92,20 +92,16 @@ def parse_damage(text: str) -> tuple[Damage, ...]:
 def _parse_one(text: str) -> Damage:
     match = _FORM.fullmatch(text)
     if match is None:
-        raise ConfigError(f"phantom: damage {text!r} is not kind:size[:strength].")
+        raise ConfigError(f"damage {text!r} is not kind:size[:strength].")
     name, numbers = match[1], match[2].split(":")[1:]
     kind = KINDS.get(name)
     if kind is None:
-        raise ConfigError(
-            f"phantom: damage {text!r} has an unknown kind; known are {', '.join(KINDS)}."
-        )
+        raise ConfigError(f"damage {text!r} has an unknown kind; known are {', '.join(KINDS)}.")
     most = (kind.size is not None) + (kind.strength is not None)
     least = min(most, 1)
     if not least <= len(numbers) <= most:
         form = _describe_form(name)
-        raise ConfigError(
-            f"phantom: damage {text!r} has {len(numbers)} numbers, but {form} is needed."
-        )
+        raise ConfigError(f"damage {text!r} has {len(numbers)} numbers, but {form} is needed.")
     size = None
     if kind.size is not None:
         size = _parse_number(text, "size", numbers.pop(0), kind.size, whole=kind.whole)
@@ -136,7 +132,7 @@ def _parse_number(
     if not low <= number <= high or (whole and number != int(number)):
         form = "a whole number" if whole else "a number"
         raise ConfigError(
-            f"phantom: damage {text!r} has the {label} {value!r}, but {form} from {low:g} to "
+            f"damage {text!r} has the {label} {value!r}, but {form} from {low:g} to "
             f"{high:g} is needed."
         )
     return number
@@ -271,26 +267,22 @@ class PhantomSpec(Damaged):
         self._check_numbers()
         for one in self.damages:
             if one.cycle is not None:
-                raise ConfigError(
-                    f"phantom: damage {one.text!r} names a cycle, but a pair has none."
-                )
+                raise ConfigError(f"damage {one.text!r} names a cycle, but a pair has none.")
         shift_ok = len(self.shift_px) == 2 and all(_is_number(v) for v in self.shift_px)
         if not shift_ok or max(abs(v) for v in self.shift_px) > LARGEST_SIDE:
             raise ConfigError(
-                f"phantom: shift_px is {self.shift_px!r}, but must be two numbers (x, y) in px."
+                f"shift_px is {self.shift_px!r}, but must be two numbers (x, y) in px."
             )
         if self.dtype not in ("uint8", "uint16"):
-            raise ConfigError(f"phantom: dtype is {self.dtype!r}, but must be uint8 or uint16.")
+            raise ConfigError(f"dtype is {self.dtype!r}, but must be uint8 or uint16.")
         if self.bleed > 0 and not self.rgb:
-            raise ConfigError(
-                "phantom: bleed needs a second channel; switch rgb on or set bleed to 0."
-            )
+            raise ConfigError("bleed needs a second channel; switch rgb on or set bleed to 0.")
         # Four waves of up to this amplitude have a gradient below 0.6 together, so that the map
         # does not fold and its fixed point converges.
         if 2.0 * math.pi * self.deform_px / self.deform_wavelength_px > 0.2:
             needed = math.ceil(2.0 * math.pi * self.deform_px / 0.2)
             raise ConfigError(
-                f"phantom: a deformation of {self.deform_px:g} px needs deform_wavelength_px of at "
+                f"a deformation of {self.deform_px:g} px needs deform_wavelength_px of at "
                 f"least {needed}, but it is {self.deform_wavelength_px:g}."
             )
 
@@ -301,13 +293,11 @@ class PhantomSpec(Damaged):
                 continue
             if not _is_number(value) or not low <= value <= high:
                 raise ConfigError(
-                    f"phantom: {name} is {value!r}, but must be a number from {low:g} to {high:g}."
+                    f"{name} is {value!r}, but must be a number from {low:g} to {high:g}."
                 )
         for name in ("seed", "damage_seed"):
             if not isinstance(getattr(self, name), int):
-                raise ConfigError(
-                    f"phantom: {name} is {getattr(self, name)!r}, but must be a whole number."
-                )
+                raise ConfigError(f"{name} is {getattr(self, name)!r}, but must be a whole number.")
 
     @property
     def pre_frame(self) -> tuple[int, int]:
@@ -337,7 +327,7 @@ class PhantomSpec(Damaged):
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - known)
         if unknown:
-            raise ConfigError(f"phantom: unknown setting {unknown[0]!r}.")
+            raise ConfigError(f"unknown setting {unknown[0]!r}.")
         fitting: dict[str, Any] = {
             k: tuple(v) if isinstance(v, list) else v for k, v in values.items()
         }
@@ -349,16 +339,16 @@ def check_names(sample: str, dye: str) -> None:
     for label, name in (("sample", sample), ("dye", dye)):
         if not _NAME.fullmatch(name):
             raise ConfigError(
-                f"phantom: {label} {name!r} must be letters, digits, '.', '_' or '-', and begin "
+                f"{label} {name!r} must be letters, digits, '.', '_' or '-', and begin "
                 "with a letter or digit."
             )
         if {"pre", "post"} & set(re.split(r"[._-]", name.lower())):
             raise ConfigError(
-                f"phantom: {label} {name!r} holds 'pre' or 'post' and would hide which image is "
+                f"{label} {name!r} holds 'pre' or 'post' and would hide which image is "
                 "which; choose another name."
             )
     if "_" in dye:
-        raise ConfigError(f"phantom: dye {dye!r} must not hold '_', which ends the sample's part.")
+        raise ConfigError(f"dye {dye!r} must not hold '_', which ends the sample's part.")
 
 
 def _is_number(value: object) -> bool:
@@ -369,5 +359,5 @@ def _check_shape(name: str, shape: tuple[int, int]) -> None:
     whole = len(shape) == 2 and all(isinstance(n, int) for n in shape)
     if not whole or not all(64 <= n <= LARGEST_SIDE for n in shape):
         raise ConfigError(
-            f"phantom: {name} is {shape!r}, but must be (rows, columns) of 64 to {LARGEST_SIDE} px."
+            f"{name} is {shape!r}, but must be (rows, columns) of 64 to {LARGEST_SIDE} px."
         )

@@ -11,15 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import cv2
 import numpy as np
 
 from unglow.core.progress import step
 from unglow.core.windows import Window, cells, grid, map_bounded
-from unglow.io.stored_values import measure_step
-from unglow.memory import DEFECT_TILE, MOST_DEFECTS
+from unglow.io.stored_values import find_below_top, is_pile, measure_step
+from unglow.memory import DEFECT_TILE, MOST_DEFECTS, part_length
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from unglow.core.windows import Pixels
@@ -36,14 +37,11 @@ _SHOWN = 1 / 3
 """Post shows a px if one of 3 x 3 px there departs by this part of that, each in its own noise."""
 _LINE = 0.1
 """A row or column of a tile is lost if this part of it are defects."""
-_PILE, _PILE_PX, _BELOW = 2, 16, 1 / 256
-"""Pre is saturated if its largest value has this many times as many px as the values just below (a
-step, or this part of its range), and this many."""
 _MOST_POST = 8
 """At most this many tiles of post are read for a tile of pre."""
 _STEPS = np.arange(-2, 3)
-_SHARED = ("u1", "u2", "i2")
-"""Types whose medians need no floats."""
+_STRIP = 64
+"""Rows that are looked at together: as much as fits the cache, and no new memory each time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +50,18 @@ class Defects:
 
     Attributes
     ----------
+    side
+        Side of a tile, px.
     tiles
-        Row and column of a tile of `DEFECT_TILE` px to the flat numbers of its defects, and the
-        rows and columns in it that are lost.
+        Row and column of a tile to the flat numbers of its defects, and the rows and columns in it
+        that are lost.
     top
         px with this value or more are saturated; inf if none are.
     saturated_px
         How many these are.
     """
 
+    side: int
     tiles: dict[tuple[int, int], tuple[NDArray[np.uint32], Ints, Ints]]
     top: float
     saturated_px: int
@@ -69,12 +70,12 @@ class Defects:
         """Set defects in the px of a window to NaN, in place."""
         if self.saturated_px:
             block[block >= np.float32(self.top)] = np.nan
-        for tile, part in cells(window, (DEFECT_TILE, DEFECT_TILE)):
+        for tile, part in cells(window, (self.side, self.side)):
             if tile in self.tiles:
                 px, rows, cols = self.tiles[tile]
-                lost = np.zeros((DEFECT_TILE, DEFECT_TILE), np.bool_)
+                lost = np.zeros((self.side, self.side), np.bool_)
                 lost.flat[px] = lost[rows] = lost[:, cols] = True
-                inside = part.shift(-tile[0] * DEFECT_TILE, -tile[1] * DEFECT_TILE)
+                inside = part.shift(-tile[0] * self.side, -tile[1] * self.side)
                 block[part.shift(-window.y0, -window.x0).slices][lost[inside.slices]] = np.nan
 
 
@@ -83,6 +84,7 @@ def find_defects(
     images: tuple[Pixels, Pixels],
     transform: Transform,
     pre_range: tuple[float, float],
+    visit: Callable[[Floats, Window], None],
     *,
     integer: bool,
     workers: int,
@@ -97,19 +99,24 @@ def find_defects(
         Map of post (x, y) to pre (x, y), not a failed one.
     pre_range
         Smallest and largest value of pre.
+    visit
+        Called with each tile of pre, float32 (rows, cols), and its window, from several threads.
+        Tiles are whole parts of `unglow.memory.part_length`.
     integer
         Whether the images hold integer grey levels: noise is then half a level at least.
     workers
         Tiles in flight.
     """
     post, pre = images
-    least, (low, top) = 0.5 * integer, pre_range
-    below = top - max(measure_step(pre), _BELOW * (top - low))
-    windows = list(grid(pre.shape, (DEFECT_TILE, DEFECT_TILE)))
+    least, top = 0.5 * integer, pre_range[1]
+    below = find_below_top(pre_range, measure_step(pre))
+    side = max(DEFECT_TILE, part_length(pre.shape))
+    windows = list(grid(pre.shape, (side, side)))
 
     def search(window: Window) -> tuple[Window, Ints, Ints]:
         block = pre.read(window)
-        piled = np.array([np.count_nonzero(block >= value) for value in (top, below)])
+        visit(block.astype(np.float32), window)
+        piled = np.array([np.count_nonzero(block >= v) for v in (top, below)])
         at, departs = _find_suspicious(block, least)
         if len(at):
             xy = transform.inverse_map(at[:, ::-1] + np.array([window.x0, window.y0]))
@@ -123,36 +130,49 @@ def find_defects(
             np.flatnonzero(np.bincount(at[:, axis]) > _LINE * window.shape[1 - axis])
             for axis in (0, 1)
         )
-        px = at[~(np.isin(at[:, 0], rows) | np.isin(at[:, 1], cols))] @ [DEFECT_TILE, 1]
+        px = at[~(np.isin(at[:, 0], rows) | np.isin(at[:, 1], cols))] @ [side, 1]
         if len(at) and len(px) <= MOST_DEFECTS // len(windows):
-            tile = window.y0 // DEFECT_TILE, window.x0 // DEFECT_TILE
+            tile = window.y0 // side, window.x0 // side
             tiles[tile] = px.astype(np.uint32), rows, cols
-    at_top, near = int(piled[0]), int(piled[1] - piled[0])
-    is_saturated = at_top >= max(_PILE_PX, _PILE * near + 1)
-    return Defects(tiles, top if is_saturated else np.inf, at_top if is_saturated else 0)
+    at_top = int(piled[0]) if is_pile(*piled.tolist()) else 0
+    return Defects(side, tiles, top if at_top else np.inf, at_top)
 
 
 def _find_suspicious(block: NDArray[Any], least: float) -> tuple[Ints, Floats]:
     """Return the suspicious px of a tile, (N, 2) [row, col], and how many sigma they depart."""
-    none = np.zeros((0, 2), np.intp), np.zeros(0, np.float32)
+    at = np.zeros((0, 2), np.intp)
     if min(block.shape) < len(_STEPS):
-        return none
-    if not (block.dtype.isnative and block.dtype.str[1:] in _SHARED):
-        block = np.nan_to_num(block.astype(np.float32))
-    wide = cv2.copyMakeBorder(block, 2, 2, 2, 2, cv2.BORDER_REFLECT_101)
-    away = cv2.absdiff(block, cv2.medianBlur(wide, 3)[2:-2, 2:-2])
-    flat = np.flatnonzero(away > _FAR * max(cv2.mean(away)[0], least))
-    if not 0 < len(flat) <= block.size // 8:
-        return none
-    at = np.stack(np.divmod(flat, block.shape[1]), axis=1)
+        return at, np.zeros(0, np.float32)
+    # differences of the same type are smaller, and faster; those of signed integers are too large
+    wide = np.pad(block if block.dtype.kind in "uf" else block.astype(np.float32), 2)
+    np.copyto(wide, 0, where=~np.isfinite(wide))
+    for lines in (wide, wide.T):  # at an edge, the 5 x 5 px are those inside
+        lines[:2], lines[-2:] = lines[5:7], lines[-7:-5]
+    for top in range(0, len(block), _STRIP):
+        part = wide[top : top + _STRIP + 4]
+        level = _take_middle(part[:, :-4], part[:, 2:-2], part[:, 4:])
+        level = _take_middle(level[:-4], level[2:-2], level[4:])
+        value = part[2:-2, 2:-2]
+        away = np.maximum(value, level) - np.minimum(value, level)
+        # lost rows and columns are few; sums of integers are the same on every processor
+        means = (away[::2, ::2].mean(axis=k, dtype=np.float64) for k in (0, 1))
+        typical = min(float(np.median(mean)) for mean in means)
+        far = np.flatnonzero(away > _FAR * max(typical, least))
+        if len(far) <= away.size // 8:
+            row, col = np.divmod(far, away.shape[1])
+            at = np.concatenate([at, np.stack([row + top, col], axis=1)])
     patches, level, sigma = _measure_around(wide, at + 2, least)
-    value = block[at[:, 0], at[:, 1]].astype(np.float32)
+    value = wide[at[:, 0] + 2, at[:, 1] + 2].astype(np.float32)
     other = np.where(
         value > level, level - patches.min(axis=(1, 2)), patches.max(axis=(1, 2)) - level
     )
     away = np.abs(value - level)
     found = (away > _FAR * sigma) & (away > other)
     return at[found], ((value - level) / sigma)[found]
+
+
+def _take_middle(a: NDArray[Any], b: NDArray[Any], c: NDArray[Any]) -> NDArray[Any]:
+    return np.asarray(np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c)))
 
 
 def _measure_around(image: NDArray[Any], at: Ints, least: float) -> tuple[Floats, Floats, Floats]:

@@ -190,11 +190,14 @@ def list_rejections(evidence: Evidence, settings: RegisterSettings) -> list[str]
 def list_warnings(evidence: Evidence, error_p95: float, settings: RegisterSettings) -> list[str]:
     """Reasons to check a map before it is believed; empty if nothing is odd.
 
-    ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px.
+    ``error_p95`` is the 95th percentile of the estimated error of the map over the section, px;
+    not finite if it is not known.
     """
     e = evidence
     out: list[str] = []
-    if not error_p95 <= settings.suspect_px:
+    if not np.isfinite(error_p95):
+        out.append(explain("unknown_error", agreeing=e.agreeing, measured=e.measured))
+    elif error_p95 > settings.suspect_px:
         out.append(explain("map_error", error=error_p95, limit=settings.suspect_px))
     if e.agreeing < _FEW_SHARE * e.measured:
         out.append(explain("few_agree", agreeing=e.agreeing, measured=e.measured))

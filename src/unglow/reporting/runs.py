@@ -219,7 +219,7 @@ class Run:
         self.host = record.host or (history.attempts[-1].attempt.host if history.attempts else "")
         self.pid = whole_number(head.get("pid"))
         self.command = shlex.join(map(str, command)) if isinstance(command, list) else ""
-        self.config: Mapping[str, Any] = head.get("config") or {}
+        self.config = record.config
         self.unglow, self.snakemake = (str(head.get(k) or "") for k in ("unglow", "snakemake"))
         self.cores = record.cores or None
         self.budget_mb = record.budget_mb

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -143,12 +144,31 @@ class Results:
         runs = import_module("unglow.reporting.runs")  # which is above in the import order
         return [runs.open_run(self.directory, run) for run in runs.list_runs(self.directory)]
 
-    def __getitem__(self, names: tuple[str, ...]) -> PairResults:
-        """Return the pair of a sample and a dye, and in a sweep of a variant."""
-        if names not in self.pairs:
-            there = ", ".join(" ".join(each) for each in self.pairs) or "none"
-            raise InputError(f"{self.given} has no pair {' '.join(names)}; there are: {there}.")
-        return self.pairs[names]
+    def summary(self) -> list[dict[str, str]]:
+        """Return the rows of summary.tsv, every value as text; InputError if there is none."""
+        table = self.directory / "summary.tsv"
+        if not table.is_file():
+            raise InputError(f"there is no {table} yet: the end of a run writes it.")
+        return read_summary(table)
+
+    def __getitem__(self, names: tuple[str, ...] | str) -> PairResults:
+        """Return the pair of a sample and a dye, and in a sweep of a variant; also "sample/dye"."""
+        wanted = tuple(names.split("/")) if isinstance(names, str) else names
+        if wanted not in self.pairs:
+            there = ", ".join(map("/".join, self.pairs)) or "none"
+            raise InputError(f"{self.given} has no pair {'/'.join(wanted)}; there are: {there}.")
+        return self.pairs[wanted]
+
+    def __iter__(self) -> Iterator[PairResults]:
+        return iter(self.pairs.values())
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __repr__(self) -> str:
+        states = Counter(pair.state for pair in self)
+        counts = ", ".join(f"{n} {state}" for state, n in states.items())
+        return f"<Results of {self.given}: {counts or 'no pairs'}>"
 
 
 def open_results(path: Path | str) -> Results:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unglow.core import digests
 from unglow.core.errors import InputError, UnglowError
+from unglow.core.levels import LEVELS
 from unglow.core.reasons import explain, from_json, split_notes
 from unglow.core.windows import Window
 from unglow.io.detection_results import read_candidates, read_report
@@ -148,6 +151,18 @@ class PairResults:
         """Sample, dye and the names of its variant."""
         own = self.directory.relative_to(self.pair).parts
         return (self.pair.parent.name, self.pair.name, *own)
+
+    def __repr__(self) -> str:
+        return f"<{'/'.join(self.names)}: {self.state}>"
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: names, state, reasons, a picture of the difference."""
+        thumbnails = import_module("unglow.reporting.html.thumbnails")  # above in the import order
+        row = dict(zip(LEVELS, self.names, strict=False)) | {"status": self.state}
+        (pictures,) = thumbnails.pack_pictures(self.pair.parent.parent, [row])
+        text = "<br>".join(escape(part) for part in (repr(self), self.reasons) if part)
+        shown = (f'<img src="data:image/jpeg;base64,{p.image}">' for p in pictures if p.image)
+        return f"{text}<br>{next(shown, '')}"
 
     @cached_property
     def places(self) -> tuple[Path, ...]:

@@ -139,21 +139,13 @@ def report(places: Places, shape: tuple[int, int]) -> dict[str, Any]:
     Shares are of the blocks on the section; ``shape`` is that of post, (rows, columns) px.
     """
     areas, blocks = measure_areas_px(places, shape), np.bincount(places.labels.ravel())[1:]
-    shares, by_reason = places.shares, {}
-    for number, reason in enumerate(REASONS):
-        if reason in shares:
-            those = places.reasons == number
-            by_reason[reason] = {
-                "places": int(those.sum()),
-                "area_px": int(areas[those].sum()),
-                "share": round(shares[reason], 6),
-            }
-    if places.seams.lines:
-        by_reason[SEAM] = {
-            "places": len(places.seams.lines),
-            "area_px": sum(seam.area_px for seam in places.seams.lines),
-            "share": round(shares[SEAM], 6),
-        }
+    found = {name: areas[places.reasons == k].tolist() for k, name in enumerate(REASONS)}
+    found[SEAM] = [seam.area_px for seam in places.seams.lines]
+    by_reason = {
+        name: {"places": len(px), "area_px": sum(px), "share": round(places.shares[name], 6)}
+        for name, px in found.items()
+        if px
+    }
     rows, cols = np.nonzero(places.labels)
     owner = places.labels[rows, cols] - 1
     centres = [

@@ -21,7 +21,7 @@ import numpy as np
 from unglow.core.archive import Saved
 from unglow.core.kernels import kernel, lay_rows
 from unglow.core.reasons import explain
-from unglow.core.windows import SamePixels, Window, grid, map_bounded
+from unglow.core.windows import find_runs
 from unglow.memory import BLOCK, SEGMENT, count_blocks, part_length
 from unglow.spoilt.block_scores import Expectation
 
@@ -31,9 +31,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.core.archive import ArrayAxes
-    from unglow.core.windows import Pixels
+    from unglow.core.windows import Window
 
-    Bools = NDArray[np.bool_]
     Floats = NDArray[np.float32]
     Ints = NDArray[np.int64]
 
@@ -50,13 +49,13 @@ _VISIBLE, _MOST, _ENOUGH, _LIKELY = 3.0, 9.0, 12.0, 5.0
 most the second, and together they are as much as the third, or the last where a grid of seams has a
 line: without seams no part differed by more than 3.3 in the differences of phantoms and real
 images, 5.8 in pre."""
+_ALONE, _EACH = 4.0, 3.0
+"""Of an image with few parts, less is enough: the first, and the second for each part."""
 _LEAST_SHARE = 0.25
 """Of the px of a part that have data: the end of data may cross it."""
 _LEAST_SCATTER, _LEAST_PART = 0.05, 1e-3
 """The scatter of a difference is taken to be at least the first, somewhat less than noise makes of
 256 px; that of a raw image at least this part of the largest mean: they are rounded."""
-_WINDOW = 4 * SEGMENT
-"""Side of the windows in which pre is read, px."""
 _GHOST = 4
 """A line that is compared with one that differs by this many times as much is not a seam."""
 _LARGEST = 6e4
@@ -66,8 +65,9 @@ _WIDE = 8
 """Overlaps of tiles are looked for in means of this many lines,"""
 _GRID = 3
 """and are at least this many, in equal distances: what is wide may also be of the section."""
-_EVEN_PX = 2
-"""Distances that differ by this or less, px, are equal."""
+_EVEN, _LEAST_STEP = 2, 32
+"""Distances that differ by this number of lines or less are equal; smaller ones than the second are
+not a grid, for any places would be."""
 
 
 @dataclass(eq=False, slots=True)
@@ -125,6 +125,17 @@ class LineMeans(Saved):
         top, left = window.y0 // self.length, window.x0 // self.length
         self.rows[window.y0 : window.y1, left : left + rows.shape[1]] = rows
         self.cols[top : top + len(cols), window.x0 : window.x1] = cols
+
+    def add_raw(self, block: Floats, window: Window, ends: tuple[float, float]) -> None:
+        """Take a window of a raw image, whose smallest and largest value are ``ends``."""
+        # a px over its noise is its square root, which is 2 for the largest
+        shot = max(ends[1] - ends[0], 1e-6) / 4
+        noise = np.array([0, shot, 0, 0, 1e-6 * shot, 0, np.inf, 0, 0, 0], np.float32)
+        columns = np.zeros((count_blocks(block.shape, SEGMENT)[0], 2, block.shape[1]), np.float32)
+        parts = (block[k * SEGMENT :][:SEGMENT] - np.float32(ends[0]) for k in range(len(columns)))
+        each = zip(parts, columns, strict=True)
+        sums = [sum_lines(2 * part, part, Expectation(noise), own) for part, own in each]
+        self.put(sums, columns, window)
 
     def _average(self, sums: Floats, axis: int) -> Floats:
         """Return means of sums and numbers of px (2, ...), segments of an axis joined to parts."""
@@ -236,42 +247,6 @@ def find_seams(lines: LineMeans, *, of_raw: bool = False) -> list[Seam]:
     return found
 
 
-def find_in_image(pixels: Pixels, ends: tuple[float, float], workers: int) -> Seams:
-    """Find the strong seams of a raw image, whose smallest and largest value are ``ends``."""
-    lines = LineMeans.create(pixels.shape)
-    # a px over its noise is its square root, which is 2 for the largest
-    shot = max(ends[1] - ends[0], 1e-6) / 4
-    expected = Expectation(np.array([0, shot, 0, 0, 1e-6 * shot, 0, np.inf, 0, 0, 0], np.float32))
-
-    def add(window: Window) -> None:
-        block = pixels.read(window).astype(np.float32)
-        block -= np.float32(ends[0])
-        columns = np.zeros((count_blocks(window.shape, SEGMENT)[0], 2, window.shape[1]), np.float32)
-        parts = [block[at * SEGMENT : (at + 1) * SEGMENT] for at in range(len(columns))]
-        sums = [sum_lines(2 * p, p, expected, own) for p, own in zip(parts, columns, strict=True)]
-        lines.put(sums, columns, window)
-
-    side = max(_WINDOW, lines.length)
-    for _ in map_bounded(add, grid(pixels.shape, (side, side)), workers):
-        pass
-    return Seams(tuple(find_seams(lines, of_raw=True)))
-
-
-class SeamlessPixels(SamePixels):
-    """An image whose px on seams are NaN, as `unglow.core.windows.Pixels`."""
-
-    def __init__(self, image: Pixels, seams: Seams) -> None:
-        super().__init__(image)
-        self._seams = seams
-
-    def read(self, window: Window, level: int = 0) -> NDArray[Any]:
-        """Return px of a window inside the level, as floats that hold the stored values."""
-        block = self._image.read(window, level)
-        out = block.astype(np.result_type(block.dtype, np.float32))
-        self._seams.mark(out, window, 1 << level, np.nan)
-        return out
-
-
 def _find_along(
     means: NDArray[np.float16],
     axis: int,
@@ -293,31 +268,27 @@ def _find_along(
         both = np.stack([score, -score])
         totals += np.where(both > _VISIBLE, np.minimum(both, _MOST), 0)
     best = totals.max(axis=0)
-    found = best >= _ENOUGH
+    parts = np.count_nonzero(np.isfinite(means).any(axis=0))
+    found = best >= (_ENOUGH if of_raw else min(_ENOUGH, _ALONE + _EACH * parts))
     peaks = sizes.max(axis=1)
     for apart in (-_FAR, -_NEAR, _NEAR, _FAR):  # next to a strong seam one side alone counts
         found &= np.roll(peaks, apart) < _GHOST * peaks
-    places = [(a + b - 1) / 2 for a, b in _find_runs(found)]
+    places = [(a + b - 1) / 2 for a, b in find_runs(found)]
     first, step = _find_grid(places)
     if width > 1 and (not step or len(places) < _GRID):
         return
     if step:
         apart = np.abs((np.arange(len(best)) - first + step / 2) % step - step / 2)
-        found |= (apart <= _EVEN_PX) & (best >= _LIKELY)
+        found |= (apart <= _EVEN) & (best >= _LIKELY)
         found |= (apart <= 1 / 2) & (of_raw and len(places) >= _GRID)
-    for first, end in _find_runs(found):
+    for first, end in find_runs(found):
         own = sizes[first:end].max(axis=0)
         # what is next to a visible part may be cut by the end of the seam, or by that of data
         reached = np.convolve(own > _VISIBLE, np.ones(3), "same") > -of_raw
-        ends = np.minimum(np.array(_find_runs(reached)) * length, shape[1 - axis])
+        ends = np.minimum(np.array(find_runs(reached)) * length, shape[1 - axis])
         sides = np.clip([first * width - margin, end * width + margin], 0, shape[axis])
         boxes = np.roll(np.hstack([np.tile(sides, (len(ends), 1)), ends]), 2 * axis, axis=1)
         yield Seam(axis, ((first + end) * width - 1) / 2, float(own.max()), boxes)
-
-
-def _find_runs(found: Bools) -> list[list[int]]:
-    """Return first and last + 1 of each run of true."""
-    return np.flatnonzero(np.diff(np.pad(found, 1))).reshape(-1, 2).tolist()
 
 
 def _find_grid(places: Sequence[float]) -> tuple[float, float]:
@@ -326,10 +297,9 @@ def _find_grid(places: Sequence[float]) -> tuple[float, float]:
     Some of its lines may be missing, where it is dark.
     """
     apart = np.diff(places)
-    if not len(apart):
-        return 0.0, 0.0
-    number = np.round(apart / apart.min())
-    if (np.abs(apart - apart.min() * number) > _EVEN_PX * number).any():
+    least = apart.min(initial=np.inf)
+    number = np.round(apart / least)
+    if not _LEAST_STEP <= least < np.inf or (abs(apart - least * number) > _EVEN * number).any():
         return 0.0, 0.0
     return places[0], float(apart.sum() / number.sum())
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from unglow.core.process import boot_id, host, read_start_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
 
@@ -117,6 +117,7 @@ _MOST_THREADS = 1024
 
 def parse_line(line: bytes) -> Any:
     """Return what a line says; None if it is torn, or nested too deeply."""
+    line = line.replace(b"\\u0000", b" ")  # no path can hold it
     try:
         value = json.loads(line, parse_constant=_no_number, parse_float=_finite)
     except (ValueError, RecursionError):
@@ -134,6 +135,11 @@ def parse_rows(lines: list[bytes]) -> list[list[Any]]:
     except (ValueError, RecursionError):
         pass
     return [row for row in map(parse_line, lines) if isinstance(row, list)]
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object, or an empty one for everything else."""
+    return value if isinstance(value, dict) else {}
 
 
 def number(value: object) -> float | None:

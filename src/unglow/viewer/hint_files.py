@@ -227,7 +227,7 @@ def add_state(
         "writable": not why,
         "why": why,
         "file": "" if used is None else str(used),
-        "in_use": used is not None and _features(used) == collection["features"],
+        "in_use": collection["features"] == ([] if used is None else _features(used)),
         "counts": dict(counts),
     }
     return {**collection, "unglow": state}

@@ -9,7 +9,7 @@ import numpy as np
 
 from unglow import __version__
 from unglow.core.levels import LEVELS
-from unglow.core.reasons import DETAILS
+from unglow.core.reasons import DETAILS, helped_by_landmarks
 from unglow.io.detection_results import read_candidates
 from unglow.registration.block_table import BLOCK_DTYPE, read_blocks
 from unglow.reporting.html.report import to_json
@@ -38,10 +38,7 @@ _ROW_KEYS = (*LEVELS, "status")
 _METHOD_KEYS = ("gain", "offset", "gain_ci95", "offset_ci95", "reason")
 # States of a pair whose search for candidates has no result.
 _WITHOUT_RESULT = ("failed", "skipped")
-_HELP = (
-    "Click some points in both images that show the same structure, save them as landmarks, and "
-    "run again."
-)
+_HELP = "Mark the same three places in both images (tab Landmarks), save them, and run again."
 
 
 def pair_list(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
@@ -86,7 +83,7 @@ def pair_model(
         "status": status,
         "reasons": [*_reasons(pair), *problems],
         DETAILS: pair.row.get(DETAILS, []),
-        "help": _HELP if shown and transform is not None and transform.has_failed else "",
+        "help": _HELP if shown and transform and helped_by_landmarks(transform.reasons) else "",
         "pixel_size_um": post[1],
         "shape": post[0] or (transform and list(transform.post_shape)),
         "pre_shape": pre[0] or (transform and list(transform.pre_shape)),
@@ -132,7 +129,7 @@ def _reasons(pair: Pair) -> list[str]:
 
 def _parse_count(text: object) -> int | None:
     digits = str(text if text is not None else "")
-    return int(digits) if digits.isascii() and digits.isdecimal() else None
+    return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else None
 
 
 def _scale(scale: Scale) -> dict[str, Any]:

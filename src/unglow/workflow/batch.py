@@ -167,7 +167,7 @@ class Batch:
     def outputs(self) -> Outputs:
         """The path patterns of this run."""
         swept = (level for level, made in self.variants.items() if next(iter(made)))
-        return Outputs(tuple(swept))
+        return Outputs(tuple(swept), self.settings.figures == "all")
 
     @cached_property
     def variants(self) -> dict[str, dict[str, Variant]]:

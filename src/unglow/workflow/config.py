@@ -54,7 +54,7 @@ _NAME_BYTES, _PATH_BYTES = 255, 3000
 # What YAML 1.1 takes for text.
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
-_MOST_BYTES = 1_000_000
+MOST_BYTES = 1_000_000
 """Largest configuration file, bytes."""
 _MOST_ALIASED = 10_000
 """Characters that aliases of YAML may stand for in addition."""
@@ -76,6 +76,8 @@ def parse_yaml(text: str) -> Any:
         if _count_characters(node, {}) > 2 * len(text) + _MOST_ALIASED:
             raise ConfigError("aliases (*) stand for too many values; write them out.")
         return None if node is None else loader.construct_document(node)
+    except AttributeError as error:  # what it makes of a timestamp that is none
+        raise yaml.YAMLError(str(error)) from error
     finally:
         loader.dispose()
 
@@ -131,7 +133,7 @@ def read_stored(path: Path) -> dict[str, Any]:
     if path.is_dir():
         raise ConfigError(f"{path} is a directory, but has to be a file: move it away.")
     try:
-        stored = parse_yaml(read_file(path, _MOST_BYTES).decode("utf-8"))
+        stored = parse_yaml(read_file(path, MOST_BYTES).decode("utf-8"))
     except OSError as error:
         raise ConfigError(
             f"{path} cannot be read ({error.strerror}): put the configuration there, or remove it."
@@ -197,7 +199,7 @@ def _parse(text: str, types: list[str]) -> Any:
     """Read a command-line string as YAML; keep it as it is where no allowed type comes out."""
     try:
         parsed = parse_yaml(text)
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, ValueError, RecursionError):  # no such day, thousands of digits
         return text
     is_number = "number" in types or ("integer" in types and "string" not in types)
     if isinstance(parsed, str) and is_number and _EXPONENT.fullmatch(parsed):

@@ -15,7 +15,13 @@ from unglow.io.raw_header import find_key_file
 from unglow.io.raw_images import read_exposures, read_header
 from unglow.io.tiff import TiffHeader
 from unglow.io.zarr.layout import DTYPES, StoreLayout, plan_layout
-from unglow.workflow.channels import find_stored_dtype, list_names, setting_for
+from unglow.workflow.channels import (
+    AUTO,
+    find_stored_dtype,
+    list_names,
+    parse_channels,
+    setting_for,
+)
 
 if TYPE_CHECKING:
     from unglow.workflow.channels import ChannelSetting
@@ -160,7 +166,9 @@ def check_name(path: Path) -> None:
 
 
 def _check_storable(path: Path, header: TiffHeader, channel: str) -> None:
-    """Raise for grey values of 64 bits, and for sums of channels that would need as many."""
+    """Raise for channels that are not there, and for grey values or sums that need 64 bits."""
+    if channel.strip().casefold() != AUTO:
+        parse_channels(channel, header.channels, str(path))
     if find_stored_type(header, channel) in DTYPES:
         return
     if find_stored_dtype(header.dtype, 1) in DTYPES:

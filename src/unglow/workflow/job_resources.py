@@ -33,7 +33,7 @@ _SMALL_MB, _MARKER_MB = 2, 3
 # So many pairs, none larger than so many px, are a batch of many small ones.
 _MANY, _SMALL_PX = 4, 1 << 25
 # What drawing holds, MB: a figure, and something of each marker.
-_FIGURE_MB, _DRAWN_MB = 56.0, 3.0
+_FIGURE_MB, _DRAWN_MB = 84.0, 3.0
 
 
 def choose_threads(batch: Batch) -> dict[str, int]:
@@ -78,7 +78,7 @@ def _demand_of_slide(batch: Batch, rule: str, wildcards: Wildcards, mb: float) -
 
 
 def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
-    """Return an upper bound of what a job leaves on disk, MB."""
+    """Return an upper bound of what a job takes on disk, MB."""
     known = batch.slides[wildcards["sample"]]
     small = _SMALL_MB + _MARKER_MB * len(known.slide.markers)
     settings = batch.settings.multiplexed
@@ -86,7 +86,9 @@ def _disk_mb_of_slide(batch: Batch, rule: str, wildcards: Wildcards) -> int:
         return math.ceil(small + _image_mb(known, settings.dtype) / len(known.bands))
     if rule != "slide_subtract":
         return small
-    copies = 2 if settings.output == "both" else 1
+    # tiles of a TIFF wait on disk until all are there, or in parts
+    tiff = 1 if known.bands else 2
+    copies = {"tiff": tiff, "both": tiff + 1}.get(settings.output, 1)
     return math.ceil(small + copies * _image_mb(known, settings.dtype))
 
 

@@ -223,6 +223,12 @@ class Settings:
         MultiplexedSettings,
         "Slides of many channels, found in the raw directory by their markers.csv.",
     )
+    figures: str = key(
+        "Figures of each pair - main draws the six that judge a result; all draws residuals, "
+        "ratio_histogram, difference_histogram and purity as well.",
+        default="main",
+        enum=["main", "all"],
+    )
     exports: ExportSettings = section(
         ExportSettings,
         "Images that are written in addition to what every run writes; those in other formats"

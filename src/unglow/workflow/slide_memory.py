@@ -16,7 +16,7 @@ from unglow.io.raw_header import is_ome_zarr
 from unglow.io.tiff.tiles import TILE
 from unglow.io.zarr.layout import SHARD
 from unglow.memory import CELL, CELLS, Demand, stages
-from unglow.memory.stages import MB, OPENCV, SLACK, WARP_SOURCE, WARP_SPARE_PX, libraries_mb
+from unglow.memory.stages import MB, SLACK, WARP_SOURCE, WARP_SPARE_PX, libraries_mb
 from unglow.multiplexed.slide import (
     ALIGNED_ROWS,
     BLOCK,
@@ -152,9 +152,7 @@ def subtract(known: KnownSlide, at_a_time: int, dtype: str, *, stores: bool = Fa
         writing += aligned + (signals if together > 1 else 0)
     each = max(first, reading, subtracting, writing, through) / MB + _HISTOGRAM + _decode(known)
     fixed, most = _of_results(known, stores=stores)
-    return Demand(
-        libraries_mb("slide_subtract"), each, fixed=fixed + _libraries(known) + OPENCV, most=most
-    )
+    return Demand(libraries_mb("slide_subtract"), each, fixed=fixed + _libraries(known), most=most)
 
 
 def join(known: KnownSlide, _at_a_time: int, dtype: str, *, stores: bool = False) -> Demand:

@@ -18,8 +18,11 @@ import sys
 import threading
 import time
 from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unglow.core.errors import InstallationError
 from unglow.jobs.schedulers import NoAnswerError, QueuedJob, has_ended, read_accounts, slurm_queue
 from unglow.jobs.snakemake_command import snakemake_words
 from unglow.telemetry.recording.run import surroundings
@@ -180,6 +183,18 @@ def command_line() -> Namespace | None:
     """
     frames = (frame for frame in _callers() if frame.f_code.co_name == "args_to_api")
     return next((frame.f_locals.get("args") for frame in frames), None)
+
+
+def require_command_line() -> Namespace | None:
+    """Return what `command_line` does; `InstallationError` if the command is not recognised."""
+    options = command_line()
+    start = Path(sys.argv[0])
+    if options is None and "snakemake" in (start.name, start.parent.name):
+        raise InstallationError(
+            f"Snakemake {version('snakemake')} cannot be asked for its options, so memory cannot "
+            "be checked before the run; install a version that unglow has been tried with."
+        )
+    return options
 
 
 def workflow_at_work() -> Any:

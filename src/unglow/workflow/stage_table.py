@@ -54,9 +54,14 @@ CORRECTED = {"tiff": "corrected.ome.tif", "zarr": store("corrected")}
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """Path patterns of one run; ``swept`` are the levels of variants that there are."""
+    """Path patterns of one run.
+
+    ``swept`` are the levels of variants that there are; ``all_figures`` is whether the extra
+    figures are drawn.
+    """
 
     swept: tuple[str, ...] = ()
+    all_figures: bool = False
 
     def levels(self, level: str) -> tuple[str, ...]:
         """Return the wildcards of a directory of `PLACES`: pair, and what of it is swept."""
@@ -311,9 +316,10 @@ def figures_of(rule: str, outputs: Outputs) -> tuple[FigureRow, ...]:
     Those of the registration are drawn with all others, in one job, unless the variants of a sweep
     share a registration: then they have a rule of their own. Other rules draw none.
     """
-    if outputs.directory("registered") != outputs.directory("detected"):
-        return FIGURES.get(rule, ())
-    return tuple(row for rows in FIGURES.values() for row in rows) if rule == "figures" else ()
+    rows = FIGURES.get(rule, ())
+    if outputs.directory("registered") == outputs.directory("detected"):
+        rows = sum(FIGURES.values(), ()) if rule == "figures" else ()
+    return tuple(row for row in rows if outputs.all_figures or not row.is_extra)
 
 
 def files_of(rule: str, outputs: Outputs) -> Mapping[str, str]:

@@ -238,6 +238,32 @@ def test_a_directory_that_may_not_be_written_is_said(seen, work, stand_in, monke
     assert nothing_happened(work)
 
 
+def test_a_pipe_in_the_place_of_what_a_run_prints_is_named(seen, work, stand_in):
+    log = work / ".snakemake" / "log" / "unglow-app.log"
+    log.parent.mkdir(parents=True)
+    os.mkfifo(log)
+    status, said = seen.send("run", {"version": seen.version})
+    assert (status, str(log) in said["error"]) == (400, True)
+
+
+def test_a_value_that_makes_the_settings_unreadable_is_not_written(seen, work, stand_in):
+    config = work / "config" / "config.yaml"
+    before = config.read_bytes() if config.exists() else None
+    put = {"put": {"raw": "a" * 1_000_000}, "version": seen.version}
+    assert seen.send("settings", put)[0] == 400
+    assert (config.read_bytes() if config.exists() else None) == before
+    assert seen.ask(f"preflight.json?cores={'9' * 5000}")[0].status == 400
+
+
+def test_a_directory_that_was_moved_is_not_made_again(seen, work, stand_in):
+    version = seen.version
+    work.rename(work.with_name("moved"))
+    assert "not there" in seen.json("state.json")["why_not"]
+    for verb, content in (("settings", {"put": {"detect.fdr": 0.1}}), ("run", {})):
+        assert seen.send(verb, content | {"version": version})[0] == 400
+    assert not work.exists()
+
+
 def wait_for(condition, seconds=60):
     until = time.monotonic() + seconds
     while not condition():

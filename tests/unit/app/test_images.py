@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from pathlib import Path
 
 import cv2
@@ -85,6 +86,45 @@ def test_what_cannot_be_read_has_a_sentence(tmp_path):
         answer = made.describe(tmp_path / name, settings)
         assert answer["problem"], name
         assert not answer["picture"]
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        ("np.ones(1 << 31)", f"Reading it takes more than {images._MOST_MB:.0f} MB."),
+        ("(images.signal.alarm(1), images.threading.Event().wait())", "longer than"),
+        ("images.os.abort()", "it may be damaged"),
+        ("1 / 0", "it may be damaged"),
+    ],
+)
+def test_what_reading_an_image_does_is_not_done_to_the_app(tmp_path, monkeypatch, harm, why):
+    """A library that takes all memory or time, or crashes, reading one image of three."""
+    package = tmp_path / "odd"
+    package.mkdir()
+    (package / "__main__.py").write_text(
+        f"""if True:
+        import numpy as np
+        from unglow.app import images
+        read = images.read_header
+        images.read_header = lambda p, **more: {harm} if p.stem == "bad" else read(p, **more)
+        images._work()"""
+    )
+    started = images.subprocess.Popen
+    monkeypatch.setattr(
+        images.subprocess,
+        "Popen",
+        lambda words, **more: started([sys.executable, str(package)], **more),
+    )
+    made, settings = Thumbnails(), load({})
+    for name in ("good", "bad", "other"):
+        tifffile.imwrite(tmp_path / f"{name}.tif", gradient(60, 90))
+    for name in ("good", "bad", "other"):
+        answer = made.describe(tmp_path / f"{name}.tif", settings)
+        assert (name, bool(answer["picture"]), why in answer["problem"]) == (
+            name,
+            name != "bad",
+            name == "bad",
+        )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import yaml
 from seeing_app import SeenApp, photos, write_image
 
 from unglow.app.workplace import Workplace
+from unglow.core.process import Stat, boot_id, host, read
 from unglow.viewer.served_files import page_files
 from unglow.workflow.samples import read_sheet
 
@@ -160,3 +164,52 @@ def test_the_page_asks_for_all_its_modules_at_once():
     modules = {name for name in files if name.endswith(".js") and name != "main.js"}
     page = files["index.html"].body.decode()
     assert set(re.findall(r'"modulepreload" href="assets/([^"]+)"', page)) == modules
+
+
+def test_a_run_is_found_where_the_key_results_leads_now(seen, work):
+    assert seen.json("state.json")["mistake"] == ""
+    (work / "config").mkdir()
+    (work / "config/config.yaml").write_text("results: other\n")
+    assert "'other'" in seen.json("state.json")["mistake"]
+    with subprocess.Popen(["sleep", "100"]) as process:
+        started = Stat.of(read(process.pid, "stat")).started
+        runs = work / "other/telemetry/runs"
+        runs.mkdir(parents=True)
+        head = {"kind": "run", "wall": 1.0, "pid": process.pid}
+        head |= {"host": host(), "boot": boot_id(), "started": started}
+        (runs / "a.jsonl").write_text(json.dumps(head) + "\n")
+        assert seen.json("watch.json")["run"]["running"]
+        assert seen.send("run", {"version": seen.version})[0] == 400
+        seen.send("stop", {})
+        assert process.wait(60) == -signal.SIGTERM
+    assert not seen.json("watch.json")["run"]["running"]
+
+
+def test_a_directory_that_was_moved_is_not_made_again(seen, work):
+    version = seen.version
+    moved = work.rename(work.with_name("moved"))
+    for verb in ("run", "settings", "sheet", "names", "folder"):
+        assert seen.send(verb, {"version": version, "put": {"detect.fdr": 0.1}})[0] == 400
+    assert str(work) in seen.json("state.json")["why_not"]
+    for page in ("survey.json", "preflight.json"):
+        assert seen.ask(page)[0].status == 400
+    assert not work.exists()
+    assert not (moved / ".snakemake").exists()
+
+
+VALUES = ("9" * 5000, "2026-13-45", "a\0b", "\ud800", "\x85", "\u2028")
+CASES = [(key, value) for key in ("channel", "plane.z", "detect.fdr") for value in VALUES]
+
+
+@pytest.mark.parametrize(("key", "value"), [*CASES, ("channel", "é" * 510_000)])
+def test_no_value_makes_the_configuration_unreadable(seen, work, key, value):
+    status, _ = seen.send("settings", {"put": {key: value}, "version": seen.version})
+    assert status in (200, 400)
+    assert (work / "config/config.yaml").exists() == (status == 200)
+    assert seen.ask("settings.json")[0].status == 200
+    reset = {"reset": [key], "version": seen.version}
+    assert seen.send("settings", reset)[0] == 200
+
+
+def test_cores_of_5000_digits_are_refused(seen):
+    assert seen.ask("preflight.json?cores=" + "9" * 5000)[0].status == 400

@@ -77,6 +77,35 @@ def test_status_as_json(here, capsys):
     assert (pair["status"], pair["done"]) == ("waiting", 0)
 
 
+ODD = (None, True, 5, 1e300, "x", "a\0b", [], [1], [["a"]], {}, {"a": 1})
+HEAD = ("host", "pid", "started", "boot", "wall", "command", "config", "directory", "results")
+COMMANDS_OF_RECORDS = (["status"], ["status", "--json"], ["monitor", "--once"], ["verify"])
+
+
+@pytest.mark.parametrize("field", HEAD)
+def test_a_record_of_other_types_ends_no_command(here, field):
+    runs = here / "results" / "telemetry" / "runs"
+    runs.mkdir(parents=True)
+    head = {"kind": "run", "schema": 1, "host": "a", "pid": 1, "wall": 1.8e9}
+    head |= {"directory": str(here), "results": "results", "config": {"raw": "raw"}}
+    (runs / "a.jsonl").write_text(json.dumps(head) + "\n")
+    for odd in ODD:
+        (runs / "b.jsonl").write_text(json.dumps(head | {field: odd}) + "\n")
+        for words in COMMANDS_OF_RECORDS:
+            assert main(words) in (0, 1, 2), (words, odd)
+
+
+@pytest.mark.parametrize("words", ["status", "survey", "where", "--help", "run -n"])
+@pytest.mark.parametrize("how", ["| true", ">&-", "<&- >&- 2>&-"])
+def test_nobody_reads_the_output(here, words, how):
+    command = f"{sys.executable} -Pm unglow {words} {how}; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    if how != "| true":
+        assert done.returncode == 0 or words == "survey"
+
+
 def test_survey_as_json(here, capsys):
     assert main(["survey", "raw", "--json"]) == 0
     report = json.loads(capsys.readouterr().out)

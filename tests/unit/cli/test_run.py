@@ -59,8 +59,9 @@ def test_profiles_of_unglow_are_known_by_name_and_others_left_alone(
         return became(*(word.format(name) for word in form))[-1].removeprefix("--workflow-profile=")
 
     assert profile("serial") == str(project / "profiles" / "serial")
+    for name in ("mine", "serial"):
+        (tmp_path / name).mkdir()
     assert profile("mine") == "mine"
-    (tmp_path / "serial").mkdir()
     assert profile("serial") == "serial"
 
 
@@ -149,3 +150,20 @@ def test_what_lies_in_the_package_comes_first(tmp_path, monkeypatch):
     monkeypatch.setattr(workflow_files, "__file__", str(module))
     (tmp_path / "unglow" / "snakefile").mkdir(parents=True)
     assert workflow_files.snakefile() == tmp_path / "unglow" / "snakefile" / "Snakefile"
+
+
+def test_a_profile_that_is_not_there_is_refused(became, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in (["--workflow-profile", "slrum"], ["--workflow-profile=slrum"]):
+        assert main(["run", *words]) == 2
+        assert "slurm" in capsys.readouterr().err
+    (tmp_path / "profiles" / "slrum").mkdir(parents=True)
+    assert became("--workflow-profile", "slrum")[-1] == "slrum"
+    assert became("--workflow-profile", "none")[-1] == "none"
+
+
+@pytest.mark.parametrize("form", [["--config", "{}"], ["-C", "{}"], ["--config={}"]])
+def test_settings_of_groups_may_be_given_with_a_dot(became, form):
+    words = became(*(word.format("detect.fdr=0.1") for word in form), "channel=G", "--cores", "1.5")
+    assert words[-4:] == ["detect={fdr: 0.1}", "channel=G", "--cores", "1.5"]
+    assert became("--configfile", "a.yaml=")[-2:] == ["--configfile", "a.yaml="]

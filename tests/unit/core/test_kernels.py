@@ -35,7 +35,7 @@ def test_every_loop_of_the_header_can_be_called_and_nothing_else_is_exported():
     header = (building.SOURCES / "kernels.h").read_text()
     declared = set(re.findall(r"^(?:void|const char \*) ?(\w+)\(", header, re.MULTILINE))
     assert declared - {"unglow_sources"} == set(kernels.prototypes())
-    assert len(declared) == 31
+    assert len(declared) == 29
     for name in kernels.prototypes():
         kernels.kernel(name)
     library = ctypes.CDLL(str(kernels.library_path()))
@@ -109,20 +109,58 @@ READ_ONLY.flags.writeable = False
     [
         (0, ARRAY.astype(float), "image has to be float32, not float64"),
         (0, ARRAY.astype(">f4"), "image has to be float32, not >f4"),
-        (0, ARRAY[:, ::2], "the numbers of image have to be neighbours in memory"),
+        (
+            0,
+            np.ones((4, 12), np.float32)[:, ::2],
+            "the numbers of image have to be neighbours in memory",
+        ),
         (0, 4096, "image has to be an array, not int"),
         (0, None, "image has to be an array, not NoneType"),
-        (5, ARRAY[::2], "the numbers of out have to be neighbours in memory"),
+        (5, np.ones((8, 6), np.float32)[::2], "the numbers of out have to be neighbours in memory"),
         (5, READ_ONLY, "out cannot be written"),
-        (1, 6.5, "argument 2"),
+        (1, 6.5, "image of filtered"),
+        (0, ARRAY[:3], r"image of filtered: \(3, 6\), but has to be \(4, 6\)"),
+        (0, ARRAY[:, :5], "image of filtered"),
+        (0, ARRAY.ravel(), "image of filtered"),
+        (1, 5, "image of filtered"),
+        (2, ARRAY[0, :0], "taps of filtered"),
+        (3, 2, "image of filtered"),
+        (4, np.empty(5, np.float32), "line of filtered"),
+        (5, np.empty((2, 5), np.float32), "out of filtered"),
+        (6, 5, "image of filtered"),
+        (6, -1, "out of filtered"),
     ],
 )
 def test_arrays_that_a_loop_cannot_take_are_refused(place, array, message):
-    given = [ARRAY, 6, ARRAY[0, :1], 1, np.empty(6, np.float32), np.empty_like(ARRAY), 2, 6]
+    given = [ARRAY, 6, ARRAY[0, :1], 1, np.empty(6, np.float32), np.empty_like(ARRAY), 4, 6]
     kernels.kernel("filtered")(*given)
     given[place] = array
-    with pytest.raises(ctypes.ArgumentError, match=message):
+    with pytest.raises((ctypes.ArgumentError, ValueError), match=message):
         kernels.kernel("filtered")(*given)
+
+
+def test_a_type_that_a_number_says_is_that_of_the_array():
+    for image, kind in ((ARRAY, 2), (ARRAY.astype(">f4"), 3), (ARRAY.astype("i8"), 3)):
+        with pytest.raises(ValueError, match="is not type"):
+            kernels.kernel("halve")(image, 6, kind, np.empty((2, 3), image.dtype), 2, 3)
+
+
+@pytest.mark.parametrize("name", kernels.prototypes())
+def test_every_array_of_every_loop_has_a_size_that_is_checked(name):
+    types = kernels.prototypes()[name]
+    names, shapes = kernels._declarations()[name]
+    given: list = [2 if n != "type" and not n.endswith("_type") else 0 for n in names]
+    arrays = [at for at, one in enumerate(types) if hasattr(one, "dtype")]
+    assert {names[at] for at in arrays} == set(shapes)
+    for at in arrays:
+        given[at] = np.empty((1 << 9, 1 << 13), types[at].dtype or "u1")
+        if types[at].rows_apart:
+            given[names.index(f"{names[at]}_stride")] = 1 << 13
+    for at in arrays:
+        small = [*given]
+        small[at] = np.empty((0, 1), given[at].dtype)
+        with pytest.raises(ValueError, match=rf"^{names[at]} of {name}: \(0, 1\), but has to be"):
+            kernels.kernel(name)(*small)
 
 
 def test_rows_may_lie_apart_where_a_stride_is_given():
@@ -269,9 +307,9 @@ def test_loops_stay_within_their_arrays_and_within_the_language(checked, project
 )
 def test_the_checks_would_find_a_fault(checked, call, said):
     code = (
-        "import numpy as np; from unglow.core.kernels import kernel\n"
+        "import numpy as np; from unglow.core.kernels import _library, kernel\n"
         "a, t, l, o = (np.ones(s, 'f4') for s in ((40, 60), 1, 60, (50, 60)))\n"
-        f"kernel('filtered'){call}"
+        f"kernel('filtered'); _library().filtered{call}"  # without the check of sizes
     )
     done = subprocess.run(
         [sys.executable, "-c", code], env=checked, capture_output=True, text=True, check=False

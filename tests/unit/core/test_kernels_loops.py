@@ -102,16 +102,6 @@ def test_resampling_from_a_part_of_pre_and_of_images_of_a_few_px(loop):
     loop("catmull_rom")(part, *arguments, out[:0], 0, 8, 8, room)
 
 
-@pytest.mark.parametrize("name", MAPS)
-def test_phases(loop, name):
-    known, corner, shape, block = MAPS[name], (-20, -5), (44, 39), 16
-    tables = RNG.random((4, 4, 8, 8)).astype(f4)
-    out, room = np.empty(shape, f4), np.empty((2, shape[1]))
-    arguments = *corner, tables, *tables.shape[:3], block
-    loop("phase_factor")(*known.arguments(), *arguments, out, *shape, room)
-    same(out, plain.phase_factor(known, corner, tables, block, shape))
-
-
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (16, 16), (64, 64)])
 @pytest.mark.parametrize("kind", ["counts", "missing", "hostile", "flat", "nothing"])
 def test_compressed_blocks(loop, shape, kind):
@@ -291,16 +281,6 @@ def test_interpolation(loop, shape):
     line, out = np.empty(shape[1], f4), np.empty((21, 33), f4)
     loop("interpolate")(values, *shape, at_row, down, 21, at_col, across, 33, line, out)
     same(out, plain.interpolate(values, at_row, down, at_col, across))
-
-
-@pytest.mark.parametrize("shape", [(40, 53), (1, 1), (3, 0)])
-@pytest.mark.parametrize("share", [0, 0.01])
-def test_shifts(loop, shape, share):
-    image = spoiled(RNG.normal(size=(shape[0] + 6, shape[1] + 6)).astype(f4), share)
-    error = spoiled(RNG.uniform(0, 3.2, shape).astype(f4), share)
-    out = np.empty(shape, f4)
-    loop("squared_shift")(image, error, out, *shape)
-    same(out, plain.squared_shift(image, error))
 
 
 @pytest.mark.parametrize("shape", [(83, 97), (1, 30), (30, 1), (0, 4), (4, 0)])

@@ -59,9 +59,9 @@ def test_processes_are_found_by_where_they_work(tmp_path):
     words = [sys.executable, "-c", code, "x y"]
     with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE) as child:
         child.stdout.readline()
-        ((pid, command),) = process.working_in(tmp_path)
+        ((found, command),) = process.working_in(tmp_path)
         child.kill()
-    assert pid == child.pid
+    assert found.pid == child.pid
     assert command[:4] == words
 
 

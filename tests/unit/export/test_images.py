@@ -213,7 +213,8 @@ def test_the_command(store, tmp_path, capsys):
         (["--fits", str(tmp_path / "b.tif"), path], "has to end in .fits or .fit."),
         (["--fits", str(tmp_path / "b.fits"), path, path], "one store is exported at a time"),
         (["--fits", str(tmp_path / "b.fits"), "--unit", "um", path], "belong to a transform"),
-        (["--tiff", str(tmp_path / "b.tif"), str(tmp_path)], "is not a finished store"),
+        (["--tiff", str(tmp_path / "b.tif"), str(tmp_path / "no")], "is not a finished store"),
+        (["--tiff", str(tmp_path / "b.tif"), str(store.path.parent)], str(store.path)),
     ):
         assert main(["export", *words]) == 2
         assert sentence in capsys.readouterr().err

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unglow.core.windows import Window, merge_runs
-from unglow.io.constant_places import find_constant, spread
+from unglow.io.constant_places import RUN, find_constant, spread
 from unglow.io.stored_values import MOST_RECTANGLES, NotStored
 
 SHAPE = (600, 700)
@@ -69,8 +69,8 @@ def test_a_hole_that_touches_dark_glass_ends_with_the_section():
     found = whole(image)
     assert not whole(clean).any()
     assert found[260:340, 60:110].all()
-    assert not found[:233].any()  # half of RUN on glass may go with it
-    assert not found[367:].any()
+    glass = found[:233].any(axis=0), found[367:].any(axis=0)
+    assert np.count_nonzero(glass) <= 2 * RUN  # as much of it may go with the hole's corners
 
 
 @pytest.mark.parametrize(

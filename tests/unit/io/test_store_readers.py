@@ -172,30 +172,3 @@ def test_files_are_those_that_zarr_writes(tmp_path, dtype, chunks):
             own, other = json.loads(own), json.loads(other)
             assert other.pop("consolidated_metadata") is None
         assert own == other, name
-
-
-ALONE = """
-blosc = load_blosc()
-print("numcodecs" in sys.modules, "numcodecs.registry" in sys.modules, blosc.use_threads)
-import numcodecs
-packed = numcodecs.Blosc("zstd", 1, numcodecs.blosc.BITSHUFFLE).encode(bytes(range(256)) * 40)
-print(numcodecs.blosc is blosc, blosc.decompress(packed) == bytes(range(256)) * 40)
-"""
-NEXT_TO_A_THREAD = """
-over = threading.Event()
-threading.Thread(target=over.wait).start()
-blosc = load_blosc()
-over.set()
-print("numcodecs.registry" in sys.modules, blosc.use_threads)
-"""
-
-
-@pytest.mark.parametrize(
-    ("program", "said"),
-    [(ALONE, "False False False True True"), (NEXT_TO_A_THREAD, "True False")],
-)
-def test_blosc_is_imported_alone_where_no_thread_could_miss_its_package(program, said):
-    start = "import sys, threading\nfrom unglow.io.zarr.shards import load_blosc\n"
-    words = [sys.executable, "-c", start + program]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == said.split()

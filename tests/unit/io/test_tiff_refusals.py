@@ -312,6 +312,17 @@ def test_a_directory_that_is_named_below_many_times_is_refused(tmp_path, big, nu
     assert words in refusal(path)
 
 
+def test_a_directory_below_itself_is_refused(tmp_path):
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as tif:
+        tif.write(IMAGE, subifds=1, metadata=None)
+        tif.write(IMAGE[::2, ::2], subfiletype=1)
+    with tifffile.TiffFile(path, mode="r+b") as tif:
+        page = tif.pages.first
+        page.tags[330].overwrite((page.offset,), dtype=4)
+    assert "names one below it that was named before" in refusal(path)
+
+
 def test_a_pyramid_below_each_page_is_read(tmp_path):
     path = tmp_path / "a.tif"
     with tifffile.TiffWriter(path, bigtiff=True) as tif:

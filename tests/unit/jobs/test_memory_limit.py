@@ -265,6 +265,18 @@ def test_the_words_of_a_library_are_taken_in_any_case():
     assert not mentions_memory("memory is fine")
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["read '/data/out of memory/a.tif'", 'no "raw/bad_alloc runs/x"', "open /d/memory_error/a.tif"],
+)
+def test_names_of_files_are_no_lack_of_memory(text):
+    assert not mentions_memory(text)
+    assert mentions_memory(f"{text}: out of memory")
+    assert not is_memory_failure(InputError("'out of memory.tif' is empty."))
+    assert not is_memory_failure(FileNotFoundError(2, "no such file", "out of memory.tif"))
+    assert is_memory_failure(OSError("cannot allocate memory"))
+
+
 def test_the_first_error_without_memory_reports_how_much_was_asked_for():
     last = MemoryError("Unable to allocate 3.00 MiB for an array")
     middle = chained(RuntimeError("Failed to allocate 5000000 bytes"), last)

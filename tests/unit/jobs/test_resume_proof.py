@@ -12,7 +12,9 @@ import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from unglow.cli import main
@@ -318,11 +320,26 @@ def test_results_that_somebody_works_on_are_not_free(written, sleeper, who):
 
 def test_a_snakemake_in_the_directory_of_the_last_run_keeps_its_results(written, monkeypatch):
     written.run()
-    monkeypatch.setattr(resume, "_find_snakemakes", lambda place, in_jobs: [7] if in_jobs else [8])
+    monkeypatch.setattr(
+        resume, "_find_snakemakes", lambda place, in_jobs: [SimpleNamespace(pid=8 - in_jobs)]
+    )
     with pytest.raises(InputError) as error:
         quiet(written)
     message = f"Snakemake (process 8) is at work in {written.work}; wait for it or end it."
     assert str(error.value) == message
+
+
+def test_another_process_with_the_number_of_a_snakemake_is_not_killed(written, monkeypatch):
+    with subprocess.Popen(["sleep", "60"]) as other:
+        gone = psutil.Process(other.pid)
+        gone._create_time, gone._ident = 1.0, (other.pid, 1.0)  # of the one before
+        monkeypatch.setattr(
+            resume, "_find_snakemakes", lambda place, in_jobs: [gone] if in_jobs else []
+        )
+        written.run()
+        make_sure(last_run(written.results), written.work, written.results, [], print)
+        assert other.poll() is None
+        other.kill()
 
 
 def test_results_are_listened_to_where_other_machines_have_not_ended(written, monkeypatch):
@@ -359,22 +376,23 @@ def test_what_is_done_is_done_in_this_order(written, monkeypatch):
 
     def find(place, *, in_jobs):
         done.append(("_find_snakemakes", (place,), {"in_jobs": in_jobs}))
-        return [7, 9]
+        return [SimpleNamespace(kill=lambda kind=kind: kill(kind)) for kind in kinds]
 
-    def kill(pid, number):
-        done.append(("kill", (pid, number), {}))
-        raise ProcessLookupError if pid == 7 else PermissionError
+    def kill(kind):
+        done.append(("kill", (kind,), {}))
+        raise kind(1)
+
+    kinds = psutil.NoSuchProcess, psutil.AccessDenied
 
     monkeypatch.setattr(resume, "_find_snakemakes", find)
-    monkeypatch.setattr(os, "kill", kill)
     run, work, say = last_run(written.results), written.work, written.said.append
     make_sure(run, work, written.results, ["node9"], say)
     assert done == [
         ("refuse_if_running", (run, work), {}),
         ("cancel_queued", (work, say), {"local": True}),
         ("_find_snakemakes", (work,), {"in_jobs": True}),
-        ("kill", (7, signal.SIGKILL), {}),
-        ("kill", (9, signal.SIGKILL), {}),
+        ("kill", (psutil.NoSuchProcess,), {}),
+        ("kill", (psutil.AccessDenied,), {}),
         ("end_orphans", (attempts, say), {}),
         ("refuse_if_growing", (attempts, ["node9"], say), {}),
     ]
@@ -402,8 +420,12 @@ def test_snakemakes_of_a_directory_are_distinguished_from_other_processes(tmp_pa
         for one in started:
             ended.callback(one.kill)
         pids = [one.pid for one in started]
-        assert sorted(resume._find_snakemakes(tmp_path, in_jobs=False)) == sorted(pids[:2])
-        assert sorted(resume._find_snakemakes(tmp_path, in_jobs=True)) == sorted(pids[2:4])
+        assert sorted(p.pid for p in resume._find_snakemakes(tmp_path, in_jobs=False)) == sorted(
+            pids[:2]
+        )
+        assert sorted(p.pid for p in resume._find_snakemakes(tmp_path, in_jobs=True)) == sorted(
+            pids[2:4]
+        )
 
 
 def trace_on(path, *processes, own=True):

@@ -197,6 +197,34 @@ def test_an_attempt_that_the_machine_has_no_memory_for_gives_up(tmp_path):
         pass
 
 
+def test_an_attempt_that_waits_for_another_one_does_not_say_that_memory_is_short(tmp_path):
+    lock = tmp_path / "lock"
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with (
+            pytest.raises(MemoryError, match=str(lock)) as error,
+            one_at_a_time(1, patience_s=0, lock=lock),
+        ):
+            pass
+    assert "became free" not in str(error.value)
+
+
+def test_an_attempt_whose_launcher_is_gone_does_not_wait(tmp_path):
+    code = (
+        "import os, sys, time; from unglow.core.machine import memory_total_mb\n"
+        "from unglow.jobs.retries import one_at_a_time; from pathlib import Path\n"
+        "if os.fork(): time.sleep(0.5); os._exit(0)\n"
+        "try:\n"
+        "    with one_at_a_time(memory_total_mb() * 0.999, lock=Path('lock')): pass\n"
+        "except KeyboardInterrupt: Path('gone').touch()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, timeout=60)
+    end = time.monotonic() + 30
+    while not (tmp_path / "gone").exists():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
 def test_an_attempt_that_needs_more_than_the_machine_has_does_not_wait(tmp_path):
     started = time.monotonic()
     with (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from unglow.core.errors import InputError
-from unglow.multiplexed.markers import read_markers, set_backgrounds
+from unglow.multiplexed.markers import number_repeated, read_markers, set_backgrounds
 
 HEAD = "channel_number,cycle_number,marker_name,background,exposure,remove"
 GOOD = f"{HEAD}\n1,1,DAPI,,20,\n2,1,AF,,100,TRUE\n3,2,CD3,AF,150,\n"
@@ -105,6 +105,17 @@ def test_what_is_wrong_is_reported_with_its_place(table, wrong, right, sentence)
 def test_a_configuration_names_backgrounds_too(table, backgrounds, found):
     markers = set_backgrounds(read_markers(table(GOOD)), backgrounds)
     assert {m.name: m.background for m in markers} == found
+
+
+def test_a_name_with_accents_is_the_same_however_it_is_written(table):
+    apart, composed = "AFe\u0301", "AF\u00e9"
+    text = GOOD.replace("2,1,AF", f"2,1,{apart}").replace(",AF,150", f",{composed},150")
+    markers = read_markers(table(text))
+    assert [m.background for m in markers] == [None, None, markers[1].name]
+    for key in (apart, composed):
+        named = set_backgrounds(markers, {key: ["CD3"]})
+        assert [m.background for m in named] == [None, None, markers[1].name]
+    assert number_repeated([apart, composed])[0] == composed
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_text_gives_kinds_sizes_and_strengths():
      "lost:nan", "lost:-5", "bleach:60:1.5", "tile:20.5", "dust:9:1.5", "coarse:8.5", "lost:60@2"],
 )  # fmt: skip
 def test_bad_damage_is_refused_in_one_sentence(text):
-    with pytest.raises(ConfigError, match=f"^phantom: damage '{text.rpartition(',')[2]}' .*[.]$"):
+    with pytest.raises(ConfigError, match=f"^damage '{text.rpartition(',')[2]}' .*[.]$"):
         PhantomSpec(damage=text)
 
 

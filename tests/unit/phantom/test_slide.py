@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from unglow.core.errors import ConfigError
 from unglow.core.windows import Window, grid
 from unglow.phantom.damage_shapes import find_inside
 from unglow.phantom.slide import SlideRenderer, make_map, make_slide
-from unglow.phantom.slide_spec import SlideSpec
+from unglow.phantom.slide_spec import SlideSpec, list_channels
 from unglow.phantom.truth import PhantomMap
 from unglow.transform.resample import warp_matrix
 
@@ -73,9 +74,24 @@ def test_cycles_may_repeat_in_the_space_of_one(tmp_path):
     assert len(table) == 13
 
 
-def test_too_few_channels_are_refused():
-    with pytest.raises(ConfigError, match="give more channels"):
-        SlideSpec(channels=4, cycles=2)
+@pytest.mark.parametrize("cycles", range(1, 9))
+def test_a_slide_has_nuclei_and_one_more_channel_in_each_cycle_or_is_refused(cycles):
+    made = 0
+    for channels in range(1, 41):
+        try:
+            spec = SlideSpec(channels=channels, cycles=cycles)
+        except ConfigError as error:
+            assert channels % cycles or channels < 2 * cycles
+            for number in re.findall(r"give (\d+)", str(error)):
+                SlideSpec(channels=int(number), cycles=cycles)
+            continue
+        made += 1
+        listed = list_channels(spec)
+        for cycle in range(1, cycles + 1):
+            own = [one for one in listed if one.cycle == cycle]
+            assert len(own) >= 2
+            assert [one.nuclear for one in own] == [True] + [False] * (len(own) - 1)
+    assert made >= 40 // cycles - 1
 
 
 def test_deformed_and_magnified_cycles_follow_the_map_of_the_truth(tmp_path):
@@ -116,7 +132,7 @@ def test_two_fluorophores_give_each_marker_two_backgrounds(tmp_path):
     left = planes[names.index("M03")] - expected
     assert np.abs(left).max() < 3  # rounded to counts
     with pytest.raises(ConfigError, match="3 cycles or more"):
-        SlideSpec(channels=13, cycles=4, fluorophores=2)
+        SlideSpec(channels=11, cycles=4, fluorophores=2)
 
 
 SPEC = SlideSpec((600, 640), channels=8, cycles=3, seed=4)

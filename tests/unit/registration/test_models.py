@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -152,8 +154,15 @@ def test_verdicts(changes, refused, doubtful):
         assert [one.key for one in reasons] == ([wanted] if wanted else [])
 
 
-@pytest.mark.parametrize("error", [4.96, float("nan")])
-def test_the_map_is_judged_by_its_error_and_not_by_the_noise_of_blocks(error):
+@pytest.mark.parametrize("error", [float("inf"), float("nan")])
+def test_an_error_that_is_not_known_is_no_number_of_px(error):
+    (reason,) = list_warnings(evidence(), error, RegisterSettings())
+    assert reason.key == "unknown_error"
+    assert not re.search(r"\b(inf|nan)\b", f"{reason} {reason.numbers}")
+
+
+def test_the_map_is_judged_by_its_error_and_not_by_the_noise_of_blocks():
+    error = 4.96
     (reason,) = list_warnings(evidence(), error, RegisterSettings())
     assert reason.key == "map_error"
     assert f"off by about {error:.1f} px or more in 5 % of the section" in reason.numbers

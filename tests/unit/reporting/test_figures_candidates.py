@@ -18,7 +18,6 @@ from unglow.reporting.figures.candidate_checks import (
     draw_purity,
 )
 from unglow.reporting.figures.candidates import CLASSES, density, draw_candidates
-from unglow.reporting.figures.canvas import Pixels
 from unglow.reporting.figures.difference import HATCHES, draw_difference
 from unglow.reporting.figures.style import save_png
 from unglow.spoilt import SavedPlace
@@ -251,7 +250,7 @@ def test_cells_are_finer_where_there_are_more_candidates():
 
 
 def test_the_map_of_densities_leaves_out_what_was_not_searched(drawings):
-    shown = [a.pixels for a in drawings["candidates"].artists if isinstance(a, Pixels)]
+    shown = [np.asarray(a.get_array()) for a in drawings["candidates"].images]
     (colours,) = (p[1:-1, 1:-1] for p in shown if len(p) > 100 < p.shape[1])
     assert colours.shape == (271, 380, 3)
     assert (colours[:, 0] == (0xD8, 0xDE, 0xE4)).all()

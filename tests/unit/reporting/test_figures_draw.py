@@ -5,13 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import cv2
 import matplotlib as mpl
 import numpy as np
 import pytest
 from drawn_figures import check_png, check_texts, said, texts
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.ticker import FixedLocator
 
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.gain.estimate import Evidence, estimate
@@ -20,31 +17,24 @@ from unglow.photometry.joint_histogram import JointStatistics
 from unglow.registration.block_table import BLOCK_DTYPE
 from unglow.reporting.difference_picture import NoiseColours, share_colours
 from unglow.reporting.figures import FIGURES
-from unglow.reporting.figures.canvas import Canvas, Picture, Pixels, resize
 from unglow.reporting.figures.colour_maps import paint_values
 from unglow.reporting.figures.comparison import ComparisonRow, draw_comparison
 from unglow.reporting.figures.difference import draw_difference
 from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.histograms import (
     draw_difference_histogram,
-    draw_excess,
-    draw_histograms,
     draw_joint_histogram,
     draw_ratio,
-    find_excess,
     join_sparse,
 )
 from unglow.reporting.figures.map_error import ERROR, draw_map_error
 from unglow.reporting.figures.registration import draw_registration
 from unglow.reporting.figures.residuals import draw_residuals, gather
-from unglow.reporting.figures.rulers import Ground, Rulers
 from unglow.reporting.figures.style import (
     Crop,
     checker,
-    label,
     nice,
     overlay,
-    panel,
     save_png,
     sheet,
     stretch,
@@ -168,8 +158,6 @@ def drawings(images, statistics, scale, histogram):
             transform("suspect", (long,), displacement=field(), post_shape=(80, 560)),
         ),
         "joint": draw_joint_histogram(statistics, scale),
-        "excess": draw_excess(statistics, scale),
-        "histograms": draw_histograms(statistics),
         "ratio": draw_ratio(statistics, scale),
         "difference": draw_difference(
             difference, "moffat", 1.4, histogram, step=4, pixel_size_um=0.65, crops=crops(images)
@@ -193,13 +181,14 @@ def pixels_of(figure):
 
 def picture(figure):
     """What the first axes of a figure show."""
-    (shown,) = (a for a in figure.axes[0].artists if isinstance(a, Picture))
-    return shown
+    (shown,) = figure.axes[0].images
+    return np.asarray(shown.get_array())
 
 
-NAMES = ("registration", "residuals", "map_error", "field", "wide_field", "joint", "excess",
-         "histograms", "ratio", "difference", "tall_difference", "difference_histogram", "refusal",
-         "comparison")  # fmt: skip
+NAMES = (
+    *("registration", "residuals", "map_error", "field", "wide_field", "joint", "ratio"),
+    *("difference", "tall_difference", "difference_histogram", "refusal", "comparison"),
+)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -234,8 +223,6 @@ def test_nothing_crosses_the_legend_of_the_ratios(drawings):
         ("field", "squares of 20 px; displaced by; Length of the field: to; Area change: −"),
         ("wide_field", "suspect; Length of the field: to; Area change: −"),
         ("joint", "pre, aligned (grey level); post = pre; moffat: gain 1.; manual: gain 1.2"),
-        ("excess", "pixels in excess per bin; post − (gain × pre + offset) (grey levels)"),
-        ("histograms", "pre, aligned: median; post, where pre has none; grey level"),
         ("ratio", "log10(post / pre); post / pre; mirrored; left out around ratio 1;  to "),
         ("difference", "moffat: post − 1.4 × pre; MAD; grey levels; no data; 200 µm"),
         ("difference_histogram", "percentile: median; 5σ; 16,000 without data"),
@@ -259,7 +246,7 @@ def test_lines_have_the_slope_of_their_method(drawings, scale):
 
 
 def test_the_error_has_the_colours_of_its_bar(drawings):
-    shown = picture(drawings["field"]).pixels
+    shown = picture(drawings["field"])
     assert ERROR.of(0.1).tolist() in shown.reshape(-1, 3).tolist()
     assert (shown[:, :30] == (0xD8, 0xDE, 0xE4)).all()  # no data in pre
     assert ERROR.of([0.0001, 0.001, 5, 50]).tolist() == [
@@ -317,20 +304,6 @@ def test_reasons_are_wrapped_and_none_is_cut(images):
     assert figure.get_figheight() > short.get_figheight()
 
 
-def test_excess_is_what_lies_above_the_line_and_not_as_far_below_it():
-    stats = JointStatistics.create(
-        post_range=(0, 255), pre_range=(0, 255), grey_level=1, integer=True
-    )
-    stats.joint[100, 125:136] = [5, 10, 50, 100, 500, 800, 500, 100, 50, 10, 5]
-    stats.joint[100, 160] = 400
-    excess, pre_edges, away = find_excess(stats, 1.3, 0.0, (60.0, 140.0))
-    (row,), (column,) = np.nonzero(excess.any(axis=1))[0], np.nonzero(excess.any(axis=0))[0]
-    assert pre_edges[column] <= 100 <= pre_edges[column + 1]
-    assert away[row] < 30 < away[row + 1]  # 160, and the line is at 130
-    assert excess.sum() == pytest.approx(400)
-    assert not find_excess(stats, 2.0, 0.0, (60.0, 140.0))[0].any()
-
-
 def test_a_sparse_tail_has_wide_bins_and_keeps_its_pixels():
     counts = np.array([0, 1, 0, 2, 20, 900, 30, 1, 0, 4, 0, 9, 1])
     edges, means = join_sparse(np.arange(14.0), counts)
@@ -347,11 +320,11 @@ def test_ratio_axes_agree(drawings, scale):
 
 def test_the_bar_of_a_difference_is_black_in_the_middle_bright_above_and_dark_below(drawings):
     figure = drawings["difference"]
-    bar = max((a.pixels for a in figure.artists if isinstance(a, Pixels)), key=len)[:, 9]
+    bar = max((np.asarray(a.get_array()) for a in figure.images), key=len)[:, 9]
     top, middle, bottom = (int(bar[row].astype(int).sum()) for row in (1, len(bar) // 2, -2))
     assert middle < 9 < bottom < top / 2
     at = {text: box.y0 for text, box in texts(figure)}
-    assert at["+5"] + at["-5"] == pytest.approx(2 * at["±2"])
+    assert at["+5"] + at["-5"] == pytest.approx(2 * at["±2"], abs=1)
     assert at["+5"] > at["±2"]
 
 
@@ -371,94 +344,6 @@ def test_overlay_is_green_magenta_and_grey():
     assert np.isnan(stretch(np.array([[1, np.nan, 3]]))).tolist() == [[False, True, False]]
 
 
-def test_pictures_are_resized_by_means_and_large_px_are_repeated():
-    values = np.arange(12, dtype=np.uint8).reshape(2, 6, 1).repeat(3, axis=2) * 10
-    assert resize(values, (2, 6)).tolist() == values.tolist()
-    np.testing.assert_allclose(resize(values, (1, 3))[0, :, 0], [35, 55, 75], atol=3)
-    assert resize(values, (6, 18)).tolist() == values.repeat(3, axis=0).repeat(3, axis=1).tolist()
-    assert resize(values, (4, 12), nearest=True)[::2, ::2].tolist() == values.tolist()
-    assert (resize(np.full((7, 1000, 3), 9, np.uint8), (1, 123)) == 9).all()
-
-
-def test_a_picture_is_where_its_axes_have_its_extent():
-    figure = sheet(4.0, 3.0, "title")
-    axes = panel(figure, 0.5, 1.0, 2.0, 1.0)
-    axes.set(xlim=(10, 30), ylim=(20, 10))
-    colours = np.array([[[200, 0, 0], [0, 200, 0]]], np.uint8)
-    axes.add_artist(Picture(colours, (20, 40, 15, 10)))
-    drawn = pixels_of(figure)
-    inside = drawn[102:148, 152:248].reshape(-1, 3)
-    assert (inside == (200, 0, 0)).all()
-    assert (drawn[102:198, 52:148] == 255).all()
-    assert (drawn[152:198, 52:248] == 255).all()
-    assert not (drawn[:, 252:] == (0, 200, 0)).all(axis=-1).any()
-
-
-def test_edges_ticks_and_grid_are_where_the_data_are():
-    figure = sheet(6.0, 5.0, "")
-    axes = panel(figure, 1.0, 1.0, 4.0, 3.0)  # columns 100 to 500, rows 100 to 400
-    axes.set(xlim=(0, 100), ylim=(0, 10), xlabel="across", ylabel="up")
-    for axis, long, short in ((axes.xaxis, [0, 50, 130], [25]), (axes.yaxis, [-3, 4, 10], [7])):
-        axis.set_major_locator(FixedLocator(long))
-        axis.set_minor_locator(FixedLocator(short))
-    axes.add_artist(Ground("#ffffff", "#0000ff"))
-    axes.add_artist(Rulers(("#ff0000",) * 2, closed=False, top=([(20, "a"), (60, "b")], "c")))
-    boxes = dict(texts(figure))
-    red, green, blue = np.asarray(figure.canvas.buffer_rgba()).astype(int).transpose(2, 0, 1)[:3]
-    lines, grid = red - green > 100, blue - green > 100  # two px wide, and one
-    assert lines[[100, 400], 100:500].all()
-    assert [np.flatnonzero(one).tolist() for one in (grid[150], grid[:, 150])] == [[300], [280]]
-    rows, cols = ([np.flatnonzero(v)[1::2].tolist() for v in of] for of in (lines, lines[:402].T))
-    assert [rows[n] for n in (402, 404, 406)] == [[100, 200, 300], [100, 300], []]
-    assert [rows[n] for n in (95, 93)] == [[180, 340], []]
-    assert (cols[97], cols[95], cols[93]) == ([100, 190, 280], [100, 280], [])
-    middles = {text: round((box.x0 + box.x1) / 2) for text, box in boxes.items()}
-    assert middles.items() >= {"0": 100, "50": 300, "a": 180, "b": 340, "across": 300}.items()
-    ends = boxes["0"].y1, boxes["across"].y0, boxes["4"].x1, boxes["a"].y0, boxes["c"].y0
-    assert [*map(round, ends)] == [90, 58, 90, 410, 428]
-    assert boxes["10"].x0 - boxes["up"].x1 == pytest.approx(4 * 100 / 72)
-
-
-def ink_of(figure):
-    return 255.0 - pixels_of(figure)[..., 0]
-
-
-def test_texts_are_where_matplotlib_puts_them():
-    both = []
-    for canvas in (Canvas, FigureCanvasAgg):
-        figure = sheet(4.0, 3.0, "")
-        canvas(figure)
-        figure.text(0.07, 0.9, "Title", size=14, weight="bold", va="center")
-        figure.text(0.25, 0.67, "several words, 12.5 µm", va="top")
-        figure.text(0.75, 0.73, "upright", rotation=90, va="top")
-        both.append(cv2.GaussianBlur(ink_of(figure), (0, 0), 2))
-    assert np.abs(both[0] - both[1]).max() < 0.25 * both[1].max()
-
-
-@pytest.mark.parametrize(
-    ("text", "style"),
-    [
-        ("Title", {"weight": "bold", "size": 14.0, "va": "center"}),
-        ("several words, 12.5 µm", {"va": "top", "ha": "center"}),
-        ("two\nlines", {"va": "top", "linespacing": 1.35}),
-        ("two\nlines", {"va": "center", "ha": "right", "linespacing": 1.2}),
-        ("line\nlines", {"va": "bottom", "ha": "right", "linespacing": 1.2}),
-        ("12", {"va": "center_baseline", "ha": "center"}),
-        ("upright", {"rotation": 90, "va": "center", "ha": "right"}),
-    ],
-)
-def test_labels_are_where_matplotlib_has_texts(text, style):
-    ours, theirs = sheet(4.0, 3.0, ""), sheet(4.0, 3.0, "")
-    label(ours, 2.0, 1.5, text, **style)
-    with styling():
-        theirs.text(0.5, 0.5, text, **style)
-    edges = []
-    for figure in (ours, theirs):
-        rows, cols = np.nonzero(ink_of(figure) > 40)
-        edges.append([rows.min(), rows.max(), cols.min(), cols.max()])
-    assert np.abs(np.subtract(*edges)).max() <= 2 + (mpl.__version_info__ < (3, 11))  # px
-
-
 def test_details_keep_each_px_and_have_a_frame():
     pixels = np.random.default_rng(0).integers(0, 255, (50, 50, 3), dtype=np.uint8)
     figure = sheet(4.0, 3.0, "title")
@@ -472,9 +357,9 @@ def test_details_keep_each_px_and_have_a_frame():
 
 
 def test_dollar_signs_in_a_name_are_no_formula():
-    figure = sheet(9.0, 3.0, "sample $a_1$ b")
-    ((text, box),) = texts(figure)
-    ((_, plain),) = texts(sheet(9.0, 3.0, "sample Sa_1S b"))
+    with styling():
+        ((text, box),) = texts(sheet(9.0, 3.0, "sample $a_1$ b"))
+        ((_, plain),) = texts(sheet(9.0, 3.0, "sample Sa_1S b"))
     assert text == "sample $a_1$ b"
     assert box.width == pytest.approx(plain.width, abs=5)
 
@@ -583,8 +468,6 @@ def test_empty_statistics_can_be_drawn(tmp_path):
     scale = estimate(Evidence(nothing), ScaleSettings())
     for figure in (
         draw_joint_histogram(nothing, scale),
-        draw_excess(nothing, scale),
-        draw_histograms(nothing),
         draw_ratio(nothing, scale),
         draw_difference_histogram({"moffat": DifferenceHistogram.create(0, 1, 1)}),
         draw_comparison([]),

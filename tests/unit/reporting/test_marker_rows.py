@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 from made_slides import DOUBT, REFUSED, made_slide
+from matplotlib.text import Text
 
 from unglow.core.printable import shorten
 from unglow.core.windows import Window
@@ -22,7 +23,6 @@ from unglow.multiplexed.results import (
 )
 from unglow.multiplexed.slide import Channel
 from unglow.reporting.difference_picture import draw_cycles
-from unglow.reporting.figures.canvas import Words
 from unglow.reporting.figures.markers import MarkerPictures, draw_marker, draw_overview
 from unglow.reporting.html.page_model import slides_of
 from unglow.reporting.html.report import read_model
@@ -197,7 +197,7 @@ def test_one_damaged_slide_costs_its_own_rows_and_pictures(tmp_path):
 
 
 def words(figure):
-    return " ".join(" ".join(one.text.split()) for one in figure.findobj(Words))
+    return " ".join(" ".join(one.get_text().split()) for one in figure.findobj(Text))
 
 
 def test_figures_show_whole_reasons(tmp_path):

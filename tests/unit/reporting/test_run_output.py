@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import io
 import logging
 import os
 import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
 from types import SimpleNamespace
 
 import pytest
@@ -18,7 +22,7 @@ from rich.text import Text
 import snakemake_logger_plugin_unglow as plugin
 from snakemake_logger_plugin_unglow.handlers import mode_for
 from unglow.reporting.terminal.formatting import closing_sentence, draw_end, has_failures
-from unglow.reporting.terminal.painter import Diversion, Painter
+from unglow.reporting.terminal.live_frame import Diversion, LiveFrame
 from unglow.reporting.terminal.run_output import Mode, RunOutput
 
 PAIRS = [("s1", "DAPI"), ("s2", "DAPI"), ("s3", "DAPI"), ("s4", "DAPI")]
@@ -180,9 +184,13 @@ def test_quiet_prints_the_result_and_what_is_wrong(tmp_path):
         record("CalledProcessError in file x", logging.ERROR, event="error"),
         record("results/summary.tsv: 4 ok", pairs=[]),
         record("results/report.html: open it in a browser.", page="results/report.html"),
+        record("something else is odd", logging.WARNING),
     ]
     result = ["results/summary.tsv: 4 ok", "results/report.html: open it in a browser."]
-    assert printed(Mode.QUIET, *records, results=tmp_path) == ["something is odd", *result]
+    assert printed(Mode.QUIET, *records, results=tmp_path) == [
+        *("something is odd", "something else is odd"),
+        *result,
+    ]
     assert printed(Mode.SILENT, *records, results=tmp_path) == []
 
 
@@ -263,44 +271,91 @@ def test_a_failed_or_skipped_pair_is_a_failure(status, expected):
     assert has_failures([{"status": "ok"}, {"status": status}]) is expected
 
 
-# -------------------------------------------------------------------------------------- painting
+# --------------------------------------------------------------------------------------- drawing
+
+
+class Terminal:
+    """A terminal of 10 x 40 characters, and the frame that is drawn in it."""
+
+    def __init__(self):
+        self.outer, inner = pty.openpty()
+        self.stream = open(inner, "w")  # noqa: SIM115, PTH123
+        self.resize(40)
+        self.frame = LiveFrame(self.stream, inner)
+        self.lines, self.row, self.col, self.highest = [""], 0, 0, 0
+
+    def resize(self, columns):
+        fcntl.ioctl(self.outer, termios.TIOCSWINSZ, struct.pack("HHHH", 10, columns, 0, 0))
+
+    def seen(self):
+        """Return the lines that are to be seen now."""
+        self.stream.write("\0")  # the last that is read
+        self.stream.flush()
+        written = ""
+        while not written.endswith("\0"):
+            written += os.read(self.outer, 1000).decode()
+        found = re.findall(
+            r"\x1b\[\??(\d*)(?:;\d+)*([A-Za-z])|([\r\n])|([^\x1b\r\n]+)", written[:-1]
+        )
+        for number, letter, end, text in found:
+            if letter == "A":
+                self.row = max(0, self.row - int(number or 1))
+            elif letter == "K":
+                self.lines[self.row] = ""
+            elif letter == "J":
+                self.lines = [""]
+            elif letter == "H":
+                self.row = self.col = 0
+            elif end:
+                self.row, self.col = self.row + (end == "\n"), 0
+            elif text:
+                while len(self.lines) <= self.row:
+                    self.lines.append("")
+                line = self.lines[self.row].ljust(self.col)
+                self.col += len(text)
+                self.lines[self.row] = line[: self.col - len(text)] + text + line[self.col :]
+        return [line for line in self.lines if line.strip()]
 
 
 @pytest.fixture
-def painter(monkeypatch):
-    outer, inner = pty.openpty()
-    stream = io.StringIO()
-    monkeypatch.setattr(Painter, "_is_in_front", lambda _: True)
-    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 10)))
-    yield Painter(stream, inner), stream
-    os.close(outer)
-    os.close(inner)
+def terminal(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(LiveFrame, "_is_in_front", lambda _: True)
+    made = Terminal()
+    yield made
+    made.stream.close()
+    os.close(made.outer)
 
 
-def test_a_frame_takes_the_place_of_the_last_one_below_lines_that_stay(painter, monkeypatch):
-    made, stream = painter
-    made.draw(lambda: Text("one\ntwo"))
-    made.draw(lambda: Text("three"))
-    made.say(Text("stays"))
-    made.draw(None)
-    assert stream.getvalue() == ("one\r\ntwo\r\x1b[1A\r\x1b[Jthree\r\x1b[Jstays\r\nthree\r\x1b[J")
-    made.draw(lambda: Text("four"))
-    stream.truncate(0)
-    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((30, 10)))
-    made.draw(lambda: Text("five"))
-    assert stream.getvalue().lstrip("\0") == "\x1b[H\x1b[2Jstays\r\nfive"
+def test_a_frame_takes_the_place_of_the_last_one_below_lines_that_stay(terminal):
+    frame = terminal.frame
+    frame.draw(lambda: Text("one\ntwo"))
+    assert terminal.seen() == ["one", "two"]
+    frame.draw(lambda: Text("three"))
+    frame.say(Text("stays"))
+    assert terminal.seen() == ["stays", "three"]
+    frame.draw(None)
+    assert terminal.seen() == ["stays"]
+    frame.draw(lambda: Text("four"))
+    terminal.resize(30)
+    frame.draw(lambda: Text("five" * 8))
+    assert terminal.seen() == ["stays", "five" * 6 + "fi", "vefive"]
+    terminal.resize(40)
+    frame.say(Text("too"))
+    assert terminal.seen() == ["stays", "too", "five" * 8]
 
 
-def test_a_frame_is_never_higher_than_the_terminal(painter):
-    made, stream = painter
-    made.draw(lambda: Text("\n".join("abcdefghijklmnopq")))
-    assert stream.getvalue().count("\n") == 8
+def test_a_frame_is_never_higher_than_the_terminal(terminal):
+    terminal.frame.draw(lambda: Text("\n".join("abcdefghijklmnopq")))
+    assert terminal.seen() == list("abcdefghi")
+    terminal.frame.draw(None)
+    assert terminal.seen() == []
 
 
 def test_what_others_write_to_the_terminal_is_kept_for_later():
     code = (
         "import os, subprocess\n"
-        "from unglow.reporting.terminal.painter import Diversion\n"
+        "from unglow.reporting.terminal.live_frame import Diversion\n"
         "d = Diversion()\n"
         "subprocess.run(['sh', '-c', 'echo of a job; printf rest'])\n"
         "lines = d.new_lines()\n"

@@ -39,8 +39,10 @@ def test_a_pair_is_found_from_any_directory_of_its_own(done):
     for place in (done / "none", done / "results" / "S1"):
         with pytest.raises(InputError, match=place.name):
             unglow.open_results(place)
-    with pytest.raises(InputError, match="S1 D"):
+    with pytest.raises(InputError, match="S1/D"):
         unglow.open_results(done)["S1", "E"]
+    with pytest.raises(InputError, match="no pair S1;"):
+        unglow.open_results(done)["S1"]
 
 
 def test_map_gain_and_candidates_are_those_of_the_files(done):
@@ -181,3 +183,26 @@ def test_memory_is_that_of_the_part(done):
     tracemalloc.stop()
     chunk = image.chunks[0] * image.chunks[1] * image.dtype.itemsize
     assert peak < 3 * chunk < SHAPE[0] * SHAPE[1] * 4 * 3
+
+
+def test_results_are_looped_over_counted_and_shown_in_a_line(done):
+    results = unglow.open_results(done)
+    assert [pair.names for pair in results] == list(results.pairs)
+    assert len(results) == len(results.pairs)
+    assert results["S1/D"] is results["S1", "D"]
+    with pytest.raises(InputError, match="S1/D"):
+        _ = results["S1"]
+    for shown in (repr(results), repr(results["S1/D"])):
+        assert "\n" not in shown
+        assert len(shown) < 300
+    page = results["S1/D"]._repr_html_()
+    assert page.count("<img src=") == 1
+    assert "&lt;S1/D: " in page
+
+
+def test_the_summary_has_a_row_for_each_pair(tmp_path):
+    made_pair(tmp_path / "S" / "D")
+    with pytest.raises(InputError, match=r"summary\.tsv"):
+        unglow.open_results(tmp_path).summary()
+    (tmp_path / "summary.tsv").write_text("sample\tdye\tgain\nS\tD\t1.3\n")
+    assert unglow.open_results(tmp_path).summary() == [{"sample": "S", "dye": "D", "gain": "1.3"}]

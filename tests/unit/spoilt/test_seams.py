@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import ndimage
 
 from unglow.core.errors import StoreError
 from unglow.core.windows import Window, grid
@@ -14,10 +15,8 @@ from unglow.spoilt.seams import (
     MARGIN,
     LineMeans,
     Seam,
-    SeamlessPixels,
     Seams,
     describe_seams,
-    find_in_image,
     find_seams,
     sum_lines,
 )
@@ -97,6 +96,14 @@ def test_a_weak_line_counts_where_a_grid_of_seams_has_one(good):
     strong = [np.s_[k] for k in (100, 300, 500)]
     found = seams_of(with_lines(with_lines(good, strong, 1.2), weak, 1.2))
     assert [seam.place for seam in found] == [100, 300, 500, 700]
+
+
+@pytest.mark.parametrize("rows", [200, 300, 510])
+def test_seams_of_small_images_are_found(good, rows):
+    cut = [with_lines(good, [np.s_[:, k] for k in at], 1.3) for at in ((), (100, 300, 600))]
+    clean, spoilt = ([a[:rows] for a in (one.expected, one.post, one.left)] for one in cut)
+    assert not seams_of(Scene(*clean))
+    assert [seam.place for seam in seams_of(Scene(*spoilt))] == [100, 300, 600]
 
 
 @pytest.mark.parametrize("degrees", [1.0, 2.0, 5.0])
@@ -230,37 +237,42 @@ def test_seams_are_features_and_count_as_spoilt():
     assert "seam 20.0 %" in reason.numbers
 
 
-class Array:
-    """An image in memory, as `unglow.core.windows.Pixels`."""
-
-    levels = 1
-
-    def __init__(self, pixels):
-        self.pixels, self.shape = pixels, pixels.shape
-
-    def level_shape(self, level):
-        return tuple(n >> level for n in self.shape)
-
-    def read(self, window, level=0):
-        return self.pixels[window.slices]
+def seams_of_raw(image, ends) -> list[Seam]:
+    lines = LineMeans.create(image.shape)
+    for window in grid(image.shape, (512, 512)):
+        lines.add_raw(image[window.slices].astype(np.float32), window, ends)
+    return find_seams(lines, of_raw=True)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "float32"])
 def test_strong_seams_of_a_raw_image_are_found_and_have_no_data(good, dtype):
     top = 255 if dtype == "uint8" else 60000
     counts = np.clip(good.post / 2000, 0, 1) * top if top > 255 else np.clip(good.post, 0, 255)
-    assert not find_in_image(Array(counts.astype(dtype)), (0, top), 1).lines
+    assert not seams_of_raw(counts.astype(dtype), (0, top))
     for row in (200, 500, 800):
         counts[row] *= 0.7
-    image = Array(counts.astype(dtype))
-    found = find_in_image(image, (0, top), 2)
-    assert [seam.place for seam in found.lines] == [200, 500, 800]
-    clean = SeamlessPixels(image, found)
-    part = clean.read(Window(190, 210, 30, 50))
-    assert np.isnan(part).any(axis=1).nonzero()[0].tolist() == [9, 10, 11]
-    np.testing.assert_array_equal(part[:9], counts.astype(dtype)[190:199, 30:50])
+    found = seams_of_raw(counts.astype(dtype), (0, top))
+    assert [seam.place for seam in found] == [200, 500, 800]
+    part = np.ones((20, 20), np.float32)
+    Seams(tuple(found)).mark(part, Window(190, 210, 30, 50), 1, np.nan)
+    assert np.isnan(part).all(axis=1).nonzero()[0].tolist() == [9, 10, 11]
+    assert np.isnan(part).sum() == 60
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_coarse_texture_with_much_glass_has_no_grid_of_overlaps(seed):
+    rng = np.random.default_rng(seed)
+    texture = np.exp(0.4 * _standardise(ndimage.gaussian_filter(rng.normal(size=(1500, 1500)), 6)))
+    y, x = np.mgrid[:1500, :1500] - 750
+    light = np.where(x**2 + y**2 < 600**2, 60 * texture, 1)
+    image = np.clip(rng.poisson(light), 0, 255).astype(np.uint8)
+    assert not seams_of_raw(image, (0, float(image.max())))
+
+
+def _standardise(image):
+    return image / image.std()
 
 
 def test_an_image_without_light_has_no_seams():
-    assert not find_in_image(Array(np.zeros((600, 700), np.uint8)), (0, 0), 1).lines
+    assert not seams_of_raw(np.zeros((600, 700), np.uint8), (0, 0))
     assert not find_seams(LineMeans.create((600, 700)))

@@ -15,10 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from unglow.core.process import boot_id, read_start_ticks
+from unglow.core import process
+from unglow.core.process import OpenFiles, boot_id, read_start_ticks
 from unglow.telemetry.attempt_files import attempt_files
 from unglow.telemetry.reading.follower import Follower
-from unglow.telemetry.recording.attempt import COLUMNS, Sample, Sampler
+from unglow.telemetry.recording import sampler as sampling
+from unglow.telemetry.recording.attempt import COLUMNS, Sample
+from unglow.telemetry.recording.sampler import Sampler
 
 SCRIPT = """
 import os, signal, sys, time
@@ -105,7 +108,7 @@ from unglow.core.progress import step
 job.limit_memory()
 with step("hold"):
     held = bytearray(b"1") * 60_000_000
-    time.sleep(0.3)
+    time.sleep(1.2)
 """
     said, lines = work.run(body)
     assert said == ""
@@ -132,13 +135,13 @@ with step("hold"):
 
 
 @pytest.mark.slow
-def test_samples_come_ten_times_a_second(work):
-    _, lines = work.run("time.sleep(2.5)")
+def test_samples_come_twice_a_second(work):
+    _, lines = work.run("time.sleep(3.4)")
     times = [sample["t"] for sample in samples(lines)]
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert statistics.median(gaps) == pytest.approx(0.1, abs=0.02)
+    assert statistics.median(gaps) == pytest.approx(0.5, abs=0.02)
     with_pss = [sample for sample in samples(lines) if sample["pss"] is not None]
-    assert 2 <= len(with_pss) <= 4
+    assert 3 <= len(with_pss) <= 5
     assert all(0 < s["pss"] <= s["rss"] + 1 for s in with_pss)
 
 
@@ -218,9 +221,10 @@ def test_a_job_that_did_nothing_when_its_time_was_over_had_stalled(work):
     assert stall["seconds"] >= 0.5
     end = lines[-1]
     assert (end["outcome"], end["remedy"]) == ("stalled", COMMAND)
-    assert "had done nothing for 1 s when its limit of 0.02 min was over" in end["message"]
+    said_so = r"had done nothing for [12] s when its limit of 0.02 min was over"
+    assert re.search(said_so, end["message"])
     assert end["message"] in said
-    assert record(work)["stalled_seconds"] == 1
+    assert record(work)["stalled_seconds"] in (1, 2)
 
 
 def test_a_job_that_was_stopped_says_so_and_that_it_went_on(work):
@@ -238,7 +242,7 @@ def test_a_job_that_was_stopped_says_so_and_that_it_went_on(work):
 
 
 def test_a_stall_that_is_over_is_reported_again_with_all_of_its_time(work):
-    body = "time.sleep(1.5)\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass"
+    body = "time.sleep(3)\nend = time.monotonic() + 2\nwhile time.monotonic() < end: pass"
     _, lines = work.run(body, stall=0.5)
     seen, over = of_kind(lines, "stall")
     assert (seen["over"], over["over"]) == (False, True)
@@ -269,7 +273,7 @@ def test_a_job_that_had_stalled_may_try_again(work):
 
 def test_if_the_watchdog_is_killed_all_up_to_then_is_there_and_no_end(work):
     process = work.start("time.sleep(600)")
-    lines = work.wait_for(lambda lines: len(samples(lines)) >= 5)
+    lines = work.wait_for(lambda lines: len(samples(lines)) >= 3)
     head = lines[0]
     assert (head["pid"], head["started"]) == (process.pid, read_start_ticks(process.pid))
     process.kill()
@@ -350,9 +354,6 @@ def test_a_full_disk_under_telemetry_costs_nothing_but_a_sentence(work):
     assert "No space left on device" in log
 
 
-STAT = "{pid} (a (b) c) {state} 1 1 1 0 -1 0 0 0 0 0 {utime} {stime} {cutime} {cstime} 20 0 {n} 0 5"
-
-
 def until(seen, seconds=300.0):
     deadline = time.monotonic() + seconds
     while not (value := seen()):
@@ -361,43 +362,60 @@ def until(seen, seconds=300.0):
     return value
 
 
-def process(proc, pid, *, children="", state="S", rss=1000, peak=2000, io=(0, 0), times=(0,) * 4):
-    place = proc / str(pid) / "task" / str(pid)
-    place.mkdir(parents=True, exist_ok=True)
-    (place / "children").write_text(children)
-    names = dict(zip(("utime", "stime", "cutime", "cstime"), times, strict=True))
-    (proc / str(pid) / "stat").write_text(STAT.format(pid=pid, state=state, n=3, **names))
-    status = f"Name:\ta (b) c\nVmHWM:\t  {peak} kB\nVmRSS:\t  {rss} kB\nThreads:\t3\n"
-    (proc / str(pid) / "status").write_text(status)
-    (proc / str(pid) / "io").write_text(f"rchar: {io[0]}\nwchar: {io[1]}\nsyscr: 9\n")
-    rollup = f"0-1 ---p 0 00:00 0 [rollup]\nRss:  {rss} kB\nPss:  {rss // 2} kB\nPss_Dirty: 7 kB\n"
-    (proc / str(pid) / "smaps_rollup").write_text(rollup)
+HOLD = """
+import mmap, os, subprocess, sys, threading, time
+held = b"1" * int(sys.argv[1]) * 1_000_000
+shared = mmap.mmap(-1, 30_000_000); shared.write(b"1" * 30_000_000)
+below = sys.argv[2:] and subprocess.Popen([sys.executable, *sys.orig_argv[1:3], *sys.argv[2:]])
+with open(os.__file__, "rb") as file:
+    while len(file.read(1000)) == 1000: pass
+print("there", flush=True); sys.stdin.read()
+"""
 
 
 @pytest.fixture
-def proc(tmp_path):
-    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:  5000000 kB\n")
-    return tmp_path
+def family():
+    """A process that holds 50 MB, its child with 90 and its grandchild with 20; 30 shared each."""
+    words = [sys.executable, "-c", HOLD, "50", "90", "20"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        for _ in range(3):
+            assert parent.stdout.readline() == b"there\n"
+        yield parent
+        parent.stdin.close()
 
 
-def test_a_sample_sums_over_the_tree_and_the_peak_is_that_of_one_process(proc):
-    process(proc, 10, children="11 ", rss=1000, peak=3000, io=(5, 6), times=(100, 50, 25, 25))
-    process(proc, 11, children="12", rss=500, peak=9000, io=(10, 20), times=(100, 0, 0, 0))
-    process(proc, 12, state="D", rss=250, peak=250, io=(1, 2))
-    taken = Sampler(10, str(proc)).take()
-    kib = 1024 / 1e6
-    assert taken.rss_mb == pytest.approx(1750 * kib)
-    assert taken.pss_mb == pytest.approx(875 * kib)
-    assert taken.peak_mb == pytest.approx(9000 * kib)
-    assert taken.cpu_s == 300 / os.sysconf("SC_CLK_TCK")
-    assert (taken.read, taken.written) == (16, 28)
-    assert (taken.threads, taken.processes, taken.state) == (9, 3, "D")
-    assert taken.available_mb == pytest.approx(5_000_000 * kib)
+def test_a_sample_sums_over_the_tree_and_the_peak_is_that_of_one_process(family):
+    until(lambda: Sampler(family.pid).take().runnable == 0)
+    taken = Sampler(family.pid).take()
+    assert (taken.processes, taken.threads) == (3, 3)
+    assert 250 < taken.rss_mb < 330
+    assert 250 < taken.pss_mb < taken.rss_mb
+    assert 145 < taken.peak_mb < 175
+    assert taken.shmem_mb == pytest.approx(90, abs=1)
+    assert 5 < taken.file_mb < 50
+    assert taken.cpu_s > 0
+    assert taken.read > 3 * 10_000
+    assert taken.state == "S"
+    assert 100 < taken.available_mb < 1e7
 
 
-def test_a_row_has_the_columns_that_the_head_of_the_file_names(proc):
-    process(proc, 10, rss=1_000_000, peak=2_000_000, io=(7, 8), times=(150, 0, 0, 0))
-    row = Sampler(10, str(proc)).take().row(0.123456)
+def test_without_proc_there_are_still_curves(family, monkeypatch, tmp_path):
+    monkeypatch.setattr(process, "is_mounted", lambda: False)
+    monkeypatch.setattr(sampling, "OpenFiles", lambda path: OpenFiles(f"{tmp_path}{path}"))
+    taken = Sampler(family.pid).take()
+    assert (taken.processes, taken.threads, taken.runnable) == (3, 3, None)
+    assert 250 < taken.rss_mb < 330
+    assert 120 < taken.peak_mb < 160
+    assert taken.cpu_s > 0
+    assert (taken.pss_mb, taken.file_mb, taken.shmem_mb) == (None, None, None)
+
+
+def test_a_row_has_the_columns_that_the_head_of_the_file_names():
+    taken = Sample(
+        rss_mb=1024.001, pss_mb=512.0, cpu_s=1.5, read=7, written=8, threads=3, processes=1,
+        state="S", peak_mb=2048.0, available_mb=5120.3, runnable=0,
+    )  # fmt: skip
+    row = taken.row(0.123456)
     assert COLUMNS[:4] == ("t", "rss", "pss", "cpu")
     assert row[:4] == [0.123, 1024.0, 512.0, 1.5]
     assert COLUMNS[4:] == (
@@ -407,82 +425,70 @@ def test_a_row_has_the_columns_that_the_head_of_the_file_names(proc):
     assert row[4:] == [7, 8, 3, 1, "S", 2048.0, 5120, None, None, None, 0]
 
 
-def test_parts_of_memory_and_bytes_of_disks_are_summed_and_runnable_threads_counted(proc):
-    for pid, children in ((10, "11"), (11, "")):
-        process(proc, pid, children=children, rss=1000)
-        with (proc / str(pid) / "status").open("a") as status:
-            status.write(
-                "RssAnon:\t 700 kB\nRssFile:\t 200 kB\nRssShmem:\t 100 kB\nVmSwap:\t 50 kB\n"
-            )
-        (proc / str(pid) / "io").write_text("rchar: 9\nwchar: 8\nread_bytes: 7\nwrite_bytes: 6\n")
-        for thread, state in ((pid, "S"), (pid + 100, "R")):
-            task = proc / str(pid) / "task" / str(thread)
-            task.mkdir(exist_ok=True)
-            (task / "stat").write_text(f"{thread} (a) b) {state} 1 1")
-    taken = Sampler(10, str(proc)).take()
-    kib = 1024 / 1e6
-    assert [taken.file_mb, taken.shmem_mb, taken.swap_mb] == pytest.approx(
-        [400 * kib, 200 * kib, 100 * kib]
-    )
-    assert (taken.read, taken.disk_read, taken.disk_written) == (18, 14, 12)
-    assert taken.runnable == 2
+def test_threads_that_run_are_counted():
+    code = """
+import threading, zlib
+data = bytes(99_000_000)
+for _ in range(3):
+    threading.Thread(target=lambda: [zlib.crc32(data) for _ in range(9999)]).start()
+"""
+    busy = subprocess.Popen([sys.executable, "-c", code])
+    until(lambda: Sampler(busy.pid).take().runnable == 3)
+    busy.kill()
+    busy.wait()
 
 
-@pytest.mark.parametrize(("child_at", "expected"), [(None, [0, 10, 20]), (4, [0, 4, 14])])
-def test_the_proportional_set_is_taken_once_a_second_and_with_another_process(
-    proc, monkeypatch, child_at, expected
+@pytest.mark.parametrize(("cost_s", "expected"), [(0.0, [0, 2, 4, 6, 8]), (0.01, [0, 8])])
+def test_the_proportional_set_is_taken_once_a_second_or_less_often_where_it_is_dear(
+    family, monkeypatch, cost_s, expected
 ):
-    process(proc, 10)
-    process(proc, 11)
-    now = 100.0
-    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.monotonic", lambda: now)
-    sampler = Sampler(10, str(proc))
-    taken = []
-    for tick in range(21):
-        now = 100.0 + tick / 10
-        process(proc, 10, children="11" if tick == child_at else "")
-        taken.append(sampler.take().pss_mb is not None)
-    assert [tick for tick, was in enumerate(taken) if was] == expected
-
-
-def test_where_the_proportional_set_is_dear_it_is_taken_less_often(proc, monkeypatch):
-    process(proc, 10, rss=4_000_000)
     now, spent = 100.0, 0.0
 
     def cost():
         nonlocal spent
-        spent += 0.01
+        spent += cost_s
         return spent
 
-    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.monotonic", lambda: now)
-    monkeypatch.setattr("unglow.telemetry.recording.attempt.time.thread_time", cost)
-    sampler = Sampler(10, str(proc))
+    monkeypatch.setattr(sampling.time, "monotonic", lambda: now)
+    monkeypatch.setattr(sampling.time, "thread_time", cost)
+    sampler = Sampler(family.pid)
     taken = []
-    for tick in range(60):
-        now = 100.0 + tick / 10
+    for tick in range(10):
+        now = 100.0 + tick / 2
         taken.append(sampler.take().pss_mb is not None)
     # 10 ms are 0.3 % of 3.3 s
-    assert [tick for tick, was in enumerate(taken) if was] == [0, 34]
-    assert sampler.interval_s == pytest.approx(2.0)  # as are half a percent
+    assert [tick for tick, was in enumerate(taken) if was] == expected
+    assert sampler.interval_s == pytest.approx(max(0.5, cost_s / 0.015))
 
 
-def test_what_a_child_has_done_is_not_lost_between_its_end_and_its_parents_wait(proc):
-    process(proc, 10, children="11", io=(5, 5), times=(100, 0, 0, 0))
-    process(proc, 11, io=(100, 0), times=(50, 0, 0, 0), peak=7000)
-    sampler = Sampler(10, str(proc))
-    sampler.take()
-    process(proc, 10, children="", io=(6, 5), times=(110, 0, 0, 0))
-    for name in ("stat", "status", "io"):  # what the kernel says of a process that has gone
-        (proc / "11" / name).write_text("")
-    after = sampler.take()
-    assert after.cpu_s == 150 / os.sysconf("SC_CLK_TCK")
-    assert (after.read, after.written) == (105, 5)
-    assert after.peak_mb == pytest.approx(7000 * 1024 / 1e6)
-    assert (after.processes, after.threads) == (1, 3)
+def test_what_a_child_has_done_is_not_lost_between_its_end_and_its_parents_wait():
+    code = """
+import subprocess, sys, time
+burn = "import time\\nwhile time.process_time() < 0.4: pass\\nimport sys; sys.stdin.read()"
+child = subprocess.Popen([sys.executable, "-c", burn], stdin=subprocess.PIPE)
+sys.stdin.readline(); child.stdin.close()
+sys.stdin.readline(); child.wait()
+sys.stdin.readline()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as parent:
+        sampler = Sampler(parent.pid)
+        until(lambda: sampler.take().cpu_s >= 0.4)
+        seen = []
+        for processes in (2, 1):  # until its parent waits, it is a zombie
+            parent.stdin.write(b"\n")
+            parent.stdin.flush()
+            seen += [sampler.take() for _ in range(20)]
+            until(lambda count=processes: sampler.take().processes == count)
+            seen.append(sampler.take())
+        assert min(one.cpu_s for one in seen) >= 0.4
+        assert all(a.cpu_s <= b.cpu_s and a.read <= b.read for a, b in itertools.pairwise(seen))
 
 
-def test_a_system_without_this_information_gives_a_sample_without_figures(tmp_path):
-    assert Sampler(10, str(tmp_path)).take() == Sample(processes=0)
+def test_of_a_process_that_is_gone_there_are_no_figures():
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    done.wait()
+    taken = Sampler(done.pid).take()
+    assert taken == Sample(available_mb=taken.available_mb)
 
 
 def test_processor_time_and_bytes_of_children_count():

@@ -84,3 +84,18 @@ def test_every_public_name_is_in_the_reference(project):
     page = (project / "docs" / "reference.md").read_text()
     for name in set(unglow.__all__) - {"__version__"}:
         assert f".. autofunction:: unglow.{name}\n" in page
+
+
+def test_no_advice_installs_a_package_of_this_name_from_a_registry(project):
+    """Nothing is published: whoever had the name there would run on the machine of the reader."""
+    places = ("src", "docs", "profiles", "config", "README.md", "CONTRIBUTING.md")
+    kinds = {".py", ".js", ".md", ".toml", ".smk", ".yaml"}
+    files = (f for p in places for f in [project / p, *(project / p).rglob("*")])
+    found = [
+        (file.name, line.strip())
+        for file in files
+        if file.suffix in kinds and file.is_file()
+        for line in file.read_text(encoding="utf-8").splitlines()
+        if re.search(r"pip install(?![^`#]*[/.]unglow).*[\s'\"]unglow(\[|['\"`\s]|$)", line)
+    ]
+    assert found == []

@@ -6,13 +6,15 @@ import pytest
 from made_results import made_pair, refused
 from seeing import Seen
 
+from unglow.core.reasons import TABLE
+
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
     """A results directory with a pair that is done and one that failed; not to be changed."""
     results = tmp_path_factory.mktemp("work") / "results"
     made_pair(results / "S1" / "DAPI")
-    refused(results / "S2" / "DAPI")
+    refused(results / "S2" / "DAPI", TABLE["unlike"].sentence)
     return results
 
 

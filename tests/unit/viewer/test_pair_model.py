@@ -9,9 +9,10 @@ from urllib.parse import unquote
 import cv2
 import numpy as np
 import pytest
-from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep
+from made_results import GAIN, MATRIX, OFFSET, PRE_SHAPE, SHAPE, made_pair, made_sweep, refused
 from seeing import Seen
 
+from unglow.core.reasons import TABLE
 from unglow.io.detection_results import read_candidates
 from unglow.spoilt.outlines import write_places
 from unglow.spoilt.places import Places
@@ -76,7 +77,7 @@ def test_the_pairs_are_listed_with_their_states(seen):
         "failed": False,
     }
     assert (failed["status"], failed["failed"]) == ("failed", True)
-    assert failed["reasons"] == ["No match was found."]
+    assert failed["reasons"] == [TABLE["unlike"].sentence]
     assert failed["candidates"] is None
 
 
@@ -102,11 +103,18 @@ def test_a_pair_that_failed_shows_both_images_and_what_helps(seen):
     model = seen.json("pair/S2~DAPI/pair.json")
     assert [layer["name"] for layer in model["layers"]] == ["post", "pre"]
     assert model["matrix"] is model["scale"] is model["detection"] is None
-    assert "landmarks" in model["help"]
-    assert model["reasons"] == ["No match was found."]
+    assert "Landmarks" in model["help"]
+    assert model["reasons"] == [TABLE["unlike"].sentence]
     for table in ("candidates", "blocks"):
         assert seen.json(f"pair/S2~DAPI/{table}.json")["rows"] == []
     assert seen.json("pair/S2~DAPI/arrows.json")["points"] == []
+
+
+def test_landmarks_are_no_help_where_an_image_is_at_fault(tmp_path):
+    refused(tmp_path / "S1" / "DAPI", "The post-stain image is empty.")
+    with Seen(tmp_path) as shown:
+        model = shown.json(PAIR + "pair.json")
+    assert (len(model["layers"]), model["help"]) == (2, "")
 
 
 def test_tables_are_numbers(seen, finished):

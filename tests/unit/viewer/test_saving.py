@@ -177,7 +177,9 @@ def test_regions_go_to_where_the_workflow_reads_them(shown, work):
 
 def test_without_raw_images_regions_cannot_be_used(shown, work):
     shutil.rmtree(work / "raw")
-    shown.send(PAIR + "regions", {"put": [region()]})
+    assert shown.json(PAIR + "regions.geojson")["unglow"]["in_use"] is True  # none there, none here
+    _, drawn = shown.send(PAIR + "regions", {"put": [region()]})
+    assert drawn["unglow"]["in_use"] is False
     status, answer = shown.send(PAIR + "regions/use", {})
     assert status == 403
     assert "raw" in answer["error"]

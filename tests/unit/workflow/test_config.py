@@ -247,3 +247,13 @@ def test_a_long_value_is_shown_in_part(tmp_path):
     with pytest.raises(ConfigError, match=r"config key 'raw' is \[0, 0") as error:
         config.read_config(path)
     assert len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize("line", ["raw: !!timestamp x", '"a\\nb": 1', f"{'x' * 900}: 1"])
+def test_odd_keys_and_values_are_one_short_sentence(tmp_path, line):
+    path = tmp_path / "config.yaml"
+    path.write_text(f"{line}\n")
+    with pytest.raises(ConfigError) as error:
+        config.read_config(path)
+    assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 800

@@ -269,6 +269,16 @@ def test_a_sum_that_would_need_64_bits_is_refused_and_a_single_channel_is_not(tm
     assert pair_of(tmp_path, RGB32, RGB32, {"channel": "B"})[0].dtype == "uint32"
 
 
+@pytest.mark.parametrize("channel", ["Q", "3", "R+Q", "R+R"])
+def test_a_channel_that_is_not_there_is_refused_before_anything_runs(tmp_path, channel):
+    rgb = {"shape": (40, 50, 3), "dtype": "uint8", "photometric": "rgb"}
+    with pytest.raises(InputError) as caught:
+        pair_of(tmp_path, rgb, rgb, channel=channel)
+    assert "post.tif" in str(caught.value)
+    assert "pre.tif" in str(caught.value)
+    assert pair_of(tmp_path, {"dtype": "uint8"}, {"dtype": "uint8"}, channel=channel)
+
+
 def test_a_channel_whose_name_holds_a_plus_is_no_sum(tmp_path):
     stack = np.zeros((2, 40, 50), np.uint32)
     paths = []

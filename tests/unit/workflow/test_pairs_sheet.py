@@ -9,8 +9,16 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from unglow.core.errors import InputError
+from unglow.core.files import write_text
 from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples import SAFE_NAME, Pair, discover, read_sheet, sheet_text
+from unglow.workflow.samples import (
+    SAFE_NAME,
+    Pair,
+    discover,
+    find_unwritable,
+    read_sheet,
+    sheet_text,
+)
 from unglow.workflow.samples.naming import LONGEST, RESERVED
 
 HEADER = "sample\tdye\tpre\tpost"
@@ -223,6 +231,47 @@ def test_a_written_sheet_is_read_back(base):
     ]
 
 
+ODD = (
+    "\u00a0",
+    "\u2028",
+    "\u2003",
+    "\x85",
+    "\x1c",
+    "\ufeff",
+    "~",
+    "~nouser",
+    "#",
+    "=",
+    '"',
+    "'",
+    "\t",
+    " ",
+)
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("place", ["{}raw/{}", "raw{}/{}", "raw/{}{}"])
+def test_odd_names_are_read_back(base, odd, place):
+    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
+    images[0].parent.mkdir(exist_ok=True)
+    for image in images:
+        image.write_bytes(b"II*\0")
+    path = base / "odd.tsv"
+    write_text(path, sheet_text([Pair("S", "D", *images)], base))
+    (again,) = read_sheet(path, base=base).pairs
+    assert (again.pre, again.post) == tuple(images)
+
+
+@pytest.mark.parametrize("odd", ["\n", "\r", "\r\n", "\udce9"])
+@pytest.mark.parametrize("place", ["{}raw/{}", "raw/{}{}"])
+def test_a_sheet_that_could_not_be_read_back_is_refused(base, odd, place):
+    images = [base / place.format(odd, name) for name in ("a_pre.tif", "a_post.tif")]
+    with pytest.raises(InputError) as refused:
+        sheet_text([Pair("S", "D", *images)], base)
+    assert "a_pre.tif" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
 def test_columns_of_groups_are_kept_as_they_are_written(base):
     path = sheet(
         base,
@@ -251,3 +300,43 @@ def test_the_schema_is_sound_and_says_what_the_code_says(project):
         assert rule["pattern"] == f"^{SAFE_NAME.pattern}$"
         assert rule["maxLength"] == LONGEST
     assert set(rules["properties"]["sample"]["not"]["enum"]) == RESERVED
+
+
+@pytest.mark.parametrize(
+    ("start", "writable"),
+    [
+        *(("a\nb", False), ("a\rb", False), ("\u2028a", True), ("\u00a0a", True)),
+        *(("\x1ca", True), ("\udcffa", False), (" a", True), ("\ufeffa", True)),
+        *(("a\u00a0b", True), ("a\tb", True), ('"a"', True), ("#a", True), ("a,b", True)),
+    ],
+)
+def test_a_sheet_is_written_only_if_it_reads_back_as_the_same_pairs(base, start, writable):
+    images = [base / f"{start}_{role}.tif" for role in ("pre", "post")]
+    for image in images:
+        image.write_bytes(b"II*\0")
+    pair, good = Pair("S", "D", *images), Pair("T", "D", base / "a.tif", base / "b.tif")
+    problems = find_unwritable([pair, good], base)
+    assert [problem.paths for problem in problems] == ([] if writable else [tuple(images)])
+    if writable:
+        (again, _) = read_sheet(sheet(base, sheet_text([pair, good], base)), base=base).pairs
+        assert (again.pre, again.post) == tuple(images)
+    else:
+        with pytest.raises(InputError):
+            sheet_text([pair, good], base)
+
+
+def test_sentences_about_long_cells_and_many_lines_stay_short(tmp_path):
+    path = tmp_path / "samples.tsv"
+    head = "sample\tdye\tpre\tpost\n"
+    for text in (
+        f"{head}a\tD\t{'x' * 9000}\tb.tif\n",
+        f"{head}a\tD\ta.tif\tb.tif\t{'x' * 9000}\n",
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError) as error:
+            read_sheet(path, base=tmp_path)
+        assert len(str(error.value)) < 1500 + len(str(path))
+    path.write_text(head + "a\tD\ta.tif\tb.tif\n" * 5000)
+    (problem,) = read_sheet(path, base=tmp_path).problems
+    assert "5000 times" in problem.message
+    assert len(problem.message) < 500 + len(str(path))

@@ -395,8 +395,9 @@ def test_threads_and_memory_of_rules_can_be_changed(work):
     assert next(t for t in tasks if t.rule == "ingest").threads == 1
 
 
-def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused_with_advice(work):
-    pair(work, "B", "SYTO9", (7000, 7000), compression="jpeg2000", rowsperstrip=7000)
+@pytest.mark.parametrize(("codec", "side"), [("jpeg2000", 7000), ("lzw", 16_000)])
+def test_a_giant_strip_of_a_codec_that_cannot_be_streamed_is_refused(work, codec, side):
+    pair(work, "B", "SYTO9", (side, side), compression=codec, rowsperstrip=side)
     tasks = pending_jobs(Batch.load({"memory_per_job": 300}, work), work / "results")
     found = check(tasks, capacity(2, 10_000, 20_000.0, {str(work): 1e6}.items()), 300)
     assert found.level == Level.REFUSED

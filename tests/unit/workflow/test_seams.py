@@ -29,19 +29,21 @@ SENTENCE = "Seams of {} every 300 px were excluded."
 IDENTITY = Transform("ok", SHAPE, SHAPE, matrix=np.eye(3), error_px=Quantiles(0.02, 0.05))
 
 
-def make_image(seed: int, factor: float = 1.0) -> np.ndarray:
-    """Draw the section with the noise of one exposure, and rows brighter by a factor."""
+def make_image(seed: int, factor: float = 1.0, film: float = 0.0) -> np.ndarray:
+    """Draw the section with the noise of one exposure, rows brighter by a factor, and a film."""
     texture = np.random.default_rng(1).standard_normal(SHAPE).astype(np.float32)
     light = (1000 + 1500 * cv2.GaussianBlur(texture, (0, 0), 2.5)).clip(300, 2500)
+    y, x = np.mgrid[: SHAPE[0], : SHAPE[1]]
+    light[np.hypot(y - 600, x - 500) < 130] += film
     image = light + np.sqrt(light) * np.random.default_rng(seed).standard_normal(SHAPE)
     image[list(ROWS)] *= factor
     return image.round().astype(np.uint16)
 
 
-def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto"):
+def make(folder, post=1.0, pre=1.0, regions=None, spoilt="auto", film=0.0):
     """Return the inputs of a search, its report, and the pixels of aligned pre."""
     stores = []
-    for name, image in (("post", make_image(2, post)), ("pre", make_image(3, pre))):
+    for name, image in (("post", make_image(2, post, film)), ("pre", make_image(3, pre))):
         about = {"min": float(image.min()), "max": float(image.max())}
         stores.append(
             write_store(
@@ -106,6 +108,12 @@ def test_regions_to_count_in_overrule(tmp_path):
     section = Section.from_pixels(inputs.aligned)
     seams = inputs.places(section, DetectSettings())[0].seams
     assert [seam.place for seam in seams.lines] == [ROWS[0], ROWS[2]]
+
+
+def test_much_debris_is_a_reason(tmp_path):
+    _, report, _ = make(tmp_path, film=400.0)
+    assert report["spoilt"]["by_reason"]["debris"]["share"] > 0.05
+    assert "debris" in [one["key"] for one in report["reasons"]]
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.7, 1.4])

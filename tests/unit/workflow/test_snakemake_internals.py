@@ -14,11 +14,13 @@ from snakemake import cli
 from snakemake.scheduling import job_scheduler
 from snakemake.workflow import Workflow
 
+from unglow.core.errors import InstallationError
 from unglow.workflow.snakemake_internals import (
     LOOK_S,
     NEXT_MAJOR,
     command_line,
     limit_of,
+    require_command_line,
     shorten_poll_interval,
     start_jobs_at_once,
     tolerate_slurm_outages,
@@ -57,6 +59,18 @@ def test_options_are_found_wherever_they_are_asked_for():
 
     assert command_line() is None
     assert args_to_api({"cores": 2}) == {"cores": 2}
+
+
+def test_a_command_that_cannot_be_asked_is_an_error_and_no_silence(monkeypatch):
+    def args_to_api(args):
+        return require_command_line()
+
+    assert require_command_line() is None  # of pytest
+    for start in ("/bin/snakemake", "/lib/snakemake/__main__.py"):
+        monkeypatch.setattr("sys.argv", [start])
+        assert args_to_api({"cores": 2}) == {"cores": 2}
+        with pytest.raises(InstallationError, match="memory cannot be checked"):
+            require_command_line()
 
 
 def test_limits_of_all_jobs_together():

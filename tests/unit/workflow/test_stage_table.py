@@ -7,24 +7,25 @@ from dataclasses import replace
 import pytest
 from raw_slides import pair
 
+from unglow.core.errors import ConfigError
 from unglow.core.measured import LIBRARIES_MB, SECONDS
 from unglow.memory import stages
 from unglow.reporting.figures import FIGURES
-from unglow.workflow import stage_table
+from unglow.workflow import config, stage_table
 from unglow.workflow.batch import Batch
 from unglow.workflow.job_resources import demand_of
 from unglow.workflow.planned_jobs import final_outputs, jobs_of_pair
-from unglow.workflow.stage_table import STAGES, Outputs, files_of, measured_as
+from unglow.workflow.stage_table import STAGES, Outputs, figures_of, files_of, measured_as
 
 
 @pytest.fixture
 def batch(tmp_path):
     pair(tmp_path, "A", "SYTO9", (96, 80))
-    config = {
+    given = {
         "sweep": {"register.model": ["affine", "homography"], "scale.percentile": [40, 60]},
         "exports": {"tiff": ["post", "difference"], "fits": ["snr", "aligned_pre"]},
     }
-    return Batch.load(config, tmp_path)
+    return Batch.load(given, tmp_path)
 
 
 def test_every_level_has_the_jobs_of_its_variants(batch):
@@ -55,6 +56,20 @@ def test_figures_of_a_registration_are_drawn_with_the_others_unless_variants_sha
     jobs = [job.rule for job in jobs_of_pair(together, "A", "SYTO9")]
     assert jobs.count("figures") == 1
     assert "figures_registration" not in jobs
+
+
+def test_six_figures_are_drawn_unless_all_are_asked_for(batch):
+    drawn = {}
+    for figures in ("main", "all"):
+        settings = replace(batch.settings, sweep={}, figures=figures)
+        outputs = replace(batch, settings=settings).outputs
+        drawn[figures] = {row.name for row in figures_of("figures", outputs)}
+    six = {"registration", "map_error", "joint_histogram", "difference", "candidates", "gallery"}
+    assert drawn["main"] == six
+    extra = {"residuals", "ratio_histogram", "difference_histogram", "purity"}
+    assert drawn["all"] == six | extra
+    with pytest.raises(ConfigError, match="figures"):
+        config.load({"figures": "excess_histogram"})
 
 
 def test_a_run_makes_every_file_of_its_jobs_once(batch):

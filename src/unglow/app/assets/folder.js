@@ -1,7 +1,7 @@
 // Step 1: the folder of the images.
 
 import { button, el, fill } from "./elements.js";
-import { Step, counted, forgetPictures } from "./parts.js";
+import { Step, counted } from "./parts.js";
 import { send } from "./server.js";
 
 export class FolderStep extends Step {
@@ -13,10 +13,7 @@ export class FolderStep extends Step {
   show(state) {
     const chosen = state.folders.find((f) => f.chosen);
     this.note.textContent = chosen ? counted(chosen.images, "image") + " in " + chosen.name : "no folder with images yet";
-    const again = button("Look again", "Look for new files", () => {
-      forgetPictures();
-      this.attempt(() => this.app.load(), "Looking …");
-    });
+    const again = button("Look again", "Look for new files", () => this.attempt(() => this.app.load(), "Looking …"));
     const choices = state.folders.map((folder) =>
       el("label", { class: "choice" },
         el("input", { type: "radio", name: "folder", value: folder.id, checked: folder.chosen, disabled: Boolean(state.why_not), onchange: () => this.choose(folder) }),
@@ -25,7 +22,7 @@ export class FolderStep extends Step {
       el("p", { class: "soft" }, "One image before staining (pre) and one after it (post) for each sample and dye. This page writes only in ", el("code", {}, state.directory), "."),
       state.why_not ? el("p", { class: "bad" }, state.why_not) : null,
       choices.length ? el("fieldset", { class: "choices" }, el("legend", {}, "Folder"), choices)
-        : el("p", {}, "There are no images that are read in this directory. Put them, or links to them, into ", el("code", {}, "raw/"), " here, or start ", el("code", {}, "unglow app FOLDER"), " with the folder of the images."),
+        : el("p", {}, state.directory + " has no image that unglow reads (TIFF, SVS, NDPI, SCN, QPTIFF, OME-Zarr). Put some into ", el("code", {}, "raw/"), ", start ", el("code", {}, "unglow app FOLDER"), " with their folder, or export other formats as ", el("code", {}, "unglow survey ."), " says."),
       again);
     this.showCommands(state.commands.survey);
   }

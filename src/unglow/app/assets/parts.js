@@ -47,7 +47,7 @@ export function keepFocus(draw) {
   const step = had && had.closest("section");
   draw();
   if (!step || (had.isConnected && !had.disabled)) return;
-  const same = [...step.querySelectorAll(had.tagName)].find((e) => !e.disabled && e.name === had.name && e.value === had.value && e.textContent === had.textContent);
+  const same = (had.id && document.getElementById(had.id)) || [...step.querySelectorAll(had.tagName)].find((e) => !e.disabled && e.name === had.name && e.value === had.value && e.textContent === had.textContent);
   (same || step).focus();
 }
 
@@ -76,8 +76,6 @@ const watch = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "200px" });
 
-const known = new Map();
-
 // A small picture of a raw image; it comes when it is seen.
 export function thumbnail(id, name) {
   const image = el("img", { alt: "", width: "72", height: "72" });
@@ -85,8 +83,7 @@ export function thumbnail(id, name) {
   const made = el("figure", { class: "thumb" }, image, el("figcaption", {}, el("span", { class: "name", title: name }, name), about));
   made.loadPicture = async () => {
     try {
-      if (!known.has(id)) known.set(id, await ask("image/" + id));
-      const { picture, about: size, problem } = known.get(id);
+      const { picture, about: size, problem } = await ask("image/" + id);
       if (picture) image.src = "data:image/jpeg;base64," + picture;
       about.textContent = problem || size;
       about.title = about.textContent;
@@ -97,10 +94,6 @@ export function thumbnail(id, name) {
   };
   watch.observe(made);
   return made;
-}
-
-export function forgetPictures() {
-  known.clear();
 }
 
 const KINDS = { ok: ["✓", "good"], suspect: ["!", "suspect"], failed: ["✕", "bad"], skipped: ["–", "bad"], incomplete: ["!", "suspect"], running: ["▶", "busy"], waiting: ["·", ""], killed: ["✕", "bad"], interrupted: ["!", "suspect"] };

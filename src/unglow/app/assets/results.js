@@ -44,7 +44,7 @@ export class ResultsStep extends Step {
 
   card(pair) {
     const name = nameOf(pair);
-    const key = JSON.stringify([pair.status, pair.candidates, pair.reasons]);
+    const key = JSON.stringify(pair);
     const old = this.cards.get(name);
     if (old && old.key === key) return old.made;
     const picture = el("img", { alt: "difference of " + name, hidden: true });

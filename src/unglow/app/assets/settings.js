@@ -1,7 +1,7 @@
 // Step 3: settings of the science, as a form of the schema.
 
 import { button, el, fill, select } from "./elements.js";
-import { Step, counted } from "./parts.js";
+import { Step, counted, keepFocus } from "./parts.js";
 import { ask, send } from "./server.js";
 
 const TITLES = { "": "General", plane: "Planes of stacks", register: "Registration", scale: "Gain", detect: "Candidates", multiplexed: "Slides", exports: "Exports" };
@@ -24,6 +24,13 @@ export class SettingsStep extends Step {
     if (form) this.take(form);
   }
 
+  // What others changed; fields that somebody may be writing into stay, unless they differ.
+  async follow() {
+    const form = await ask("settings.json").catch(() => null);
+    if (form && same(form.keys, this.fields.map((f) => f.key))) this.version = form.version;
+    else if (form && !this.changed.length) keepFocus(() => this.take(form));
+  }
+
   take(form) {
     this.version = form.version;
     this.fields = form.keys.map((key) => new Field(key, () => this.mark()));
@@ -43,7 +50,7 @@ export class SettingsStep extends Step {
   mark() {
     const n = this.changed.length;
     const set = this.fields.filter((f) => f.key.set && !same(f.key.value, f.key.default)).length;
-    this.note.textContent = n ? counted(n, "change") + " not saved" : set ? counted(set, "setting") + " differ from the default" : "all defaults";
+    this.note.textContent = n ? counted(n, "change") + " not saved" : set ? counted(set, "setting") + " changed from the default" : "all defaults";
     this.save.disabled = !n || Boolean(this.app.state.why_not);
     this.cancel.disabled = !n;
   }
@@ -69,7 +76,7 @@ export class SettingsStep extends Step {
   show(state) {
     const text = this.fields.filter((f) => f.key.set).map((f) => f.key.name);
     this.showCommands(state.commands.run + " --config " + (text.length ? "'" + nested(this.fields) + "'" : "'detect={fdr: 0.1}'"));
-    if (!this.changed.length && this.version !== state.version) this.load();
+    if (this.version && this.version !== state.version) this.follow();
   }
 }
 

@@ -9,6 +9,8 @@ those of the level x86-64-v3.
 from __future__ import annotations
 
 import ctypes
+import math
+import operator
 import os
 import platform
 import re
@@ -34,7 +36,7 @@ PIXEL_TYPES = {"u1": 0, "u2": 1, "i2": 2, "f4": 3, "f8": 4}
 
 _V3 = {"abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe", "xsave"}
 _MACH_O = b"\xcf\xfa\xed\xfe"
-_PROTOTYPE = re.compile(r"^void (\w+)\(([^)]*)\);", re.MULTILINE)
+_PROTOTYPE = re.compile(r"/\* Shapes: ([^.]*)\. \*/\nvoid (\w+)\(([^)]*)\);")
 _PARAMETER = re.compile(r"(const )?(\w+) (\*?)(\w+)")
 _NUMBERS = {
     "int64_t": ctypes.c_int64,
@@ -104,18 +106,63 @@ def lay_rows(image: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
 def kernel(name: str) -> Callable[..., None]:
     """Return a loop of ``kernels.h``; it takes arrays and numbers, and releases the lock.
 
-    Type and layout of arrays are checked at each call, their sizes are not: the caller has to.
+    At each call it raises `ctypes.ArgumentError` for an array of another dtype or layout, and
+    ValueError for one that is smaller than the numbers say, or of another stride or type.
     """
     function = getattr(_library(), name)
     function.argtypes, function.restype = prototypes()[name], None
-    return function  # type: ignore[no-any-return]
+    names, shapes = _declarations()[name]
+    arrays = [(at, one) for at, one in enumerate(prototypes()[name]) if isinstance(one, _Pointer)]
+    wanted = ", ".join(shapes[one.name] for _, one in arrays)
+    # of our own header
+    find_shapes = eval(f"lambda {', '.join(names)}: ({wanted},)")  # noqa: S307
+    strides = {at: names.index(f"{one.name}_stride") for at, one in arrays if one.rows_apart}
+    kind = next((at for at, parameter in enumerate(names) if parameter.endswith("type")), 0)
+
+    def call(*given: Any) -> None:
+        for (at, one), shape in zip(arrays, find_shapes(*given), strict=True):
+            array = given[at]
+            if not isinstance(array, np.ndarray):
+                continue  # ctypes refuses it
+            if not _fits(array, shape, given[strides[at]] if at in strides else None):
+                raise ValueError(f"{one.name} of {name}: {array.shape}, but has to be {shape}")
+            is_known = array.dtype.isnative and array.dtype.str[1:] in PIXEL_TYPES
+            if one.dtype is None and not (is_known and pixel_type(array.dtype) == given[kind]):
+                raise ValueError(f"{one.name} of {name}: {array.dtype} is not type {given[kind]}")
+        function(*given)
+
+    return call
+
+
+def _fits(array: np.ndarray[Any, Any], shape: tuple[int, ...], stride: int | None) -> bool:
+    """Return whether an array has a shape at least; rows are ``stride`` apart, or nothing is."""
+    if stride is None:
+        return 0 <= math.prod(shape) <= array.size
+    if array.ndim != len(shape) or any(map(operator.lt, array.shape, shape)):
+        return False
+    return shape[0] < 2 or array.strides[0] == stride * array.itemsize
 
 
 @cache
 def prototypes() -> dict[str, list[Any]]:
     """Return what each loop takes, for ctypes."""
-    text = (building.SOURCES / "kernels.h").read_text(encoding="utf-8")
-    return {name: _parameters(listed) for name, listed in _PROTOTYPE.findall(text)}
+    return {name: _parameters(listed) for _, name, listed in _PROTOTYPE.findall(_header())}
+
+
+@cache
+def _declarations() -> dict[str, tuple[list[str], dict[str, str]]]:
+    """Return the names of what each loop takes, and the least shapes of its arrays."""
+    return {
+        name: (
+            [parameter for *_, parameter in _PARAMETER.findall(listed)],
+            dict(one.split(" ", 1) for one in shapes.replace("\n *", "").split("; ")),
+        )
+        for shapes, name, listed in _PROTOTYPE.findall(_header())
+    }
+
+
+def _header() -> str:
+    return (building.SOURCES / "kernels.h").read_text(encoding="utf-8")
 
 
 def _parameters(listed: str) -> list[Any]:
@@ -188,4 +235,4 @@ def _remedy() -> str:
     checkout = building.SOURCES.parents[3]
     if (checkout / "hatch_build.py").exists():
         return f"install unglow again: python -m pip install --editable '{checkout}'"
-    return "install unglow again: python -m pip install --force-reinstall --no-deps unglow"
+    return "install unglow again: python -m pip install --force-reinstall --no-deps CLONE"

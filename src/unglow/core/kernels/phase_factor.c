@@ -41,25 +41,3 @@ void factor_row(const phase_tables *known, int64_t row, int64_t first_col, int64
         }
     }
 }
-
-void phase_factor(const double *matrix, const double *knots, int64_t knot_rows,
-                  int64_t knot_cols, int64_t spacing, const double *seams,
-                  const double *offsets, int64_t seam_count, int64_t axis, int64_t of_pre,
-                  int64_t window_y0, int64_t window_x0, const float *tables,
-                  int64_t blocks_down, int64_t blocks_across, int64_t phases, int64_t block,
-                  float *out, int64_t rows, int64_t cols, double *positions)
-{
-    (void)blocks_down;
-    const phase_tables known = {
-        {matrix, knots, knot_rows, knot_cols, spacing, seams, offsets, seam_count, axis, of_pre},
-        tables,
-        window_y0,
-        window_x0,
-        blocks_across,
-        phases,
-        block,
-    };
-    for (int64_t row = 0; row < rows; row++) {
-        factor_row(&known, window_y0 + row, window_x0, cols, out + row * cols, positions);
-    }
-}

@@ -83,12 +83,3 @@ void shift_row(const float *image, int64_t stride, const float *error, float *ou
         }
     }
 }
-
-void squared_shift(const float *image, const float *error, float *out, int64_t rows,
-                   int64_t cols)
-{
-    const int64_t wide = cols + 2 * SPAN;
-    for (int64_t row = 0; row < rows; row++) {
-        shift_row(image + row * wide, wide, error + row * cols, out + row * cols, cols);
-    }
-}

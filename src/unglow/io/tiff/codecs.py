@@ -12,9 +12,6 @@ from unglow.io.tiff.stream_decoders import (
     deflate_decoder,
     lzma_decoder,
     lzma_window,
-    lzw_decoder,
-    lzw_window,
-    packbits_decoder,
     zstd_decoder,
     zstd_window,
 )
@@ -24,14 +21,8 @@ if TYPE_CHECKING:
 
     from unglow.io.tiff.stream_decoders import Decompressor
 
-_TABLES = 500_000
-"""Bytes of the tables of a decoder that streams, at most."""
-_LZW_STRETCH = 8_400_000
-"""Bytes that a stretch of LZW codes decodes to at most: 4096 * 4096 / 2."""
-_PACKBITS_RUNS = 16
-"""A byte of PackBits may decode to 64: it is read in shorter runs."""
-_PACKBITS_CHUNK = CHUNK_BYTES // _PACKBITS_RUNS * 65
-"""Bytes of a run of PackBits and of what it decodes to at most."""
+STREAM_STATE = CHUNK_BYTES + 500_000
+"""Bytes that a decoder keeps between two reads at most, without its window: data and tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +34,12 @@ class Streaming:
     start
         Makes a decoder from the bytes that it looks back.
     window
-        Those bytes; or a function that finds them from the first bytes of a strip and the fill
-        order of its bits, with None where the strip has to be decoded at once.
-    state_bytes
-        Bytes that a decoder keeps between two reads, without its window.
-    surplus_bytes
-        Bytes that a decoder may give beyond those that it was asked for.
-    shorter_runs
-        Encoded bytes are read in runs of `CHUNK_BYTES`, divided by this.
+        Those bytes; or a function that finds them from the first bytes of a strip, with None where
+        the strip has to be decoded at once.
     """
 
     start: Callable[[int], Decompressor]
-    window: int | Callable[[bytes, int], int | None]
-    state_bytes: int = CHUNK_BYTES + _TABLES
-    surplus_bytes: int = 0
-    shorter_runs: int = 1
+    window: int | Callable[[bytes], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +145,7 @@ NONE, LERC = 1, 34887
 
 CODECS = (
     Codec({NONE: "NONE"}, gives_bytes=True, always_there=True, max_ratio=1),
-    Codec(
-        {5: "LZW"},
-        gives_bytes=True,
-        always_there=True,
-        max_ratio=3000,
-        streaming=Streaming(
-            lzw_decoder,
-            lzw_window,
-            state_bytes=2 * CHUNK_BYTES + _LZW_STRETCH,
-            surplus_bytes=_LZW_STRETCH,
-        ),
-    ),
+    Codec({5: "LZW"}, gives_bytes=True, always_there=True, max_ratio=3000),
     Codec(
         {8: "ADOBE_DEFLATE", 32946: "DEFLATE"},
         gives_bytes=True,
@@ -182,19 +153,7 @@ CODECS = (
         max_ratio=1100,
         streaming=Streaming(deflate_decoder, DEFLATE_WINDOW),
     ),
-    Codec(
-        {32773: "PACKBITS"},
-        gives_bytes=True,
-        always_there=True,
-        max_ratio=65,
-        streaming=Streaming(
-            packbits_decoder,
-            0,
-            state_bytes=CHUNK_BYTES + _PACKBITS_CHUNK,
-            surplus_bytes=_PACKBITS_CHUNK,
-            shorter_runs=_PACKBITS_RUNS,
-        ),
-    ),
+    Codec({32773: "PACKBITS"}, gives_bytes=True, always_there=True, max_ratio=65),
     Codec(
         {50000: "ZSTD", 34926: "ZSTD_DEPRECATED"},
         gives_bytes=True,

@@ -202,7 +202,7 @@ def check_chain(path: str, tif: tifffile.TiffFile) -> None:
         left -= length
         if len(below) > _MOST_BELOW or left < 0:
             wrong = f"its directory at byte {at} names too many others, or overlaps with them"
-        elif len({*below} - seen_below) < len(below):
+        elif len({*below} - seen_below - seen) < len(below):
             wrong = f"its directory at byte {at} names one below it that was named before"
         seen_below.update(below)
         at = int.from_bytes(content[length:], order)

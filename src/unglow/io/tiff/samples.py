@@ -13,7 +13,7 @@ import tifffile
 
 from unglow.core.errors import InputError
 from unglow.io.raw_header import ChannelInfo, is_ome_zarr
-from unglow.io.tiff.codecs import LERC, NONE, SLACK_PX, codec_of
+from unglow.io.tiff.codecs import LERC, NONE, SLACK_PX, STREAM_STATE, codec_of
 from unglow.io.tiff.opening import quiet, shorten_reason
 from unglow.io.tiff.segments import PIECE_BYTES, row_bytes, whole_bytes
 from unglow.io.tiff.stream_decoders import CHUNK_BYTES
@@ -353,9 +353,7 @@ def decode_bytes(
         piece, stream = piece_rows * stored, 0
         if window is not None:
             # The codec gives its output in blocks and then as one.
-            codec = codec_of(page.compression)
-            surplus = 0 if codec.streaming is None else codec.streaming.surplus_bytes
-            stream = _stream_state(page, window) + CHUNK_BYTES + 2 * piece + surplus
+            stream = window + STREAM_STATE + CHUNK_BYTES + 2 * piece
         return piece * (1 + swapped + (page.predictor != 1)) + converted + stream
     copies = int(page.compression != NONE) + (swapped or page.predictor == 3)
     copies += not whole_bytes(page)
@@ -372,16 +370,10 @@ def kept_bytes(
     ``projected`` says that several planes are read as one.
     """
     if window is not None:
-        return _stream_state(page, window)
+        return window + STREAM_STATE
     if raw or geometry.across > 1 or projected:
         return 0
     return geometry.unit[0] * _count_row_bytes(page, geometry)
-
-
-def _stream_state(page: tifffile.TiffPage, window: int) -> int:
-    """Bytes that a decoder keeps between two reads of a strip that is streamed."""
-    streaming = codec_of(page.compression).streaming
-    return window if streaming is None else window + streaming.state_bytes
 
 
 def _count_row_bytes(page: tifffile.TiffPage, geometry: Geometry) -> int:

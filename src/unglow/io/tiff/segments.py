@@ -249,7 +249,7 @@ def stream_window(pages: Iterable[StoredPage], geometry: Geometry) -> int | None
             window = max(window, streaming.window)
             continue
         for head in _read_heads(stored):
-            size = streaming.window(head, int(page.fillorder))
+            size = streaming.window(head)
             if size is None or size > (WINDOW_LIMIT if size < whole else USUAL_WINDOW):
                 return None
             window = max(window, size)
@@ -292,7 +292,6 @@ class RowStream:
         if streaming is None:
             raise ValueError("its codec cannot be decoded piece by piece")
         self._codec = streaming.start(window)
-        self._read_bytes = CHUNK_BYTES // streaming.shorter_runs
         self._at = 0
         self._pending = bytearray()
         self.row = 0
@@ -311,7 +310,7 @@ class RowStream:
         ------
         ValueError
             The strip ends before that.
-        zlib.error, lzma.LZMAError, backports.zstd.ZstdError, RuntimeError
+        zlib.error, lzma.LZMAError, backports.zstd.ZstdError
             The codec found damage.
         """
         wanted = rows * self._row_bytes
@@ -336,7 +335,7 @@ class RowStream:
     def _decode(self, most: int) -> bytes:
         data = b""
         if self._codec.needs_data and self._at < self._encoded_bytes:
-            size = min(self._read_bytes, self._encoded_bytes - self._at)
+            size = min(CHUNK_BYTES, self._encoded_bytes - self._at)
             data = self._fetch(self._at, size)
             self._at += size
         return self._codec.feed(data, most, last=self._at >= self._encoded_bytes)

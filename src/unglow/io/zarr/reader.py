@@ -142,6 +142,8 @@ def _open_document(path: Path) -> Store:
     try:
         document = read_json(path / DOCUMENT)
     except (FileNotFoundError, NotADirectoryError) as error:
+        if store := next(path.glob("*.ome.zarr"), None):
+            raise StoreError(f"{path} is not a store: give one in it, such as {store}.") from error
         raise StoreError(
             f"{path} is not a finished store: {DOCUMENT} is missing; rerun the workflow to make it"
         ) from error

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unglow.core.files import tail
-from unglow.core.process import OpenFiles, is_mounted
+from unglow.core.process import OpenFiles
 from unglow.jobs.outside import OutsideJob, Seen, jobs_of
 from unglow.jobs.outside.watched import (
     Failure,
@@ -85,8 +85,8 @@ class OutsideRecorder(logging.Handler):
         self._tries: Counter[int] = Counter()
         self._errors: deque[str] = deque(maxlen=_ERRORS)
         self._spans: SpanFiles | None = None
-        self._known: set[str] = set()
-        self._unknown: dict[str, _Child] = {}
+        self._known: set[int] = set()
+        self._unknown: dict[int, _Child] = {}
         self._of_rules: list[WatchedAttempt] = []
         self._own = OpenFiles(f"/proc/{os.getpid()}")
         self._looks, self._cpu_s = 0, 0.0
@@ -157,7 +157,7 @@ class OutsideRecorder(logging.Handler):
             jobid, rule, wildcards, tuple(output), (*output, *logs), str(job["shellcmd"] or "")
         )
         self._running[jobid] = _Running(known, declared_mb, logs[0] if logs else "", attempt)
-        if self._thread is None and is_mounted():
+        if self._thread is None:
             self._thread = threading.Thread(target=self._repeat, name="outside", daemon=True)
             self._thread.start()
 
@@ -227,24 +227,24 @@ class OutsideRecorder(logging.Handler):
                 if gone is not None and now - gone > _GONE_S and self._has_made(running):
                     self._finish(jobid)
 
-    def _assign(self, children: Sequence[str]) -> None:
+    def _assign(self, children: Sequence[int]) -> None:
         """Give new child processes to the jobs that they belong to."""
         self._known &= {*children}
         self._unknown = {pid: c for pid, c in self._unknown.items() if pid in children}
         for pid in children:
             child = self._unknown.setdefault(pid, _Child()) if pid not in self._known else None
             if child is not None and child.tries < _TRIES:
-                seen = Seen.from_pid(int(pid))
+                seen = Seen.from_pid(pid)
                 child.tries += 1
                 self._assign_child(pid, child, seen)
 
-    def _assign_child(self, pid: str, child: _Child, seen: Seen) -> None:
+    def _assign_child(self, pid: int, child: _Child, seen: Seen) -> None:
         idle = [r.job for r in self._running.values() if not r.attempt.is_alive]
         fitting = jobs_of(seen, idle)
         if len(fitting) == 1:
-            self._running[fitting[0].jobid].attempt.add_process(int(pid), seen.script_name)
+            self._running[fitting[0].jobid].attempt.add_process(pid, seen.script_name)
         elif len({job.rule for job in fitting}) == 1:
-            self._watch_for_rule(int(pid), fitting)
+            self._watch_for_rule(pid, fitting)
         else:
             if child.tries == _TRIES:
                 self._run.note("unassigned", words=" ".join(seen.words)[:200], jobs=len(fitting))

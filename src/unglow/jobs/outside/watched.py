@@ -23,7 +23,8 @@ from unglow.jobs.watchdog import count_kernel_kills
 from unglow.telemetry.attempt_files import attempt_file, take_number
 from unglow.telemetry.jsonl import SUFFIX, parse_line, texts
 from unglow.telemetry.recording import SPANS_VARIABLE
-from unglow.telemetry.recording.attempt import Attempt, Sample, Sampler
+from unglow.telemetry.recording.attempt import Attempt, Sample
+from unglow.telemetry.recording.sampler import Sampler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -26,12 +26,15 @@ class FigureRow:
         are none, the reason is drawn in its place.
     label
         Its title.
+    is_extra
+        Whether it is drawn only where the configuration asks for all figures.
     """
 
     name: str
     module: str
     category: str
     label: str
+    is_extra: bool = False
 
     @property
     def file(self) -> str:
@@ -43,19 +46,21 @@ REGISTRATION, SCALE, DIFFERENCE, CANDIDATES = "Registration", "Scale", "Differen
 FIGURES = {
     "figures_registration": (
         FigureRow("registration", "registration", REGISTRATION, "overlay before and after"),
-        FigureRow("residuals", "residuals", REGISTRATION, "residual vectors"),
+        FigureRow("residuals", "residuals", REGISTRATION, "residual vectors", is_extra=True),
         FigureRow("map_error", "map_error", REGISTRATION, "map and its error"),
     ),
     "figures": (
         FigureRow("joint_histogram", "histograms", SCALE, "post against pre"),
-        FigureRow("excess_histogram", "histograms", SCALE, "excess over the scale line"),
-        FigureRow("histograms", "histograms", SCALE, "grey levels"),
-        FigureRow("ratio_histogram", "histograms", SCALE, "ratio of post to pre"),
+        FigureRow("ratio_histogram", "histograms", SCALE, "ratio of post to pre", is_extra=True),
         FigureRow("difference", "difference", DIFFERENCE, "difference"),
-        FigureRow("difference_histogram", "histograms", DIFFERENCE, "histogram of the difference"),
-        FigureRow("methods", "comparison", DIFFERENCE, "scale methods side by side"),
+        FigureRow(
+            *("difference_histogram", "histograms", DIFFERENCE, "histogram of the difference"),
+            is_extra=True,
+        ),
         FigureRow("candidates", "candidates", CANDIDATES, "candidates"),
-        FigureRow("purity", "candidate_checks", CANDIDATES, "purity against threshold"),
+        FigureRow(
+            *("purity", "candidate_checks", CANDIDATES, "purity against threshold"), is_extra=True
+        ),
         FigureRow("gallery", "candidate_checks", CANDIDATES, "gallery of candidates"),
     ),
 }

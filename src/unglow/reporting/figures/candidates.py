@@ -10,10 +10,10 @@ from matplotlib.lines import Line2D
 from unglow.core.rounding import estimate, number, percent, plus_minus
 from unglow.io.detection_results import GRID
 from unglow.reporting.difference_picture import paint
-from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import Colours, draw_bar
 from unglow.reporting.figures.difference import draw_overview, fit_page
 from unglow.reporting.figures.style import (
+    DPI,
     INK,
     PAPER,
     SOFT,

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 
-from unglow.reporting.figures.canvas import DPI, Picture, Pixels
 from unglow.reporting.figures.style import (
+    DPI,
     FAINT,
     INK,
     PAPER,
@@ -21,6 +21,7 @@ from unglow.reporting.figures.style import (
     framed,
     label,
     panel,
+    put_pixels,
     rgb_bytes,
 )
 from unglow.transform import jacobians
@@ -261,8 +262,7 @@ def map_panel(
     axes.set_anchor("N")
     shown = _paint_frame(paper_px(axes, coverage.frame), values, colours, coverage)
     left, right, bottom, top = extent(coverage.frame, 1)
-    axes.add_artist(Picture(shown, (left, right, bottom, top), nearest=True))
-    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    axes.imshow(shown, extent=(left, right, bottom, top), interpolation="nearest")
     return axes
 
 
@@ -313,7 +313,7 @@ def draw_bar(
         label(figure, at, top + _BAR + 0.04, text, size=9, color=SOFT, ha="center")
         if below:
             label(figure, at, top + _BAR + 0.25, below[n], size=9, weight="bold", ha="center")
-    figure.add_artist(Pixels(strip, round(left * DPI), round((top + _BAR) * DPI) - rows))
+    put_pixels(figure, round(left * DPI), round((top + _BAR) * DPI) - rows, strip)
 
 
 def upright_bar(
@@ -344,6 +344,6 @@ def upright_bar(
         strip[round((1 - unit) * (rows - 1)), cols : cols + mark] = rgb_bytes(SOFT)
         at = left + (cols + _MARK + 4) / DPI, top + height * (1 - unit)
         label(figure, *at, text, size=9, color=SOFT, va="center_baseline")
-    figure.add_artist(Pixels(strip, round(left * DPI), round(top * DPI)))
+    put_pixels(figure, round(left * DPI), round(top * DPI), strip)
     if name:
         label(figure, left + width + 0.4, top + height / 2, name, rotation=90, va="center")

@@ -11,18 +11,19 @@ import numpy as np
 from unglow.core.rounding import estimate, number, percent, uncertainty
 from unglow.io.zarr.reader import overview
 from unglow.reporting.difference_picture import BLACK_TO, share_colours
-from unglow.reporting.figures.canvas import DPI, Picture, Pixels, resize
 from unglow.reporting.figures.style import (
+    DPI,
     FAINT,
     INK,
     PAPER,
     SOFT,
     STATUS,
     apply_style,
-    framed,
     label,
     map_axes,
     panel,
+    picture,
+    put_pixels,
     rgb_bytes,
     sheet,
 )
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from unglow.photometry.difference import Image
-    from unglow.reporting.figures.figure_inputs import FigureInputs
 
 
 _NAME = "name"
@@ -93,12 +93,11 @@ def draw_comparison(
     rows: Sequence[ComparisonRow],
     *,
     title: str = "Variants",
-    of: str = "variant",
     more: Searches | None = None,
 ) -> Figure:
     """Draw a table with one row per variant, and below it the differences in the same colours.
 
-    ``of`` says what the rows are; ``more`` is drawn below.
+    ``more`` is drawn below.
     """
     names = [textwrap.wrap(row.name, _NAME_CHARACTERS) or [""] for row in rows]
     heights = [_LINE * len(name) + _PAD for name in names]
@@ -114,11 +113,11 @@ def draw_comparison(
     if more:
         more.draw(figure, end)
     for name, left in _COLUMNS:
-        _heading(figure, left, top - 0.12, of if name == _NAME else name)
+        _heading(figure, left, top - 0.12, "variant" if name == _NAME else name)
     for n, (row, wrapped, height) in enumerate(zip(rows, names, heights, strict=True)):
         _draw_row(figure, row, n + 1, wrapped, top + sum(heights[:n]), height)
     if not rows:
-        label(figure, 0.6, top + 0.1, f"No {of} has a result.", color=SOFT)
+        label(figure, 0.6, top + 0.1, "No variant has a result.", color=SOFT)
     if drawn:
         colours = share_colours([thumb for _, thumb in drawn])
         noise = float(colours.noise[0])
@@ -150,7 +149,7 @@ def _draw_row(
     figure: Figure, row: ComparisonRow, n: int, name: Sequence[str], top: float, height: float
 ) -> None:
     line = np.full((1, round((_WIDTH - 2 * _EDGE) * DPI), 3), rgb_bytes(FAINT))
-    figure.add_artist(Pixels(line, round(_EDGE * DPI), round(top * DPI)))
+    put_pixels(figure, round(_EDGE * DPI), round(top * DPI), line)
     cells = (
         str(n),
         "\n".join(name),
@@ -179,34 +178,9 @@ def _draw_difference(
     name: str,
     pixels: NDArray[np.uint8],
 ) -> None:
-    left, top, side, tall = place
+    left, top, side, _ = place
     _name_picture(figure, left, top, n, name, side)
-    rows, cols, _ = pixels.shape
-    scale = DPI * min(side / cols, tall / rows)
-    shown = resize(pixels, (round(rows * scale), round(cols * scale)))
-    framed(figure, round(left * DPI), round(top * DPI), shown)
-
-
-def draw_methods_of_pair(pair: FigureInputs, title: str) -> Figure:
-    """Draw the differences of a pair by all scale methods side by side."""
-    rows = [_method_row(pair, method) for method in pair.differences.images]
-    return draw_comparison(rows, title=title, of="scale method")
-
-
-def _method_row(pair: FigureInputs, method: str) -> ComparisonRow:
-    result, histogram = pair.scale.methods[method], pair.differences.histograms[method]
-    known, residual = histogram.total > 0, pair.transform.residual_px
-    return ComparisonRow(
-        name=f"{method} (default)" if method == pair.differences.default else method,
-        status="ok" if result.ok else "failed",
-        gain=result.gain,
-        gain_ci95=result.gain_ci95,
-        residual_median=residual.median,
-        residual_p95=residual.p95,
-        median=histogram.median() if known else float("nan"),
-        mad=histogram.mad() if known else float("nan"),
-        thumb=thumb(pair.differences.images[method]),
-    )
+    picture(figure, place, pixels)
 
 
 def thumb(image: Image | None) -> NDArray[np.float32] | None:
@@ -342,8 +316,7 @@ class Searches:
         _name_picture(figure, left, top, n + 1, row.name, self._side)
         axes = panel(figure, left, top, self._side, self._side)
         edges = west - 0.5, west + cols - 0.5, north + rows - 0.5, north - 0.5
-        axes.add_artist(Picture(pixels, edges))
-        axes.set(xlim=edges[:2], ylim=edges[2:], aspect="equal")
+        axes.imshow(pixels, extent=edges)
         map_axes(axes)
         axes.set(xlabel="", ylabel="")
         for chosen, colour, width in ((~row.lacked, PAPER, 0.9), (row.lacked, LACKED, 1.8)):

@@ -220,8 +220,11 @@ class FigureInputs:
 
 def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) -> None:
     """Write the figures with these names, or in their place why there are none."""
-    # Where a sweep begins or ends, another rule draws the same files.
+    # Where a sweep begins or ends, another rule draws the same files; others are out of date.
     for directory in {path.parents[1] for path in targets.values()}:
+        for row in itertools.chain.from_iterable(FIGURES.values()):
+            if row.name not in targets:
+                (directory / row.file).unlink(missing_ok=True)
         for rule in FIGURES:
             digests.list_of(directory, rule).unlink(missing_ok=True)
     rows = itertools.chain.from_iterable(FIGURES.values())
@@ -232,7 +235,9 @@ def draw_figures(pair: FigureInputs, targets: Mapping[str, Path], title: str) ->
                 continue
             module = import_module(f"unglow.reporting.figures.{row.module}")
             draw = getattr(module, f"draw_{row.name}_of_pair")
-            save_png(draw(pair, f"{title}: {row.label}"), targets[row.name])
+            figure = draw(pair, f"{title}: {row.label}")
+            save_png(figure, targets[row.name])
+            figure.clear()  # else its cycles of references keep its pictures
 
 
 @apply_style

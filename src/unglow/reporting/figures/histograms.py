@@ -9,7 +9,6 @@ import numpy as np
 from unglow.core.rounding import estimate, format_measured, number, percent
 from unglow.photometry.gain import moffat
 from unglow.photometry.joint_histogram import ratio_edges
-from unglow.reporting.figures.canvas import Picture
 from unglow.reporting.figures.colour_maps import Colours, upright_bar
 from unglow.reporting.figures.style import (
     FAINT,
@@ -43,13 +42,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Ints = NDArray[np.int64]
 
-POST, PRE, ALONE = "#1f8a3b", "#b01fb0", "#8c959f"
 # Axes end where this share of the pixels lies beyond, so that a few bright ones do not rule them.
 _BEYOND = 2e-5
-# An excess of pixels this many times its Poisson noise is drawn.
-_CLEAR = 3.0
-# Columns, about, and how much further away from the line each row is than the last.
-_COLUMNS, _WIDER = 100, 1.1
 # Bins of a difference are joined until each has this many pixels: single ones look like a brush.
 _ENOUGH = 12
 # Round numbers for ticks on a logarithmic axis, from fine to coarse.
@@ -91,81 +85,6 @@ def draw_joint_histogram(
     return figure
 
 
-@apply_style
-def draw_excess(
-    stats: JointStatistics, scale: Scale, *, title: str = "Excess: what only post has"
-) -> Figure:
-    """Draw where more pixels lie above the default scale line than as far below it.
-
-    Columns are those of the joint histogram, moved so that the line lies at 0. Noise, and
-    background that the scale explains, are as frequent below the line as above, and cancel. What is
-    left is signal that only post has, or a band along the line where the scale is wrong.
-
-    Parameters
-    ----------
-    stats
-        Joint statistics with at least one pixel.
-    scale
-        Estimated scale; without a default gain, post = pre takes its place.
-    """
-    figure = sheet(9.6, 8.5, title)
-    axes = panel(figure, 0.9, 0.7, 7.0, 7.0)
-    result = scale.methods.get(scale.default)
-    gain, offset, line = 1.0, 0.0, "pre"
-    if result is not None and result.gain is not None and result.offset is not None:
-        gain, offset, line = result.gain, result.offset, "gain × pre + offset"
-    low, high = _find_range(stats, stats.joint.sum(axis=1))
-    excess, pre_edges, away = find_excess(stats, gain, offset, (low, high))
-    shown = Colours("magma", 1.0, max(float(excess.max()), 10.0), log=True)
-    axes.set(xlim=(low, high), ylim=away[[0, -1]], yscale="log")
-    _counts(axes, shown, excess, (*pre_edges[[0, -1]], *away[[0, -1]]))
-    axes.yaxis.set_major_formatter("{x:g}")
-    graph(axes, "pre, aligned (grey level)", f"post − ({line}) (grey levels)")
-    _count_bar(figure, shown, "pixels in excess per bin")
-    _note(figure, stats)
-    return figure
-
-
-def find_excess(
-    stats: JointStatistics, gain: float, offset: float, between: tuple[float, float]
-) -> tuple[Floats, Floats, Floats]:
-    """Return how many more pixels lie above a scale line than as far below it.
-
-    Parameters
-    ----------
-    stats
-        Joint statistics of n bins.
-    gain, offset
-        The line post = gain * pre + offset, grey levels.
-    between
-        Lowest and highest pre, grey levels.
-
-    Returns
-    -------
-    excess, pre_edges, away
-        (p, m) pixels, [distance bin, pre bin], 0 where the excess is within three times its Poisson
-        noise; (m + 1,) edges of the pre bins; and (p + 1,) edges of the distance bins, from one bin
-        of the statistics on, each `_WIDER` times as far away as the last: stain is rare, so that
-        bins far away have to be wide. Both in grey levels.
-    """
-    inside = _select_bins(stats, *between)
-    joined = max(1, round((inside.stop - inside.start) / _COLUMNS))
-    starts = np.arange(inside.start, inside.stop, joined)
-    furthest = max(float(stats.edges[-1]) - min(gain * between[0] + offset, 0.0), 4 * stats.width)
-    away = stats.width * _WIDER ** np.arange(
-        np.ceil(np.log(furthest / stats.width) / np.log(_WIDER))
-    )
-    above, below = np.zeros((2, len(starts), len(away) - 1))
-    for column in range(inside.start, inside.stop):
-        counted = np.append(0, np.cumsum(stats.joint[column]))
-        line = gain * stats.centres[column] + offset
-        n = (column - inside.start) // joined
-        above[n] += np.diff(np.interp(line + away, stats.edges, counted))
-        below[n] -= np.diff(np.interp(line - away, stats.edges, counted))
-    excess = np.where(above - below > _CLEAR * np.sqrt(above + below), above - below, 0.0)
-    return excess.T, stats.edges[np.append(starts, inside.stop)], away
-
-
 def _select_bins(stats: JointStatistics, low: float, high: float) -> slice:
     """Return the bins that touch a range of grey levels."""
     first, last = (int(n) for n in np.searchsorted(stats.edges, (low, high)))
@@ -177,9 +96,10 @@ def _counts(
 ) -> None:
     """Show counts, the first row at the bottom, and nothing where there are none."""
     seen = np.where(counts >= 1, np.uint8(255), np.uint8(0))
-    picture = Picture(np.dstack([shown.of(counts), seen])[::-1], place, nearest=True)
-    picture.set_zorder(2)
-    axes.add_artist(picture)
+    pixels = np.dstack([shown.of(counts), seen])
+    axes.imshow(
+        pixels, extent=place, origin="lower", interpolation="nearest", aspect="auto", zorder=2
+    )
 
 
 def _count_bar(figure: Figure, shown: Colours, name: str) -> None:
@@ -247,42 +167,11 @@ def _note(figure: Figure, stats: JointStatistics) -> None:
     label(figure, 0.9, figure.get_figheight() - 0.28, text, color=SOFT, size=9)
 
 
-@apply_style
-def draw_histograms(
-    stats: JointStatistics, *, title: str = "Grey levels of pre and post"
-) -> Figure:
-    """Draw how many pixels have each grey level: post and aligned pre where both have data."""
-    figure = sheet(12.0, 6.4, title)
-    axes = panel(figure, 1.0, 0.7, 10.6, 4.75)
-    post, pre = stats.joint.sum(axis=0), stats.joint.sum(axis=1)
-    for counts, colour, name in (
-        (pre, PRE, "pre, aligned"),
-        (post, POST, "post, where pre has data"),
-        (stats.post_only, ALONE, "post, where pre has none"),
-    ):
-        if counts.any():
-            name_and_median = f"{name}: median {_median(stats, counts)}"
-            steps(axes, counts, stats.edges, color=colour, linewidth=1.6, label=name_and_median)
-            steps(axes, counts, stats.edges, color=colour, fill=True, alpha=0.10, baseline=0.5)
-    logarithmic(axes, max(int(c.max()) for c in (pre, post, stats.post_only)))
-    axes.set_xlim(_find_range(stats, post + pre + stats.post_only))
-    graph(axes, "grey level", "pixels per bin")
-    if post.any() or stats.post_only.any():
-        axes.legend(loc="upper right")
-    _note(figure, stats)
-    return figure
-
-
 def logarithmic(axes: Axes, most: float) -> None:
     """Make y logarithmic, from single px to ``most`` of them and some room."""
     axes.set_yscale("log")
     powers_of_ten(axes.yaxis)
     axes.set_ylim(0.8, 2 * max(most, 5))
-
-
-def _median(stats: JointStatistics, counts: Ints) -> str:
-    total = np.cumsum(counts)
-    return number(float(stats.centres[np.searchsorted(total, total[-1] / 2)]))
 
 
 @apply_style
@@ -448,16 +337,6 @@ def _share_above(histogram: DifferenceHistogram, far: float) -> float:
 def draw_joint_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:
     """Draw the joint histogram of a pair."""
     return draw_joint_histogram(pair.statistics, pair.scale, title=title)
-
-
-def draw_excess_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:
-    """Draw the excess of post over pre of a pair."""
-    return draw_excess(pair.statistics, pair.scale, title=title)
-
-
-def draw_histograms_of_pair(pair: FigureInputs, title: str) -> Figure:
-    """Draw the grey levels of a pair."""
-    return draw_histograms(pair.statistics, title=title)
 
 
 def draw_ratio_histogram_of_pair(pair: FigureInputs, title: str) -> Figure:

@@ -10,7 +10,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from unglow.core.rounding import DASH, number, uncertainty
-from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.colour_maps import (
     STRIPE,
     Colours,
@@ -27,6 +26,7 @@ from unglow.reporting.figures.colour_maps import (
 )
 from unglow.reporting.figures.style import (
     DISAGREES,
+    DPI,
     FAINT,
     INK,
     PAPER,
@@ -118,7 +118,8 @@ def draw_map_error(
     axes = map_panel(figure, where, error, ERROR, coverage)
     map_axes(axes)
     held = blocks[blocks["used"] & blocks["held_out"]]
-    axes.plot(held["x"], held["y"], ".", color=INK, markersize=1.5)
+    colours = ERROR.of(np.hypot(held["dx"], held["dy"])) / 255
+    axes.scatter(held["x"], held["y"], s=16, c=colours, edgecolors=INK, linewidths=0.7)
     median, p95 = (uncertainty(v) for v in (transform.error_px.median, transform.error_px.p95))
     axes.set_title(f"Error of the map: median {median}, p95 {p95} px")
     below = _TOP + tall + 0.72
@@ -169,7 +170,9 @@ def _facts(figure: Figure, transform: Transform, blocks: NDArray[np.void]) -> No
 def _legend(figure: Figure, top: float, *, crosses: bool) -> None:
     """Say what the marks mean, below the second panel."""
     marks: list[Any] = [
-        Line2D([], [], ls="", marker="o", color=INK, markersize=2.5, label="held-out block"),
+        Line2D(
+            *([], []), ls="", marker="o", mfc=PAPER, mec=INK, ms=4, label="held-out block: residual"
+        ),
         Patch(facecolor=PAPER, edgecolor=STRIPE, hatch="/////", label="no block nearby agrees"),
         Patch(facecolor=FAINT, label="no data in pre"),
     ]

@@ -20,7 +20,6 @@ from unglow.multiplexed.results import (
     name_figure_files,
     overview_of,
 )
-from unglow.reporting.figures.canvas import DPI, resize
 from unglow.reporting.figures.figure_inputs import draw_refusal
 from unglow.reporting.figures.histograms import logarithmic, rebin
 from unglow.reporting.figures.style import (
@@ -29,12 +28,12 @@ from unglow.reporting.figures.style import (
     SOFT,
     STATUS,
     apply_style,
-    framed,
     graph,
     grey,
     image,
     label,
     panel,
+    picture,
     save_png,
     scale_bar,
     sheet,
@@ -141,12 +140,12 @@ def draw_marker(
         (f"{row['background_channel']} as aligned, {_line(row)}", shown.removed),
         ("after", shown.after),
     )
-    for n, (name, picture) in enumerate(pictures):
+    for n, (name, pixels) in enumerate(pictures):
         left = 0.75 + n * (_SIDE + 2 * _GAP)
         label(figure, left, 1.0 + below, name, weight="bold")
         axes = panel(figure, left, 1.28 + below, _SIDE, _SIDE)
         axes.set_anchor("NW")
-        image(axes, grey(stretch(np.asarray(picture), shown.reference)), step, y_label=n == 0)
+        image(axes, grey(stretch(np.asarray(pixels), shown.reference)), step, y_label=n == 0)
         if n == 0:
             scale_bar(axes, pixel_size_um)
     _histogram(panel(figure, 1.0, 6.35 + below, 7.6, 2.2), histogram, subtraction)
@@ -257,11 +256,9 @@ def _cell(
     gain = f" × {row['gain']}{expected}"
     text = shorten(row["background_channel"], characters + 4 - len(gain)) + gain
     label(figure, left, top + 0.22, text, color=SOFT, size=8.5)
-    shape = round(high * DPI), round(wide * DPI)
-    for n, picture in enumerate((marker.before, marker.after)):
-        x, y = left + n * (wide + _GAP / 2), top + _HEAD - 0.04
-        shades = grey(stretch(picture, marker.reference))
-        framed(figure, round(x * DPI), round(y * DPI), resize(shades, shape))
+    for n, pixels in enumerate((marker.before, marker.after)):
+        at = left + n * (wide + _GAP / 2), top + _HEAD - 0.04, wide, high
+        picture(figure, at, grey(stretch(pixels, marker.reference)))
 
 
 def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
@@ -298,6 +295,7 @@ def draw_slide(paths: Mapping[str, Path], target: Path, title: str) -> None:
             shown[name], one, residues[name], step=step, pixel_size_um=size, title=titles[name]
         )
         save_png(figure, files[name])
+        figure.clear()  # else its cycles of references keep its pictures
     for name, marker in shown.items():
         if marker.before is None:
             refusal = draw_refusal(

@@ -10,9 +10,9 @@ from matplotlib.patches import Patch
 
 from unglow.core.rounding import DASH, format_measured, uncertainty
 from unglow.io.zarr.reader import crop, read_same_pixels, texture_near
-from unglow.reporting.figures.canvas import DPI
 from unglow.reporting.figures.residuals import CELLS, gather
 from unglow.reporting.figures.style import (
+    DPI,
     STATUS,
     Crop,
     apply_style,

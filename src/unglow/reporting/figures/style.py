@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle, StepPatch
@@ -24,8 +25,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from unglow.core.files import replace_file
 from unglow.core.progress import step
 from unglow.photometry.gain.scale import METHODS
-from unglow.reporting.figures.canvas import DPI, Canvas, Line, Picture, Pixels, Words, font, png
-from unglow.reporting.figures.rulers import Chart, Ground, Rulers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +39,8 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
 
 _P = ParamSpec("_P")
+
+DPI = 100
 
 INK, SOFT, FAINT, PAPER = "#1b1f24", "#59636e", "#d8dee4", "#ffffff"
 DISAGREES = "#ff5555"
@@ -59,9 +60,16 @@ _RC = {
     "font.size": 10,
     "axes.titlesize": 11,
     "axes.titlelocation": "left",
-    # Else matplotlib looks for room above the ticks, which it does not draw here.
-    "axes.titley": 1.0,
-    "axes.grid": False,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.axisbelow": True,
+    "grid.color": FAINT,
+    "grid.linewidth": 0.6,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
     "text.color": INK,
     "legend.frameon": False,
     "legend.fontsize": 9.5,
@@ -134,7 +142,7 @@ def sheet(
     ``of`` says whose ``status`` it is, if not that of the pair.
     """
     figure = Figure(figsize=(width, height), dpi=DPI, facecolor=PAPER)
-    Canvas(figure)
+    FigureCanvasAgg(figure)
     # Bold type takes about 0.68 of its size per character; the badge needs an inch, or 1.4.
     room = 72 * (width - 0.6 - (0.0 if status is None else 1.4 if of else 1.0))
     size = min(14.0, max(9.0, room / (0.68 * max(len(title), 1))))
@@ -165,10 +173,7 @@ def panel(figure: Figure, left: float, top: float, width: float, height: float) 
         width / full_width,
         height / full_height,
     )
-    chart = Chart(figure, place)
-    chart.set_axis_off()
-    figure.add_axes(chart)
-    return chart
+    return figure.add_axes(place)
 
 
 def label(
@@ -183,12 +188,22 @@ def label(
     ha: str = "left",
     va: str = "top",
     rotation: float = 0.0,
-    linespacing: float | None = None,
+    linespacing: float = 1.2,
 ) -> None:
     """Write text at inches from the top left corner of the figure, in the words of matplotlib."""
-    place = DPI * left, DPI * top
-    line = Line(text, *place, font(size or _RC["font.size"], weight), color, ha, va, rotation)
-    figure.add_artist(Words(line, linespacing))
+    width, height = figure.get_size_inches()
+    figure.text(
+        left / width,
+        1 - top / height,
+        text,
+        size=size,
+        weight=weight,
+        color=color,
+        ha=ha,
+        va=va,
+        rotation=rotation,
+        linespacing=linespacing,
+    )
 
 
 def write_facts(
@@ -228,8 +243,13 @@ def graph(
 ) -> None:
     """Dress axes as a graph with named axes, with a scale of its own at the ``top`` if given."""
     axes.set(xlabel=x, ylabel=y)
-    axes.add_artist(Ground(PAPER, FAINT))
-    axes.add_artist(Rulers((SOFT, INK), closed=False, top=top))
+    axes.grid(visible=True)
+    axes.spines[["right", "top"]].set_visible(False)
+    if top is not None:
+        places, name = top
+        above = axes.secondary_xaxis("top")
+        above.set_xticks([at for at, _ in places], [text for _, text in places])
+        above.set_xlabel(name)
 
 
 def extent(shape: Sequence[int], step: float) -> tuple[float, float, float, float]:
@@ -242,15 +262,15 @@ def image(axes: Axes, pixels: Bytes, step: float, *, y_label: bool = True) -> No
     """Show an overview (rows, cols, 3 or without colours) with axes in level-0 px."""
     colours = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=-1)
     left, right, bottom, top = extent(pixels.shape, step)
-    axes.add_artist(Picture(colours, (left, right, bottom, top)))
-    axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+    axes.imshow(colours, extent=(left, right, bottom, top))
     map_axes(axes, y_label=y_label)
 
 
 def map_axes(axes: Axes, *, y_label: bool = True) -> None:
     """Dress axes whose data are level-0 px of post."""
-    axes.add_artist(Ground(FAINT, None))
-    axes.add_artist(Rulers((SOFT, INK), closed=True, y_numbers=y_label))
+    axes.set_facecolor(FAINT)
+    axes.autoscale(enable=False)  # marks beyond the frame do not widen it
+    axes.tick_params(labelleft=y_label)
     axes.apply_aspect()
     box = axes.get_window_extent()
     axes.locator_params(axis="x", nbins=int(np.clip(box.width / 45, 1, 5)))
@@ -304,7 +324,21 @@ def framed(figure: Figure, left: int, top: int, pixels: Bytes) -> None:
     shown = np.empty((rows + 2, cols + 2, 3), np.uint8)
     shown[:] = rgb_bytes(SOFT)
     shown[1:-1, 1:-1] = pixels
-    figure.add_artist(Pixels(shown, left - 1, top - 1))
+    put_pixels(figure, left - 1, top - 1, shown)
+
+
+def put_pixels(figure: Figure, left: int, top: int, pixels: Bytes) -> None:
+    """Put RGB px of the paper on it; the place is px from the top left corner."""
+    bottom = round(figure.bbox.height) - top - len(pixels)
+    figure.figimage(pixels, left, bottom, origin="upper")
+
+
+def picture(figure: Figure, place: tuple[float, float, float, float], pixels: Bytes) -> None:
+    """Show an RGB image in a frame at (left, top, width, height) inches, as large as fits."""
+    axes = panel(figure, *place)
+    axes.set_anchor("NW")
+    axes.imshow(pixels)
+    axes.set(xticks=[], yticks=[])
 
 
 def grey(unit: Floats) -> Bytes:
@@ -417,8 +451,8 @@ def frame(axes: Axes, crop: Crop, number: int, size: int) -> None:
 
 @step("draw and save")
 def save_png(figure: Figure, path: Path | str) -> None:
-    """Write a PNG, whole or not at all."""
-    with styling():
-        drawn = png(figure)
-    with replace_file(Path(path)) as temporary:
-        temporary.write_bytes(drawn)
+    """Write a PNG, whole or not at all; no time, program or path is in it."""
+    with styling(), replace_file(Path(path)) as temporary:
+        figure.savefig(
+            temporary, format="png", metadata={"Software": None}, pil_kwargs={"compress_level": 2}
+        )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 Model = dict[str, Any]
-# Bins of a curve over the last run, and over any other run.
+# Bins of a curve over the run that is shown first, and over any other run.
 _BINS, _FEW_BINS = 600, 150
 # Bins per attempt below which its images are not listed: there are too many attempts.
 _FEW_POINTS = 30
@@ -73,6 +73,7 @@ def build(runs: Runs, *, live: bool = False, charts: Model | None = None) -> Mod
         "incidents": [
             asdict(i) | {"numbers": dict(i.numbers or {})}
             for i in incidents(runs.history, results, pairs)
+            if i.is_open
         ],
         "pairs": [{k: v for k, v in row.items() if k != "working"} for row in pairs],
         "batch": _batch(results, runs.history, pairs),
@@ -90,22 +91,24 @@ def slides_of(pairs: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def charts_of(runs: Runs) -> Model:
-    """Return ``runs`` and ``attempts`` of a model, with their curves."""
+    """Return ``runs`` and ``attempts``, with curves, and ``shown``: the run shown first."""
     shown = [(n, a) for n, run in enumerate(runs.runs) for a in run.history.attempts]
     bins = curves.bins_for(len(shown))
     tries = Counter((n, a.attempt.job) for n, a in shown)
+    main = runs.history.last_work
     return {
-        "runs": [_run(run, _BINS if run is runs.last else _FEW_BINS) for run in runs.runs],
+        "shown": next((n for n, run in enumerate(runs.runs) if run.history is main), 0),
+        "runs": [_run(run, _BINS if run.history is main else _FEW_BINS) for run in runs.runs],
         "attempts": [_attempt(a, n, tries[n, a.attempt.job], bins) for n, a in shown],
     }
 
 
 def flames_of(runs: Runs, most: int | None = None) -> Model | None:
-    """Return the data of the flame graph of the last run; None if no attempt was profiled.
+    """Return the flame graph of the run that is shown first; None if no attempt was profiled.
 
     ``most`` limits the number of attempts, to those that are running or ended last.
     """
-    last = runs.history.last
+    last = runs.history.last_work
     shown = () if last is None else last.attempts
     if most is not None:
         shown = tuple(sorted(shown, key=lambda a: (a.outcome == RUNNING, a.end))[-most:])
@@ -156,7 +159,7 @@ def _run(run: Run, bins: int) -> Model:
         "overhead": asdict(took) if (took := overhead(h)) else None,
         "messages": [asdict(message) for message in run.messages],
         "environment": {k: fields[k] for k in _ENVIRONMENT if fields.get(k) is not None},
-        "config": fields.get("config"),
+        "config": run.config,
     }
 
 

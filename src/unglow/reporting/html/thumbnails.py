@@ -52,11 +52,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 # Raised when the same results give other pictures.
-_CACHE_VERSION = 3
+_CACHE_VERSION = 4
 _QUALITY = 76
 _SMALL_PX = 110
-# Rings around candidates: their radius, colour (BGR) and most of them.
-_RING_PX, _RING, _MOST_RINGS = 6, (190, 170, 60), 1000
+# Rings around candidates: their least radius, in sigmas too, colours (BGR) of halo and ring, and
+# most of them.
+_RING_PX, _RING_SIGMAS, _MOST_RINGS = 6, 2.0, 1000
+_RING_COLOURS = (30, 20, 10), (230, 210, 80)
 _IN_GALLERY = 24
 # Quantiles, %, between which overviews are stretched.
 _SHARE = (0.5, 99.7)
@@ -68,7 +70,7 @@ _PACKED = {
     "gallery": "gallery",
     "registration": "registration",
     "candidates": "candidates",
-    "gain": "ratio_histogram",
+    "gain": "joint_histogram",
 }
 _LINKED = {
     f"full {row.label}" if row.name == "difference" else row.label: row.name
@@ -157,6 +159,8 @@ def pack_pictures(
     def pictures(row: Mapping[str, Any], key: str) -> list[Picture]:
         if key in known:
             return known[key]
+        if row.get("status") == "skipped":  # what is there was made before
+            return []
         overviews = _overviews_of(results, row, chosen)
         figures = _small_figures(results, row, chosen, start or results)
         return [*_contain(row, "overviews", overviews), *_contain(row, "figures", figures)]
@@ -253,24 +257,59 @@ def _overviews_of(results: Path, row: Mapping[str, Any], sizes: Sizes) -> Iterat
 def _small_figures(
     results: Path, row: Mapping[str, Any], sizes: Sizes, start: Path
 ) -> Iterator[Picture]:
-    for name, path in _figures(results, row):
+    figures, old = _figures(results, row)
+    if old:
+        place = _make_relative(results.parent, old[0].parent)
+        problem = f"Figures in {place} are older than the results and are not shown: run again."
+        yield Picture("figures", problem=problem)
+    for name, path in figures:
         longest = 0 if name in _LINKED else sizes.figures
         yield from _contain(row, name, _figure(name, path, longest, start))
 
 
-def _figures(results: Path, row: Mapping[str, Any]) -> list[tuple[str, Path]]:
-    """Return names and files of the figures; those of a failed pair only say that it failed."""
-    if row.get("status") in ("failed", "skipped"):
-        return []
+def _figures(results: Path, row: Mapping[str, Any]) -> tuple[list[tuple[str, Path]], list[Path]]:
+    """Return names and files of the figures, and files of those older than what they show."""
+    if row.get("status") == "failed":  # they only say so
+        return [], []
     if _is_slide(row):
-        return _figures_of_slide(results / str(row["sample"]), row)
-    places = [place_of(results, row, level) / "figures" for level in (LEVELS[-1], "registration")]
-    files = {
-        name: [place / f"{stem}.png" for place in places]
-        for name, stem in (_PACKED | _LINKED).items()
-    }
-    found = {name: next(filter(Path.is_file, paths), None) for name, paths in files.items()}
-    return [(name, path) for name, path in found.items() if path is not None]
+        place = results / str(row["sample"])
+        there, steps = _figures_of_slide(place, row), [place / "subtraction.json"]
+    else:
+        levels = (LEVELS[-1], "registration")
+        places = [place_of(results, row, level) / "figures" for level in levels]
+        files = {
+            name: [place / f"{stem}.png" for place in places]
+            for name, stem in (_PACKED | _LINKED).items()
+        }
+        found = {name: next(filter(Path.is_file, paths), None) for name, paths in files.items()}
+        there = [(name, path) for name, path in found.items() if path is not None]
+        steps = _list_steps(results, row)
+    early = {row.name for row in FIGURES["figures_registration"]}
+    old = [p for _, p in there if _is_older(p, steps[: 4 if p.stem in early else None])]
+    return [(name, path) for name, path in there if path not in old], old
+
+
+def _list_steps(results: Path, row: Mapping[str, Any]) -> list[Path]:
+    """Return files of a pair's results in the order in which they are made from each other."""
+    images, registered, subtracted, detected = (
+        place_of(results, row, level)
+        for level in ("ingestion", "registration", "subtraction", "detection")
+    )
+    return [
+        images / "post.ome.zarr" / "zarr.json",
+        images / "pre.ome.zarr" / "zarr.json",
+        registered / "transform.json",
+        registered / "aligned_pre.ome.zarr" / "zarr.json",
+        subtracted / "scale.json",
+        subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr" / "zarr.json",
+        detected / "detection.json",
+    ]
+
+
+def _is_older(path: Path, others: Iterable[Path]) -> bool:
+    """Whether a result was made before one that it depends on; the next run makes it again."""
+    made = path.stat().st_mtime_ns
+    return any(other.is_file() and other.stat().st_mtime_ns > made for other in others)
 
 
 def _is_slide(row: Mapping[str, Any]) -> bool:
@@ -319,24 +358,21 @@ class _Overviews:
     """The overviews of a pair, in the frame of post, as far as there are results for them."""
 
     def __init__(self, results: Path, row: Mapping[str, Any]) -> None:
-        images, registered, subtracted, detected = (
-            place_of(results, row, level)
-            for level in ("ingestion", "registration", "subtraction", "detection")
-        )
-        self._stores = {
-            POST: images / "post.ome.zarr",
-            PRE: images / "pre.ome.zarr",
-            ALIGNED: registered / "aligned_pre.ome.zarr",
-            DIFFERENCE: subtracted / "difference" / f"{row.get('method') or 'linear'}.ome.zarr",
-        }
-        self._scale, self._detected = subtracted / "scale.json", detected
+        self._steps = _list_steps(results, row)
+        post, pre, _, aligned, _, difference, detection = self._steps
+        stores = {POST: post, PRE: pre, ALIGNED: aligned, DIFFERENCE: difference}
+        self._stores = {name: path.parent for name, path in stores.items()}
+        self._detected = detection.parent
 
     def is_there(self, name: str) -> bool:
-        """Whether there are results to draw this from; a difference may be computed from others."""
-        wanted = [self._stores[POST], self._stores[name]]
-        if name == DIFFERENCE and not self._stores[name].is_dir():
-            wanted = [self._stores[POST], self._stores[ALIGNED], self._scale]
-        return all((path / "zarr.json").is_file() or path.is_file() for path in wanted)
+        """Whether there are current results to draw this from; a difference may be computed."""
+        post, pre, _, aligned, scale, difference, _ = self._steps
+        wanted = {PRE: [post, pre], ALIGNED: [post, aligned], DIFFERENCE: [post, difference]}
+        files = wanted.get(name, [post])
+        if name == DIFFERENCE and not difference.parent.is_dir():
+            files = [post, aligned, scale]
+        before = self._steps[: self._steps.index(files[-1])] if name != PRE else []
+        return all(map(Path.is_file, files)) and not _is_older(files[-1], before)
 
     def grey(self, name: str, longest: int) -> Iterator[Picture]:
         """Yield the picture of an image, unless its store is empty."""
@@ -366,8 +402,9 @@ class _Overviews:
         drawn = _mark_missing(pixels[..., ::-1].copy(), np.isfinite(view.image))
         side = -(-max(drawn.shape) // _SMALL_PX)
         spots = cv2.dilate(drawn, np.ones((side, side), np.uint8))[::side, ::side]
-        points, snr = self._candidates()
-        ringed = _draw_rings(_hatch(drawn, spoilt), (points + 0.5) / view.step - 0.5, longest)
+        points, snr, sigma = self._candidates()
+        rings = np.column_stack([(points + 0.5) / view.step - 0.5, sigma / view.step])
+        ringed = _draw_rings(_hatch(drawn, spoilt), rings, longest)
         best = np.column_stack([points, snr])[:_IN_GALLERY].round(1)
         yield replace(
             _picture(DIFFERENCE, ringed, longest),
@@ -377,24 +414,31 @@ class _Overviews:
             ),
         )
 
-    def _candidates(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return places (N, 2) and signal-to-noise ratios of candidates, the largest first."""
+    def _candidates(self) -> tuple[NDArray[np.float64], ...]:
+        """Return places (N, 2), signal-to-noise ratios, largest first, and widths (sigma, px)."""
         table = self._detected / "candidates.csv"
         if not table.is_file():
-            return np.empty((0, 2)), np.empty(0)
-        listed = read_candidates(table, SHOWN)
-        points, snr = listed.xy[listed.is_counted], listed.snr[listed.is_counted]
-        order = np.argsort(-snr, kind="stable")
-        return points[order], snr[order]
+            return np.empty((0, 2)), np.empty(0), np.empty(0)
+        listed = read_candidates(table, (*SHOWN, "a"))
+        order = np.argsort(-listed.snr, kind="stable")
+        order = order[listed.is_counted[order]]
+        sigma = np.nan_to_num(listed.numbers.get("a", np.zeros(len(listed))))
+        return listed.xy[order], listed.snr[order], sigma[order]
 
 
-def _draw_rings(drawn: Bytes, points: NDArray[np.float64], longest: int) -> Bytes:
-    """Return BGR with rings around the first points (N, 2), of one size once it is made smaller."""
+def _draw_rings(drawn: Bytes, spots: NDArray[np.float64], longest: int) -> Bytes:
+    """Return BGR with rings around the first spots (x, y, sigma), seen once it is made smaller.
+
+    Each has a dark halo, so that it is seen on bright and on dark ground.
+    """
     factor = max(1.0, max(drawn.shape) / longest)
-    size, width = round(_RING_PX * factor), max(1, round(factor))
-    out = np.ascontiguousarray(drawn)
-    for x, y in np.rint(points[:_MOST_RINGS]).astype(int).tolist():
-        cv2.circle(out, (x, y), size, _RING, width, cv2.LINE_AA)
+    out, width = np.ascontiguousarray(drawn), max(1, round(factor))
+    first = spots[:_MOST_RINGS]
+    radii = np.maximum(_RING_PX * factor, _RING_SIGMAS * first[:, 2])
+    rings = np.rint(np.column_stack([first[:, :2], radii])).astype(int).tolist()
+    for colour, wide in zip(_RING_COLOURS, (3 * width, width), strict=True):
+        for x, y, radius in rings:
+            cv2.circle(out, (x, y), radius, colour, wide, cv2.LINE_AA)
     return out
 
 

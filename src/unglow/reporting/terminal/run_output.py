@@ -33,7 +33,7 @@ from unglow.reporting.terminal.formatting import (
     make_console,
     name_pairs,
 )
-from unglow.reporting.terminal.painter import Diversion, Painter
+from unglow.reporting.terminal.live_frame import Diversion, LiveFrame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -109,15 +109,16 @@ class RunOutput:
         self._skipped = 0
         self._watch: RunWatch | None = None
         self._page: LivePage | None = None
-        self._painter: Painter | None = None
+        self._frame: LiveFrame | None = None
         self._diversion: Diversion | None = None
         self._closing: dict[str, Any] = {}
+        self._last: list[tuple[str, str]] = []  # lines that end a run, below those of its pairs
         self._said: set[str] = set()
         if mode == Mode.SCREEN:  # what others write to the stream goes elsewhere while it draws
             terminal = os.dup(stream.fileno())
             stream = open(terminal, "w", encoding=stream.encoding, errors="replace")  # noqa: SIM115, PTH123
-            self._painter = Painter(stream, terminal, colours=colours)
-            self._painter.leave_when_stopped()
+            self._frame = LiveFrame(stream, terminal, colours=colours)
+            self._frame.leave_when_stopped()
         self._stream, self._colours = stream, colours
 
     def attach(
@@ -138,8 +139,8 @@ class RunOutput:
         self._pairs += pairs
         self._dry.pairs = self._pairs
         self._dry.skipped += problems
-        if self._painter is not None:
-            self._painter.draw(lambda: _text("Planning the jobs ...", "dim"))
+        if self._frame is not None:
+            self._frame.draw(lambda: _text("Planning the jobs ...", "dim"))
 
     def replace_tracebacks(self) -> None:
         """Have a sentence printed, where Snakemake does not expect Ctrl-C: while it plans."""
@@ -147,8 +148,8 @@ class RunOutput:
         def print_sentence(
             kind: type[BaseException], error: BaseException, trace: TracebackType | None
         ) -> None:
-            if self._painter is not None:
-                self._painter.draw(None)
+            if self._frame is not None:
+                self._frame.draw(None)
             if issubclass(kind, KeyboardInterrupt):
                 sentence = closing_sentence("interrupted", any_failed=False, skipped=0)
                 self._print(sentence, "bold yellow")
@@ -182,16 +183,17 @@ class RunOutput:
             watch.stop()
         if self._page is not None:
             self._page.stop()
-        if self._painter is not None:
-            self._painter.draw(None)
+        if self._frame is not None:
+            self._frame.draw(None)
         diversion, self._diversion = self._diversion, None
         if diversion is not None:
             for line in diversion.end():
                 self._print(printable(line), "dim")
-        if self._mode == Mode.PLAN:
-            for line in self._dry.lines():
-                self._print(line)
-        elif self._mode == Mode.SCREEN and self._closing:
+        for line in self._dry.lines() if self._mode == Mode.PLAN else ():
+            self._print(line)
+        for text, style in self._last if self._mode != Mode.SCREEN else ():
+            self._print(text, style)
+        if self._mode == Mode.SCREEN and self._closing:
             seconds = time.monotonic() - self._began
             self._print(draw_end(**self._closing, seconds=seconds))
         if self._page is not None:
@@ -259,8 +261,7 @@ class RunOutput:
         more = {key: value for key, value in vars(record).items() if key in _OF_ENDING}
         if more:
             self._closing |= more
-            if self._mode != Mode.SCREEN:
-                self._print(printable(text), _style(record))
+            self._last.append((printable(text), _style(record)))
         elif asked := next((words for words in _STOPPING if words in text), ""):
             sentence = _STOPPING[asked].format(" ".join(self._command[:2]))
             if sentence not in self._said:
@@ -292,11 +293,11 @@ class RunOutput:
         for event in events:
             if self._mode != Mode.SCREEN or event.status == "failed":
                 self._print(event.line, _STYLES.get(event.status, "default"))
-        if self._painter is not None and runs:
+        if self._frame is not None and runs:
             from unglow.reporting.terminal.screen import fit  # noqa: PLC0415
 
-            console = self._painter.console
-            self._painter.draw(lambda: fit(console, runs))
+            console = self._frame.console
+            self._frame.draw(lambda: fit(console, runs))
 
     @cached_property
     def _console(self) -> Console:
@@ -307,8 +308,8 @@ class RunOutput:
             return
         text = _text(shown, style) if isinstance(shown, str) else shown
         with self._lock:
-            if self._painter is not None:
-                self._painter.say(text)
+            if self._frame is not None:
+                self._frame.say(text)
             else:
                 self._console.print(text, soft_wrap=True)
                 self._console.file.flush()

@@ -153,8 +153,7 @@ def _describe_incident(incident: Incident) -> str:
     title = clean(incident.title) + (f" (attempt {number:.0f})" if number > 1 else "")
     text = f"{title}: {clean(incident.cause.replace('_', ' '))}"
     text += f": {first_sentence(incident.message)}" if incident.message else ""
-    if incident.helps:  # of several things, the first
-        text += f" What helps: {first_sentence(incident.helps.partition('; ')[0])}"
+    text += f" What helps: {first_sentence(incident.helps)}" if incident.helps else ""
     return text + (f" (log: {clean(incident.log)})" if incident.log else "")
 
 

@@ -133,8 +133,9 @@ def _run(run: Run, width: int, detail: Detail) -> list[RenderableType]:
         parts += [Text(""), _rules(rules, width)]
     if not run.is_over and run.running and detail.jobs:
         parts += [Text(""), _jobs(run, width, detail.jobs)]
-    if run.incidents and detail.incidents:
-        parts += [Text(""), *_incidents(run.incidents, detail.incidents, width)]
+    still = [incident for incident in run.incidents if incident.is_open]
+    if still and detail.incidents:
+        parts += [Text(""), *_incidents(still, detail.incidents, width)]
     return parts
 
 
@@ -259,7 +260,7 @@ def _incidents(incidents: Sequence[Incident], most: int, width: int) -> list[Ren
         style = STYLES["ok"] if incident.mended else BAD
         line.append(clean(incident.cause.replace("_", " ")), style=style)
         if incident.mended:
-            line.append(" (a later attempt succeeded)")
+            line.append(" (it continued)")
         parts.append(line)
         if incident.message not in ("", incident.cause):
             parts.append(_paragraphs(incident.message, width))

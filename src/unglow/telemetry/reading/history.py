@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from unglow.core.digests import OF_RUN
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.follower import Follower
 from unglow.telemetry.reading.plan import Machine, boots, outcome_of_attempt, outcome_of_run
@@ -108,6 +109,14 @@ class History:
     def last(self) -> RunHistory | None:
         """The run that started last; None if there is none."""
         return self.runs[-1] if self.runs else None
+
+    @cached_property
+    def last_work(self) -> RunHistory | None:
+        """The last run that works or did more than sum up what was there; else the last of all."""
+        for h in reversed(self.runs):
+            if h.outcome == RUNNING or any(a.attempt.stage not in OF_RUN for a in h.attempts):
+                return h
+        return self.last
 
 
 def follow(follower: Follower, machine: Machine, known: dict[str, Placed] | None = None) -> History:

@@ -138,6 +138,11 @@ class Incident:
     log: str = ""
     tail: str | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing has made good for it; what was lost by a stall is never made good."""
+        return not self.mended or self.kind == STALL
+
 
 def incidents(
     history: History, results: Path, pairs: Iterable[Mapping[str, Any]] = ()
@@ -159,9 +164,7 @@ def incidents(
     well = max((h.run.wall for h in history.runs if h.outcome == ENDED_WELL), default=0.0)
     going = history.last is not None and history.last.outcome == RUNNING
     statuses = ("failed", "skipped") if going else ("failed", "skipped", "incomplete")
-    failed = list(
-        _describe_pairs((r for r in pairs if r.get("status") in statuses), history, results)
-    )
+    failed = list(_describe_pairs((r for r in pairs if r.get("status") in statuses), results))
     others = []
     for h, a in attempts:
         repeated = failed and (a.attempt.stage, a.outcome) == _VERDICT
@@ -314,10 +317,7 @@ def _describe_run(h: RunHistory, results: Path, *, mended: bool) -> Incident:
     )
 
 
-def _describe_pairs(
-    pairs: Iterable[Mapping[str, Any]], history: History, results: Path
-) -> Iterator[Incident]:
-    config = history.last.run.fields.get("config") if history.last is not None else None
+def _describe_pairs(pairs: Iterable[Mapping[str, Any]], results: Path) -> Iterator[Incident]:
     equal: dict[object, list[Mapping[str, Any]]] = {}
     for n, row in enumerate(pairs):  # markers of a slide mostly fail together
         same = row["sample"], row["status"], row.get("reasons")
@@ -329,7 +329,7 @@ def _describe_pairs(
             wall=row.get("wall"),
             title=", ".join([name_of(row), *(str(other["dye"]) for other in others)]),
             message=str(row.get("reasons") or ""),
-            helps=suggest_help(results, row, config) if row["status"] == "failed" else "",
+            helps=suggest_help(results, row) if row["status"] == "failed" else "",
         )
 
 

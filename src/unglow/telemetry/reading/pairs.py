@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unglow.core.files import read_json
 from unglow.core.levels import LEVELS, PAIR, RESULT_OF, VARIANT, names_of, place_of, variants_in
-from unglow.core.reasons import TABLE, from_json
+from unglow.core.reasons import Reason, from_json, helped_by_landmarks
 from unglow.telemetry.reading import plan
 from unglow.telemetry.reading.records import ENDED_WELL, RUNNING
 
@@ -208,7 +208,7 @@ def covers(failed: tuple[str, ...], row: tuple[str, ...]) -> bool:
     return all(a in ("", b) for a, b in zip(failed, row, strict=True))
 
 
-def suggest_help(results: Path, row: Mapping[str, Any], config: object) -> str:
+def suggest_help(results: Path, row: Mapping[str, Any]) -> str:
     """Return what helps a pair whose registration failed, in a sentence; empty for other failures.
 
     Parameters
@@ -217,30 +217,17 @@ def suggest_help(results: Path, row: Mapping[str, Any], config: object) -> str:
         The results directory.
     row
         Names and reasons of the pair, as in the summary.
-    config
-        Settings of the run, as in its head.
     """
     sample, dye, *_ = names_of(row)
-    status, registered = _status(place_of(results, row, "registration") / "transform.json")
-    if not sample or status != "failed":
+    status, reasons = _status(place_of(results, row, "registration") / "transform.json")
+    refused = reasons_of(place_of(results, row, "ingestion") / "plan.json")
+    if not sample or status != "failed" or refused:
         return ""
-    if TABLE["mirrored"].sentence in registered:
-        return TABLE["mirrored"].help
-    if reasons_of(place_of(results, row, "ingestion") / "plan.json"):
-        return ""
-    helpful = [d for d in _list_registered(results / sample) if d != dye]
-    other = helpful[0] if helpful else "DYE"
-    whose = (
-        f"of {' or '.join(helpful[:3])}"
-        if helpful
-        else "of another dye of this sample that registers"
-    )
-    return (
-        "click landmarks, the same places in both images; or, if the dyes were imaged without "
-        f"moving the section, take the map {whose} (setting register: from: {other}); or, if the "
-        f"magnifications differ by more than {_limit(config)}, raise the largest scale that is "
-        "believed (setting register: max_scale). config/README.md says how, under Help by hand."
-    )
+    if not helped_by_landmarks(reasons):
+        return next((one.help for one in reasons if isinstance(one, Reason)), "")
+    others = [d for d in _list_registered(results / sample) if d != dye]
+    by_dye = f", or take the map of {others[0]} (register: from: {others[0]})" if others else ""
+    return f"Mark the same three places in both images (Landmarks in the viewer){by_dye}."
 
 
 def _list_registered(sample: Path) -> list[str]:
@@ -250,12 +237,6 @@ def _list_registered(sample: Path) -> list[str]:
         for dye in sample.iterdir()
         if any(_status(p / "transform.json")[0] in _USABLE for p, _ in variants_in(dye))
     )
-
-
-def _limit(config: object) -> str:
-    register = config.get("register") if isinstance(config, dict) else None
-    limit = register.get("max_scale") if isinstance(register, dict) else None
-    return f"{limit:g} times" if isinstance(limit, int | float) else "is searched"
 
 
 def _status(path: Path) -> tuple[str, list[str]]:

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from unglow.telemetry.jsonl import moment, number, unix_time, whole_number
+from unglow.telemetry.jsonl import mapping, moment, number, unix_time, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -391,6 +391,11 @@ class RunRecord:
     def cores(self) -> int:
         """Cores for all jobs together; 0 if it is not known."""
         return whole_number(self.fields.get("cores"))
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """All settings; empty where they are not recorded."""
+        return mapping(self.fields.get("config"))
 
     @property
     def budget_mb(self) -> float | None:

@@ -1,6 +1,6 @@
 """Totals of a run: of rules and steps, where time went, and the memory that jobs left behind.
 
-Steps: the sums that samples hold, read at start and end of a step. Between two samples (0.1 s
+Steps: the sums that samples hold, read at start and end of a step. Between two samples (0.5 s
 apart) they are assumed to grow evenly, so short steps are known roughly.
 
 Memory of a process is given back when it ends. Processes that outlive their job keep theirs, and so

@@ -1,10 +1,4 @@
-"""One attempt at a job: samples of it and all its children, and its file.
-
-The watchdog takes samples next to the job, ten times a second, so one has to be cheap: a few short
-files of ``/proc`` for each process. The peak does not depend on when samples are taken: the kernel
-keeps the largest resident set of each process (``VmHWM``), and reports it again when the process
-has ended.
-"""
+"""The file of one attempt at a job: what it is, samples, stalls, and how it ended."""
 
 from __future__ import annotations
 
@@ -17,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow import __version__
 from unglow.core import machine
-from unglow.core.process import OpenFiles, read_start_ticks
+from unglow.core.process import read_start_ticks
 from unglow.core.progress import record_steps
 from unglow.telemetry.attempt_files import read_inherited_run_id
 from unglow.telemetry.jsonl import SCHEMA, LineFile, identity
@@ -26,11 +20,11 @@ from unglow.telemetry.recording.profiler import StackSampler, interval_s
 from unglow.telemetry.speedscope import SUFFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
 
-INTERVAL_S = 0.1
+INTERVAL_S = 0.5
 """Time between two samples, s, unless they cost too much."""
 COLUMNS = (
     *("t", "rss", "pss", "cpu", "read", "written"),
@@ -38,12 +32,6 @@ COLUMNS = (
     *("file", "shmem", "swap", "runnable"),
 )
 """Values of a sample in an attempt's file."""
-
-# What changes slowly or is dear is looked at once a second.
-_SLOW_S = 1.0
-# Samples, and those of the proportional set, take at most these shares of a processor. Until it is
-# known better, the latter are taken to cost so much, s for each MB.
-_SHARE, _PSS_SHARE, _PSS_S_PER_MB = 0.005, 0.003, 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +51,7 @@ class Sample:
         How many there are.
     state
         ``R`` if the main thread of any process runs, else ``D`` if one waits for a disk, else that
-        of the job's own.
+        of the job's own: ``S`` (sleeps), ``T`` (stopped), ``t`` (traced) or ``Z`` (has ended).
     peak_mb
         Largest resident set so far of any single process, MB.
     available_mb
@@ -103,123 +91,6 @@ class Sample:
         rounded = (None if part is None else round(part, 1) for part in parts)
         seen = (*used, *counts, self.state, round(self.peak_mb, 2), available)
         return [*seen, *rounded, self.runnable]
-
-
-class Sampler:
-    """Takes samples of a process and everything below it.
-
-    Children of the main thread of each process are seen at once, those of other threads within a
-    second; what they have taken counts in any case once they have been waited for.
-
-    Attributes
-    ----------
-    interval_s
-        How long to wait until the next, s: `INTERVAL_S`, or longer where there are many
-        processes that samples would cost more than half a percent of a processor.
-    """
-
-    def __init__(self, pid: int, proc: str = "/proc", interval_s: float = INTERVAL_S) -> None:
-        self._proc = proc
-        self._least_s = self.interval_s = interval_s
-        self._tree = {str(pid): OpenFiles(f"{proc}/{pid}")}
-        self._own = self._tree[str(pid)]
-        self._machine = OpenFiles(proc)
-        self._last = Sample()
-        self._moved: tuple[int, ...] = (0, 0, 0, 0)
-        self._slow_due, self._pss_taken = 0.0, 0.0
-        self._pss_s_per_mb = _PSS_S_PER_MB
-        self._pss_due_soon = False
-
-    @property
-    def pids(self) -> list[int]:
-        """The processes that were seen last, the job's own first."""
-        return list(map(int, self._tree))
-
-    def take(self) -> Sample:
-        """Look at all processes now; what they have done never gets less from sample to sample."""
-        started, now = time.thread_time(), time.monotonic()
-        slow = now >= self._slow_due
-        if slow:
-            self._slow_due = now + _SLOW_S
-        self._find(all_threads=slow)
-        cpu, threads, runnable = 0.0, 0, 0
-        held, moved, states = [], [], []
-        for pid, one in list(self._tree.items()):
-            held.append(one.memory())
-            stat = one.stat()
-            states.append("" if stat is None else stat.state)
-            if stat is not None:
-                cpu, threads = cpu + stat.cpu_s, threads + stat.threads
-            elif one is not self._own:
-                self._tree.pop(pid).close()
-            moved.append(one.moved())
-            runnable += one.runnable() if slow else 0
-        rss = sum(one.rss or 0.0 for one in held)
-        # what a process has moved is on nobody's account either, until its parent has waited for it
-        sums = map(max, map(sum, zip(*moved, strict=True)), self._moved)
-        self._moved = read, written, disk_read, disk_written = tuple(sums)
-        processes = len(states) - states.count("")
-        available = self._last.available_mb
-        if slow:
-            available = self._machine.size_mb("meminfo", "MemAvailable")
-        self.interval_s = max(self._least_s, (time.thread_time() - started) / _SHARE)
-        self._last = Sample(
-            rss_mb=rss,
-            pss_mb=self._pss_mb(now, rss, soon=processes != self._last.processes),
-            # between its end and its parent's wait, what a child has done is on nobody's account
-            cpu_s=max(cpu, self._last.cpu_s),
-            read=read,
-            written=written,
-            threads=threads,
-            processes=processes,
-            state=next((s for s in "RD" if s in states), states[0]),
-            peak_mb=max(self._last.peak_mb, *(one.peak or 0.0 for one in held)),
-            available_mb=available,
-            file_mb=_sum(one.file for one in held),
-            shmem_mb=_sum(one.shmem for one in held),
-            swap_mb=_sum(one.swap for one in held),
-            runnable=runnable if slow and states[0] else None,
-            disk_read=disk_read,
-            disk_written=disk_written,
-        )
-        return self._last
-
-    def others(self) -> list[float]:
-        """Return the resident memory, MB, of each process that lives next to the job's own."""
-        rest = [one for one in self._tree.values() if one is not self._own]
-        alive = [one for one in rest if (stat := one.stat()) is not None and stat.state not in "ZX"]
-        return [one.memory().rss or 0.0 for one in alive]
-
-    def _find(self, *, all_threads: bool) -> None:
-        """Add processes that are new; those known stay until they are gone, even as orphans."""
-        pending = list(self._tree.values())
-        for one in pending:  # grows on the way
-            for child in one.children(all_threads=all_threads):
-                if child not in self._tree:
-                    self._tree[child] = OpenFiles(f"{self._proc}/{child}")
-                    pending.append(self._tree[child])
-
-    def _pss_mb(self, now: float, rss_mb: float, *, soon: bool) -> float | None:
-        """Return the proportional set once a second; less often if that takes long.
-
-        ``soon`` asks for it as soon as possible: there are more processes than before, or fewer.
-        """
-        cost = self._pss_s_per_mb * rss_mb
-        self._pss_due_soon |= soon
-        least = 0.0 if self._pss_due_soon else _SLOW_S
-        if now < self._pss_taken + max(least, cost / _PSS_SHARE):
-            return None
-        started = time.thread_time()
-        sizes = [one.size_mb("smaps_rollup", "Pss") for one in self._tree.values()]
-        self._pss_taken, self._pss_due_soon = now, False
-        self._pss_s_per_mb = (time.thread_time() - started) / max(rss_mb, 1.0)
-        return None if sizes[0] is None else sum(mb or 0.0 for mb in sizes)
-
-
-def _sum(parts: Iterable[float | None]) -> float | None:
-    """Return the sum of what is known; None if nothing is."""
-    known = [part for part in parts if part is not None]
-    return sum(known) if known else None
 
 
 log = logging.getLogger("unglow")

@@ -66,7 +66,7 @@ const SEARCH = [
   ["Area searched", ({ area_mm2: area }) => rounded(area, 3, " mm²")],
   ["Spoilt share of the section", ({ spoilt }) => spoilt && percent(spoilt.share)],
   ["Unstained control", ({ is_control: isControl }) => isControl && "yes"],
-  ["Failed", ({ reason }) => reason],
+  ["Not searched", ({ reason }) => reason],
 ];
 const OF_SLIDE = [
   ["State", ({ state }) => state],

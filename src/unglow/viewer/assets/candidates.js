@@ -341,7 +341,7 @@ function between(ends, digits) {
 
 // Why there is no candidate to show, in one sentence.
 function whyNone({ status, reasons, registration, detection }) {
-  if (detection && detection.status === "failed") return "The search has failed: " + detection.reason;
+  if (detection && detection.status === "failed") return "Nothing was searched: " + detection.reason;
   if (detection) return "The search has found no candidate" + (typeof detection.threshold_snr === "number" ? " with a signal-to-noise ratio of " + detection.threshold_snr + " or more." : ".");
   const why = (text) => ["There are no candidates, as " + text + ".", ...reasons].join(" ");
   if (status === "skipped") return why("this pair was skipped");

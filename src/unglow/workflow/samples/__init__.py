@@ -5,7 +5,7 @@ from __future__ import annotations
 from unglow.workflow.samples.discovery import discover
 from unglow.workflow.samples.naming import SAFE_NAME, explain_unsafe
 from unglow.workflow.samples.pair import Discovery, Pair, Problem, describe_repeated, map_sources
-from unglow.workflow.samples.sheet import read_sheet, sheet_text
+from unglow.workflow.samples.sheet import find_unwritable, read_sheet, sheet_text
 
 __all__ = [
     "SAFE_NAME",
@@ -15,6 +15,7 @@ __all__ = [
     "describe_repeated",
     "discover",
     "explain_unsafe",
+    "find_unwritable",
     "map_sources",
     "read_sheet",
     "sheet_text",

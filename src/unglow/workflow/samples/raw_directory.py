@@ -31,22 +31,22 @@ def check_raw(raw: Path) -> Problem | None:
     if os.path.islink(raw) and not os.path.exists(raw):
         return Problem(
             f"The raw directory {raw} is a link to {raw.readlink()}, which does not exist; fix "
-            "the link, or set another directory with --config raw=DIRECTORY.",
+            "the link, or set another directory: `unglow run --config raw=DIRECTORY`.",
             "dangling-link",
             paths=(raw,),
         )
     if not os.path.exists(raw):
         return Problem(
             f"The folder {raw} does not exist (looked for {raw.absolute()}): put the images there "
-            f"as {EXPECTED}, say where they are with --config raw=DIRECTORY, or make a pair to try "
-            "with `unglow phantom`.",
+            f"as {EXPECTED}, say where they are (`unglow run --config raw=DIRECTORY`), or make a "
+            "pair to try with `unglow phantom`.",
             "no-raw",
             paths=(raw,),
         )
     if not os.path.isdir(raw):
         return Problem(
             f"{raw} is a file, not a directory: name the directory that holds one folder per "
-            f"sample ({EXPECTED}), with --config raw=DIRECTORY.",
+            f"sample ({EXPECTED}): `unglow run --config raw=DIRECTORY`.",
             "raw-not-a-directory",
             paths=(raw,),
         )

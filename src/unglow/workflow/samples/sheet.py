@@ -35,7 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _NUMBERS = {"series": int, "manual_scale": float, "order": float}
+_LONGEST_CELL, _MOST_LINES = 1000, 20
+"""Characters of a cell, and lines that a sentence names."""
 _REMEDY = "write it with `unglow init RAW`, or leave it out to use the files in raw/"
+_FIRST = ("sample", "dye", "pre", "post")
 _TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _COMMON = {"sample_name": "sample", "id": "sample", "stain": "dye", "marker": "dye",
            "before": "pre", "pre_stain": "pre", "after": "post", "post_stain": "post",
@@ -106,18 +109,58 @@ def sheet_text(pairs: Iterable[Pair], base: Path) -> str:
     """Return a tab-separated sample sheet that `read_sheet` reads back as the same pairs.
 
     Paths below ``base`` are written relative to it.
+
+    Raises
+    ------
+    InputError
+        A name or path would not be read back, see `find_unwritable`.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, delimiter="\t", lineterminator="\n")
     pairs = list(pairs)
-    cells = [_optional(pair, base) for pair in pairs]
-    named = dict.fromkeys([*_schema()["properties"], *sorted({c for own in cells for c in own})])
-    optional = [c for c in named if any(c in own for own in cells)]
-    writer.writerow(["sample", "dye", "pre", "post", *optional])
-    for pair, own in zip(pairs, cells, strict=True):
-        images = [_relative(image, base) for image in (pair.pre, pair.post)]
-        writer.writerow([pair.sample, pair.dye, *images, *(own.get(c, "") for c in optional)])
+    if problems := find_unwritable(pairs, base):
+        raise InputError(" ".join(problem.message for problem in problems))
+    return _write_rows([_cells(pair, base) for pair in pairs])
+
+
+def find_unwritable(pairs: Iterable[Pair], base: Path) -> list[Problem]:
+    """Return a problem for each pair that no sheet can name, as for line breaks in file names."""
+    return [
+        Problem(
+            f"A sample sheet cannot name '{pair.pre}' and '{pair.post}': rename them without line "
+            "breaks, unusual blanks and bytes that are no text.",
+            "unwritable",
+            pair.sample,
+            pair.dye,
+            (pair.pre, pair.post),
+        )
+        for pair in pairs
+        if not _is_read_back(_cells(pair, base))
+    ]
+
+
+def _write_rows(rows: list[dict[str, str]]) -> str:
+    out = io.StringIO()
+    there = {column for row in rows for column in row}
+    known = [*_FIRST, *(c for c in _schema()["properties"] if c in there and c not in _FIRST)]
+    writer = csv.DictWriter(
+        out, [*known, *sorted(there - {*known})], "", delimiter="\t", lineterminator="\n"
+    )
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue()
+
+
+def _is_read_back(cells: dict[str, str]) -> bool:
+    text = _write_rows([cells]).encode(errors="backslashreplace").decode()
+    try:
+        return [row.cells for row in _parse(Path("samples.tsv"), text)] == [cells]
+    except InputError:
+        return False
+
+
+def _cells(pair: Pair, base: Path) -> dict[str, str]:
+    images = [_relative(image, base) for image in (pair.pre, pair.post)]
+    needed = zip(_FIRST, (pair.sample, pair.dye, *images), strict=True)
+    return {**dict(needed), **_optional(pair, base)}
 
 
 def _optional(pair: Pair, base: Path) -> dict[str, str]:
@@ -138,13 +181,18 @@ def _optional(pair: Pair, base: Path) -> dict[str, str]:
 def _relative(image: Path, base: Path) -> str:
     absolute = Path(os.path.abspath(image))  # noqa: PTH100 - resolve() would follow links
     top = Path(os.path.abspath(base))  # noqa: PTH100
-    return str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+    path = str(absolute.relative_to(top) if absolute.is_relative_to(top) else absolute)
+    # ~ would be a user, and blanks at an end of a cell do not count
+    return f"./{path}" if path[:1].isspace() or path.startswith("~") else path
 
 
 def _rows(path: Path) -> list[_Row]:
     """Return the data rows of a sheet; every error names line and column."""
-    text = read_text(path, what="the sample sheet", remedy=_REMEDY)
-    lines = list(number_lines(text))
+    return _parse(path, read_text(path, what="the sample sheet", remedy=_REMEDY))
+
+
+def _parse(path: Path, content: str) -> list[_Row]:
+    lines = list(number_lines(content))
     if not lines:
         raise InputError(
             f"{path} is empty; its first line has to name the columns: sample, dye, pre, post."
@@ -160,8 +208,14 @@ def _rows(path: Path) -> list[_Row]:
         for place, cell in enumerate(cells[len(columns) :], len(columns) + 1):
             if cell:
                 raise InputError(
-                    f"{path}, line {line}, column {place}: '{cell}' stands beyond the last named "
-                    f"column ({columns[-1]}); is there a separator too many?"
+                    f"{path}, line {line}, column {place}: '{cell[:_LONGEST_CELL]}' stands beyond "
+                    f"the last named column ({columns[-1]}); is there a separator too many?"
+                )
+        for place, cell in enumerate(cells, 1):
+            if len(cell) > _LONGEST_CELL:
+                raise InputError(
+                    f"{path}, line {line}, column {place}: the cell has {len(cell)} characters; "
+                    f"use {_LONGEST_CELL} at most."
                 )
         named = zip(columns, cells, strict=False)
         rows.append(_Row(line, {column: cell for column, cell in named if cell and column}))
@@ -196,7 +250,7 @@ def _columns(path: Path, line: int, header: list[str]) -> list[str]:
                 f"{path}, line {line}, column {place}: "
                 f"{_suggest_column(header[place - 1].strip(), allowed, names)}"
             )
-    missing = [name for name in ("sample", "dye", "pre", "post") if name not in names]
+    missing = [name for name in _FIRST if name not in names]
     if missing:
         raise InputError(
             f"{path}, line {line}: the header lacks {' and '.join(missing)}; it has to name "
@@ -229,7 +283,8 @@ def _further(name: str) -> Mapping[str, Any] | None:
 
 
 def _repeated(path: Path, key: tuple[str, str], lines: list[int]) -> Problem:
-    numbers = ", ".join(map(str, lines[:-1])) + f" and {lines[-1]}"
+    shown = [*map(str, lines)] if len(lines) <= _MOST_LINES else [*map(str, lines[:3]), "others"]
+    numbers = ", ".join(shown[:-1]) + f" and {shown[-1]}"
     return Problem(
         f"{path}, lines {numbers}: sample {key[0]}, dye {key[1]} is there {len(lines)} times; keep "
         "one row, or give the others another dye name.",

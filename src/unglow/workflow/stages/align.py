@@ -25,7 +25,7 @@ from unglow.memory import BLUR_REACH
 from unglow.photometry.cell_moments import CellMoments
 from unglow.photometry.defects import Defects, find_defects
 from unglow.photometry.joint_histogram import TILE, JointStatistics
-from unglow.spoilt.seams import SeamlessPixels, Seams, describe_seams, find_in_image
+from unglow.spoilt.seams import LineMeans, Seams, describe_seams, find_seams
 from unglow.transform.resample import warp_window
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from unglow.core.windows import Pixels
     from unglow.io.zarr import StoreLayout, StoreWriter
     from unglow.transform import Transform
 
@@ -81,9 +80,9 @@ class AlignedStore(StageStore):
         )
         self._post, self._transform = post, transform.resampling_map
         self._not_stored = NotStored.from_attributes(post.attributes)
-        self._stored = mask_not_stored(pre, pre.attributes)
-        self._octaves = transform.octaves
-        self._pre = self._see(self._stored)
+        self._pre = mask_not_stored(pre, pre.attributes)
+        if transform.octaves > 0:  # the scale at which it is warped
+            self._pre = Coarser(self._pre, transform.octaves)
         self._seams = Seams()
         self._defects: Defects | None = None
         self._integer = has_grey_levels(post.attributes) and has_grey_levels(pre.attributes)
@@ -105,17 +104,16 @@ class AlignedStore(StageStore):
         """Warp the shards of a writer; see `StageStore.write`."""
         if self._transform.has_failed:
             return " ".join(self._transform.reasons)
-        with step("seams of pre"):
-            self._seams = find_in_image(self._stored, self._range_of_pre, workers)
-        if self._seams.lines:
-            self._pre = self._see(SeamlessPixels(self._stored, self._seams))
+        lines, ends = LineMeans.create(self._pre.shape), self._range_of_pre
         self._defects = find_defects(
             (mask_not_stored(self._post, self._post.attributes), self._pre),
             self._transform,
-            self._range_of_pre,
+            ends,
+            lambda block, window: lines.add_raw(block, window, ends),
             integer=self._integer,
             workers=workers,
         )
+        self._seams = Seams(tuple(find_seams(lines, of_raw=True)))
         used: list[tuple[JointStatistics, Floats]] = []  # as many as shards are in flight
         with step("warp"):
             for _ in map_bounded(
@@ -131,10 +129,6 @@ class AlignedStore(StageStore):
         notes = to_json(describe_seams(self._seams.lines, "pre"))
         saturated_px = 0 if self._defects is None else self._defects.saturated_px
         return {"pre_saturated_px": saturated_px, **({"seams": notes} if notes else {})}
-
-    def _see(self, pixels: Pixels) -> Pixels:
-        """Return an image at the scale at which it is warped."""
-        return Coarser(pixels, self._octaves) if self._octaves > 0 else pixels
 
     def _warp(
         self, window: Window, writer: StoreWriter, used: list[tuple[JointStatistics, Floats]]
@@ -171,6 +165,7 @@ class AlignedStore(StageStore):
             block = self._pre.read(window).astype(np.float32)
         if self._defects is not None:
             self._defects.mask(block, window)
+            self._seams.mark(block, window, 1, np.nan)
         return block
 
     def _count(

@@ -17,7 +17,7 @@ from unglow.detection.search import search
 from unglow.detection.section_mask import Section
 from unglow.detection.source_photometry import LISTED, UNCOUNTED, write_csv, write_geojson
 from unglow.detection.spot_width import measure_width
-from unglow.detection.warnings import check_width, search_warnings
+from unglow.detection.warnings import check_width, search_warnings, warn_of_dirt
 from unglow.io.detection_results import SearchCounts
 from unglow.io.zarr.reader import ChunkCache
 from unglow.spoilt.outlines import report as spoilt_report
@@ -103,6 +103,7 @@ def detect(
     steps, levels = inputs.grey_steps, inputs.middle_levels(section)
     reasons = [
         *search_warnings(result, places, scene, steps, levels),
+        *warn_of_dirt(places, unclear, listed),
         *describe_seams(places.seams.lines, "post"),
         *from_json(inputs.aligned.attributes.get("seams", ())),
         *inputs.explain_masked(),

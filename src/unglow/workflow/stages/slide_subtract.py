@@ -33,7 +33,7 @@ from unglow.multiplexed.results import (
     usable,
 )
 from unglow.multiplexed.slide import choose_colours
-from unglow.multiplexed.subtract import Sinks, nothing_left, subtract_slide, write_order
+from unglow.multiplexed.subtract import Sinks, nothing_left, subtract_slide
 from unglow.photometry.difference_histogram import DifferenceHistogram
 from unglow.photometry.imaging import GainMap
 from unglow.workflow.stage_table import CORRECTED, ROOT
@@ -275,10 +275,7 @@ def _set_light(scale: Scale, light: GainMap | None) -> Scale:
 
 
 def _tiff_sink(work: Work, path: Path, workers: int, band: range | None = None) -> OmeTiffSink:
-    return OmeTiffSink(
-        path, *_about(work), **_names(work), workers=workers, order=write_order(work.known.slide),
-        band=band,
-    )  # fmt: skip
+    return OmeTiffSink(path, *_about(work), **_names(work), workers=workers, band=band)
 
 
 def _about(work: Work) -> tuple[tuple[int, int], str, list[OmeChannel]]:

@@ -18,14 +18,14 @@ function headPart(model) {
     verdict(model, run));
 }
 
-// Numbers of the last run.
+// Numbers of the last run that did something.
 function tilesPart(model) {
-  const run = model.runs[model.runs.length - 1];
+  const run = model.runs[model.shown];
   if (!run) return el("div");
   const tiles = [];
   const tile = (name, value, more) => tiles.push(el("div", { class: "tile" }, el("div", { class: "what" }, name), el("div", { class: "value" }, value), more ? el("div", { class: "more" }, more) : null));
-  const { own, finished, failed, running } = jobCounts(model);
-  tile("jobs", run.of ? run.done + " of " + run.of : String(own.length), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (running ? ", " + running + " running" : ""));
+  const { own, jobs, finished, failed, running } = jobCounts(model);
+  tile("jobs", run.of ? run.done + " of " + run.of : String(jobs), counted(finished, "job") + " finished, " + (failed ? failed + " failed" : "none failed") + (running ? ", " + running + " running" : ""));
   tile("time", seconds(run.seconds) || "–", run.outcome === "running" && run.left ? run.left : run.recorded ? when(run.wall) : "");
   if (run.lines) {
     const limit = run.budget_mb || run.machine_mb;
@@ -39,18 +39,19 @@ function tilesPart(model) {
   return el("div", { class: "tiles" }, tiles);
 }
 
-// The attempts of the last run, and how many of them finished, failed and run.
+// The attempts of the same run, and how many of its jobs finished, failed and run: their last attempts say it.
 function jobCounts(model) {
-  const own = model.attempts.filter((a) => a.run === model.runs.length - 1);
-  const running = own.filter((a) => a.outcome === "running").length;
-  return { own, running, finished: own.length - running, failed: own.filter((a) => !went(a.outcome)).length };
+  const own = model.attempts.filter((a) => a.run === model.shown);
+  const last = [...new Map(own.map((a) => [a.id.replace(/\/\d+$/, ""), a])).values()];
+  const running = last.filter((a) => a.outcome === "running").length;
+  return { own, running, jobs: last.length, finished: last.length - running, failed: last.filter((a) => !went(a.outcome)).length };
 }
 
 function technicalNote(model) {
-  const run = model.runs[model.runs.length - 1];
+  const run = model.runs[model.shown];
   if (!run) return "no telemetry";
-  const { own, failed } = jobCounts(model);
-  return [counted(own.length, "job"), failed ? failed + " failed" : null, seconds(run.seconds), run.lines ? "peak memory " + mb(run.lines.peak.mb) : null].filter(Boolean).join(" · ");
+  const { jobs, failed } = jobCounts(model);
+  return [counted(jobs, "job"), failed ? failed + " failed" : null, seconds(run.seconds), run.lines ? "peak memory " + mb(run.lines.peak.mb) : null].filter(Boolean).join(" · ");
 }
 
 const STATES = ["ok", "suspect", "failed", "skipped", "incomplete", "running", "waiting"];
@@ -108,7 +109,7 @@ function incidentsPart(incidents, model, view) {
 
 function incident(i, open, model, view) {
   const n = i.numbers;
-  const later = i.mended ? { stall: "it continued and finished", run: "a later run finished" }[i.kind] || "a later attempt finished" : "";
+  const later = i.mended ? "it continued and finished" : ""; // only stalls are shown after that
   const line = el("summary", {},
     badge(i.cause), " ", el("b", {}, i.title),
     el("span", { class: "soft" }, [i.wall === null ? "" : when(i.wall), n.number ? "attempt " + n.number : "", later].filter(Boolean).join(" · ")));

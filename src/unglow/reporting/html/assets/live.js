@@ -68,7 +68,7 @@ class Live {
     // curves of a large run come less often than its progress
     const newest = new Map(this.model.now.map(({ run: id, done, of, left }) => [id, { done, of, left }]));
     const runs = this.model.runs.map((r) => ({ ...r, ...newest.get(r.id) }));
-    const run = runs[runs.length - 1];
+    const run = runs[this.model.shown];
     const jobs = run && run.of ? run.done + " of " + run.of + " · " : "";
     document.title = jobs + "unglow monitor: " + placeOf(this.model);
     fill(this.places, placesPart(this.model.places));

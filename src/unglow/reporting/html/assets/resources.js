@@ -19,7 +19,7 @@ class Resources {
       fill(this.part.body, el("p", {}, "No telemetry in these results: an older version made them."));
       return;
     }
-    if (this.follow) this.chosenRun = model.runs.length - 1;
+    if (this.follow) this.chosenRun = model.shown;
     if (!this.update()) this.draw();
   }
 
@@ -65,7 +65,7 @@ class Resources {
     const nameRun = (r) => (r.recorded ? when(r.wall) : "not recorded, from " + when(r.wall)) + " · " + word(endOf(r));
     const runs = select("Run", model.runs.map((r, n) => [n, nameRun(r)]), this.chosenRun, (n) => {
       this.chosenRun = Number(n);
-      this.follow = this.chosenRun === model.runs.length - 1;
+      this.follow = this.chosenRun === model.shown;
       this.draw();
     });
     const by = select("Colours by", [["rule", "colours by rule"], ["cause", "colours by cause"]], this.by, (value) => {

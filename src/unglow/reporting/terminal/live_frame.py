@@ -1,8 +1,4 @@
-"""The lower part of a terminal that is drawn again and again, below lines that stay.
-
-Nothing of the terminal is changed (no second screen, no scroll region, no hidden cursor), so
-nothing has to be put right if the process is killed.
-"""
+"""The lower part of a terminal that rich draws again and again, below lines that stay."""
 
 from __future__ import annotations
 
@@ -22,16 +18,16 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rich.console import Console, RenderableType
+    from rich.live import Live
 
 # Columns left free at the right: a terminal writes ^C at the cursor, and must not break the line.
 _MARGIN = 4
 _SMALLEST = (20, 4)
 # Number of calls whose lines are written again when the size changes.
 _KEPT = 100
-_UP, _ERASE_BELOW, _CLEAR = "\r\x1b[{}A", "\r\x1b[J", "\x1b[H\x1b[2J"
 
 
-class Painter:
+class LiveFrame:
     """Lines that stay, and a frame below them.
 
     Parameters
@@ -47,7 +43,7 @@ class Painter:
     def __init__(self, stream: TextIO, terminal: int, *, colours: bool = True) -> None:
         self._stream, self._terminal, self._colours = stream, terminal, colours
         self._lock = threading.RLock()
-        self._lines: list[str] = []  # of the frame that is to be seen
+        self._live: Live | None = None
         self._shown: Callable[[], RenderableType] | None = None
         self._said: deque[RenderableType] = deque(maxlen=_KEPT)
         self._size: os.terminal_size | None = None
@@ -60,10 +56,10 @@ class Painter:
     def say(self, text: RenderableType) -> None:
         """Print something above the frame, to stay."""
         with self._lock:
-            self._said.append(text)
             self._measure()
-            self._write(f"{self._erase()}{self._render(text)}")
-            self._redraw()
+            self._said.append(text)
+            self.console.print(text)
+            self.draw(self._shown)
 
     def draw(self, shown: Callable[[], RenderableType] | None) -> None:
         """Draw a frame in place of the last one; None for none.
@@ -75,31 +71,45 @@ class Painter:
         """
         with self._lock:
             self._shown = shown
-            if shown is not None or self._lines:
-                self._redraw()
+            if shown is None:
+                self._erase()
+            elif self._is_in_front():
+                self._measure()
+                self._start().update(shown(), refresh=True)
 
     def leave_when_stopped(self) -> None:
         """On Ctrl-Z, continue below the lines of the shell; to be called in the main thread."""
 
         def stop(*_: object) -> None:
             with self._lock:
-                self._write("\r\n" if self._lines else "")
-                self._lines = []
+                self._erase()
                 signal.signal(signal.SIGTSTP, signal.SIG_DFL)
                 os.kill(os.getpid(), signal.SIGTSTP)
                 signal.signal(signal.SIGTSTP, stop)
 
         signal.signal(signal.SIGTSTP, stop)
 
-    def _redraw(self) -> None:
-        if not self._is_in_front():
-            self._lines = []
-            return
-        self._measure()
-        text = "" if self._shown is None else self._render(self._shown())
-        lines = text.splitlines()[: self.console.height]
-        self._write(self._erase() + "\r\n".join(lines))
-        self._lines = lines
+    def _start(self) -> Live:
+        if self._live is None:
+            from rich.live import Live  # noqa: PLC0415 (only where something is drawn)
+
+            self._live = Live(
+                console=self.console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
+            self._live.start()
+            self.console.show_cursor()  # nothing has to be put right if the process is killed
+        return self._live
+
+    def _erase(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.update("")  # drawn once more, as high as it is
+            live.stop()
 
     def _measure(self) -> None:
         """Take the size of the terminal; if it is another one, write all again.
@@ -109,26 +119,12 @@ class Painter:
         size = os.get_terminal_size(self._terminal)
         columns = max(_SMALLEST[0], (size.columns or 80) - _MARGIN)
         self.console.size = (columns, max(_SMALLEST[1], (size.lines or 24) - 1))
-        if self._size not in (None, size) and self._lines:
-            self._lines = []
-            self._write(_CLEAR + "".join(self._render(text) for text in self._said))
+        if self._size not in (None, size) and self._live is not None:
+            self._erase()
+            self.console.clear()
+            for text in self._said:
+                self.console.print(text)
         self._size = size
-
-    def _erase(self) -> str:
-        above = len(self._lines) - 1
-        self._lines = []
-        if above < 0:
-            return ""
-        return (_UP.format(above) if above else "") + _ERASE_BELOW
-
-    def _render(self, shown: RenderableType) -> str:
-        with self.console.capture() as captured:
-            self.console.print(shown)
-        return captured.get().replace("\n", "\r\n")
-
-    def _write(self, text: str) -> None:
-        self._stream.write(text)
-        self._stream.flush()
 
     def _is_in_front(self) -> bool:
         """Whether this process is in the foreground of its terminal."""
