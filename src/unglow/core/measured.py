@@ -13,23 +13,22 @@ from __future__ import annotations
 # Oldest versions: imagecodecs 2025.8.2, matplotlib 3.10.0, numcodecs 0.16.6, numpy 2.2.0,
 # opencv-python-headless 4.11.0.86, psutil 7.1.0, sep 1.4.0, snakemake 9.17.0, tifffile 2025.10.4,
 # zarr 3.1.3.
-# 4 MB were added on 2026-11-28, for all of numcodecs where only its Blosc was imported before.
 LIBRARIES_MB: dict[str, float] = {
-    "ingest": 64.0,
-    "export": 64.0,
-    "register": 102.0,
-    "align": 59.0,
-    "figures": 93.0,
-    "scale": 65.0,
-    "difference": 58.0,
-    "detect": 114.0,
-    "snr": 102.0,
-    "comparison": 98.0,
-    "slide_register": 111.0,
-    "slide_scale": 117.0,
-    "slide_subtract": 67.0,
-    "slide_figures": 94.0,
-    "summary": 59.0,
+    "ingest": 60.0,
+    "export": 60.0,
+    "register": 98.0,
+    "align": 55.0,
+    "figures": 89.0,
+    "scale": 61.0,
+    "difference": 54.0,
+    "detect": 110.0,
+    "snr": 98.0,
+    "comparison": 94.0,
+    "slide_register": 107.0,
+    "slide_scale": 113.0,
+    "slide_subtract": 63.0,
+    "slide_figures": 90.0,
+    "summary": 55.0,
 }
 """Memory of a job that has imported what it needs, MB: private, and pages of libraries."""
 

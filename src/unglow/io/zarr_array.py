@@ -20,15 +20,19 @@ from unglow.core.files import MOST_BYTES, open_file, read_json
 from unglow.core.progress import count_transfer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
+
+    _Layout = tuple[list[int], Callable[[Sequence[int]], str], dict[str, Any]]
 
 DOCUMENT = "zarr.json"
 """The metadata of a group or an array of format 3."""
 _ATTRIBUTES, _GROUP, _ARRAY = ".zattrs", ".zgroup", ".zarray"
 # Codecs that put numbers into bytes; any other makes fewer bytes of them, or adds a checksum.
 _PLAIN = ("bytes", "transpose")
+# Where Blosc says how many bytes there were: a 32-bit number in its header.
+_BLOSC_SIZE = slice(4, 8)
 # What a cache takes besides the chunk in it.
 _CACHE_BYTES = 1 << 20
 # What TensorStore says of a codec or a type that it does not have.
@@ -121,6 +125,7 @@ class ZarrArray:
     dtype: np.dtype[Any]
     compressors: tuple[str, ...]
     _array: Any
+    _layout: _Layout
 
     def read_part(self, where: Sequence[slice | int]) -> NDArray[Any]:
         """Return a part of one chunk; axes that have a number in ``where`` are excluded.
@@ -139,6 +144,9 @@ class ZarrArray:
         view = self._array[tuple(where)]
         out = np.empty(view.shape, self.dtype)
         try:
+            if "blosc" in self.compressors:
+                starts = (at.start if isinstance(at, slice) else at for at in where)
+                self._check_blosc([n // c for n, c in zip(starts, self.chunks, strict=True)])
             ts.array(out, copy=False, write=True).write(view).result()
         except ValueError as error:
             if "Blosc error" in str(error):  # the only one that it has, also if memory ended
@@ -146,6 +154,27 @@ class ZarrArray:
             raise ValueError(explain(error)) from error
         count_transfer(self.node.store, decoded=out.nbytes)
         return out
+
+    def _check_blosc(self, chunk: Sequence[int]) -> None:
+        """Refuse a chunk that claims another size than its own: TensorStore makes space for it."""
+        import tensorstore as ts  # noqa: PLC0415 (only images in Zarr need it)
+
+        grid, name, sharding = self._layout
+        shard = [n * c // s for n, c, s in zip(chunk, self.chunks, grid, strict=True)]
+        kvstore = self.node.kvstore()
+        kvstore["path"] += name(shard)
+        key = b""
+        if sharding:
+            counts = [s // c for s, c in zip(grid, self.chunks, strict=True)]
+            key = np.array([n % of for n, of in zip(chunk, counts, strict=True)], ">u4").tobytes()
+            kvstore = {"driver": "zarr3_sharding_indexed", "base": kvstore, "grid_shape": counts}
+            kvstore |= {one: sharding[one] for one in ("index_codecs", "index_location")}
+        opened = ts.KvStore.open(kvstore, context=_context(0)).result()
+        found = opened.read(key, byte_range=_BLOSC_SIZE).result()
+        claimed = int.from_bytes(found.value, "little")
+        size = int(np.prod(self.chunks)) * self.dtype.itemsize
+        if found.state == "value" and claimed != size:
+            raise ValueError(f"Blosc: a chunk of {claimed} bytes where there should be {size}")
 
     def find_missing(self, leading: Sequence[tuple[int, ...]]) -> NDArray[np.bool_]:
         """Return which chunks along the last two axes are not stored.
@@ -250,8 +279,14 @@ def open_array(node: Node, *, kept_px: float = np.inf, fills: bool = True) -> Za
             f"'{node.store}' holds {array.dtype.name}, not plain numbers: export it as grey levels "
             "of 8, 16 or 32 bits."
         )
+    compressors = _list_compressors(array)
+    if "'blosc'" in str(array.codec.to_json()) and {*compressors} - {"crc32c"} != {"blosc"}:
+        raise InputError(
+            f"'{node.store}' is stored with Blosc and other codecs: export it with Blosc alone."
+        )
     return ZarrArray(
-        node, tuple(array.shape), tuple(chunks), dtype, _list_compressors(array), array
+        *(node, tuple(array.shape), tuple(chunks), dtype, compressors),
+        *(array, _read_layout(array)),
     )
 
 
@@ -273,6 +308,22 @@ def _context(kept_bytes: int) -> Any:
             "file_io_concurrency": one,
             "cache_pool": {"total_bytes_limit": kept_bytes},
         }
+    )
+
+
+def _read_layout(array: Any) -> _Layout:
+    """Return the shape of what a file holds, the function that names it, and how it is sharded."""
+    metadata = array.spec().to_json()["metadata"]
+    if "codecs" not in metadata:  # format 2
+        separator = metadata["dimension_separator"]
+        return metadata["chunks"], lambda at: separator.join(map(str, at)), {}
+    first, encoding = metadata["codecs"][0], metadata["chunk_key_encoding"]
+    start, usual = (["c"], "/") if encoding["name"] == "default" else ([], ".")
+    separator = encoding.get("configuration", {}).get("separator", usual)
+    return (
+        metadata["chunk_grid"]["configuration"]["chunk_shape"],
+        lambda at: separator.join([*start, *map(str, at)]),
+        first["configuration"] if first["name"] == "sharding_indexed" else {},
     )
 
 

@@ -10,6 +10,7 @@ import re
 import resource
 import zipfile
 
+import google_crc32c
 import numcodecs
 import numpy as np
 import pytest
@@ -121,19 +122,61 @@ def image(path, edit=None, chunk=None):
 
 
 BOMB = bytes(300_000_000)
-BOMBS = [numcodecs.GZip(), numcodecs.Zlib(), numcodecs.BZ2()]
+BOMBS = [
+    *(numcodecs.GZip(), numcodecs.Zlib(), numcodecs.BZ2()),
+    *(numcodecs.Zstd(), numcodecs.Blosc("zstd")),
+]
 
 
-@pytest.mark.parametrize("codec", BOMBS)
-def test_a_chunk_that_expands_to_more_than_its_size_is_damaged(tmp_path, codec):
-    path = image(tmp_path / "S.zarr", {"compressor": codec.get_config()})
+def check_bomb(path, chunk, bomb):
+    """Put a bomb in the place of a chunk: reading it takes no memory, and is damage."""
     header = read_header(path)
-    (path / "0" / "1.1").write_bytes(codec.encode(BOMB))
+    chunk.write_bytes(bomb)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     said = "is damaged: rows 50 to 59, columns 60 to 69"
     with open_reader(header) as reader, pytest.raises(InputError, match=said):
         reader.read(Window(50, 60, 60, 70))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
+@pytest.mark.parametrize("codec", BOMBS)
+def test_a_chunk_that_expands_to_more_than_its_size_is_damaged(tmp_path, codec):
+    config = {key: value for key, value in codec.get_config().items() if key != "checksum"}
+    path = image(tmp_path / "S.zarr", {"compressor": config})
+    check_bomb(path, path / "0" / "1.1", codec.encode(BOMB))
+
+
+@pytest.mark.parametrize("encoding", ["default", "v2"])
+@pytest.mark.parametrize("codecs", [BloscCodec(), (BloscCodec(), Crc32cCodec()), ZstdCodec()])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_format_3_has_no_bombs(tmp_path, codecs, sharded, encoding):
+    path = tmp_path / "S.zarr"
+    group = zarr.open_group(str(path), mode="w", zarr_format=3)
+    array = group.create_array(
+        "0", shape=PIXELS.shape[1:], chunks=(20, 25), shards=(40, 50) if sharded else None,
+        dtype="u2", compressors=codecs, chunk_key_encoding={"name": encoding},
+    )  # fmt: skip
+    array[:] = PIXELS[0]
+    group.attrs["ome"] = {"multiscales": [{"axes": ["y", "x"], "datasets": [{"path": "0"}]}]}
+    with open_reader(read_header(path)) as reader:
+        assert np.array_equal(reader.read(Window(0, 90, 0, 130))[0], PIXELS[0])
+    bomb = numcodecs.Zstd().encode(BOMB) if codecs == ZstdCodec() else BOMBS[-1].encode(BOMB)
+    if isinstance(codecs, tuple):
+        bomb += google_crc32c.value(bomb).to_bytes(4, "little")
+    at = (1, 1) if sharded else (2, 2)
+    if sharded:  # the bomb, and what of all its chunks is there
+        index = np.array([[0, len(bomb)]] * 4, "<u8").tobytes()
+        bomb += index + google_crc32c.value(index).to_bytes(4, "little")
+    name = f"c/{at[0]}/{at[1]}" if encoding == "default" else f"{at[0]}.{at[1]}"
+    assert (path / "0" / name).is_file()
+    check_bomb(path, path / "0" / name, bomb)
+
+
+def test_blosc_inside_other_codecs_is_refused(tmp_path):
+    """What it claims would be seen only when it is unpacked."""
+    zarr.create_array(tmp_path / "0", **SHAPES, dtype="u2", compressors=(BloscCodec(), GzipCodec()))
+    with pytest.raises(InputError, match="export it with Blosc alone"):
+        open_array(Node(tmp_path, "0/"))
 
 
 class Payload:

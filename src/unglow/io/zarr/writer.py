@@ -32,7 +32,7 @@ from unglow.io.zarr.layout import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shards import encode_shard, load_blosc, read_window
+from unglow.io.zarr.shards import encode_shard, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,7 +114,6 @@ class StoreWriter:
 
     @step("create store")
     def __enter__(self) -> Self:
-        load_blosc()
         try:
             with self._name_unwritten():
                 self._partial.mkdir(parents=True)
