@@ -33,6 +33,8 @@ _ATTRIBUTES, _GROUP, _ARRAY = ".zattrs", ".zgroup", ".zarray"
 _PLAIN = ("bytes", "transpose")
 # Where Blosc says how many bytes there were: a 32-bit number in its header.
 _BLOSC_SIZE = slice(4, 8)
+# What a stored chunk has at most beyond twice its size, bytes.
+_MOST_OVERHEAD = 4096
 # What a cache takes besides the chunk in it.
 _CACHE_BYTES = 1 << 20
 # What TensorStore says of a codec or a type that it does not have.
@@ -144,9 +146,8 @@ class ZarrArray:
         view = self._array[tuple(where)]
         out = np.empty(view.shape, self.dtype)
         try:
-            if "blosc" in self.compressors:
-                starts = (at.start if isinstance(at, slice) else at for at in where)
-                self._check_blosc([n // c for n, c in zip(starts, self.chunks, strict=True)])
+            starts = (at.start if isinstance(at, slice) else at for at in where)
+            self._check_stored([n // c for n, c in zip(starts, self.chunks, strict=True)])
             ts.array(out, copy=False, write=True).write(view).result()
         except ValueError as error:
             if "Blosc error" in str(error):  # the only one that it has, also if memory ended
@@ -155,8 +156,8 @@ class ZarrArray:
         count_transfer(self.node.store, decoded=out.nbytes)
         return out
 
-    def _check_blosc(self, chunk: Sequence[int]) -> None:
-        """Refuse a chunk that claims another size than its own: TensorStore makes space for it."""
+    def _check_stored(self, chunk: Sequence[int]) -> None:
+        """Refuse a chunk that is or claims to be larger than it can be: TensorStore makes space."""
         import tensorstore as ts  # noqa: PLC0415 (only images in Zarr need it)
 
         grid, name, sharding = self._layout
@@ -170,11 +171,21 @@ class ZarrArray:
             kvstore = {"driver": "zarr3_sharding_indexed", "base": kvstore, "grid_shape": counts}
             kvstore |= {one: sharding[one] for one in ("index_codecs", "index_location")}
         opened = ts.KvStore.open(kvstore, context=_context(0)).result()
-        found = opened.read(key, byte_range=_BLOSC_SIZE).result()
-        claimed = int.from_bytes(found.value, "little")
         size = int(np.prod(self.chunks)) * self.dtype.itemsize
-        if found.state == "value" and claimed != size:
-            raise ValueError(f"Blosc: a chunk of {claimed} bytes where there should be {size}")
+        most = 2 * size + _MOST_OVERHEAD
+        try:
+            beyond = opened.read(key, byte_range=slice(most, most + 1)).result().state
+        except ValueError:  # it ends before
+            beyond = ""
+        if beyond == "missing":
+            return
+        if beyond:
+            raise ValueError(f"Chunk: it is stored in more than {most} bytes")
+        if "blosc" in self.compressors:
+            found = opened.read(key, byte_range=_BLOSC_SIZE).result()
+            claimed = int.from_bytes(found.value, "little")
+            if claimed != size:
+                raise ValueError(f"Blosc: a chunk of {claimed} bytes where there should be {size}")
 
     def find_missing(self, leading: Sequence[tuple[int, ...]]) -> NDArray[np.bool_]:
         """Return which chunks along the last two axes are not stored.
@@ -256,7 +267,10 @@ def open_array(node: Node, *, kept_px: float = np.inf, fills: bool = True) -> Za
     OSError, TypeError, ValueError
         The metadata are damaged.
     """
-    driver = "zarr" if node.read(DOCUMENT) is None else "zarr3"
+    driver = "zarr3"
+    if node.read(DOCUMENT) is None:
+        driver = "zarr"
+        node.read(_ARRAY)  # refuses one that is too large
     spec = {"driver": driver, "kvstore": node.kvstore(), "recheck_cached_data": False}
     spec["fill_missing_data_reads"] = fills
     try:

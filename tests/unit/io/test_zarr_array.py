@@ -172,6 +172,20 @@ def test_format_3_has_no_bombs(tmp_path, codecs, sharded, encoding):
     check_bomb(path, path / "0" / name, bomb)
 
 
+@pytest.mark.parametrize("codec", [None, *BOMBS])
+def test_a_file_that_is_far_too_large_is_not_read(tmp_path, codec):
+    """TensorStore would end the process where memory ends."""
+    config = codec and {k: v for k, v in codec.get_config().items() if k != "checksum"}
+    path = image(tmp_path / "S.zarr", {"compressor": config})
+    chunk = path / "0" / "1.1"
+    check_bomb(path, chunk, chunk.read_bytes() + BOMB)
+    os.truncate(path / "0" / ".zarray", 300_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(InputError, match=r"S\.zarr"):
+        read_header(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 20_000
+
+
 def test_blosc_inside_other_codecs_is_refused(tmp_path):
     """What it claims would be seen only when it is unpacked."""
     zarr.create_array(tmp_path / "0", **SHAPES, dtype="u2", compressors=(BloscCodec(), GzipCodec()))
