@@ -174,12 +174,12 @@ class ZarrArray:
         size = int(np.prod(self.chunks)) * self.dtype.itemsize
         most = 2 * size + _MOST_OVERHEAD
         try:
-            beyond = opened.read(key, byte_range=slice(most, most + 1)).result().state
+            is_stored = opened.read(key, byte_range=slice(most, most + 1)).result().state == "value"
         except ValueError:  # it ends before
-            beyond = ""
-        if beyond == "missing":
-            return
-        if beyond:
+            pass
+        else:
+            if not is_stored:
+                return
             raise ValueError(f"Chunk: it is stored in more than {most} bytes")
         if "blosc" in self.compressors:
             found = opened.read(key, byte_range=_BLOSC_SIZE).result()
