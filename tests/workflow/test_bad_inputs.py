@@ -54,7 +54,7 @@ def zoo(tmp_path_factory, small_raw):
     (work / "raw" / "Packed" / "Packed_pre_SYTO9.tif.gz").write_bytes(b"PK")
     shutil.copytree(work / "raw" / "Packed", work / "raw" / "Both")
     for path in (work / "raw" / "Both").iterdir():
-        path.rename(path.with_name(f"{path.stem.replace('Packed', 'Both')}.mha"))
+        path.rename(path.with_name(f"{path.name.partition('.')[0].replace('Packed', 'Both')}.mha"))
     pair("Cypress1")
     tifffile.imwrite(work / "whole.tif", grey_post, compression="lzw", rowsperstrip=16)
     whole = (work / "whole.tif").read_bytes()
