@@ -61,7 +61,7 @@ PREAMBLE = (
     "except ImportError:  # an older one\n    from snakemake.io.container import Snakemake",
 )
 #: What reading a chunk needs.
-CODECS = ("import google_crc32c", "from unglow.io.zarr.shards import load_blosc", "load_blosc()")
+CODECS = ("import google_crc32c", "import imagecodecs", "imagecodecs.blosc_decode")
 #: Scripts that read none: summary and verdict; slides are read in place.
 WITHOUT_STORES = ("summary", "verdict", "slide_")
 #: Packages that are worth a word, in the order of the table.

@@ -162,7 +162,10 @@ def judge_limits(files: float, limits_mb: Mapping[str, float]) -> Finding:
     ])  # fmt: skip
 
 
-_SHOWN = ("snakemake", "numpy", "opencv-python-headless", "zarr", "tifffile", "imagecodecs")
+_SHOWN = (
+    *("snakemake", "numpy", "opencv-python-headless", "zarr", "tensorstore", "tifffile"),
+    "imagecodecs",
+)
 _OPENCV = ("opencv-python", "opencv-contrib-python", "opencv-contrib-python-headless")
 
 

@@ -140,7 +140,7 @@ OPENS = {
     "unglow.cli.doctor": "opens /dev/null",
     "unglow.cli.pages": "makes the file for the browser",
     "unglow.io.tiff.opening": "looks at the file before tifffile opens it",
-    "unglow.io.zarr.writer": "synchronizes directories that it has made",
+    "unglow.io.zarr_array": "looks at files before TensorStore opens them, and opens entries",
     "unglow.io.tiff.tiles": "works on what it has written just now",
     "unglow.jobs.resume": "makes lock files, which nobody reads",
     "unglow.jobs.retries": "makes lock files, which nobody reads",

@@ -51,10 +51,10 @@ def zoo(tmp_path_factory, small_raw):
     pair("Czi", pre_file=None)
     (work / "raw" / "Czi" / "Czi_pre_SYTO9.czi").write_bytes(b"ZISRAWFILE")
     pair("Packed", pre_file=None)
-    (work / "raw" / "Packed" / "Packed_pre_SYTO9.ozx").write_bytes(b"PK")
+    (work / "raw" / "Packed" / "Packed_pre_SYTO9.tif.gz").write_bytes(b"PK")
     shutil.copytree(work / "raw" / "Packed", work / "raw" / "Both")
     for path in (work / "raw" / "Both").iterdir():
-        path.rename(path.with_name(f"{path.stem.replace('Packed', 'Both')}.mha"))
+        path.rename(path.with_name(f"{path.name.partition('.')[0].replace('Packed', 'Both')}.mha"))
     pair("Cypress1")
     tifffile.imwrite(work / "whole.tif", grey_post, compression="lzw", rowsperstrip=16)
     whole = (work / "whole.tif").read_bytes()
@@ -114,7 +114,7 @@ REFUSED = {  # before any job
     "Random": ("not a TIFF",),
     "Picture": ("Picture_post_SYTO9.tif", "PNG", "convert it to TIFF"),
     "MissingPre": ("pre",),
-    "Packed": ("`unzip Packed_pre_SYTO9.ozx -d Packed_pre_SYTO9.ome.zarr`",),
+    "Packed": ("`gunzip Packed_pre_SYTO9.tif.gz`",),
     "Both": ("Both_post_SYTO9.mha, Both_pre_SYTO9.mha", "bfconvert"),
     "Stack": ("Stack_post_SYTO9.tif", "cut short", "copy it again"),
     "Czi": ("bfconvert -noflat -bigtiff Czi_pre_SYTO9.czi Czi_pre_SYTO9.ome.tif",),

@@ -272,12 +272,59 @@ def replace_file(path: Path) -> Iterator[Path]:
         temporary.touch(exist_ok=False)  # with the permissions of any new file
         try:
             yield temporary
-            with open_file(temporary) as stream:
-                os.fsync(stream.fileno())
-            ask_to_publish()
-            temporary.replace(path)
+            publish(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
+
+
+def publish(root: Path, path: Path, old: Path | None = None) -> None:
+    """Give a finished file or directory its name, once all of it is on disk.
+
+    What had the name is replaced by a file, or is called ``old`` then, for the caller to remove.
+
+    Raises
+    ------
+    OSError
+        The file system refuses, and then nothing has changed.
+    SupersededError
+        A later attempt at the same job has started.
+    """
+    if root.is_dir():
+        for folder, _, names in os.walk(root, topdown=False):
+            for name in names:
+                _sync(Path(folder, name))
+            _sync(Path(folder))
+    else:
+        _sync(root)
+    ask_to_publish()
+    aside = old if os.path.lexists(path) else None
+    if aside is not None:
+        path.rename(aside)
+    try:
+        root.replace(path)
+    except OSError:
+        if aside is not None:
+            aside.rename(path)
+        raise
+    _sync(path.parent)
+
+
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES)
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file, or the names in a directory, are on disk."""
+    is_dir = path.is_dir()
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        # some file systems have no such thing for directories, or it may not be read
+        if not is_dir or error.errno not in _NO_SYNC:
+            raise
 
 
 @contextmanager

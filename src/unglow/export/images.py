@@ -21,7 +21,7 @@ import numpy as np
 import tifffile
 
 from unglow.core.errors import ConfigError
-from unglow.core.files import name_unwritten, replace_file
+from unglow.core.files import name_unwritten, publish, replace_file
 from unglow.core.levels import LEVELS
 from unglow.core.progress import step
 from unglow.core.windows import Window, grid, map_bounded
@@ -75,7 +75,7 @@ def whole_directory(target: Path) -> Iterator[Path]:
         with name_unwritten(target):
             target.parent.mkdir(parents=True, exist_ok=True)
             yield partial
-            partial.rename(target)
+            publish(partial, target)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

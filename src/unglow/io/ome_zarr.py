@@ -1,4 +1,4 @@
-"""OME-Zarr images of other programs (versions 0.4 to 0.6): headers, and windows of their pixels.
+"""OME-Zarr images of other programs (0.4 to 0.6, folders or ZIP files): headers, and windows.
 
 They are read one chunk at a time, so that memory stays what the header says.
 Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.org/0.5/
@@ -6,12 +6,13 @@ Sources: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.or
 
 from __future__ import annotations
 
+import collections
 import errno
 import hashlib
 import math
 import os
 import shlex
-import threading
+import zipfile
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from unglow.io.tiff.opening import shorten_reason
 from unglow.io.tiff.read_header import choose_projected_dtype
 from unglow.io.tiff.reader import Combine, combine
 from unglow.io.tiff.series import pick_planes
-from unglow.io.zarr_array import ZarrArray, is_group, open_array, read_attributes
+from unglow.io.zarr_array import Node, ZarrArray, is_group, open_array, read_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,8 +39,11 @@ if TYPE_CHECKING:
     from unglow.core.windows import Window
 
 _AXES = ("t", "c", "z", "y", "x")
-# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept.
-_COPIES, _LARGE_PX = 3, 2048 * 2048
+# A chunk is there encoded, decoded, and as the part of it that is wanted. One of more px is kept,
+# also while the next one is decoded.
+_COPIES, _KEPT, _LARGE_PX = 3, 2, 2048 * 2048
+# What unpacking of compressed files leaves to the allocator, bytes.
+_UNPACKING = 50_000_000
 # No image has larger chunks.
 _MOST_CHUNK_BYTES = 1 << 50
 _UM = UM_PER | {
@@ -75,11 +79,6 @@ class _Image:
         return self.array.read_part([at[axis] for axis in self.axes])
 
 
-def _is_kept(unit: tuple[int, int]) -> bool:
-    """Whether a decoded chunk is kept until another one is wanted: several windows are in it."""
-    return math.prod(unit) > _LARGE_PX
-
-
 def read_header(path: str, plane: Plane) -> TiffHeader:
     """Read the metadata of an image; see `unglow.io.tiff.read_header`, whose choices it takes.
 
@@ -89,23 +88,19 @@ def read_header(path: str, plane: Plane) -> TiffHeader:
         One sentence that names the image, what is wrong and what to do.
     """
     image = _resolve(path, plane)
-    try:
-        files = list(_files(str(image.array.directory)))
-        sizes = [(image.array.directory / name).stat().st_size for name in _some(files, _SIZES)]
-    except OSError as exc:
-        raise InputError(
-            f"'{path}' cannot be listed ({exc.strerror}): give yourself the right to read all of "
-            "its folders, or copy it again."
-        ) from exc
+    node = image.array.node
+    if node.is_zip:
+        return replace(image.header, file_bytes=node.store.stat().st_size)
+    place = node.store / node.inside
+    files = list(_list_checked(path, node))
+    sizes = [(place / name).stat().st_size for name in _some(files, _SIZES)]
     # of very many files by the mean size of some
     return replace(image.header, file_bytes=sum(sizes) * len(files) // max(1, len(sizes)))
 
 
 def _resolve(path: str, plane: Plane) -> _Image:
     if not find_key_file(Path(path)).is_file():
-        raise InputError(
-            f"'{path}' holds no {' and no '.join(DOCUMENTS)}: copy the whole folder again."
-        )
+        raise InputError(f"'{path}' holds no {' and no '.join(DOCUMENTS)}: copy the image again.")
     try:
         return _open_image(Path(path), path, plane)
     except InputError:
@@ -119,12 +114,16 @@ def _resolve(path: str, plane: Plane) -> _Image:
 
 
 def _open_image(store: Path, path: str, plane: Plane) -> _Image:
-    group, series, notes = _series(store, path, plane["series"])
+    group, series, notes = _series(Node(store), path, plane["series"])
     metadata = _metadata(group)
     multiscale = metadata["multiscales"][0]
     listed = _axes_of(multiscale, _AXES)
     axes = tuple(str(a["name"] if isinstance(a, dict) else a).lower() for a in listed)
-    array = open_array(group, multiscale["datasets"][0]["path"])
+    node = group.child(multiscale["datasets"][0]["path"])
+    stored = _find_largest_packed(node) if node.is_zip else 0
+    if not node.is_zip:
+        collections.deque(_list_checked(path, node), maxlen=0)
+    array = open_array(node, kept_px=_LARGE_PX)
     if axes[-2:] != ("y", "x") or not set(axes) <= set(_AXES) or len(axes) != len(array.shape):
         raise InputError(
             f"'{path}' has axes {', '.join(axes)}, but needs y, x and before them no others than "
@@ -146,7 +145,7 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
     header = TiffHeader(
         path=path,
         shape=shape,
-        dtype=choose_projected_dtype(np.dtype(array.dtype.name), projection).name,
+        dtype=choose_projected_dtype(array.dtype, projection).name,
         channels=_channels(metadata, lengths["c"]),
         layout="tiles",
         unit=unit,
@@ -154,12 +153,12 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
         predictor=1,
         planar=False,
         separate="c" not in axes or array.chunks[axes.index("c")] == 1,
-        big_endian=array.dtype.byteorder == ">",
+        big_endian=False,
         bigtiff=False,
         pixel_size_um=_pixel_size(multiscale),
         file_bytes=0,
         segments=math.prod(-(-n // c) for n, c in zip(shape, unit, strict=True)),
-        decode_bytes=(_COPIES + _is_kept(unit)) * chunk_bytes,
+        decode_bytes=(_COPIES + _KEPT * (math.prod(unit) > _LARGE_PX)) * chunk_bytes + stored,
         kept_bytes=0,
         parts=1,
         raw=False,
@@ -171,12 +170,12 @@ def _open_image(store: Path, path: str, plane: Plane) -> _Image:
     return _Image(header, array, axes, picks, projection)
 
 
-def _metadata(group: Path) -> dict[str, Any]:
+def _metadata(group: Node) -> dict[str, Any]:
     attributes = read_attributes(group)
     return dict(attributes.get("ome", attributes))
 
 
-def _series(group: Path, path: str, wanted: int | str | None) -> tuple[Path, int, list[str]]:
+def _series(group: Node, path: str, wanted: int | str | None) -> tuple[Node, int, list[str]]:
     """Return the group of the image: the store, or one of those that bioformats2raw makes in it."""
     if "multiscales" in _metadata(group):
         if wanted not in (None, 0):
@@ -185,8 +184,8 @@ def _series(group: Path, path: str, wanted: int | str | None) -> tuple[Path, int
     for kind in ("plate", "well"):
         if kind in _metadata(group):
             raise InputError(_about_plate(path, kind, _metadata(group)[kind]))
-    numbered = (one for one in group.iterdir() if one.name.isdecimal())
-    names = sorted((one.name for one in numbered if is_group(one)), key=int)
+    numbered = (name for name in group.names() if name.isdecimal())
+    names = sorted((name for name in numbered if is_group(group.child(name))), key=int)
     if not names:
         raise InputError(
             f"'{path}' holds no image (no multiscales in its metadata): name the image in it."
@@ -197,7 +196,7 @@ def _series(group: Path, path: str, wanted: int | str | None) -> tuple[Path, int
     if str(index) not in names:
         raise InputError(f"'{path}' has no series {index}: there are {', '.join(names)}.")
     notes = [f"series {index} of {len(names)} is read"] if len(names) > 1 else []
-    return group / str(index), index, notes
+    return group.child(str(index)), index, notes
 
 
 def _about_plate(path: str, kind: str, metadata: dict[str, Any]) -> str:
@@ -246,23 +245,51 @@ def _pixel_size(multiscale: dict[str, Any]) -> tuple[float, float] | None:
     return possible(x * units[-1], y * units[-2])
 
 
+def _list_checked(path: str, node: Node) -> Iterator[str]:
+    """Yield the files of an array; `InputError` if one is a pipe or a device, or cannot be seen."""
+    try:
+        yield from _files(str(node.store / node.inside), only_regular=True)
+    except OSError as exc:
+        raise InputError(
+            f"'{path}' cannot be listed ({exc.strerror}): give yourself the right to read all of "
+            "its folders, or copy it again."
+        ) from exc
+
+
+def _find_largest_packed(node: Node) -> int:
+    """Return the bytes that reading the largest compressed file of a ZIP file takes: all of it."""
+    packed = (one for one in node.entries() if one.compress_type != zipfile.ZIP_STORED)
+    largest = max((one.file_size + one.compress_size for one in packed), default=0)
+    return largest and largest + _UNPACKING
+
+
 def _files(
-    directory: str, below: str = "", above: tuple[tuple[int, int], ...] = ()
+    directory: str,
+    below: str = "",
+    above: tuple[tuple[int, int], ...] = (),
+    *,
+    only_regular: bool = False,
 ) -> Iterator[str]:
     """Yield the path of each file below a directory, in an order that does not change.
 
     Only directories are read: an image may have millions of files, and to ask for the size of each
     takes up to a millisecond on a file server. Raises `OSError` where a link leads back to a
-    directory ``above`` it, as device and inode: there would be no end of files.
+    directory ``above`` it, as device and inode: there would be no end of files; with
+    ``only_regular`` also for a pipe, a device, and a link to nothing.
     """
     about = os.stat(directory)  # noqa: PTH116
     itself = about.st_dev, about.st_ino
     if itself in above:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), directory)
     with os.scandir(directory) as entries:
-        for name, is_dir, path in sorted((e.name, e.is_dir(), e.path) for e in entries):
-            if is_dir:
-                yield from _files(path, f"{below}{name}/", (*above, itself))
+        for entry in sorted(entries, key=lambda e: e.name):
+            name, path = entry.name, entry.path
+            if entry.is_dir():
+                yield from _files(
+                    path, f"{below}{name}/", (*above, itself), only_regular=only_regular
+                )
+            elif only_regular and not entry.is_file():
+                raise OSError(errno.EINVAL, f"{path} is not a regular file", path)
             else:
                 yield f"{below}{name}"
 
@@ -303,15 +330,12 @@ class OmeZarrReader:
                 f"'{header.path}' has changed since its header was read: start the run again."
             )
         self.header = header
-        self._keeps = _is_kept(header.unit)
-        self._kept: dict[tuple[int, ...], NDArray[Any]] = {}
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kept = {}
+        """Nothing has to be closed."""
 
     def read(self, window: Window, channels: Sequence[int] | None = None) -> NDArray[Any]:
         """Read a window of some channels; see `unglow.io.tiff.TiffReader.read`."""
@@ -349,10 +373,10 @@ class OmeZarrReader:
         """
         image, array = self._image, self._image.array
         numbers = [{"t": t, "c": c, "z": z} for c in channels for t, z in image.planes]
-        leading = [tuple(at[a] // image.chunk(a) for a in image.axes[:-2]) for at in numbers]
+        leading = [tuple(at[axis] for axis in image.axes[:-2]) for at in numbers]
         try:
-            missing = array.find_missing(leading, _files(str(array.directory)))
-        except (OSError, ValueError) as exc:
+            missing = array.find_missing(leading)
+        except ValueError as exc:
             raise InputError(
                 f"'{self.header.path}' is damaged ({shorten_reason(exc)}): copy it again from "
                 "its source or export it again."
@@ -362,22 +386,8 @@ class OmeZarrReader:
 
     def _part(self, t: int, c: slice, z: int, y: slice, x: slice) -> NDArray[Any]:
         try:
-            if not self._keeps:
-                return self._image.part(t=t, c=c, z=z, y=y, x=x)
-            rows, cols = self._image.chunk("y"), self._image.chunk("x")
-            top, left = y.start // rows * rows, x.start // cols * cols
-            key = (t, c.start, c.stop, z, top, left)
-            with self._lock:
-                if key not in self._kept:
-                    self._kept.clear()  # before the next is decoded
-                    whole = slice(top, top + rows), slice(left, left + cols)
-                    self._kept[key] = self._image.part(t=t, c=c, z=z, y=whole[0], x=whole[1])
-                block = self._kept[key]
-            return block[..., y.start - top : y.stop - top, x.start - left : x.stop - left]
-        except MemoryError:
-            raise
-        # Codecs raise nearly anything on damaged data.
-        except Exception as exc:
+            return self._image.part(t=t, c=c, z=z, y=y, x=x)
+        except ValueError as exc:
             raise InputError(
                 f"'{self.header.path}' is damaged: rows {y.start} to {y.stop - 1}, columns "
                 f"{x.start} to {x.stop - 1} cannot be decoded ({shorten_reason(exc)}); copy it "

@@ -1,6 +1,6 @@
 """Header of a raw image, TIFF or OME-Zarr, and the file that represents it.
 
-An OME-Zarr image is a folder: its metadata file represents it.
+An OME-Zarr image may be a folder: its metadata file represents it.
 """
 
 from __future__ import annotations
@@ -170,14 +170,15 @@ class TiffHeader:
         return cls(**values)
 
 
-ENDING = ".zarr"
+ENDINGS = (".zarr", ".ozx", ".zarr.zip")
+"""Of OME-Zarr images: a folder, or a file that holds one."""
 DOCUMENTS = ("zarr.json", ".zattrs")
 """The metadata of an image, of format 3 and 2: a file that represents it."""
 
 
 def is_ome_zarr(path: str | os.PathLike[str]) -> bool:
     """Return whether a path is named as an OME-Zarr image is."""
-    return os.fspath(path).casefold().endswith(ENDING)
+    return os.fspath(path).casefold().endswith(ENDINGS)
 
 
 def find_key_file(path: Path) -> Path:
@@ -185,7 +186,7 @@ def find_key_file(path: Path) -> Path:
 
     It is what Snakemake looks at, since a folder says nothing of changes in it.
     """
-    if not is_ome_zarr(path):
+    if not is_ome_zarr(path) or path.is_file():
         return path
     return next((path / name for name in DOCUMENTS if (path / name).is_file()), path / DOCUMENTS[0])
 

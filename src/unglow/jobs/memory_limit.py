@@ -49,6 +49,7 @@ _SIGNS = (
     "memory_error",
     "bad_alloc",
     "can't start new thread",
+    "resource temporarily unavailable",
 )
 _FILES = re.compile(r"(['\"])[^'\"\n]*/[^'\"\n]*\1|\S*/\S*")
 _ASKED = re.compile(r"allocate ([\d.]+) ?(bytes|[KMGT]iB)", re.IGNORECASE)

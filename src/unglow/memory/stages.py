@@ -95,8 +95,8 @@ _MEANS = 4.0
 _READING, _SIDES, _SIDES_AT_WORK = 14.0, 5.0, 4.0
 _MOST_SIDES = 14.0
 
-# What OME-Zarr images of other programs are decoded with, MB.
-ZARR = 20.0
+# TensorStore, with its threads, which reads OME-Zarr images of other programs, MB.
+ZARR = 45.0
 
 # Joint statistics of one block in flight, MB.
 _STATISTICS = 4.7

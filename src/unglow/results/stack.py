@@ -15,7 +15,7 @@ from unglow.core.files import open_file
 from unglow.core.windows import Window, cells
 from unglow.io.tiff.opening import open_checked
 from unglow.io.tiff.tiles import TILE, decode_tile
-from unglow.io.zarr_array import ZarrArray, open_array
+from unglow.io.zarr_array import Node, ZarrArray, open_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ class StackImage:
         """Return the part of a level that lies in a tile."""
         try:
             if isinstance(level, ZarrArray):
-                return self._read_chunk(level, part)
+                return level.read_part([self._number, *part.slices])
             with open_file(self._path) as file:
                 size, offset = int(level.sizes[row, col]), int(level.offsets[row, col])
                 tile = decode_tile(os.pread(file.fileno(), size, offset), level.dtype)
@@ -98,14 +98,6 @@ class StackImage:
             raise
         except Exception as error:  # codecs raise nearly anything
             raise make_damage_error(self._path) from error
-
-    def _read_chunk(self, array: ZarrArray, part: Window) -> NDArray[Any]:
-        """Return a part of a chunk; FileNotFoundError where it would be filled in."""
-        high, wide = (array.shards or array.chunks)[1:]
-        shard = f"c/{self._number}/{part.y0 // high}/{part.x0 // wide}"
-        (array.directory / shard).stat()
-        y, x = part.slices
-        return array.read_part([self._number, y, x])
 
 
 def _find_shape(level: ZarrArray | _Tiles) -> tuple[int, int]:
@@ -120,7 +112,7 @@ def open_stack(path: Path) -> list[StackImage]:
     if path.is_dir():
         names = itertools.takewhile(lambda n: (path / n).is_dir(), map(str, itertools.count()))
         try:
-            arrays = [open_array(path, name) for name in names]
+            arrays = [open_array(Node(path).child(name), fills=False) for name in names]
         except (LookupError, TypeError, ValueError) as error:
             raise make_damage_error(path) from error
         if not arrays or any(len(one.shape) != len("cyx") for one in arrays):

@@ -33,7 +33,7 @@ CACHE = Path(".snakemake") / "unglow" / "headers.json"
 _LARGEST_PIXEL = 100.0
 # Raised when what a header record holds changes, or files are refused that were not before, so
 # that old caches are left aside.
-_FORMAT = 3
+_FORMAT = 4
 
 
 class HeaderCache:

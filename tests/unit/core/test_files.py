@@ -134,26 +134,6 @@ def test_nan_is_refused_and_nothing_is_left(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_on_disk_with_all_of_it_before_it_gets_its_name(tmp_path, monkeypatch):
-    on_disk, events = {}, []
-    sync, rename = os.fsync, Path.replace
-
-    def noting_sync(descriptor):
-        sync(descriptor)
-        about = os.fstat(descriptor)
-        on_disk[about.st_ino] = about.st_size
-
-    def noting_rename(path, target):
-        about = path.stat()
-        events.append((Path(target).name, on_disk.get(about.st_ino) == about.st_size == 5))
-        return rename(path, target)
-
-    monkeypatch.setattr(os, "fsync", noting_sync)
-    monkeypatch.setattr(Path, "replace", noting_rename)
-    write_text(tmp_path / "x.txt", "12345")
-    assert events == [("x.txt", True)]
-
-
 def test_what_is_in_the_way_is_named_and_not_the_disk(tmp_path):
     (tmp_path / "transform.json").mkdir()
     with pytest.raises(

@@ -94,15 +94,15 @@ def test_chunks_that_hold_all_channels_are_read_once_for_them(tmp_path):
 
 def test_a_large_chunk_is_decoded_once_for_windows_that_lie_in_it(image, monkeypatch):
     monkeypatch.setattr(ome_zarr, "_LARGE_PX", 100)
-    header = read_header(image(CZYX[0, 0], "yx"))
-    assert header.decode_bytes == 4 * 64 * 64 * 2
+    path = image(CZYX[0, 0], "yx")
+    header = read_header(path)
+    assert header.decode_bytes == 5 * 64 * 64 * 2
     with open_reader(header) as reader:
         for window in (Window(3, 130, 10, 210), Window(130, 140, 200, 205), Window(0, 1, 0, 1)):
             assert np.array_equal(reader.read(window)[0], CZYX[0, 0][window.slices])
         reader.read(Window(0, 9, 0, 9))
-        kept = next(iter(reader._kept.values()))
-        reader.read(Window(30, 60, 5, 60))
-        assert next(iter(reader._kept.values())) is kept
+        first_chunk(path).unlink()  # it is not read again
+        assert np.array_equal(reader.read(Window(30, 60, 5, 60))[0], CZYX[0, 0, 30:60, 5:60])
 
 
 def test_names_sizes_and_levels_come_from_the_metadata(image):
@@ -152,7 +152,7 @@ def test_a_plate_is_reported_with_a_link_that_works(image, tmp_path):
 
 def test_what_is_not_an_image_is_reported(tmp_path, image):
     (tmp_path / "empty.zarr").mkdir()
-    with pytest.raises(InputError, match=r"holds no zarr.json and no .zattrs: copy the whole"):
+    with pytest.raises(InputError, match=r"holds no zarr.json and no .zattrs: copy the image"):
         read_header(tmp_path / "empty.zarr")
     zarr.open_group(str(tmp_path / "plain.zarr"), mode="w").attrs["x"] = 1
     with pytest.raises(InputError, match="holds no image"):

@@ -288,8 +288,7 @@ def test_what_was_exported_or_is_no_image_of_a_pair_is_not_reported(tmp_path):
 
 
 UNREAD = {
-    ".ozx": "unpack it next to it, for example with `unzip pre_X.ozx -d pre_X.ome.zarr`.",
-    ".ome.zarr.zip": "`unzip pre_X.ome.zarr.zip -d pre_X.ome.zarr`.",
+    ".zip": "unpack it next to it, for example with `unzip pre_X.zip`.",
     ".tif.gz": "`gunzip pre_X.tif.gz`.",
     ".tar": "`tar -xf pre_X.tar`.",
     **dict.fromkeys(
@@ -314,9 +313,16 @@ def test_any_file_that_says_pre_or_post_is_named_with_what_helps(tmp_path, endin
 
 
 def test_other_words_and_folders_name_files_that_are_not_read_too(tmp_path):
-    raw = fill(tmp_path, "S/before_X.mha", "S/after_X.tif", "T/pre/Y.ozx", "T/post/Y.tif")
+    raw = fill(tmp_path, "S/before_X.mha", "S/after_X.tif", "T/pre/Y.afi", "T/post/Y.tif")
     found = [(p.kind, p.sample, p.dye) for p in discover(raw).problems]
     assert found == [("unreadable-format", "S", "X"), ("unreadable-format", "T", "Y")]
+
+
+def test_images_in_zip_files_are_pairs(tmp_path):
+    raw = fill(tmp_path, "S/pre_X.ozx", "S/post_X.ome.zarr.zip", "T/pre/Y.OZX", "T/post/Y.tif")
+    found = discover(raw)
+    assert not found.problems
+    assert [p.key for p in found.pairs] == [("S", "X"), ("T", "Y")]
 
 
 def test_files_that_are_no_images_are_left_out_quietly(tmp_path):

@@ -7,10 +7,9 @@ header of the stream.
 from __future__ import annotations
 
 import lzma
+import sys
 import zlib
 from typing import TYPE_CHECKING, Any, Protocol
-
-from unglow.io.zarr_codecs import load_zstd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,9 +200,18 @@ def lzma_decoder(window: int) -> Decompressor:
     return _Frames(lambda: lzma.LZMADecompressor(memlimit=limit), several=False)
 
 
+def _load_zstd() -> Any:
+    """Import what decodes Zstandard: few images need it."""
+    if sys.version_info >= (3, 14):
+        from compression import zstd  # noqa: PLC0415
+    else:
+        from backports import zstd  # noqa: PLC0415
+    return zstd
+
+
 def zstd_decoder(window: int) -> Decompressor:
     """Return a decoder of Zstandard that refuses a longer window."""
-    zstd = load_zstd()
+    zstd = _load_zstd()
     limit = max(10, (window - 1).bit_length())
     options = {int(zstd.DecompressionParameter.window_log_max): limit}
     return _Frames(lambda: zstd.ZstdDecompressor(options=options), several=True)

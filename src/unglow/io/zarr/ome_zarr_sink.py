@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import name_unwritten, read_json
+from unglow.core.files import name_unwritten, publish, read_json
 from unglow.io.zarr.layout import (
     DOCUMENT,
     SHARD,
@@ -23,7 +23,7 @@ from unglow.io.zarr.layout import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.writer import StoreWriter, replace_directory
+from unglow.io.zarr.writer import StoreWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ class OmeZarrSink:
                 for n, writer in enumerate(self._writers):
                     (writer.path / str(level) / "c").rename(shards / str(n))
             write_document(whole, self._root_document(roots))
-            replace_directory(whole, self._path, old)
+            publish(whole, self._path, old)
 
     def _root_document(self, roots: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Return the document of the root, made of those of the channels."""

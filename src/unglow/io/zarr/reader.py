@@ -30,7 +30,7 @@ from unglow.io.zarr.layout import (
     shard_key,
     store_digest,
 )
-from unglow.io.zarr.shards import load_blosc, read_window
+from unglow.io.zarr.shards import read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,6 @@ def open_store(path: Path | str) -> Store:
     """
     path = Path(path)
     store = _open_document(path)
-    load_blosc()
     if store.empty is None:
         total = 0
         for level in range(store.levels):

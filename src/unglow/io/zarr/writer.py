@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from unglow.core.errors import StoreError
-from unglow.core.files import ask_to_publish, name_unwritten, read_file
+from unglow.core.files import name_unwritten, publish, read_file
 from unglow.core.progress import count_transfer, progress, step
 from unglow.core.windows import HALVED_ROWS, Window, halve_stored, map_bounded
 from unglow.io.zarr.layout import (
@@ -32,7 +32,7 @@ from unglow.io.zarr.layout import (
     store_digest,
     write_document,
 )
-from unglow.io.zarr.shards import encode_shard, load_blosc, read_window
+from unglow.io.zarr.shards import encode_shard, read_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -114,7 +114,6 @@ class StoreWriter:
 
     @step("create store")
     def __enter__(self) -> Self:
-        load_blosc()
         try:
             with self._name_unwritten():
                 self._partial.mkdir(parents=True)
@@ -299,7 +298,7 @@ class StoreWriter:
         """Give the store its final name, whatever has that now."""
         old = self._name_sibling("old")
         with self._name_unwritten():
-            replace_directory(self._partial, self.path, old)
+            publish(self._partial, self.path, old)
         if os.path.lexists(old):
             self._remove(old)
 
@@ -319,35 +318,6 @@ class StoreWriter:
                 path.unlink()
         if os.path.lexists(path):
             log.warning("%s could not be removed; `unglow clean` removes it later", path)
-
-
-def replace_directory(root: Path, path: Path, old: Path) -> None:
-    """Give a finished store its name; what had it is ``old`` then, for the caller to remove.
-
-    Raises `OSError` if the file system refuses, and then nothing has changed.
-    """
-    for document in (*root.glob(f"*/{DOCUMENT}"), root / DOCUMENT):
-        _sync(document)
-    ask_to_publish()
-    replaced = os.path.lexists(path)
-    if replaced:
-        path.rename(old)
-    try:
-        root.rename(path)
-    except OSError:
-        if replaced:
-            old.rename(path)
-        raise
-    _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file, or the names in a directory, are on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class StageStore(ABC):

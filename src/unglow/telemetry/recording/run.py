@@ -48,7 +48,7 @@ _INTERRUPTED = (
 # Resources that are not demands of the job, or the same in other units.
 _NO_DEMANDS = ("_cores", "_nodes", "tmpdir", "mem", "mem_mib", "disk", "disk_mib")
 
-_COMPILED = ("imagecodecs", "numcodecs", "numpy", "opencv-python-headless", "sep")
+_COMPILED = ("imagecodecs", "numpy", "opencv-python-headless", "sep", "tensorstore")
 _FEATURES = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512bw", "asimd", "sve")
 """Of what processors can do: that by which libraries choose their loops."""
 _CHOOSING = (
@@ -58,8 +58,8 @@ _CHOOSING = (
 """Variables by which a user chooses other loops."""
 _LIBRARY = re.compile(r"\.(?:so|pyd|dylib)(?:\.|$)")
 _PACKAGES = (
-    *("imagecodecs", "matplotlib", "numcodecs", "numpy", "opencv-python-headless", "psutil"),
-    *("sep", "tifffile", "zarr"),
+    *("imagecodecs", "matplotlib", "numpy", "opencv-python-headless", "psutil", "sep"),
+    *("tensorstore", "tifffile", "zarr"),
 )
 
 log = logging.getLogger("unglow")

@@ -53,7 +53,9 @@ _PLACEHOLDER = re.compile(r"\{\s*[.\w]+\s*(?:,.*)?\}|<[a-z][a-z0-9_]*>", re.DOTA
 _ENDLESS = re.compile(r"(.+?)\1{19}$")
 # TIFF by name, and what else is read: TIFF inside as scanners call it, and OME-Zarr.
 _PLAIN = re.compile(r"(?:\.ome)?\.tiff?$", re.IGNORECASE)
-_OTHER = re.compile(r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff|zarr)$", re.IGNORECASE)
+_OTHER = re.compile(
+    r"(?:\.ome)?\.(?:btf|tf2|tf8|svs|ndpi|scn|qptiff|zarr(?:\.zip)?|ozx)$", re.IGNORECASE
+)
 _EXTENSION = re.compile(f"{_PLAIN.pattern}|{_OTHER.pattern}", re.IGNORECASE)
 _STAINING = (
     "stain", "dye", "run", "scan", "image", "img", "bleach", "hyb", "wash", "treat", "label",

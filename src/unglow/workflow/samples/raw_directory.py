@@ -139,7 +139,7 @@ _SIDECARS = re.compile(
 )
 #: Programs that unpack what images are packed in.
 _ARCHIVES = {
-    "ozx": "unzip", "zip": "unzip", "gz": "gunzip", "bz2": "bunzip2", "xz": "unxz", "zst": "unzstd",
+    "zip": "unzip", "gz": "gunzip", "bz2": "bunzip2", "xz": "unxz", "zst": "unzstd",
     "tar": "tar -xf", "tgz": "tar -xf", "7z": "7z x",
 }  # fmt: skip
 _ENDING = re.compile(r"(?i)(?:(?:\.(?:ome|zarr|tiff?|tar|nii|roi))*\.(\d*[a-z][a-z0-9]*))?$")
@@ -212,8 +212,7 @@ def _remedy(name: str, it: str) -> str:
     stem, kind = _take_ending(name)
     source, zarr = shlex.quote(name), shlex.quote(f"{stem}.ome.zarr")
     if kind in _ARCHIVES:
-        place = f" -d {zarr}" if kind == "ozx" or name.lower().endswith(".zarr.zip") else ""
-        return f"unpack {it} next to it, for example with `{_ARCHIVES[kind]} {source}{place}`"
+        return f"unpack {it} next to it, for example with `{_ARCHIVES[kind]} {source}`"
     tiff = shlex.quote(f"{stem}.ome.tif")
     return (
         f"export {it} as OME-TIFF or OME-Zarr next to it, for example with Bio-Formats, "

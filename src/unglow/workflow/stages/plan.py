@@ -190,7 +190,7 @@ def fingerprint(header: TiffHeader) -> str:
     It is quick for any size and detects a replaced image; whether every pixel is as it was, the
     digest of the store says.
     """
-    if is_ome_zarr(header.path):
+    if is_ome_zarr(header.path) and os.path.isdir(header.path):
         return ome_zarr_fingerprint(header.path)
     digest = hashlib.sha256(str(header.file_bytes).encode())
     with open_file(header.path) as stream:
