@@ -17,6 +17,7 @@ from unicodedata import normalize
 
 from unglow.core.errors import InputError
 from unglow.core.files import number_lines, read_text, split
+from unglow.core.printable import clean, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +37,8 @@ _TRUTHS = {"true": True, "1": True, "false": False, "0": False}
 _EMPTY = {"", "na", "n/a", "nan", "none", "null", "<na>"}
 # Above this likeness an unknown column is a slip of the pen; others are somebody's own.
 _CLOSE = 0.8
+_LONGEST = 500
+"""Characters of a sentence about a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class _Row:
         return None if value.lower() in _EMPTY else value
 
     def refuse(self, column: str, why: str) -> NoReturn:
+        why = shorten(clean(why), _LONGEST)  # a cell may hold line breaks, and be of any length
         end = "" if why.endswith("?") else "."
         raise InputError(f"{self.path}, line {self.line}, column {column}: {why}{end}")
 
@@ -200,13 +204,15 @@ def _columns(path: Path, line: int, written: Sequence[str]) -> list[str]:
     for place, name in enumerate(names, 1):
         if name and name in names[: place - 1]:
             raise InputError(
-                f"{path}, line {line}, column {place}: '{name}' is there twice; remove one."
+                f"{path}, line {line}, column {place}: '{shorten(clean(name), 80)}' is there "
+                "twice; remove one."
             )
         free = [column for column in _COLUMNS if column not in names]
         near = difflib.get_close_matches(name, free, n=1, cutoff=_CLOSE)
         if name not in _COLUMNS and near:
             raise InputError(
-                f"{path}, line {line}, column {place}: there is no column '{written[place - 1]}'; "
+                f"{path}, line {line}, column {place}: there is no column "
+                f"'{shorten(clean(written[place - 1]), 80)}'; "
                 f"did you mean '{near[0]}'?"
             )
     if "marker_name" not in names:

@@ -129,3 +129,14 @@ def test_a_name_with_accents_is_the_same_however_it_is_written(table):
 def test_backgrounds_that_do_not_fit_are_reported(table, backgrounds, sentence):
     with pytest.raises(ValueError, match=sentence.replace("?", r"\?")):
         set_backgrounds(read_markers(table(GOOD)), backgrounds)
+
+
+@pytest.mark.parametrize("cell", ["9" * 20_000 + "x", '"a\nb"', "x" * 20_000])
+def test_a_sentence_about_a_cell_is_one_short_line(table, cell):
+    path = table(GOOD.replace("\n3,", f"\n{cell},"))
+    with pytest.raises(InputError) as error:
+        read_markers(path)
+    text = str(error.value)
+    assert text.startswith(f"{path}, line 4")
+    assert "\n" not in text
+    assert len(text) < 700 + len(str(path))
