@@ -100,10 +100,8 @@ def chunk(tmp_path):
 
 
 def test_a_chunk_that_is_one_is_refused(chunk):
-    header = raw_images.read_header(chunk.parents[1])
-    with pytest.raises(InputError, match="it is not a regular file"):
-        list(raw_images.survey_blocks(header))
-    assert len(fingerprint(header)) == 64  # it does not wait either
+    with pytest.raises(InputError, match=r"1\.0 is not a regular file"):
+        raw_images.read_header(chunk.parents[1])
 
 
 @pytest.mark.parametrize("name", ["zarr.json", ".zattrs", "0/.zarray"])
