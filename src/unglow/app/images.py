@@ -24,14 +24,13 @@ import cv2
 import numpy as np
 
 from unglow.core.errors import InputError, UnglowError
-from unglow.core.printable import printable
+from unglow.core.printable import compose, printable
 from unglow.core.windows import Window
 from unglow.io.raw_images import open_reader, read_header, reads_in_order
 from unglow.jobs.memory_limit import is_memory_failure, set_limit
 from unglow.workflow.samples import Pair, explain_unsafe
 from unglow.workflow.samples.naming import (
     RESERVED,
-    compose,
     remove_marker,
     safe_version,
     take_apart,

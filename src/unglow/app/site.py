@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.app.images import NamedImage, NamePattern, Thumbnails, guess, make_pairs, unique_images
 from unglow.app.settings_form import check_changes, form
-from unglow.app.workplace import (
-    SHEET,
-    ChangedError,
-    Commands,
-    Workplace,
-    command,
-    cores_of,
-    id_of,
-)
+from unglow.app.workplace import SHEET, ChangedError, Commands, Workplace, command, cores_of, id_of
 from unglow.core.errors import ConfigError, InputError, UnglowError
 from unglow.core.files import resolve_links
 from unglow.core.machine import processors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from unglow.core.errors import InputError, UnglowError
 from unglow.core.printable import WEB, printable, say, warn
+from unglow.core.settings import suggest
 from unglow.core.workflow_files import snakefile, workflow_directory
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ def _replace_own_profile(words: Sequence[str]) -> list[str]:
         if made[place - 1] != _PROFILE or word == "none" or _is_profile(Path(word)):
             continue
         if word not in _profiles():
-            near = difflib.get_close_matches(word, _profiles(), n=1)
-            meant = f"did you mean {near[0]}?" if near else f"there are {', '.join(_profiles())}."
+            meant = suggest(word, _profiles(), f"give one of {', '.join(_profiles())}.")
             raise InputError(f"there is no profile {printable(word)}; {meant}")
         made[place] = str(workflow_directory() / "profiles" / word)
     return made
@@ -115,10 +114,9 @@ def _nest_settings(words: Sequence[str]) -> list[str]:
     for word in (part for given in words for part in split_option(given, _CONFIG)):
         if word.startswith("-"):
             inside = word in _CONFIG
-        group, dot, key = word.partition("=")[0].partition(".")
-        if inside and dot:
-            word = f"{group}={{{key}: {word.partition('=')[2]}}}"  # noqa: PLW2901
-        made.append(word)
+        name, _, value = word.partition("=")
+        group, dot, key = name.partition(".")
+        made.append(f"{group}={{{key}: {value}}}" if inside and dot else word)
     return made
 
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 from unicodedata import category as _category
+from unicodedata import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,6 +78,11 @@ def begin_log(path: Path | None) -> int | None:
     log.handlers[:] = [handler]
     log.setLevel(logging.INFO)
     return descriptor
+
+
+def compose(name: str) -> str:
+    """Return a name with letters and accents composed (NFC), whatever the file system did."""
+    return normalize("NFC", name)
 
 
 def shorten(text: str, longest: int) -> str:

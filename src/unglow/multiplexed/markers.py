@@ -11,20 +11,17 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
-from unicodedata import normalize
 
 from unglow.core.errors import InputError
 from unglow.core.files import number_lines, read_text, split
-from unglow.core.printable import clean, shorten
+from unglow.core.printable import clean, compose, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import NoReturn
 
-_nfc = partial(normalize, "NFC")
 NAME = "markers.csv"
 _COLUMNS = (
     *("marker_name", "background", "exposure", "remove"),
@@ -165,7 +162,7 @@ def read_cells(path: Path) -> list[dict[str, str]]:
 
 def _rows(path: Path) -> list[_Row]:
     text = read_text(path, what="the table of markers", remedy="give yourself the right to read it")
-    lines = list(number_lines(_nfc(text)))  # macOS writes accents apart
+    lines = list(number_lines(compose(text)))  # macOS writes accents apart
     if not lines:
         raise InputError(f"{path} is empty; its first line has to name the columns: {_listed()}.")
     line, header = lines[0]
@@ -340,7 +337,7 @@ def number_repeated(names: Iterable[str]) -> list[str]:
     """
     seen: dict[str, int] = {}
     numbered = []
-    for name in map(_nfc, names):
+    for name in map(compose, names):
         count = seen.get(name, 0)
         seen[name] = count + 1
         numbered.append(f"{name}_{count}" if count and name else name)
@@ -369,7 +366,9 @@ def set_backgrounds(
     """
     names = [marker.name for marker in markers]
     chosen: dict[str, str] = {}
-    composed = {_nfc(k): of if of == "all" else [*map(_nfc, of)] for k, of in backgrounds.items()}
+    composed = {
+        compose(k): of if of == "all" else [*map(compose, of)] for k, of in backgrounds.items()
+    }
     for background, of in composed.items():
         for name in (background, *(() if of == "all" else of)):
             if name not in names:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unglow.core.printable import compose
 from unglow.io.raw_header import is_ome_zarr
 from unglow.workflow.samples.naming import (
     COUNTERPARTS,
     MARKERS,
     RESERVED,
-    compose,
     explain_unsafe,
     images_of,
     marker_of,

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from unglow.core.printable import compose
 from unglow.io.raw_header import is_ome_zarr
 
 if TYPE_CHECKING:
@@ -142,11 +142,6 @@ def images_of(entries: Iterable[Path]) -> list[Path]:
 def stem_of(name: str) -> str:
     """Return the name of an image without its ending."""
     return _EXTENSION.sub("", name)
-
-
-def compose(name: str) -> str:
-    """Return a name with letters and accents composed (NFC), whatever the file system did."""
-    return unicodedata.normalize("NFC", name)
 
 
 def explain_unsafe(name: str) -> str | None:

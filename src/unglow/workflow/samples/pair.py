@@ -14,9 +14,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 from unglow.core.errors import InputError
-from unglow.core.printable import printable
+from unglow.core.printable import compose, printable
 from unglow.multiplexed.markers import NAME
-from unglow.workflow.samples.naming import compose, says_pre_or_post, take_apart
+from unglow.workflow.samples.naming import says_pre_or_post, take_apart
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

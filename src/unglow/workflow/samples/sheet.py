@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from unglow.core.errors import ConfigError, InputError
 from unglow.core.files import number_lines, read_file, read_text, split
+from unglow.core.printable import compose
 from unglow.core.workflow_files import workflow_directory
 from unglow.io.raw_header import is_ome_zarr
 from unglow.reporting.groups import is_in_summary
-from unglow.workflow.samples.naming import RESERVED, compose, explain_unsafe
+from unglow.workflow.samples.naming import RESERVED, explain_unsafe
 from unglow.workflow.samples.pair import (
     INITIAL,
     LANDMARKS,
