@@ -239,7 +239,7 @@ def test_a_directory_that_may_not_be_written_is_said(seen, work, stand_in, monke
 
 
 def test_a_pipe_in_the_place_of_what_a_run_prints_is_named(seen, work, stand_in):
-    log = work / ".snakemake" / "log" / "unglow-app.log"
+    log = work / ".unglow" / "app.log"
     log.parent.mkdir(parents=True)
     os.mkfifo(log)
     status, said = seen.send("run", {"version": seen.version})
@@ -333,7 +333,7 @@ def test_the_output_of_a_run_does_not_replace_a_file_elsewhere_by_a_hard_link(
 ):
     (tmp_path / "victim").write_text("kept")
     (work / ".snakemake" / "log").mkdir(parents=True)
-    output = work / ".snakemake" / "log" / "unglow-app.log"
+    output = work / ".unglow" / "app.log"
     os.link(tmp_path / "victim", output)
     status, said = seen.send("run", {"version": seen.version})
     assert status != 200
