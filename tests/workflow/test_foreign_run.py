@@ -81,11 +81,42 @@ rule flaky:
            "[ $(wc -l < o/tries) -ge 2 ] || exit 3; mv o/x {output}"
 """
 
+#: Three children at a time that hold memory, a write just before the end, a job that ends at once.
+FAMILY = """
+rule all:
+    input: "o/pool", "o/late", "o/quick"
+rule pool:
+    output: "o/pool"
+    script: "pool.py"
+rule late:
+    output: "o/late"
+    shell: PY + " late.py {output}"
+rule quick:
+    output: "o/quick"
+    shell: "head -c 30000000 /dev/zero > {output}"
+"""
+LATE = """
+import sys, time
+time.sleep(1)
+open(sys.argv[1], "wb").write(b"x" * 200_000_000)
+"""
+POOL = """
+import sys
+from multiprocessing import Pool
+sys.path.insert(0, ".")
+from hold import hold
+with Pool(3) as pool:
+    pool.starmap(hold, [(150, f"{snakemake.output[0]}{n}", 1.2) for n in range(3)])
+open(snakemake.output[0], "wb").write(bytes(40_000_000))
+"""
+
 
 def prepare(place):
     (place / "o").mkdir()
     (place / "hold.py").write_text(HOLD)
     (place / "hold_script.py").write_text(SCRIPT)
+    (place / "pool.py").write_text(POOL)
+    (place / "late.py").write_text(LATE)
     # a configuration that is none of unglow's
     (place / "config").mkdir()
     (place / "config" / "config.yaml").write_text("samples: samples.tsv\n")
@@ -128,6 +159,18 @@ def attempts_of(work):
 
 def is_near(measured, true):
     return abs(measured - true) <= max(15.0, 0.1 * true)
+
+
+def test_children_and_what_is_done_just_before_the_end_count(work):
+    (work / "Snakefile").write_text(HEAD + FAMILY)
+    done = command(work, "snakemake", "--cores", "1", "--logger", "unglow")
+    assert done.code == 0, done.text
+    found = {a.attempt.rule: a.attempt for a in attempts_of(work)}
+    held = sum(float((work / f"o/pool{n}").read_text()) for n in range(3))
+    assert 450 <= found["pool"].peak_mb <= held
+    moved = {rule: attempt.written for rule, attempt in found.items()}
+    assert moved == pytest.approx({"pool": 40e6, "late": 200e6, "quick": 30e6}, rel=0.01)
+    assert found["late"].peak_mb > 200
 
 
 @pytest.mark.parametrize("quiet", [(), ("--quiet",)])
