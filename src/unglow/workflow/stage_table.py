@@ -258,11 +258,6 @@ STAGES = {
     "figures": Stage(
         *("detected", 4, 1, _time("figures"), 3 * FIGURES_MB), _figures("figures"), ("detect",)
     ),
-    "comparison": Stage(
-        *("pair", 4, 1, _time("comparison"), 4 * FIGURES_MB),
-        {"table": "comparison.tsv", "figure": "comparison.png"},
-        ("detect",),
-    ),
     "slide_register": Stage(
         *("move", 2, 2, _time("slide_register", 0.8), SMALL_MB),
         {**_REGISTER, "spoilt": "spoilt.npz"},
