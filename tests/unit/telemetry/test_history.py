@@ -392,6 +392,13 @@ def test_a_run_that_was_killed_is_an_incident_until_another_ends_well(made):
     assert found.mended
 
 
+def test_of_a_run_that_ended_without_memory_this_is_said(made):
+    made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
+    made.attempt("plan", 1.0, sample(1, 300, available=20_000), sample(2, 900, available=31))
+    said = {i.cause: i.message for i in incidents(history(made), made.results)}
+    assert "memory ran out (31 MB were left)" in said["run_killed"]
+
+
 def test_a_pair_that_is_not_done_yet_is_no_incident_while_a_run_goes_on(made):
     made.run({"kind": "total", "t": 12.0, "jobs": {"plan": 1}})
     rows = [{"sample": "s1", "dye": "DAPI", "status": s} for s in ("incomplete", "failed")]
