@@ -14,7 +14,6 @@ from unglow.core.errors import ConfigError, InputError
 from unglow.core.machine import cache_directory
 
 if TYPE_CHECKING:
-    from argparse import Namespace
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
@@ -39,45 +38,37 @@ _SEVERAL = {
 }
 # All of these are one resource.
 _MEMORY = re.compile(r"mem(_[a-z]+)?")
-# Ways to call Snakemake that compute nothing, by the names that it gives to its options.
-_LISTING = ("lint", "list_rules", "list_target_rules", "print_compilation")
-_LOOKING = (
-    *_LISTING,
-    "containerize",
-    "unlock",
-    "generate_unit_tests",
-    "dag",
-    "rulegraph",
-    "filegraph",
-    "d3dag",
-    "cleanup_metadata",
-    "conda_cleanup_envs",
-    "conda_create_envs_only",
-    "list_conda_envs",
-    "cleanup_shadow",
-    "container_cleanup_images",
-    "list_changes",
-    "list_input_changes",
-    "list_params_changes",
-    "list_untracked",
-    "summary",
-    "detailed_summary",
-    "archive",
-    "delete_all_output",
-    "delete_temp_output",
-    "touch",
+# Options with which Snakemake computes nothing, by all their names: it reads the rules alone, or
+# looks at files as well.
+LISTING = (
+    *("--lint", "--list-rules", "--list", "-l", "--list-target-rules", "--lt"),
+    "--print-compilation",
 )
+LOOKING = (
+    *LISTING,
+    *("--containerize", "--unlock", "--generate-unit-tests", "--dag", "--rulegraph", "--filegraph"),
+    *("--d3dag", "--cleanup-metadata", "--cm", "--conda-cleanup-envs", "--conda-create-envs-only"),
+    *("--list-conda-envs", "--cleanup-shadow", "--container-cleanup-images", "--list-changes"),
+    *("--lc", "--list-input-changes", "--li", "--list-params-changes", "--lp", "--list-untracked"),
+    *("--lu", "--summary", "-S", "--detailed-summary", "-D", "--archive", "--delete-all-output"),
+    *("--delete-temp-output", "--touch", "-t"),
+)
+# Options with which Snakemake makes a part of what is asked for.
+PARTLY = ("--until", "-U", "--omit-from", "-O", "--batch", "--allowed-rules")
 
 
-def only_looks(options: Namespace) -> bool:
-    """Whether a call of Snakemake with these options computes nothing, so nothing is to judge."""
-    reporting = options.reporter is not None and not options.report_after_run
-    return reporting or any(getattr(options, name, None) for name in _LOOKING)
+def has_option(words: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether a command has one of some options."""
+    own = words[: words.index("--")] if "--" in words else words
+    return any(word.partition("=")[0] in names for word in own)
 
 
-def lists_rules(options: Namespace) -> bool:
-    """Whether a call of Snakemake with these options reads the rules and no image."""
-    return any(getattr(options, name, None) for name in _LISTING)
+def only_looks(words: Sequence[str]) -> bool:
+    """Return whether a call of Snakemake with these words computes nothing, so records nothing."""
+    reports = has_option(words, ("--report", "--reporter"))
+    return has_option(words, LOOKING) or (
+        reports and not has_option(words, ("--report-after-run",))
+    )
 
 
 def set_options(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
