@@ -131,7 +131,8 @@ def output_for(settings: Any) -> RunOutput | None:
     is_alone = len(settings.log_handler_settings or ()) <= 1
     if settings.verbose or settings.debug_dag or only_looks(sys.argv) or not is_alone:
         return None
-    stream = sys.stdout if settings.stdout else sys.stderr
+    is_record = os.environ.get(PREFLIGHT) == "json"  # which is printed alone
+    stream = sys.stdout if settings.stdout and not is_record else sys.stderr
     mode = mode_for(stream, os.environ, quiet_kinds(settings), is_dry=settings.dryrun)
     output = RunOutput(stream, mode, snakemake_words(sys.argv), colours=not settings.nocolor)
     output.replace_tracebacks()
@@ -155,7 +156,7 @@ def mode_for(
         Whether it is a dry run.
     """
     kinds = set(quiet)
-    if environment.get(PREFLIGHT) == "json":  # which is printed alone
+    if environment.get(PREFLIGHT) == "json":
         return Mode.QUIET
     if is_dry:
         return Mode.PLAN

@@ -28,9 +28,7 @@ RUN = ("unglow", "run")
 """The command that names the Snakefile by itself."""
 _COMMANDS = (("snakemake",), ("python", "-m", "snakemake"), RUN)
 
-# Options that remedies change, by all their names; --jobs stands in for --cores where jobs are
-# local.
-_CORES = ("--cores", "-c", "--jobs", "-j")
+# Options that remedies change, by all their names.
 _SEVERAL = {
     "--resources": ("--resources", "--res"),
     "--config": ("--config", "-C"),
@@ -71,20 +69,27 @@ def only_looks(words: Sequence[str]) -> bool:
     )
 
 
-def set_options(words: Sequence[str], options: Mapping[str, str | tuple[str, str]]) -> list[str]:
+def set_options(words: Sequence[str], options: Mapping[str, tuple[str, str]]) -> list[str]:
     """Return a command with options set, in place of the values that it has for them.
+
+    A limit of all jobs together that is below the memory set for a rule is raised to it, since
+    Snakemake would cut the job down to the limit.
 
     Parameters
     ----------
     words
         The command, as the shell split it.
     options
-        Option to its value (``--cores``) or to a key and its value (``--resources``,
-        ``--config``); other keys of the same option stay.
+        Option (``--resources``, ``--config``, ``--set-resources``) to a key and its value; other
+        keys of the same option stay.
     """
     made = list(words)
-    for option, value in options.items():
-        made = _single(made, value) if isinstance(value, str) else _pair(made, option, *value)
+    for option, (key, value) in options.items():
+        made = _set_key(made, option, key, value)
+        if option == "--set-resources" and key.endswith(":mem_mb"):
+            limits = [word.removeprefix("mem_mb=") for word in words if word.startswith("mem_mb=")]
+            if any(limit.isdigit() and int(limit) < int(value) for limit in limits):
+                made = _set_key(made, "--resources", "mem_mb", value)
     return made
 
 
@@ -127,22 +132,7 @@ def add_options(words: Sequence[str], *more: str) -> list[str]:
     return [*words[:place], *more, *words[place:]]
 
 
-def _single(words: list[str], value: str) -> list[str]:
-    """Set the number of cores."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip:
-            skip = False
-            continue
-        if word in _CORES:
-            skip = True
-        elif not (word.startswith(("--cores=", "--jobs=")) or re.fullmatch(r"-[cj]\w+", word)):
-            kept.append(word)
-    return add_options(kept, "--cores", value)
-
-
-def _pair(words: list[str], option: str, key: str, value: str) -> list[str]:
+def _set_key(words: list[str], option: str, key: str, value: str) -> list[str]:
     """Set one key of an option that takes several; Snakemake heeds the last such option only."""
     names = _SEVERAL[option]
     words = [part for word in words for part in split_option(word, names)]

@@ -197,13 +197,8 @@ def test_the_remedy_for_a_disk_says_how_much():
 @pytest.mark.parametrize(
     ("command", "options", "expected"),
     [
-        ("s -n", {"--cores": "3"}, "s -n --cores 3"),
-        ("s -c4 x", {"--cores": "3"}, "s x --cores 3"),
-        ("s -j 4 x", {"--cores": "3"}, "s x --cores 3"),
-        ("s --cores=all x", {"--cores": "3"}, "s x --cores 3"),
         ("s x", {"--config": ("a", "1")}, "s x --config a=1"),
-        ("s -c4 -- x", {"--cores": "3", "--config": ("a", "1")},
-         "s --cores 3 --config a=1 -- x"),
+        ("s -- x", {"--config": ("a", "1")}, "s --config a=1 -- x"),
         ("s --config b=2 a=0 -n", {"--config": ("a", "1")}, "s --config a=1 b=2 -n"),
         ("s -C b=2 -n", {"--config": ("a", "1")}, "s -C a=1 b=2 -n"),
         ("s --config=b=2 -n", {"--config": ("a", "1")}, "s --config a=1 b=2 -n"),
@@ -211,9 +206,13 @@ def test_the_remedy_for_a_disk_says_how_much():
          "s --config a=0 -n --config a=1 b=2"),
         ("s --resources mem_gb=3 gpu=1", {"--resources": ("mem_mb", "9")},
          "s --resources mem_mb=9 gpu=1"),
+        ("s --resources mem_mb=150", {"--set-resources": ("scale:mem_mb", "300")},
+         "s --resources mem_mb=300 --set-resources scale:mem_mb=300"),
+        ("s --resources mem_mb=900", {"--set-resources": ("scale:mem_mb", "300")},
+         "s --resources mem_mb=900 --set-resources scale:mem_mb=300"),
         ("s --res mem=3GB --config 'scale={percentile: 40}'",
-         {"--resources": ("mem_mb", "9"), "--config": ("force_run", "True"), "--cores": "1"},
-         "s --res mem_mb=9 --config force_run=True 'scale={percentile: 40}' --cores 1"),
+         {"--resources": ("mem_mb", "9"), "--config": ("force_run", "True")},
+         "s --res mem_mb=9 --config force_run=True 'scale={percentile: 40}'"),
     ],
 )  # fmt: skip
 def test_options_are_changed_in_place_and_everything_else_stays(command, options, expected):
