@@ -91,12 +91,16 @@ if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method:
 def without_oversized(batch):
     """The batch without what cannot fit by itself, where all of it is to be computed."""
     # preflight judges what is asked for by itself
-    named = any(f"{'/'.join(filter(None, key))}/" in w for key in batch.keys for w in sys.argv)
+    named = any(
+        f"{'/'.join(filter(None, key))}/" in w for key in batch.keys for w in sys.argv
+    )
     partly = named or has_option(sys.argv, PARTLY)
     in_module = workflow.modifier.parent_modifier is not None
     if partly or in_module or only_looks(sys.argv) or batch.settings.force_run:
         return batch
-    here = workflow.resource_settings.nodes is None  # else jobs may run on other machines
+    here = (
+        workflow.resource_settings.nodes is None
+    )  # else jobs may run on other machines
     return skip_oversized(
         batch,
         Path(batch.settings.results),

@@ -37,7 +37,9 @@ def check_call():
         if limit is not None and limit < 1:
             end_run(f"{option} is {limit}, but has to be at least 1.")
     if len(wanted) > MOST_JOBS and not is_forced():
-        sentence = too_many_jobs(sum(len(list(jobs_of(batch, *key))) for key in batch.keys))
+        sentence = too_many_jobs(
+            sum(len(list(jobs_of(batch, *key))) for key in batch.keys)
+        )
         if sentence is not None:
             end_run(sentence)
 
@@ -121,7 +123,9 @@ def report_findings(jobs, findings, expected, table):
         sentence = f"preflight: refused: {describe_refusal(findings)}"
         if not is_forced():
             end_run(sentence)
-        logger.warning(sentence.replace("refused", f"{FORCE} is set, so not refused", 1))
+        logger.warning(
+            sentence.replace("refused", f"{FORCE} is set, so not refused", 1)
+        )
 
 
 preflight = GraphHandler(judge)

@@ -99,6 +99,15 @@ def conclude_run(outcome):
         run_recorder.conclude(outcome)
 
 
+def refuse_late_job():
+    """End a queued job of a run that was killed, before Snakemake removes what a later one has made."""
+    newer = attempt_files.find_newer_run(Path(workflow.pathvars.apply("<telemetry>")))
+    if newer is not None:
+        end_run(f"This job belongs to an older run: run {newer} has started since.")
+
+
+if not workflow.is_main_process:
+    refuse_late_job()
 announce(in_job=not workflow.is_main_process)
 run_recorder = record_run()
 if workflow.is_main_process:
