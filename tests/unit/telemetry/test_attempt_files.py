@@ -14,6 +14,7 @@ from unglow.telemetry.attempt_files import (
     RUN_ID,
     attempt_file,
     attempt_numbers,
+    find_newer_run,
     finish_run,
     make_run_id,
     number_of,
@@ -161,3 +162,16 @@ def test_the_next_workflow_of_a_process_is_another_run(monkeypatch):
     finish_run(first)
     assert read_inherited_run_id() is None
     assert start_run() > first
+
+
+def test_a_job_finds_the_run_that_began_after_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv(RUN_ID, make_run_id(1000.0, 5))
+    assert find_newer_run(tmp_path) is None
+    (tmp_path / "runs").mkdir()
+    for wall in (900.0, 1000.0):
+        (tmp_path / "runs" / f"{make_run_id(wall, 5)}.jsonl").touch()
+    assert find_newer_run(tmp_path) is None
+    (tmp_path / "runs" / f"{make_run_id(1001.0, 4)}.jsonl").touch()
+    assert find_newer_run(tmp_path) == make_run_id(1001.0, 4)
+    monkeypatch.delenv(RUN_ID)
+    assert find_newer_run(tmp_path) is None
